@@ -1,0 +1,1 @@
+"""The outermost layer: settings, pages, sockets, API. Imports everything, imported by nothing."""

@@ -1,0 +1,115 @@
+"""The data directory: its making, its secret key, and the lock that lets one `up` at a time have it."""
+
+import fcntl
+import json
+import os
+import secrets
+import tempfile
+import time
+from pathlib import Path
+from typing import TextIO
+
+from console.launch.child import ORPHAN_GRACE_S
+from console.launch.errors import Refused
+
+LOCK_NAME = "up.lock"
+KEY_NAME = "secret.key"
+_POLL_S = 0.1
+
+
+def prepare(data: Path) -> Path:
+    """Create the data directory, readable by its owner alone, and return it. Raises Refused when it cannot be written."""
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"The data directory {data} cannot be made ({error.strerror}): {_ELSEWHERE}") from error
+    if not os.access(data, os.W_OK | os.X_OK):
+        raise Refused(f"The data directory {data} cannot be written by this user: {_ELSEWHERE}")
+    return data
+
+
+def secret_key(data: Path) -> str:
+    """Return the installation's secret key, generating it (mode 0600) the first time. Safe when many start at once."""
+    path = data / KEY_NAME
+    try:
+        return path.read_text(encoding="ascii")
+    except FileNotFoundError:
+        _write_once(path, secrets.token_urlsafe(64))
+        return path.read_text(encoding="ascii")
+    except OSError as error:
+        raise Refused(
+            f"The secret key in {path} cannot be read ({error.strerror}): run as the user who owns it."
+        ) from error
+
+
+def _write_once(path: Path, text: str) -> None:
+    # A temporary file (0600 from the start) linked into place: whole or absent, and the first writer wins.
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+            os.link(temporary, path)
+        finally:
+            Path(temporary).unlink()
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Refused(f"{path} cannot be written ({error.strerror}): {_ELSEWHERE}") from error
+
+
+def hold(data: Path, url: str) -> TextIO:
+    """Take the data directory for this process until the returned file, and every copy of it, is closed.
+
+    Children are given a copy, so what a killed `up` left running still holds the lock until it has ended; that is
+    waited for. Raises Refused when another `up` has the directory.
+    """
+    file = (data / LOCK_NAME).open("a+", encoding="utf-8")
+    given_up_at = time.monotonic() + 2 * ORPHAN_GRACE_S
+    told = False
+    while not _try(file):
+        pid, other = _holder(file)
+        if _alive(pid):
+            raise Refused(f"Fabric Flow is already running on {data}: process {pid}, {other}.")
+        if time.monotonic() > given_up_at:
+            raise Refused(f"{data} is in use by another process: end it, or choose another directory with --data.")
+        if not told:
+            print("Waiting for what a killed `up` left running on this data directory to end.", flush=True)
+            told = True
+        time.sleep(_POLL_S)
+    file.truncate(0)
+    file.write(json.dumps({"pid": os.getpid(), "url": url}))
+    file.flush()
+    return file
+
+
+def _try(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(file: TextIO) -> tuple[int, str]:
+    file.seek(0)
+    try:
+        said = json.load(file)
+        return int(said["pid"]), str(said["url"])
+    except (ValueError, KeyError, TypeError):
+        return 0, ""  # Caught between taking the lock and writing the name; the next look will find it.
+
+
+def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+_ELSEWHERE = "choose one that you can write, with --data or FABRIC_DATA."

@@ -1,0 +1,43 @@
+"""Dispatch: `up` and `test` are ours, every other command is Django's."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from console.launch import environment, suite, up
+from console.launch.paths import RUN_LOCK, TEST_LOCK
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one manage.py command line in an environment that can run it, and return its exit code.
+
+    Replaces the process by the environment's interpreter when the running one lacks the dependencies.
+    """
+    command = argv[1] if len(argv) > 1 else "help"
+    # Read first: a wrong option should not cost the making of an environment.
+    options = up.parse(argv[2:]) if command == "up" else None
+    python = environment.ensure(TEST_LOCK if command == "test" else RUN_LOCK)
+    if python != Path(sys.executable):
+        _become(python, argv)
+    if options is not None:
+        return up.run(options)
+    if command == "test":
+        return suite.run(argv[2:])
+    return _django(argv)
+
+
+def _become(python: Path, argv: Sequence[str]) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(  # noqa: S606 - That there is no shell is the point.
+        python, [str(python), str(Path(argv[0]).absolute()), *argv[1:]]
+    )
+
+
+def _django(argv: Sequence[str]) -> int:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(list(argv))
+    return 0

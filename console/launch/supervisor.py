@@ -1,0 +1,190 @@
+"""Keeps a few processes alive until it is told to stop, and takes them down with it however it ends.
+
+Each child runs under a keeper (console.launch.child) in a session of its own, so that a terminal's Ctrl-C reaches the
+supervisor alone, which turns it into exactly one SIGTERM each.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from console.launch.child import KILL
+from console.launch.paths import ROOT
+
+STOP_GRACE_S = 35.0  # A worker lets its calls finish for 30 s and then needs a moment to write down where it stopped.
+KILL_GRACE_S = 5.0
+HEALTHY_AFTER_S = 5.0
+BACKOFF_FIRST_S = 0.25
+BACKOFF_LAST_S = 5.0
+HOPELESS_AFTER = 8
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """One process to keep alive."""
+
+    name: str
+    command: Sequence[str]
+    kept_fds: tuple[int, ...] = ()
+    """Descriptors handed to the command, such as a listening socket."""
+
+
+@dataclass
+class Backoff:
+    """How long to wait before the next start: doubling, bounded, forgotten once a child has lived for a while."""
+
+    first_s: float = BACKOFF_FIRST_S
+    fruitless: int = 0
+    """Ends in a row by the child's own failure, none of which it lived HEALTHY_AFTER_S to see."""
+    _doublings: int = 0
+
+    def after(self, lived_s: float, exit_code: int) -> float:
+        """Return the seconds to wait after a child that lived `lived_s` ended with `exit_code`."""
+        if lived_s >= HEALTHY_AFTER_S:
+            self._doublings = self.fruitless = 0
+        if 0 < exit_code < 128:  # Above: ended by a signal from outside, which says nothing about the child.
+            self.fruitless += 1
+        delay = min(self.first_s * 2**self._doublings, BACKOFF_LAST_S)
+        self._doublings = min(self._doublings + 1, 16)
+        return delay
+
+
+@dataclass
+class _Child:
+    spec: ChildSpec
+    backoff: Backoff
+    process: subprocess.Popen[bytes] | None = None
+    pipe: int = -1
+    started_at: float = 0.0
+    start_at: float = 0.0
+
+    def start(self, shared_fds: Sequence[int]) -> None:
+        read, self.pipe = os.pipe()
+        keeper = [sys.executable, "-m", "console.launch.child", str(read), *map(str, self.spec.kept_fds), "--"]
+        try:
+            self.process = subprocess.Popen(
+                [*keeper, *self.spec.command],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(read, *self.spec.kept_fds, *shared_fds),
+            )
+        finally:
+            os.close(read)
+        self.started_at = time.monotonic()
+
+    def buried(self) -> int | None:
+        """Return the exit code of a process that has ended since it was last asked about, else None."""
+        if self.process is None or (code := self.process.poll()) is None:
+            return None
+        os.close(self.pipe)
+        self.process = None
+        return code
+
+
+class Supervisor:
+    """Runs the children until SIGINT, SIGTERM or SIGHUP. For the main thread: it takes the process's signals.
+
+    `shared_fds` are held open by the keepers but not by the commands: a lock among them lasts as long as they do.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ChildSpec],
+        *,
+        shared_fds: Sequence[int] = (),
+        say: Say,
+        backoff_s: float = BACKOFF_FIRST_S,
+    ) -> None:
+        self._children = [_Child(spec, Backoff(backoff_s)) for spec in specs]
+        self._shared_fds = shared_fds
+        self._say = say
+        self._stops = 0
+        self._wake_read, self._wake_write = os.pipe()
+        for descriptor in (self._wake_read, self._wake_write):
+            os.set_blocking(descriptor, False)
+        # Every signal, SIGCHLD included, writes a byte: the loop waits for that byte and nothing else.
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+    def run(self) -> int:
+        """Keep the children alive until told to stop; return 0, or 1 if one of them never came to life."""
+        hopeless = None
+        while not self._stops and hopeless is None:
+            now = time.monotonic()
+            for child in self._children:
+                self._bury(child)
+                if child.process is None and now >= child.start_at:
+                    child.start(self._shared_fds)
+                if child.backoff.fruitless >= HOPELESS_AFTER:
+                    hopeless = child
+            self._wait(min((c.start_at for c in self._children if c.process is None), default=None))
+        if hopeless is not None:
+            self._say(
+                f"The {hopeless.spec.name} failed {HOPELESS_AFTER} times at its start: its messages above say why."
+            )
+        self._stop()
+        return 0 if hopeless is None else 1
+
+    def _bury(self, child: _Child) -> None:
+        code = child.buried()
+        if code is None:
+            return
+        now = time.monotonic()
+        delay = child.backoff.after(now - child.started_at, code)
+        child.start_at = now + delay
+        self._say(f"The {child.spec.name} {_ended(code)}; starting it again in {delay:g} s.")
+
+    def _stop(self) -> None:
+        for child in self._children:
+            if child.process is not None:
+                child.process.terminate()
+        self._await_ends(STOP_GRACE_S)
+        for child in self._living():
+            self._say(f"The {child.spec.name} does not stop; killing it.")
+            os.write(child.pipe, KILL)
+        self._await_ends(KILL_GRACE_S, patient=True)
+        for child in self._living():
+            assert child.process is not None
+            child.process.kill()
+            child.process.wait()
+
+    def _await_ends(self, seconds: float, *, patient: bool = False) -> None:
+        until = time.monotonic() + seconds
+        stops = max(self._stops, 1)
+        while self._living() and time.monotonic() < until and (patient or self._stops <= stops):
+            self._wait(until)
+
+    def _living(self) -> list[_Child]:
+        return [child for child in self._children if child.buried() is None and child.process is not None]
+
+    def _wait(self, until: float | None) -> None:
+        timeout = None if until is None else max(0.0, until - time.monotonic())
+        select.select([self._wake_read], [], [], timeout)
+        try:
+            while os.read(self._wake_read, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stops += 1
+        if self._stops == 1:
+            self._say("Stopping; once more stops at once.")
+
+
+def _ended(code: int) -> str:
+    number = -code if code < 0 else code - 128
+    if number > 0:
+        return f"was ended by signal {number}"
+    return f"ended with exit code {code}"
