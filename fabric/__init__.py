@@ -1,0 +1,1 @@
+"""The engine. Knows no HTTP and no templates."""

@@ -1,0 +1,199 @@
+"""Issuing calls: each one reserved, keyed and given its deadline in the fact that commits before it goes out.
+
+A command follows from its ``CallIssued`` fact and the run alone, so that a retry, or a process that takes the run over, sends the very same call.
+"""
+
+from __future__ import annotations
+
+from fabric.core import events as ev
+from fabric.core import guard, prompt
+from fabric.core.commands import AbortCall, Call, CallModel, CallTool
+from fabric.core.cost import worst_input_tokens
+from fabric.core.flow import Stage
+from fabric.core.mechanisms import saga, scope_key
+from fabric.core.mechanisms.contract import Proposal
+from fabric.core.run import Pending, Run, Step
+from fabric.core.spec import FabricSpec
+from fabric.core.verdict import Trip
+from fabric.core.work import US, Work
+
+
+def timeout_s(work: Work, tool: str = "") -> float:
+    """Seconds that one attempt of a call may take: the tier's value, or the tool's own where it is shorter."""
+    tier = work.compiled.spec.policy.deadlines_of(work.run.tier).call_s
+    own = work.compiled.spec.tool(tool).timeout_s if tool else None
+    return tier if own is None else min(tier, own)
+
+
+def deadline_at(work: Work, stage: Stage, timeout: float) -> int:
+    """The instant an attempt issued now is over: its own timeout, its stage or its run, whichever is first."""
+    return min(work.ctx.now + int(timeout * US), work.run.stages[stage].deadline_at, work.run.deadline_at)
+
+
+def model_proposal(work: Work, step: Step, *, turn: int, attempt: int, final: bool) -> Proposal:
+    """What the guard is asked before a model call."""
+    agent = work.compiled.spec.agent(step.agent)
+    tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step))
+    price = work.compiled.prices.get(agent.model)
+    return Proposal(
+        kind="model",
+        stage=step.stage,
+        step_id=step.id,
+        agent=step.agent,
+        target=agent.model,
+        turn=turn,
+        attempt=attempt,
+        final=final,
+        worst_usd_micros=None if price is None else price.cost(tokens_in, agent.max_output_tokens),
+        worst_tokens=tokens_in + agent.max_output_tokens,
+        timeout_s=timeout_s(work),
+    )
+
+
+def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Trip]:
+    """Issues the step's model call, or gives back why not."""
+    final = step.final
+    proposal = model_proposal(work, step, turn=turn, attempt=attempt, final=final)
+    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    if trips:
+        return trips
+    command_id = f"{step.id}.t{turn}"
+    state = work.run.guards.get(scope_key(saga, step.id)) or saga.State()
+    agent = work.compiled.spec.agent(step.agent)
+    issued = ev.CallIssued(
+        command_id=command_id,
+        attempt=attempt,
+        call="model",
+        step_id=step.id,
+        agent=step.agent,
+        target=agent.model,
+        turn=turn,
+        deadline_at=deadline_at(work, step.stage, proposal.timeout_s),
+        key=saga.key(state, work.run.id, step.id, agent.model, str(turn)),
+        prompt=step.prompt,
+        reserved_usd_micros=proposal.worst_usd_micros or 0,
+        reserved_tokens=proposal.worst_tokens,
+        max_output_tokens=agent.max_output_tokens,
+        final=final,
+    )
+    _issue(work, issued)
+    return []
+
+
+def tool_proposal(
+    work: Work, step: Step, call: ev.ProposedCall, wave: tuple[tuple[str, str], ...], turn: int, attempt: int = 1
+) -> Proposal:
+    """What the guard is asked before a tool call."""
+    tool = work.compiled.spec.tool(call.tool)
+    return Proposal(
+        kind="tool",
+        stage=step.stage,
+        step_id=step.id,
+        agent=step.agent,
+        target=call.tool,
+        turn=turn,
+        attempt=attempt,
+        call_id=call.call_id,
+        args_hash=call.args_hash,
+        wave=wave,
+        effect=tool.effect,
+        compensated=tool.compensation is not None,
+        polling=tool.polling,
+        timeout_s=timeout_s(work, call.tool),
+    )
+
+
+def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int) -> None:
+    """Issues a tool call that the guard has let pass."""
+    state = work.run.guards.get(scope_key(saga, step.id)) or saga.State()
+    issued = ev.CallIssued(
+        command_id=f"{step.id}.t{turn}.c{index}",
+        attempt=1,
+        call="tool",
+        step_id=step.id,
+        agent=step.agent,
+        target=call.tool,
+        turn=turn,
+        deadline_at=deadline_at(work, step.stage, timeout_s(work, call.tool)),
+        key=saga.key(state, work.run.id, step.id, call.tool, call.args_hash),
+        call_id=call.call_id,
+        args_hash=call.args_hash,
+        args_ref=step.history[-1].answer_ref,
+    )
+    _issue(work, issued)
+
+
+def again(work: Work, pending: Pending) -> list[Trip]:
+    """The next attempt of a call, under the same key, or why it may not start."""
+    issued = pending.issued
+    step = work.run.steps[issued.step_id]
+    if issued.call == "model":
+        return ask_model(work, step, turn=issued.turn, attempt=issued.attempt + 1) if pending.failed else []
+    call = ev.ProposedCall(call_id=issued.call_id, tool=issued.target, args_hash=issued.args_hash)
+    proposal = tool_proposal(work, step, call, (), issued.turn, issued.attempt + 1)
+    trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
+    if trips:
+        return trips
+    fields = {name: getattr(issued, name) for name in ev.CallIssued.__dataclass_fields__ if name not in ("kind", "version")}
+    fields |= {"attempt": issued.attempt + 1, "deadline_at": deadline_at(work, step.stage, proposal.timeout_s)}
+    _issue(work, ev.CallIssued(**fields))
+    return []
+
+
+def _issue(work: Work, issued: ev.CallIssued) -> None:
+    work.emit(issued)
+    work.commands.append(command_for(work.run, work.compiled.spec, issued))
+
+
+def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued) -> Call:
+    """The command that an intent stands for."""
+    if issued.call == "tool":
+        return CallTool(
+            command_id=issued.command_id,
+            attempt=issued.attempt,
+            step_id=issued.step_id,
+            agent=issued.agent,
+            tool=issued.target,
+            args_ref=issued.args_ref,
+            call_id=issued.call_id,
+            idempotency_key=issued.key,
+            deadline_at=issued.deadline_at,
+        )
+    step, agent = run.steps[issued.step_id], spec.agent(issued.agent)
+    return CallModel(
+        command_id=issued.command_id,
+        attempt=issued.attempt,
+        step_id=issued.step_id,
+        agent=issued.agent,
+        model=issued.target,
+        messages=prompt.messages(run, step),
+        tools=() if issued.final else agent.tools,
+        output=prompt.OUTPUT[step.stage],
+        max_output_tokens=issued.max_output_tokens,
+        idempotency_key=issued.key,
+        deadline_at=issued.deadline_at,
+    )
+
+
+def let_go(work: Work, pending: Pending, reason: str) -> None:
+    """Aborts a call: charged at its worst case when it is out, for nothing when it only waited for its retry."""
+    issued = pending.issued
+    charged = (0, 0) if pending.failed else (issued.reserved_usd_micros, issued.reserved_tokens)
+    work.emit(
+        ev.CallAborted(
+            command_id=issued.command_id,
+            attempt=issued.attempt,
+            reason=reason,
+            charged_usd_micros=charged[0],
+            charged_tokens=charged[1],
+        )
+    )
+    if not pending.failed:
+        work.commands.append(AbortCall(command_id=issued.command_id, attempt=issued.attempt))
+
+
+def let_go_all(work: Work, reason: str, step_id: str | None = None) -> None:
+    """Aborts every pending call, of one step or of the whole run."""
+    for pending in list(work.run.pending.values()):
+        if step_id is None or pending.issued.step_id == step_id:
+            let_go(work, pending, reason)

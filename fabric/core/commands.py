@@ -1,0 +1,77 @@
+"""What shall be done outside: a closed, versioned union of intents. A command is issued only after its event has committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a prompt by reference: which template renders it and whose content fills it."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    template: str
+    """Name in ``runtime/prompts.py``'s table, for example ``brief@1``."""
+    refs: tuple[str, ...] = ()
+    """Content references that fill it."""
+    part: int | None = None
+    """Which brief of a plan, where the template takes one."""
+    call_id: str = ""
+    tool: str = ""
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallModel:
+    """Ask a model once."""
+
+    command_id: str
+    attempt: int
+    step_id: str
+    agent: str
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[str, ...]
+    output: str
+    """Name in ``payloads.AGENT_OUTPUT``; the endpoint is asked for that schema where it can be."""
+    max_output_tokens: int
+    idempotency_key: str
+    deadline_at: int
+    """Microseconds since the epoch; the attempt is over then, whatever the endpoint does."""
+    kind: ClassVar[str] = "call_model"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTool:
+    """Run a tool once."""
+
+    command_id: str
+    attempt: int
+    step_id: str
+    agent: str
+    tool: str
+    args_ref: str
+    """Reference of the model answer that proposed it."""
+    call_id: str
+    idempotency_key: str
+    deadline_at: int
+    kind: ClassVar[str] = "call_tool"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortCall:
+    """Let go of a call in flight; its result no longer matters."""
+
+    command_id: str
+    attempt: int
+    kind: ClassVar[str] = "abort_call"
+    version: ClassVar[int] = 1
+
+
+Call = CallModel | CallTool
+Command = CallModel | CallTool | AbortCall

@@ -1,0 +1,104 @@
+"""What ``decide`` may look at besides the run: the time, draws, contents by reference, the fabric and its compiled evaluators.
+
+All of it is handed in. The evaluators are callables that an adapter compiled from the fabric; their digest is part of the context, so that a
+decision names the rules it was taken under.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabric.core.cost import Price
+from fabric.core.decision_table import Table, table_digest, table_with
+from fabric.core.draw import unit
+from fabric.core.spec import FabricSpec
+
+JSON = Any
+Validate = Callable[[JSON], list[str]]
+"""Takes a value, gives its problems as sentences with their paths; empty when it fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A published revision with everything derived from it once: shared by all its runs in a process."""
+
+    spec: FabricSpec
+    revision: str
+    """The spec's digest."""
+    table: Table
+    table_version: str
+    prices: Mapping[str, Price]
+    """By model name; a model that is missing has no price, and its calls are refused."""
+    validators: Mapping[str, Validate] = field(default_factory=dict)
+    """Argument validators by tool name."""
+    digest: str = ""
+    """Of the evaluators."""
+    prompt_overhead: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that an agent's instructions, tool definitions and templates add to every prompt, by agent name."""
+
+
+def compile_spec(
+    spec: FabricSpec,
+    *,
+    prices: Mapping[str, Price],
+    validators: Mapping[str, Validate] | None = None,
+    digest: str = "",
+    prompt_overhead: Mapping[str, int] | None = None,
+) -> Compiled:
+    """Joins a spec with its table, prices and evaluators."""
+    table = table_with(spec.decision_table)
+    return Compiled(
+        spec, spec.digest(), table, table_digest(table), prices, validators or {}, digest, prompt_overhead or {}
+    )
+
+
+class MissingContent(LookupError):
+    """A content that a decision needs was erased or never loaded. The run cannot go on without it."""
+
+
+@dataclass(slots=True)
+class Contents:
+    """The contents of one run by reference, with their sizes. Grows with the run, is never changed."""
+
+    values: dict[str, JSON] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Bytes of each content's JSON."""
+
+    def put(self, ref: str, value: JSON, size: int) -> None:
+        """Adds a content under its reference."""
+        self.values[ref] = value
+        self.sizes[ref] = size
+
+    def read(self, ref: str) -> JSON:
+        """The content, or MissingContent."""
+        try:
+            return self.values[ref]
+        except KeyError:
+            raise MissingContent(f"content {ref} is not available: its payload was erased, so this run cannot go on") from None
+
+    def size(self, refs: tuple[str, ...]) -> int:
+        """Bytes of those contents together."""
+        return sum(self.sizes.get(ref, 0) for ref in refs)
+
+
+@dataclass(slots=True)
+class Context:
+    """One decision's view of the world."""
+
+    now: int
+    """Microseconds since the epoch."""
+    run_id: str
+    trace_id: str
+    seed: int
+    compiled: Compiled
+    contents: Contents
+
+    def draw(self, purpose: str, key: str) -> float:
+        """A number in [0, 1), the same wherever it is drawn."""
+        return unit(self.seed, purpose, key)
+
+    def output(self, ref: str) -> JSON:
+        """The typed payload that a stage or step left under ``ref``."""
+        return self.contents.read(ref)["output"]

@@ -1,0 +1,183 @@
+"""The failure decision table: 8 failure types x 3 tiers, each cell a ladder of rungs, the last one unbounded (semantics.md 3).
+
+Data alone. A fabric's own cells are the same type and replace these one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fabric.core.fingerprint import fingerprint
+from fabric.core.taxonomy import FailureType, Tier
+
+
+class Reaction(StrEnum):
+    """What the engine can do about a failure."""
+
+    HALT = "halt"
+    ABORT = "abort"
+    ESCALATE = "escalate"
+    SURFACE = "surface"
+    TERMINATE = "terminate"
+    REPLAN = "replan"
+    HANDOVER = "handover"
+    SAFE_FALLBACK = "safe_fallback"
+    FALLBACK_MODEL = "fallback_model"
+    CHEAPER_MODEL = "cheaper_model"
+    WAIT_FOR_BREAKER = "wait_for_breaker"
+    INJECT = "inject"
+    RETRY = "retry"
+
+
+GRAVITY: tuple[Reaction, ...] = (
+    Reaction.HALT,
+    Reaction.ABORT,
+    Reaction.ESCALATE,
+    Reaction.SURFACE,
+    Reaction.SAFE_FALLBACK,
+    Reaction.TERMINATE,
+    Reaction.REPLAN,
+    Reaction.HANDOVER,
+    Reaction.FALLBACK_MODEL,
+    Reaction.CHEAPER_MODEL,
+    Reaction.WAIT_FOR_BREAKER,
+    Reaction.INJECT,
+    Reaction.RETRY,
+)
+"""The gravest first: which reaction wins when several trip at once. Safe fallback stands with surface, which it becomes when
+no fallback is configured; handover stands with replan, whose work it does one level up."""
+
+
+class Accompaniment(StrEnum):
+    """What goes with a reaction and is not ranked."""
+
+    BLOCK = "block"
+    ALERT = "alert"
+    TICKET = "ticket"
+
+
+class CountScope(StrEnum):
+    """What a rung's uses are counted against."""
+
+    CALL = "call"
+    STEP = "step"
+    STAGE = "stage"
+    UNBOUNDED = "unbounded"
+
+
+COUNTED_PER: dict[Reaction, CountScope] = {
+    Reaction.RETRY: CountScope.CALL,
+    Reaction.WAIT_FOR_BREAKER: CountScope.CALL,
+    Reaction.FALLBACK_MODEL: CountScope.CALL,
+    Reaction.CHEAPER_MODEL: CountScope.CALL,
+    Reaction.INJECT: CountScope.STEP,
+    Reaction.TERMINATE: CountScope.STEP,
+    Reaction.REPLAN: CountScope.STAGE,
+    Reaction.HANDOVER: CountScope.STAGE,
+    Reaction.HALT: CountScope.UNBOUNDED,
+    Reaction.ABORT: CountScope.UNBOUNDED,
+    Reaction.ESCALATE: CountScope.UNBOUNDED,
+    Reaction.SURFACE: CountScope.UNBOUNDED,
+    Reaction.SAFE_FALLBACK: CountScope.UNBOUNDED,
+}
+
+
+class Rung(BaseModel):
+    """One bounded option: the reaction, how often, and what goes with it. ``times`` None: unbounded, only as the last rung."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reaction: Reaction
+    times: Annotated[int, Field(ge=1, le=20)] | None = None
+    with_: tuple[Accompaniment, ...] = Field(default=(), alias="with")
+    role: str = Field(default="reviewer", max_length=63, description="Escalate: who must answer.")
+    critic: bool = Field(default=False, description="Replan: the planner is told what was wrong, point by point.")
+
+
+class Ladder(BaseModel):
+    """A cell. Only the last rung is unbounded, so every ladder ends."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rungs: Annotated[tuple[Rung, ...], Field(min_length=1, max_length=8)]
+    deviation: str = Field(default="", max_length=500, description="Why this cell may be laxer than required.")
+
+    @model_validator(mode="after")
+    def _ends(self) -> Ladder:
+        if any(rung.times is None for rung in self.rungs[:-1]):
+            raise ValueError("only the last rung may be unbounded: give times to the ones before it")
+        if self.rungs[-1].times is not None:
+            raise ValueError("the last rung must be unbounded, so that the ladder always ends: leave its times out")
+        if self.rungs[-1].reaction in BOUNDED_ONLY:
+            raise ValueError(f"{self.rungs[-1].reaction} does not end anything, so it cannot be the last rung")
+        return self
+
+
+BOUNDED_ONLY = frozenset(
+    {
+        Reaction.RETRY,
+        Reaction.INJECT,
+        Reaction.REPLAN,
+        Reaction.HANDOVER,
+        Reaction.FALLBACK_MODEL,
+        Reaction.CHEAPER_MODEL,
+        Reaction.WAIT_FOR_BREAKER,
+    }
+)
+"""Reactions after which the run goes on: never the last rung."""
+
+
+def _rung(reaction: Reaction, times: int | None = None, *accompany: Accompaniment, **more: Any) -> Rung:
+    return Rung.model_validate({"reaction": reaction, "times": times, "with": accompany, **more})
+
+
+def _ladder(*rungs: Rung) -> Ladder:
+    return Ladder(rungs=rungs)
+
+
+_R, _A, _F, _T = Reaction, Accompaniment, FailureType, Tier
+
+DEFAULT_TABLE: Mapping[tuple[FailureType, Tier], Ladder] = {
+    (_F.TOOL_LOOP, _T.INTERACTIVE): _ladder(_rung(_R.INJECT, 1), _rung(_R.TERMINATE)),
+    (_F.TOOL_LOOP, _T.BATCH): _ladder(_rung(_R.INJECT, 1), _rung(_R.REPLAN, 1), _rung(_R.ABORT)),
+    (_F.TOOL_LOOP, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE)),
+    (_F.DEADLOCK, _T.INTERACTIVE): _ladder(_rung(_R.ABORT)),
+    (_F.DEADLOCK, _T.BATCH): _ladder(_rung(_R.HANDOVER, 1), _rung(_R.ABORT)),
+    (_F.DEADLOCK, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE)),
+    (_F.COST_OVERRUN, _T.INTERACTIVE): _ladder(_rung(_R.ABORT)),
+    (_F.COST_OVERRUN, _T.BATCH): _ladder(_rung(_R.CHEAPER_MODEL, 1, _A.ALERT), _rung(_R.ABORT)),
+    (_F.COST_OVERRUN, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE, None, role="finance")),
+    (_F.PROVIDER, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 2), _rung(_R.FALLBACK_MODEL, 1), _rung(_R.SURFACE)),
+    (_F.PROVIDER, _T.BATCH): _ladder(_rung(_R.RETRY, 5), _rung(_R.WAIT_FOR_BREAKER, 2), _rung(_R.ESCALATE)),
+    (_F.PROVIDER, _T.HIGH_STAKES): _ladder(_rung(_R.RETRY, 2), _rung(_R.ESCALATE)),
+    (_F.SCHEMA_GROUNDING, _T.INTERACTIVE): _ladder(_rung(_R.RETRY, 1), _rung(_R.SURFACE)),
+    (_F.SCHEMA_GROUNDING, _T.BATCH): _ladder(_rung(_R.REPLAN, 2), _rung(_R.ABORT)),
+    (_F.SCHEMA_GROUNDING, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE, None, _A.BLOCK)),
+    (_F.PLAN_MALFORMED, _T.INTERACTIVE): _ladder(_rung(_R.ABORT)),
+    (_F.PLAN_MALFORMED, _T.BATCH): _ladder(_rung(_R.REPLAN, 2, critic=True), _rung(_R.ABORT)),
+    (_F.PLAN_MALFORMED, _T.HIGH_STAKES): _ladder(_rung(_R.ABORT, None, _A.TICKET)),
+    (_F.NO_PROGRESS, _T.INTERACTIVE): _ladder(_rung(_R.TERMINATE)),
+    (_F.NO_PROGRESS, _T.BATCH): _ladder(_rung(_R.REPLAN, 1), _rung(_R.ESCALATE)),
+    (_F.NO_PROGRESS, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE)),
+    (_F.UNSAFE_OUTPUT, _T.INTERACTIVE): _ladder(_rung(_R.SAFE_FALLBACK, None, _A.BLOCK)),
+    (_F.UNSAFE_OUTPUT, _T.BATCH): _ladder(_rung(_R.HALT, None, _A.BLOCK)),
+    (_F.UNSAFE_OUTPUT, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE, None, _A.BLOCK, role="safety")),
+}
+"""The default table, cell by cell as semantics.md 3 has it."""
+
+Table = Mapping[tuple[FailureType, Tier], Ladder]
+
+
+def table_with(overrides: Mapping[FailureType, Mapping[Tier, Ladder]]) -> Table:
+    """The default table with a fabric's own cells in place."""
+    own = {(failure, tier): ladder for failure, tiers in overrides.items() for tier, ladder in tiers.items()}
+    return {**DEFAULT_TABLE, **own}
+
+
+def table_digest(table: Table) -> str:
+    """128 bits in hex over all cells: the table version that a decision event names."""
+    return fingerprint({f"{failure}/{tier}": table[failure, tier].model_dump(mode="json") for failure, tier in table})

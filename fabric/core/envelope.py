@@ -1,0 +1,131 @@
+"""The outer form of every event (S3's envelope), its bytes in the journal, and the chain over them.
+
+A journal row is ``(seq, kind, version, header, payload, payload_hash, hash)``. ``header`` is JSON: the envelope and the fact without its
+defaults. ``payload`` is the content's JSON, absent when there is none or when it was erased; ``payload_hash`` stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
+
+from fabric.core import events
+from fabric.core.fingerprint import event_hash
+
+NO_PAYLOAD = b""
+"""Payload hash of an event that never had a content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One recorded fact in its envelope."""
+
+    seq: int
+    """Position in the run's journal, from 1, dense."""
+    at: int
+    """Microseconds since the epoch."""
+    fact: events.Fact
+    span: str = ""
+    """W3C span id: 16 hex digits."""
+    parent: str = ""
+    source: str = "flow/engine"
+    """``layer/agent``: who it comes from."""
+    destination: str = "flow/engine"
+    input_id: str = ""
+    """The input that caused it, where it came from outside."""
+    content_ref: str = ""
+    content_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One journal row, ready to be written: bytes are encoded once and serve row, hash and socket."""
+
+    seq: int
+    kind: str
+    version: int
+    at: int
+    header: bytes
+    payload: bytes | None
+    payload_hash: bytes
+    hash: bytes
+
+
+class UnknownEvent(ValueError):
+    """A journal row of a kind or version that this program does not know: it was written by a newer one. Upgrade, then replay."""
+
+
+_FACTS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(events.Fact)}
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {kind: TypeAdapter(cls) for kind, cls in _FACTS.items()}
+_READERS = {kind: adapter.validator.validate_python for kind, adapter in _ADAPTERS.items()}
+KINDS: tuple[str, ...] = tuple(_FACTS)
+"""Every event kind there is, in the order of the union."""
+
+
+def fact_class(kind: str) -> type[Any]:
+    """The class of an event kind; raises UnknownEvent."""
+    try:
+        return _FACTS[kind]
+    except KeyError:
+        raise UnknownEvent(f"event kind {kind!r} is not known to this version; upgrade before you replay this journal") from None
+
+
+def to_row(event: Event, content: bytes | None, prev: bytes) -> Row:
+    """Encodes an event and chains it to ``prev`` (the hash of the event before it, 32 bytes)."""
+    fact = event.fact
+    head: list[Any] = [event.at, event.span, event.parent, event.source, event.destination, event.input_id]
+    head += [event.content_ref, event.content_bytes]
+    body = _ADAPTERS[fact.kind].dump_json(fact, exclude_defaults=True)
+    header = b'{"e":' + to_json(head) + b',"d":' + body + b"}"
+    payload_hash = NO_PAYLOAD if content is None else sha256(content).digest()
+    hashed = event_hash(prev, event.seq, fact.kind, fact.version, header, payload_hash)
+    return Row(event.seq, fact.kind, fact.version, event.at, header, content, payload_hash, hashed)
+
+
+def from_row(seq: int, kind: str, version: int, header: bytes) -> Event:
+    """Decodes a header; the payload is not needed. Raises UnknownEvent, or ValueError for a header that is not ours."""
+    cls = fact_class(kind)
+    if version != cls.version:
+        raise UnknownEvent(f"event {seq} is {kind} version {version}; this program knows version {cls.version}: upgrade it")
+    raw = from_json(header)
+    at, span, parent, source, destination, input_id, ref, size = raw["e"]
+    fact = _READERS[kind](raw["d"])
+    return Event(seq, at, fact, span, parent, source, destination, input_id, ref, size)
+
+
+def fact_json(event: Event) -> dict[str, Any]:
+    """The fact as JSON, defaults included, ``kind`` and ``version`` first."""
+    dumped: dict[str, Any] = _ADAPTERS[event.fact.kind].dump_python(event.fact, mode="json")
+    return {"kind": event.fact.kind, "version": event.fact.version, **dumped}
+
+
+def envelope(run_id: str, trace_id: str, event: Event) -> dict[str, Any]:
+    """S3's envelope, as exports and the API give it."""
+
+    def party(name: str) -> dict[str, str]:
+        layer, _, agent = name.partition("/")
+        return {"layer": layer, "agent_id": agent}
+
+    return {
+        "id": f"{run_id}.{event.seq}",
+        "trace_id": trace_id,
+        "span_id": event.span,
+        "parent_span_id": event.parent,
+        "timestamp": event.at,
+        "source": party(event.source),
+        "destination": party(event.destination),
+        "payload": {"seq": event.seq, "content_ref": event.content_ref, **fact_json(event)},
+    }
+
+
+def verify_chain(rows: list[tuple[int, str, int, bytes, bytes, bytes]], prev: bytes) -> int | None:
+    """The seq of the first row ``(seq, kind, version, header, payload_hash, hash)`` that breaks the chain, or None."""
+    for seq, kind, version, header, payload_hash, hashed in rows:
+        prev = event_hash(prev, seq, kind, version, header, payload_hash)
+        if prev != hashed:
+            return seq
+    return None

@@ -1,0 +1,208 @@
+"""Facts about steps and calls: what was asked for, what came back, what was refused, what was let go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from fabric.core.events.parts import ProposedCall
+from fabric.core.flow import Stage
+from fabric.core.taxonomy import Cause, ErrorClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOpened:
+    """A further activation of an agent after one that failed. Content: what it is told about that."""
+
+    step_id: str
+    stage: Stage
+    branch: int
+    agent: str
+    round: int
+    approved: bool = False
+    """True: a person approved it, so its next failure goes to the ladder's last rung."""
+    kind: ClassVar[str] = "step_opened"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallIssued:
+    """The intent: committed before the call goes out. Carries key, deadline and the worst-case reservation."""
+
+    command_id: str
+    attempt: int
+    call: Literal["model", "tool"]
+    step_id: str
+    agent: str
+    target: str
+    """Model or tool name."""
+    turn: int
+    deadline_at: int
+    key: str
+    prompt: str = ""
+    """Rolling digest of the prompt's references; never the prompt."""
+    call_id: str = ""
+    args_hash: str = ""
+    args_ref: str = ""
+    reserved_usd_micros: int = 0
+    reserved_tokens: int = 0
+    max_output_tokens: int = 0
+    final: bool = False
+    """True: tools were stripped; the agent answers once with what it has."""
+    kind: ClassVar[str] = "call_issued"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswered:
+    """A model's answer, journaled. Content: ``{"output": ...}``, ``{"text", "calls"}`` or the raw text of what was refused."""
+
+    command_id: str
+    attempt: int
+    step_id: str
+    verdict: Literal["output", "calls", "rejected"]
+    calls: tuple[ProposedCall, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd_micros: int = 0
+    problems: tuple[str, ...] = ()
+    """What was wrong with it, told to the model; each non-empty answer of this kind costs a correction."""
+    sanitized: bool = False
+    kind: ClassVar[str] = "model_answered"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswered:
+    """A tool's result, journaled. Content: the result."""
+
+    command_id: str
+    attempt: int
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    masked_hash: str
+    """Fingerprint of the result with clocks, ids and durations masked."""
+    error: bool = False
+    sanitized: bool = False
+    kind: ClassVar[str] = "tool_answered"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRefused:
+    """A proposed call was not executed. Content: what the model is told for its call id."""
+
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    cause: Cause
+    mechanism: str
+    problem: str
+    correction: bool = False
+    """True: a structural error, which costs the step a correction at the end of the wave."""
+    kind: ClassVar[str] = "call_refused"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDeduplicated:
+    """The same call id with equal arguments came again: the first result stands for both."""
+
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    turn: int
+    result_ref: str
+    result_bytes: int = 0
+    masked_hash: str = ""
+    kind: ClassVar[str] = "call_deduplicated"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputAccepted:
+    """An output that came together with calls stands, now that all of them have drained without an error."""
+
+    step_id: str
+    answer_ref: str
+    kind: ClassVar[str] = "output_accepted"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOff:
+    """The active agent of a peer chain changed."""
+
+    step_id: str
+    from_agent: str
+    to_agent: str
+    kind: ClassVar[str] = "handed_off"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """One attempt ended without an answer. Content: the raw text, where there is any."""
+
+    command_id: str
+    attempt: int
+    step_id: str
+    error_class: ErrorClass
+    cause: Cause
+    message: str
+    status: int | None = None
+    retry_after_s: float | None = None
+    charged_usd_micros: int = 0
+    charged_tokens: int = 0
+    kind: ClassVar[str] = "attempt_failed"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptInterrupted:
+    """The process that held this attempt is gone; whether it was billed is unknown, so it is charged at worst case."""
+
+    command_id: str
+    attempt: int
+    charged_usd_micros: int = 0
+    charged_tokens: int = 0
+    kind: ClassVar[str] = "attempt_interrupted"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAborted:
+    """A call in flight was let go (cancel, halt, replan, quorum met): charged at worst case, its result is void."""
+
+    command_id: str
+    attempt: int
+    reason: str
+    charged_usd_micros: int = 0
+    charged_tokens: int = 0
+    kind: ClassVar[str] = "call_aborted"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateResultIgnored:
+    """A result for a call that was superseded (older epoch, aborted, over): kept as a fact, ignored as data. Content: the result."""
+
+    command_id: str
+    attempt: int
+    reason: str
+    kind: ClassVar[str] = "late_result_ignored"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputIgnored:
+    """Something from outside changed nothing, and why (a decision too late, a second start)."""
+
+    input_kind: str
+    reason: str
+    kind: ClassVar[str] = "input_ignored"
+    version: ClassVar[int] = 1

@@ -1,0 +1,183 @@
+"""Facts about failures and people: rungs, reactions, escalations, clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from fabric.core.events.parts import TripRecord
+from fabric.core.flow import Stage
+from fabric.core.taxonomy import Cause, FailureType, Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungSkipped:
+    """A rung of the ladder could not apply here, and why."""
+
+    failure_type: FailureType
+    tier: Tier
+    rung: int
+    reaction: str
+    reason: str
+    kind: ClassVar[str] = "rung_skipped"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactionDecided:
+    """The decision: which cell, which rung, on what numbers. With it the decision can be derived again from the journal alone."""
+
+    failure_type: FailureType | None
+    """None: a direct reaction (``below_tau``)."""
+    tier: Tier
+    table: str
+    """Digest of the decision table in force."""
+    rung: int
+    reaction: str
+    scope: str
+    """What the rung is counted against: ``call:...``, ``step:...`` or ``stage:...``."""
+    spent: int
+    """How often this rung had been used in this scope before."""
+    bound: int | None
+    """How often it may be used; None for the last rung."""
+    cause: TripRecord
+    causes: tuple[TripRecord, ...] = ()
+    """The graver one won; these tripped with it."""
+    accompanies: tuple[str, ...] = ()
+    step_id: str = ""
+    command_id: str = ""
+    kind: ClassVar[str] = "reaction_decided"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled:
+    """The same call again at ``not_before``: backoff with full jitter, or the provider's Retry-After."""
+
+    command_id: str
+    attempt: int
+    not_before: int
+    delay_s: float
+    source: Literal["backoff", "retry_after"]
+    tokens_left: int
+    """Thousandths of a retry token in the budget after this one."""
+    kind: ClassVar[str] = "retry_scheduled"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageInjected:
+    """A corrective message for the step. Content: its text."""
+
+    step_id: str
+    kind: ClassVar[str] = "message_injected"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsStripped:
+    """Terminate: the agent answers once with what it has."""
+
+    step_id: str
+    reason: str = ""
+    kind: ClassVar[str] = "tools_stripped"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed:
+    """A step ended without a result."""
+
+    step_id: str
+    cause: Cause
+    message: str
+    kind: ClassVar[str] = "step_failed"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationOpened:
+    """An open question to a person; its branch is parked. Content: what the person is shown."""
+
+    escalation_id: str
+    item: Literal["failure", "post_stage", "pre_action"]
+    reason: str
+    failure_type: FailureType | None
+    stage: Stage
+    step_id: str
+    scope: str
+    """What its rounds are counted against: stage and branch."""
+    required_role: str
+    verbs: tuple[str, ...]
+    digest: str
+    """Over what approval releases; a decision names it."""
+    remind_at: int
+    onward_at: int
+    due_at: int
+    on_expiry: Literal["reject"] = "reject"
+    round: int = 1
+    kind: ClassVar[str] = "escalation_opened"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationReminded:
+    """Half of the time (``reminder``) or three quarters (``onward``) have passed unanswered."""
+
+    escalation_id: str
+    step: Literal["reminder", "onward"]
+    kind: ClassVar[str] = "escalation_reminded"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationDecided:
+    """Answered. Content: the reviewer's message, where there is one."""
+
+    escalation_id: str
+    verb: Literal["approve", "edit", "reject", "respond"]
+    actor: str
+    system: bool = False
+    """True: nobody answered in time and the declared expiry was applied."""
+    kind: ClassVar[str] = "escalation_decided"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationWithdrawn:
+    """The question no longer matters: its epoch was replanned, or the run ended."""
+
+    escalation_id: str
+    reason: str
+    kind: ClassVar[str] = "escalation_withdrawn"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlinesSuspended:
+    """Nothing is live but questions to people: in batch and high-stakes the clocks stop (semantics.md 4 "Human waits")."""
+
+    run_remaining_us: int
+    stage_remaining_us: int
+    kind: ClassVar[str] = "deadlines_suspended"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlinesReissued:
+    """The clocks run again, from these new instants. Commands already out keep their own."""
+
+    run_deadline_at: int
+    stage_deadline_at: int
+    kind: ClassVar[str] = "deadlines_reissued"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAccepted:
+    """Somebody cancelled the run."""
+
+    actor: str
+    reason: str = ""
+    kind: ClassVar[str] = "cancel_accepted"
+    version: ClassVar[int] = 1

@@ -1,0 +1,102 @@
+"""Facts about the run as a whole: start, ownership, stages, end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fabric.core.events.parts import GateResult
+from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.taxonomy import Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The first event. Pins the revision, the tier and the absolute deadline. Content: ``payloads.Request``."""
+
+    fabric: str
+    revision: str
+    tier: Tier
+    deadline_at: int
+    seed: int
+    depth: int = 1
+    """Level of nesting; the root run is 1."""
+    requested_by: str = ""
+    kind: ClassVar[str] = "run_started"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipTaken:
+    """Another worker process (or a restarted one) goes on with the run from its journal."""
+
+    fence: int
+    incarnation: str
+    kind: ClassVar[str] = "ownership_taken"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEntered:
+    """A stage began: its deadline, its pre-gate, the agent of each branch (none: the engine does it itself)."""
+
+    stage: Stage
+    epoch: int
+    deadline_at: int
+    agents: tuple[str, ...] = ()
+    gate: GateResult | None = None
+    kind: ClassVar[str] = "stage_entered"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLeft:
+    """A stage ended. Content, where the engine made the output itself: the typed payload; else ``output_ref`` names the answer."""
+
+    stage: Stage
+    epoch: int
+    outcome: StageOutcome
+    output_ref: str = ""
+    gate: GateResult | None = None
+    kind: ClassVar[str] = "stage_left"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanned:
+    """The epoch rose: what the older one still has in flight is void as data. Content: what the planner is told about it."""
+
+    stage: Stage
+    """The stage that is charged with the replan."""
+    epoch: int
+    reason: str
+    kind: ClassVar[str] = "replanned"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnding:
+    """The run will end in ``state`` once the calls in flight have settled. Nothing is issued any more."""
+
+    state: RunState
+    reaction: str
+    reason: str
+    kind: ClassVar[str] = "run_ending"
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The last event. Content, where the outcome is no stage's output as it stands: ``{"output": payloads.Outcome}``."""
+
+    state: RunState
+    reason: str
+    reaction: str
+    outcome_ref: str = ""
+    partial: bool = False
+    """True: the outcome is what there was when the run was stopped."""
+    truncated: bool = False
+    recovered: bool = False
+    """True: it completed, but needed a reaction on the way."""
+    kind: ClassVar[str] = "run_ended"
+    version: ClassVar[int] = 1

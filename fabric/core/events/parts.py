@@ -1,0 +1,50 @@
+"""Pieces that several facts share: gate results, proposed calls, trips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check of a gate: name, whether it passed, and where it hurt."""
+
+    name: str
+    passed: bool
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """The ValidationResult of one gate: the checks in order up to the first failure (S0 "Validation Gates Between Stages")."""
+
+    gate: Literal["pre", "post"]
+    checks: tuple[Check, ...] = ()
+    cause: Cause | None = None
+    """Why it failed; None when it passed."""
+    score: float | None = None
+    """The critic's, where the stage has one."""
+    tau: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedCall:
+    """A call as a model proposed it, by fingerprint."""
+
+    call_id: str
+    tool: str
+    args_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TripRecord:
+    """A trip as it is journaled: the mechanism, its cause, the sentence and the numbers."""
+
+    mechanism: str
+    cause: Cause
+    message: str
+    evidence: Evidence = field(default_factory=Evidence)

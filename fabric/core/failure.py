@@ -1,0 +1,46 @@
+"""A failure on its way to a decision: what tripped, where, and which call it concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.core import events as ev
+from fabric.core.flow import Stage
+from fabric.core.taxonomy import CLASSIFY, Classification
+from fabric.core.verdict import Evidence, Trip
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the ladder decides about. ``trips`` are in guard order; the gravest will win."""
+
+    trips: tuple[Trip, ...]
+    stage: Stage
+    step_id: str = ""
+    """The step it concerns; empty: the stage as a whole."""
+    issued: ev.CallIssued | None = None
+    """The call whose attempt failed, where it was one."""
+    retry_after_s: float | None = None
+    blocked: bool = False
+    """True: a proposed tool call was withheld, and its model can be told."""
+
+
+def classification(trip: Trip) -> Classification:
+    """The row of ``CLASSIFY`` for a trip."""
+    return CLASSIFY[trip.cause]
+
+
+def record(trip: Trip) -> ev.TripRecord:
+    """The trip as it is journaled."""
+    return ev.TripRecord(mechanism=trip.mechanism, cause=trip.cause, message=trip.message, evidence=trip.evidence)
+
+
+def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
+    """The failure of one attempt of a call."""
+    details: dict[str, str | int | float | list[str]]
+    details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
+    evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
+    trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)
+    return Failure(
+        (trip,), Stage(issued.step_id.partition(".")[0]), issued.step_id, issued, retry_after_s=fact.retry_after_s
+    )

@@ -1,0 +1,70 @@
+"""The five stages and every way out of each: one table (S0 "Canonical Staged Flow"; semantics.md 1)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """One of the five, in order."""
+
+    PLAN = "plan"
+    FAN_OUT = "fan_out"
+    FAN_IN = "fan_in"
+    VALIDATE = "validate"
+    FINALIZE = "finalize"
+
+
+class StageOutcome(StrEnum):
+    """How a stage was left."""
+
+    PASSED = "passed"
+    REPLAN = "replan"
+    ENDED = "ended"
+    """The run ends here: surfaced, aborted, halted or cancelled while this stage was current."""
+
+
+class End(StrEnum):
+    """Where a transition leads when it leads to no stage."""
+
+    COMPLETE = "complete"
+    STOP = "stop"
+
+
+TRANSITIONS: dict[tuple[Stage, StageOutcome], Stage | End] = {
+    (Stage.PLAN, StageOutcome.PASSED): Stage.FAN_OUT,
+    (Stage.PLAN, StageOutcome.REPLAN): Stage.PLAN,
+    (Stage.PLAN, StageOutcome.ENDED): End.STOP,
+    (Stage.FAN_OUT, StageOutcome.PASSED): Stage.FAN_IN,
+    (Stage.FAN_OUT, StageOutcome.REPLAN): Stage.PLAN,
+    (Stage.FAN_OUT, StageOutcome.ENDED): End.STOP,
+    (Stage.FAN_IN, StageOutcome.PASSED): Stage.VALIDATE,
+    (Stage.FAN_IN, StageOutcome.REPLAN): Stage.PLAN,
+    (Stage.FAN_IN, StageOutcome.ENDED): End.STOP,
+    (Stage.VALIDATE, StageOutcome.PASSED): Stage.FINALIZE,
+    (Stage.VALIDATE, StageOutcome.REPLAN): Stage.PLAN,
+    (Stage.VALIDATE, StageOutcome.ENDED): End.STOP,
+    (Stage.FINALIZE, StageOutcome.PASSED): End.COMPLETE,
+    (Stage.FINALIZE, StageOutcome.REPLAN): Stage.PLAN,
+    (Stage.FINALIZE, StageOutcome.ENDED): End.STOP,
+}
+
+
+class RunState(StrEnum):
+    """Where a run stands (semantics.md 3). Waiting is derived: running, nothing live, something open for a person."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    UNWINDING = "unwinding"
+    QUARANTINED = "quarantined"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    CANCELLED = "cancelled"
+
+
+TERMINAL = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED})
+"""States that absorb: nothing leaves them."""

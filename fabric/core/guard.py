@@ -1,0 +1,38 @@
+"""Takes one proposed thing past the mechanisms in guard order and gives back every trip, in that order.
+
+Which trip wins is the ladder's business (``ladder.gravest``): the gravest reaction first, ties to the mechanism that stands earlier here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+
+from fabric.core.mechanisms import ORDER, scope_key
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, View
+from fabric.core.policy import FlowPolicy
+from fabric.core.verdict import Trip
+
+_BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
+    kind: tuple(module for module in ORDER if kind in module.APPLIES_TO)
+    for kind in ("model", "tool", "retry", "spawn", "handoff", "nest", "output")
+}
+
+
+_RANK = {module.NAME: rank for rank, module in enumerate(ORDER)}
+
+
+def in_order(trips: Iterable[Trip]) -> tuple[Trip, ...]:
+    """Trips of several proposals in guard order; what is no mechanism's (a provider's error, a spent correction) comes last."""
+    return tuple(sorted(trips, key=lambda trip: _RANK.get(trip.mechanism, len(_RANK))))
+
+
+def judge(proposal: Proposal, view: View, policy: FlowPolicy) -> list[Trip]:
+    """All trips for one proposal, earliest mechanism first; empty when everybody passes."""
+    trips: list[Trip] = []
+    for module in _BY_KIND[proposal.kind]:
+        state = view.run.guards.get(scope_key(module, proposal.step_id))
+        verdict = module.check(module.config(policy), module.State() if state is None else state, proposal, view)
+        if isinstance(verdict, Trip):
+            trips.append(verdict)
+    return trips

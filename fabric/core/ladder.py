@@ -1,0 +1,226 @@
+"""Which rung of which cell: the decision table looked up, rungs spent and rungs that cannot apply passed over.
+
+Pure choice, no effect: ``choose`` says what to do and which rungs were skipped why; ``reactions`` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fabric.core import guard
+from fabric.core.decision_table import COUNTED_PER, GRAVITY, CountScope, Ladder, Reaction, Rung
+from fabric.core.draw import unit
+from fabric.core.failure import Failure, classification
+from fabric.core.flow import Stage
+from fabric.core.mechanisms.contract import Proposal
+from fabric.core.run import rung_key
+from fabric.core.taxonomy import Cause, Direct, FailureType
+from fabric.core.verdict import Trip
+from fabric.core.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A rung that could not apply."""
+
+    rung: int
+    reaction: Reaction
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the table says about one failure."""
+
+    trip: Trip
+    failure_type: FailureType | None
+    rung_index: int
+    rung: Rung
+    scope: str
+    spent: int
+    skipped: tuple[Skipped, ...] = ()
+
+
+def choose(work: Work, failure: Failure) -> Choice:
+    """The choice for the gravest of the failure's trips; ties go to the mechanism that stands earlier."""
+    choices = [_choose_one(work, failure, trip) for trip in failure.trips]
+    return min(choices, key=lambda choice: GRAVITY.index(choice.rung.reaction))
+
+
+def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
+    goes_to = classification(trip).goes_to
+    if isinstance(goes_to, Direct):
+        rung = Rung(reaction=Reaction.ESCALATE)
+        return Choice(trip, None, 0, rung, _scope(failure, CountScope.STAGE), 0)
+    ladder = work.compiled.table[goes_to, work.run.tier]
+    skipped: list[Skipped] = []
+    last = len(ladder.rungs) - 1
+    for index, rung in enumerate(ladder.rungs):
+        scope = _scope(failure, COUNTED_PER[rung.reaction])
+        spent = work.run.spent_rungs.get(rung_key(goes_to, index, scope), 0)
+        if index == last:
+            return Choice(trip, goes_to, index, rung, scope, spent, tuple(skipped))
+        if rung.times is not None and spent >= rung.times:
+            continue
+        reason = _why_not(work, failure, trip, rung, spent)
+        if not reason:
+            return Choice(trip, goes_to, index, rung, scope, spent, tuple(skipped))
+        skipped.append(Skipped(index, rung.reaction, reason))
+    raise AssertionError(f"ladder of {goes_to} has no last rung")  # Ladder's validator rules this out
+
+
+def _scope(failure: Failure, per: CountScope) -> str:
+    """What a rung's uses are counted against here."""
+    if per is CountScope.CALL and failure.issued is not None:
+        return f"call:{failure.issued.command_id}"
+    if per is CountScope.CALL and failure.step_id:
+        return f"step:{failure.step_id.rpartition('.r')[0]}"
+    if per is CountScope.STEP and failure.step_id:
+        # Without the epoch: what was spent on a branch survives a replan, retries excepted.
+        return f"step:{failure.step_id.partition('.e')[0]}"
+    return f"stage:{failure.stage}"
+
+
+def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -> str:
+    if classification(trip).last_rung:
+        return f"{trip.cause} does not go away by itself"
+    step = work.run.steps.get(failure.step_id)
+    if step is not None and step.approved:
+        return "a person approved one more try, at the last rung"
+    return APPLIES[rung.reaction](work, failure, trip, spent)
+
+
+Applies = Callable[[Work, Failure, Trip, int], str]
+
+
+def _always(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    return ""
+
+
+def _not_configured(what: str) -> Applies:
+    def reason(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+        return f"no {what} is configured"
+
+    return reason
+
+
+NOT_RUN_AGAIN: Mapping[Cause, str] = {
+    Cause.CORRECTIONS_SPENT: "the agent was corrected as often as it may be",
+    Cause.PARTIAL_FAN_IN: "each failed branch went to the end of its own ladder",
+}
+"""What a retry would repeat although it has been tried again already, in smaller pieces."""
+
+
+def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    if work.run.ending is not None:
+        return "the run is ending"
+    if trip.cause in NOT_RUN_AGAIN:
+        return NOT_RUN_AGAIN[trip.cause]
+    if failure.issued is None:
+        return _rerun(work, failure)
+    if not classification(trip).retried and classification(trip).flow_class != "semantic":
+        return f"{trip.cause} is not retried"
+    policy = work.compiled.spec.policy
+    if failure.retry_after_s is not None and failure.retry_after_s > policy.retry.cap_s:
+        return f"Retry-After of {failure.retry_after_s:g} s is over the cap of {policy.retry.cap_s:g} s"
+    proposal = Proposal(
+        kind="retry",
+        stage=failure.stage,
+        step_id=failure.step_id,
+        attempt=failure.issued.attempt + 1,
+        delay_s=delay_s(work, failure, spent),
+        timeout_s=policy.deadlines_of(work.run.tier).call_s,
+    )
+    trips = guard.judge(proposal, work.view, policy)
+    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+
+
+def _rerun(work: Work, failure: Failure) -> str:
+    step_ids = rerunnable(work, failure)
+    if not step_ids:
+        return "there is nothing to run again"
+    trips = respawned(work, failure.stage, step_ids)
+    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+
+
+def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
+    """What speaks against running steps once more: an agent of a fan-out that starts again is one more that was spawned."""
+    if stage is not Stage.FAN_OUT:
+        return []
+    proposal = Proposal(kind="spawn", stage=stage, branches=len(step_ids), depth=work.run.depth)
+    return guard.judge(proposal, work.view, work.compiled.spec.policy)
+
+
+def delay_s(work: Work, failure: Failure, spent: int) -> float:
+    """Seconds until the next attempt: Retry-After, or full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first."""
+    if failure.retry_after_s is not None:
+        return failure.retry_after_s
+    assert failure.issued is not None
+    retry = work.compiled.spec.policy.retry
+    drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
+    return min(retry.cap_s, drawn * retry.base_s * retry.factor**spent)
+
+
+def rerunnable(work: Work, failure: Failure) -> list[str]:
+    """The steps that a retry or an approval would run once more: the failed one, or the stage's failed ones."""
+    if failure.step_id:
+        return [failure.step_id]
+    steps = (s for s in work.run.steps.values() if s.stage == failure.stage and s.status != "void")
+    return [step.id for step in steps if step.status == "failed"]
+
+
+def _inject(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    if trip.cause in (Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT):
+        return "a limit has no inject rung"
+    return "" if failure.blocked else "there is nothing to inject into"
+
+
+def _terminate(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    step = work.run.steps.get(failure.step_id)
+    return "" if step is not None and step.status == "active" and not step.final else "there is no agent left to answer"
+
+
+def _replan(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    if work.compiled.spec.topology.planner is None:
+        return "the plan is fixed, so there is nothing to replan"
+    spent = replans_spent(work, failure.stage)
+    if spent:
+        return spent
+    if trip.cause is Cause.RUN_DEADLINE:
+        return "the run deadline has passed"
+    return ""
+
+
+def replans_spent(work: Work, stage: Stage) -> str:
+    """Why a stage may not be replanned once more; empty: it may."""
+    used, limit = work.run.replans.get(stage, 0), work.compiled.spec.policy.limits.replans_per_stage
+    return f"{used} of {limit} replans of stage {stage} are spent" if used >= limit else ""
+
+
+APPLIES: Mapping[Reaction, Applies] = {
+    Reaction.HALT: _always,
+    Reaction.ABORT: _always,
+    Reaction.ESCALATE: _always,
+    Reaction.SURFACE: _always,
+    Reaction.SAFE_FALLBACK: _always,
+    Reaction.TERMINATE: _terminate,
+    Reaction.REPLAN: _replan,
+    Reaction.INJECT: _inject,
+    Reaction.RETRY: _retry,
+    Reaction.HANDOVER: _not_configured("stronger agent or supervisor above the stalled pair"),
+    Reaction.FALLBACK_MODEL: _not_configured("fallback model"),
+    Reaction.CHEAPER_MODEL: _not_configured("cheaper model"),
+    Reaction.WAIT_FOR_BREAKER: _not_configured("circuit breaker"),
+}
+"""Whether a rung can apply here: an empty string, or the reason why not. Total over reactions, by test."""
+
+
+def ladder_of(work: Work, failure_type: FailureType) -> Ladder:
+    """The cell in force for this run."""
+    return work.compiled.table[failure_type, work.run.tier]
+
+
+def stage_of(step_id: str) -> Stage:
+    """The stage that a step id names."""
+    return Stage(step_id.partition(".")[0])

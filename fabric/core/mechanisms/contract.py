@@ -1,0 +1,101 @@
+"""The one shape of every mechanism, and what it is asked about.
+
+A mechanism is a module with ``NAME``, ``SCOPE``, ``APPLIES_TO``, ``OBSERVES``, ``Config`` (cut out of the policy by ``config``), ``State``,
+``observe(state, event) -> state`` and ``check(config, state, proposal, view) -> Verdict``. ``observe`` folds facts; ``check`` judges one
+proposal and changes nothing. A mechanism never chooses a reaction and never looks at another mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from fabric.core.flow import Stage
+from fabric.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+    from fabric.core.run import Run
+    from fabric.core.spec import FabricSpec
+
+ProposalKind = Literal["model", "tool", "retry", "spawn", "handoff", "nest", "output"]
+
+
+class Scope(StrEnum):
+    """What one State of a mechanism belongs to."""
+
+    RUN = "run"
+    STEP = "step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """One thing the engine is about to do, for the mechanisms to judge."""
+
+    kind: ProposalKind
+    stage: Stage
+    step_id: str = ""
+    agent: str = ""
+    target: str = ""
+    """Model or tool name."""
+    turn: int = 0
+    attempt: int = 1
+    final: bool = False
+    """The one last answer after tools were stripped: turn limits let it pass."""
+    call_id: str = ""
+    args_hash: str = ""
+    wave: tuple[tuple[str, str], ...] = ()
+    """All (tool, args hash) that the model proposed in this turn, this one included."""
+    effect: str = "read_only"
+    compensated: bool = False
+    polling: bool = False
+    worst_usd_micros: int | None = 0
+    """What it may cost at worst; None: it has no price."""
+    worst_tokens: int = 0
+    branches: int = 0
+    depth: int = 1
+    retry_after_s: float | None = None
+    delay_s: float = 0.0
+    timeout_s: float = 0.0
+    """The tier's own value for one attempt."""
+    score: float | None = None
+    payload: Any = None
+    """Output: what the stage wants to pass on, as JSON."""
+    documents: tuple[str, ...] = ()
+    """Names of the documents attached to the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a check may look at besides its own state."""
+
+    now: int
+    run: Run
+    spec: FabricSpec
+
+
+class Mechanism(Protocol):
+    """The shape. Modules satisfy it; a test holds each of them against it."""
+
+    NAME: str
+    SCOPE: Scope
+    APPLIES_TO: frozenset[ProposalKind]
+    OBSERVES: frozenset[str]
+
+    def config(self, policy: FlowPolicy) -> Any:
+        """Cuts this mechanism's part out of the policy."""
+        ...
+
+    def State(self) -> Any:  # noqa: N802 - it is the state's class
+        """What is remembered before anything was observed."""
+        ...
+
+    def observe(self, state: Any, event: Event) -> Any:
+        """The state after an event of one of the kinds in ``OBSERVES``."""
+        ...
+
+    def check(self, config: Any, state: Any, proposal: Proposal, view: View) -> Verdict:
+        """Judges one proposal; changes nothing."""
+        ...

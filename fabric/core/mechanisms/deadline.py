@@ -1,0 +1,77 @@
+"""Deadlines: call, stage and run as absolute instants (S0 "Timeout Propagation"; semantics.md 4).
+
+Stops: work that goes on after its stage or run is over, and attempts that could not finish. Instants are microseconds since the epoch; stage and
+run deadlines are fixed once and a retry never moves them. ``deadline_near``: no attempt starts when less than min(own value, max(2 s, 10 % of own
+value)) remains. Does not stop: a call that is out (its own deadline does, at the port).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+
+NAME = "deadline"
+SCOPE = Scope.RUN
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool", "retry"})
+OBSERVES: frozenset[str] = frozenset({"run_started", "stage_entered", "deadlines_reissued"})
+NEAR_FLOOR_S = 2.0
+NEAR_SHARE = 0.1
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Nothing beyond the instants, which are facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The instants in force."""
+
+    run_at: int = 0
+    stage_at: int = 0
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return Config()
+
+
+def observe(state: State, event: Event) -> State:
+    """Takes the instants from the facts that fix them."""
+    fact = event.fact
+    if fact.kind == "run_started":
+        return State(run_at=fact.deadline_at)  # type: ignore[union-attr]
+    if fact.kind == "stage_entered":
+        return State(state.run_at, fact.deadline_at)  # type: ignore[union-attr]
+    return State(fact.run_deadline_at, fact.stage_deadline_at)  # type: ignore[union-attr]
+
+
+def margin_s(timeout_s: float) -> float:
+    """Seconds that must remain for an attempt of ``timeout_s`` to be started."""
+    return min(timeout_s, max(NEAR_FLOOR_S, NEAR_SHARE * timeout_s))
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Refuses what is over or could not finish. A retry is judged at the instant it would start."""
+    start = view.now + int(proposal.delay_s * US)
+    scope, end, cause = "run", state.run_at, Cause.RUN_DEADLINE
+    if state.stage_at < state.run_at:
+        scope, end, cause = f"stage:{proposal.stage}", state.stage_at, Cause.STAGE_DEADLINE
+    remaining_s = (end - start) / US
+    needed = margin_s(proposal.timeout_s)
+    if remaining_s >= needed and view.now < end:
+        return PASS
+    evidence = Evidence(needed, round(remaining_s, 3), "s", scope, details={"deadline_at": end})
+    if view.now >= end:
+        return Trip(NAME, cause, evidence, f"the {scope} deadline has passed")
+    message = f"{max(0.0, remaining_s):.1f} s remain of the {scope} deadline, less than the {needed:.1f} s an attempt needs"
+    return Trip(NAME, Cause.DEADLINE_NEAR, evidence, message)

@@ -1,0 +1,82 @@
+"""Counts that no run passes: hops, recursion, turns, sub-agents (S0 "Hop Limit And Recursion Limit"; semantics.md 4).
+
+Stops: endless handoffs (5), nesting (8 levels, root = 1), turns of one step (25), agents alive (16) and spawned (64). All are limits: N pass, the
+N+1st trips. Does not stop: a loop within the limits (the loop detector does).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.frozen import replace
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.policy import Limits as Config
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+
+NAME = "hop_limit"
+SCOPE = Scope.RUN
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "spawn", "handoff", "nest"})
+OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off"})
+STEERING = "You have reached the number of turns you may take. Answer with what you have."
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What has been counted over the whole run, replans included."""
+
+    hops: int = 0
+    spawned: int = 0
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return policy.limits
+
+
+def observe(state: State, event: Event) -> State:
+    """Counts handoffs and agents of a fan-out."""
+    fact: Any = event.fact
+    if fact.kind == "handed_off":
+        return replace(state, hops=state.hops + 1)
+    if fact.stage != "fan_out":
+        return state
+    opened = len(fact.agents) if fact.kind == "stage_entered" else 1
+    return replace(state, spawned=state.spawned + opened)
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Refuses the first one over its limit."""
+    for cause, limit, observed, unit, scope in _counts(config, state, proposal, view):
+        if observed > limit:
+            message = f"{unit}: {observed} would pass the limit of {limit} ({scope or 'run'})"
+            evidence = Evidence(limit, observed, unit, scope or "run", details=_lineage(proposal))
+            return Trip(NAME, cause, evidence, message, STEERING if cause is Cause.TURN_LIMIT else "")
+    return PASS
+
+
+def _counts(config: Config, state: State, proposal: Proposal, view: View) -> list[tuple[Cause, int, int, str, str]]:
+    if proposal.kind == "model":
+        if proposal.final:
+            return []
+        return [(Cause.TURN_LIMIT, config.turns, proposal.turn, "turns", f"step:{proposal.step_id}")]
+    if proposal.kind == "handoff":
+        return [(Cause.HOP_LIMIT, config.hops, state.hops + 1, "hops", "")]
+    nesting = (Cause.RECURSION_LIMIT, config.recursion, proposal.depth, "levels", "")
+    if proposal.kind == "nest":
+        return [nesting]
+    working = sum(1 for step in view.run.steps.values() if step.stage == "fan_out" and step.status == "active")
+    return [
+        nesting,
+        (Cause.SUB_AGENT_CAP, config.sub_agents_alive, working + proposal.branches, "agents alive", ""),
+        (Cause.SUB_AGENT_CAP, config.sub_agents_spawned, state.spawned + proposal.branches, "agents spawned", ""),
+    ]
+
+
+def _lineage(proposal: Proposal) -> dict[str, Any]:
+    return {"agent": proposal.agent, "step": proposal.step_id, "depth": proposal.depth, "branches": proposal.branches}

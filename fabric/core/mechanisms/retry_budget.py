@@ -1,0 +1,79 @@
+"""Retry budget: retries are a share of first attempts, whatever fails (S0 "Retry Budget With Backoff"; semantics.md 4).
+
+Stops: retry storms. A bucket of 10 tokens, full at the start; a first attempt earns 0.1, a retry takes 1. Empty is a deterministic deny, but a run that
+has not retried in this stage may take one on credit, at most one a second and until the bucket stands at -10: so retries <= 20 + 0.1 x first
+attempts. Counted in tenths of a token, so that sums are exact. Does not stop: a single expensive retry (the budget gate does).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.frozen import replace
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.policy import Retry as Config
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+
+NAME = "retry_budget"
+SCOPE = Scope.RUN
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"retry"})
+OBSERVES: frozenset[str] = frozenset({"call_issued", "retry_scheduled"})
+UNITS = 1_000
+"""A token is counted in thousandths."""
+CREDIT_EVERY_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The bucket as the last retry left it, and the first attempts since."""
+
+    level: int | None = None
+    """Thousandths of a token after the last retry; None: still full."""
+    first_attempts: int = 0
+    retried_in: tuple[str, ...] = ()
+    """Stages in which this run has retried."""
+    last_at: int = 0
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return policy.retry
+
+
+def observe(state: State, event: Event) -> State:
+    """A first attempt earns, a scheduled retry takes; the fact carries what it left."""
+    fact: Any = event.fact
+    if fact.kind == "call_issued":
+        return replace(state, first_attempts=state.first_attempts + 1) if fact.attempt == 1 else state
+    stage = fact.command_id.partition(".")[0]
+    retried_in = state.retried_in if stage in state.retried_in else (*state.retried_in, stage)
+    return State(fact.tokens_left, 0, retried_in, event.at)
+
+
+def balance(config: Config, state: State) -> int:
+    """Thousandths of a token in the bucket; never above its size."""
+    size = config.bucket * UNITS
+    level = size if state.level is None else state.level
+    return min(size, level + round(config.earn * UNITS) * state.first_attempts)
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Denies a retry when the bucket is empty and no credit is due."""
+    left = balance(config, state)
+    if left >= UNITS:
+        return PASS
+    on_credit = (
+        proposal.stage not in state.retried_in
+        and view.now - state.last_at >= CREDIT_EVERY_US
+        and left - UNITS >= -config.bucket * UNITS
+    )
+    if on_credit:
+        return PASS
+    evidence = Evidence(config.bucket, round(left / UNITS, 3), "retry tokens", "run")
+    return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, "the run's retry budget is empty")

@@ -1,0 +1,118 @@
+"""What passes between stages, typed: each stage's output and the next stage's input (S0 "Stage Anatomy").
+
+A model's answer is validated against one of these; what does not fit costs the step a correction and is told to the model
+field by field. Unknown fields are ignored rather than refused: a small model decorates its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200_000)]
+Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Brief(_Payload):
+    """One agent's share of the plan."""
+
+    agent: Line
+    """Name of the worker that gets it."""
+    title: Line = "Untitled"
+    instructions: Text
+
+
+class Plan(_Payload):
+    """Output of the plan stage: who does what, and when it is good enough."""
+
+    goal: Line = "Answer the request."
+    briefs: Annotated[tuple[Brief, ...], Field(min_length=1, max_length=1_000)]
+    exit_criteria: Annotated[tuple[Line, ...], Field(min_length=1, max_length=50)]
+    """What must be true of the outcome. A plan without one is malformed (semantics.md 1)."""
+
+
+class Summary(_Payload):
+    """Output of one branch, and of an aggregator or finalizer agent."""
+
+    text: Text
+    citations: tuple[Line, ...] = ()
+    """Names of the attached documents that the text rests on."""
+
+
+class Critique(_Payload):
+    """Output of the critic: a score that never comes from the agent that produced the payload."""
+
+    score: Annotated[float, Field(ge=0.0, le=1.0)]
+    reasons: tuple[Line, ...] = ()
+
+
+class Part(_Payload):
+    """One branch's place in the fan-out's output: where its summary stands, or the gap it left."""
+
+    branch: int
+    agent: Line
+    title: Line = "Untitled"
+    ref: str = ""
+    """Content reference of the branch's answer; empty when there is none."""
+    gap: str = ""
+    """Why there is no summary; empty when there is one."""
+
+
+class Aggregate(_Payload):
+    """Output of the fan-in stage."""
+
+    text: Text
+    citations: tuple[Line, ...] = ()
+
+
+class Outcome(_Payload):
+    """Output of the finalize stage, and what a caller gets."""
+
+    text: Text
+    citations: tuple[Line, ...] = ()
+    gaps: tuple[Line, ...] = ()
+
+
+class Request(_Payload):
+    """What a caller asked for, as the run keeps it."""
+
+    text: Text
+    documents: tuple[Line, ...] = ()
+    """Names of the attached documents, in the order they were attached."""
+    document_bytes: tuple[int, ...] = ()
+    """Their sizes, in the same order."""
+
+
+AGENT_OUTPUT: dict[str, type[BaseModel]] = {"plan": Plan, "summary": Summary, "critique": Critique}
+"""The shapes an agent may be asked for, by name (``Step.output``)."""
+
+
+@cache
+def json_schema(name: str) -> Mapping[str, Any]:
+    """The JSON schema of an agent output as a model is asked for it; raises KeyError for an unknown name. Not to be changed.
+
+    Without titles and without bounds on lengths: endpoints turn a schema into a grammar, and large repetitions break small ones. The bounds hold
+    all the same, when the answer is validated here.
+    """
+    schema: dict[str, Any] = _plain(AGENT_OUTPUT[name].model_json_schema())
+    return schema
+
+
+LEFT_OUT = frozenset({"title", "description", "maxLength", "minLength", "maxItems", "default"})
+"""Schema keywords that a model is not asked for. A property may bear one of these names, so only scalar values are left out."""
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, dict):
+        kept = {key: value for key, value in node.items() if not (key in LEFT_OUT and isinstance(value, str | int | list))}
+        return {key: _plain(value) for key, value in kept.items()}
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    return node

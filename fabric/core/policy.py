@@ -1,0 +1,126 @@
+"""FlowPolicy: every budget and limit of a fabric, each with its unit in its name and its source in its description.
+
+Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general rules).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fabric.core.taxonomy import Tier
+
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
+Micros = Annotated[int, Field(ge=0, le=10**15)]
+
+
+class _Policy(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Budget(_Policy):
+    """Money and tokens. Money has no default: publication asks for it (semantics.md 4)."""
+
+    run_usd_micros: Micros = Field(description="Most one run may spend, micro-dollars. S0: hard pre-execution budget gate.")
+    call_usd_micros: Micros | None = Field(default=None, description="Most one call may be reserved at, micro-dollars.")
+    stage_usd_micros: Micros | None = Field(default=None, description="Most one stage may spend, micro-dollars.")
+    agent_usd_micros: Micros | None = Field(default=None, description="Most one agent may spend in a run, micro-dollars.")
+    run_tokens: Positive | None = Field(default=None, description="Most tokens of one run, input and output together.")
+
+
+class Deadlines(_Policy):
+    """Call, stage and run timeouts in seconds; they become instants once and never move (S0 "Timeout Propagation")."""
+
+    call_s: Seconds
+    stage_s: Seconds
+    run_s: Seconds
+
+
+DEADLINES: dict[Tier, Deadlines] = {
+    Tier.INTERACTIVE: Deadlines(call_s=30, stage_s=120, run_s=300),
+    Tier.BATCH: Deadlines(call_s=120, stage_s=3_600, run_s=86_400),
+    Tier.HIGH_STAKES: Deadlines(call_s=60, stage_s=600, run_s=3_600),
+}
+"""semantics.md 4: interactive 30 s / 2 min / 5 min; batch 120 s / 1 h / 24 h; high-stakes 60 s / 10 min / 1 h."""
+
+
+class Limits(_Policy):
+    """Counts that no run passes."""
+
+    hops: Positive = Field(default=5, description="Handoffs in a peer chain. S0: hop limit.")
+    recursion: Positive = Field(default=8, description="Depth of nesting, root = 1. S0: recursion limit.")
+    turns: Positive = Field(default=25, description="Model turns a step. S0: LangGraph's ceiling.")
+    calls_per_turn: Positive = Field(default=16, description="Tool calls executed of one answer; the rest is refused.")
+    sub_agents_alive: Positive = Field(default=16, description="Agents working at once.")
+    sub_agents_spawned: Positive = Field(default=64, description="Agents started in one run, replans included.")
+    plan_branches: Positive = Field(default=16, description="Briefs in one plan.")
+    replans_per_stage: Positive = Field(default=2, description="S0: replan at most twice a stage.")
+    corrections_per_step: Positive = Field(default=3, description="S2: waves with an error a step.")
+
+
+class LoopDetector(_Policy):
+    """Detectors A, B and D (semantics.md 4). C comes with the judged traces."""
+
+    identical_threshold: Positive = Field(default=3, description="A: the same call would stand this often...")
+    identical_window: Positive = Field(default=5, description="A: ...in this many calls. S0: N = 5, threshold = 3.")
+    period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
+    period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
+    consecutive_threshold: Positive = Field(default=6, description="D: the same call this often in a row, whatever its results.")
+
+
+class Retry(_Policy):
+    """Backoff with full jitter: ``U(0, base * factor^n)``, first retry n = 0 (S0 "Retry Budget With Backoff")."""
+
+    base_s: Seconds = Field(default=1.0, description="First backoff ceiling, seconds.")
+    factor: Annotated[float, Field(ge=1.0, le=10.0)] = Field(default=2.0, description="Growth a retry.")
+    cap_s: Seconds = Field(default=60.0, description="Longest wait, seconds, after jitter. A Retry-After over it fails at once.")
+    bucket: Positive = Field(default=10, description="Retry tokens a run starts with.")
+    earn: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.1, description="Tokens a first attempt earns.")
+
+
+class Humans(_Policy):
+    """When a question is due, in seconds; None takes the tier's default: interactive 5 min, batch 24 h, high-stakes 8 h."""
+
+    due_s: Seconds | None = None
+    reminder_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    onward_at: Annotated[float, Field(gt=0, lt=1)] = 0.75
+    failure_rounds: Positive = Field(default=2, description="How often a failed step may be approved for one more try.")
+
+
+HUMAN_DUE_S: dict[Tier, float] = {Tier.INTERACTIVE: 300.0, Tier.BATCH: 86_400.0, Tier.HIGH_STAKES: 28_800.0}
+
+
+class FanIn(_Policy):
+    """When the fan-in stage has enough: all branches, a quorum of k, or whatever came back."""
+
+    mode: Literal["all", "quorum", "best_effort"] = "all"
+    k: Positive | None = None
+
+    @model_validator(mode="after")
+    def _quorum_names_k(self) -> FanIn:
+        if (self.mode == "quorum") != (self.k is not None):
+            raise ValueError("fan_in: give k with mode quorum, and only then")
+        return self
+
+
+class FlowPolicy(_Policy):
+    """Every budget and limit of a fabric."""
+
+    budget: Budget
+    deadlines: dict[Tier, Deadlines] = Field(default_factory=dict, description="Overrides of the tier defaults.")
+    limits: Limits = Limits()
+    loop_detector: LoopDetector = LoopDetector()
+    retry: Retry = Retry()
+    humans: Humans = Humans()
+    fan_in: FanIn = FanIn()
+    tau: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.7, description="S0: confidence threshold.")
+
+    def deadlines_of(self, tier: Tier) -> Deadlines:
+        """The deadlines in force for a tier."""
+        return self.deadlines.get(tier, DEADLINES[tier])
+
+    def due_s(self, tier: Tier) -> float:
+        """Seconds a person has to answer."""
+        return self.humans.due_s or HUMAN_DUE_S[tier]

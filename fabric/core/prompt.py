@@ -1,0 +1,97 @@
+"""What a step's next prompt is made of: messages by reference, in order. ``runtime/prompts.py`` fills them with words.
+
+Only references and template names are decided here, so the journal keeps a digest of them and never a prompt (design.md 5 "Chain").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core.commands import Message
+from fabric.core.flow import Stage
+from fabric.core.frozen import replace
+from fabric.core.run import CallRecord, Run, Step, Turn
+from fabric.core.work import Work
+
+OUTPUT: Mapping[Stage, str] = {
+    Stage.PLAN: "plan",
+    Stage.FAN_OUT: "summary",
+    Stage.FAN_IN: "summary",
+    Stage.VALIDATE: "critique",
+    Stage.FINALIZE: "summary",
+}
+"""The shape that a stage's agent is asked for: a name in ``payloads.AGENT_OUTPUT``."""
+
+
+def opening(run: Run, step: Step) -> tuple[Message, ...]:
+    """The messages before the first answer: who the agent is, what was asked, what earlier stages left."""
+    system = Message(role="system", template="agent@1")
+
+    def user(template: str, *stages: Stage, part: int | None = None) -> Message:
+        refs = tuple(run.stages[stage].output_ref for stage in stages)
+        return Message(role="user", template=template, refs=(run.request_ref, *refs), part=part)
+
+    match step.stage:
+        case Stage.PLAN:
+            told = tuple(Message(role="user", template="feedback@1", refs=(ref,)) for ref in run.feedback)
+            return (system, user("plan@1"), *told)
+        case Stage.FAN_OUT:
+            return (system, user("brief@1", Stage.PLAN, part=step.branch))
+        case Stage.FAN_IN:
+            merge = user("merge@1", Stage.PLAN, Stage.FAN_OUT)
+            return (system, replace(merge, refs=merge.refs + _summaries(run)))
+        case Stage.VALIDATE:
+            return (system, user("criticise@1", Stage.PLAN, Stage.FAN_IN))
+        case Stage.FINALIZE:
+            return (system, user("finish@1", Stage.PLAN, Stage.VALIDATE))
+
+
+def _summaries(run: Run) -> tuple[str, ...]:
+    """The answers of the branches that gave one, in branch order: what the parts of the fan-out's output refer to."""
+    done = (step for step in run.steps.values() if step.stage is Stage.FAN_OUT and step.status == "done")
+    return tuple(step.output_ref for step in sorted(done, key=lambda step: step.branch))
+
+
+def messages(run: Run, step: Step) -> tuple[Message, ...]:
+    """The whole prompt of the step's next request."""
+    found = list(opening(run, step))
+    if step.note_ref:
+        found.append(Message(role="user", template="note@1", refs=(step.note_ref,)))
+    for turn in step.history:
+        found.extend(_turn(turn))
+    if step.final:
+        found.append(Message(role="user", template="final@1"))
+    return tuple(found)
+
+
+def _turn(turn: Turn) -> list[Message]:
+    found = [Message(role="assistant", template="answer@1", refs=(turn.answer_ref,))]
+    found += [_result(call) for call in turn.calls]
+    if turn.verdict == "rejected":
+        found.append(Message(role="user", template="correction@1", refs=(turn.answer_ref,)))
+    found += [Message(role="user", template="note@1", refs=(ref,)) for ref in turn.notes]
+    return found
+
+
+def _result(call: CallRecord) -> Message:
+    refs = (call.result_ref,)
+    return Message(role="tool", template="result@1", refs=refs, call_id=call.call_id, tool=call.tool, error=call.error)
+
+
+def prompt_bytes(work: Work, step: Step) -> int:
+    """An upper bound of the next prompt's size in bytes, templates and tool definitions included."""
+    agent = work.compiled.spec.agent(step.agent)
+    opened = work.ctx.contents.size(tuple(ref for message in opening(work.run, step) for ref in message.refs))
+    inlined = 0
+    if agent.inline_document_chars:
+        request = work.ctx.contents.read(work.run.request_ref)
+        inlined = sum(min(4 * agent.inline_document_chars, size) for size in request.get("document_bytes", ()))
+    overhead = work.compiled.prompt_overhead.get(step.agent, 0)
+    around = TURN_BYTES * (len(step.history) + 1) + CORRECTION_BYTES * step.corrections
+    return overhead + opened + inlined + step.prompt_bytes + around
+
+
+TURN_BYTES = 64
+"""What the markup of a turn may add."""
+CORRECTION_BYTES = 512
+"""What is said around the problems of a refused answer: that it could not be used, and once more the wanted shape."""

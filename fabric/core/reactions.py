@@ -1,0 +1,229 @@
+"""What each reaction does: one function each in one table. The ladder chose; this carries it out, as facts and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fabric.core import agent_loop, calls, ladder, questions, stages
+from fabric.core import events as ev
+from fabric.core.decision_table import Accompaniment, Reaction
+from fabric.core.failure import Failure, record
+from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.frozen import replace
+from fabric.core.ladder import Choice
+from fabric.core.mechanisms import retry_budget, scope_key
+from fabric.core.run import step_id
+from fabric.core.verdict import Trip
+from fabric.core.work import US, Work
+
+NOT_WIRED: Mapping[Accompaniment, str] = {
+    Accompaniment.ALERT: "no notifier is configured",
+    Accompaniment.TICKET: "no ticket queue is configured",
+}
+
+
+def react(work: Work, failure: Failure) -> None:
+    """Decides about a failure and does it. Exactly one reaction; the other trips are kept as causes of the same decision."""
+    choice = ladder.choose(work, failure)
+    step = work.run.steps.get(failure.step_id)
+    at_work = step is not None and step.status == "active"
+    last_word = step.final and failure.issued is None if step is not None and at_work else work.run.truncated
+    if last_word and choice.rung.reaction not in ENDINGS:
+        # Terminate was the last word: an answer that does not pass its gates is surfaced, not tried again.
+        choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.SURFACE}), skipped=())
+    elif choice.rung.reaction is Reaction.ESCALATE and choice.failure_type and questions.rounds_spent(work, failure):
+        choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.ABORT}))
+    _announce(work, failure, choice)
+    REACTIONS[choice.rung.reaction](work, failure, choice)
+
+
+ENDINGS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.SURFACE, Reaction.SAFE_FALLBACK})
+
+
+def _announce(work: Work, failure: Failure, choice: Choice) -> None:
+    for skipped in choice.skipped:
+        _skip(work, choice, skipped.rung, skipped.reaction, skipped.reason)
+    for accompaniment in choice.rung.with_:
+        if accompaniment in NOT_WIRED:
+            _skip(work, choice, choice.rung_index, accompaniment, NOT_WIRED[accompaniment])
+    work.emit(
+        ev.ReactionDecided(
+            failure_type=choice.failure_type,
+            tier=work.run.tier,
+            table=work.compiled.table_version,
+            rung=choice.rung_index,
+            reaction=choice.rung.reaction,
+            scope=choice.scope,
+            spent=choice.spent,
+            bound=choice.rung.times,
+            cause=record(choice.trip),
+            causes=tuple(record(trip) for trip in failure.trips if trip is not choice.trip),
+            accompanies=tuple(choice.rung.with_),
+            step_id=failure.step_id,
+            command_id=failure.issued.command_id if failure.issued else "",
+        )
+    )
+
+
+def _skip(work: Work, choice: Choice, rung: int, reaction: str, reason: str) -> None:
+    if choice.failure_type is not None:
+        fact = ev.RungSkipped(
+            failure_type=choice.failure_type, tier=work.run.tier, rung=rung, reaction=reaction, reason=reason
+        )
+        work.emit(fact)
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def _retry(work: Work, failure: Failure, choice: Choice) -> None:
+    issued = failure.issued
+    if issued is None:
+        rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
+        return
+    delay = ladder.delay_s(work, failure, choice.spent)
+    state = work.run.guards.get(scope_key(retry_budget, "")) or retry_budget.State()
+    left = retry_budget.balance(work.compiled.spec.policy.retry, state) - retry_budget.UNITS
+    work.emit(
+        ev.RetryScheduled(
+            command_id=issued.command_id,
+            attempt=issued.attempt + 1,
+            not_before=work.ctx.now + int(delay * US),
+            delay_s=delay,
+            source="backoff" if failure.retry_after_s is None else "retry_after",
+            tokens_left=left,
+        )
+    )
+
+
+def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False) -> None:
+    """Opens those steps once more, each with a note about what was wrong. ``approved``: a person said so, the last rung is next."""
+    for key in step_ids:
+        old = work.run.steps[key]
+        calls.let_go_all(work, "the step runs once more", key)
+        work.emit(
+            ev.StepOpened(
+                step_id=step_id(old.stage, old.branch, work.run.epoch, old.round + 1),
+                stage=old.stage,
+                branch=old.branch,
+                agent=old.agent,
+                round=old.round + 1,
+                approved=approved,
+            ),
+            {"text": note},
+        )
+
+
+def _inject(work: Work, failure: Failure, choice: Choice) -> None:
+    text = choice.trip.advice or choice.trip.message
+    work.emit(ev.MessageInjected(step_id=failure.step_id), {"text": text})
+
+
+def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
+    if ladder.APPLIES[Reaction.TERMINATE](work, failure, choice.trip, 0):
+        _surface(work, failure, choice)
+        return
+    for pending in list(work.run.pending.values()):
+        if pending.issued.step_id == failure.step_id and pending.failed and pending.issued.command_id not in work.run.timers:
+            agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
+    work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message))
+
+
+def _replan(work: Work, failure: Failure, choice: Choice) -> None:
+    replan(work, failure.stage, choice.trip)
+
+
+def replan(work: Work, stage: Stage, trip: Trip) -> None:
+    """Raises the epoch: lets go of what is out, withdraws the open questions, tells the planner why."""
+    calls.let_go_all(work, "replanned")
+    questions.withdraw_all(work, "replanned")
+    reached = work.run.stages.get(stage)
+    if reached is not None and not reached.left:
+        work.emit(ev.StageLeft(stage=stage, epoch=work.run.epoch, outcome=StageOutcome.REPLAN))
+    problems = trip.evidence.details.get("problems", [])
+    work.emit(
+        ev.Replanned(stage=stage, epoch=work.run.epoch + 1, reason=str(trip.cause)),
+        {"text": trip.message, "problems": list(problems) if isinstance(problems, list) else [], "stage": stage},
+    )
+
+
+def _escalate(work: Work, failure: Failure, choice: Choice) -> None:
+    questions.open_question(work, failure, choice)
+
+
+# -- ending ------------------------------------------------------------------------------------------------------------
+
+
+def _surface(work: Work, failure: Failure, choice: Choice) -> None:
+    step = work.run.steps.get(failure.step_id)
+    if step is not None and step.stage is Stage.FAN_OUT:
+        # A branch ends without a result; what that means for the run is the fan-in policy's question.
+        calls.let_go_all(work, "the branch ended", step.id)
+        work.emit(ev.StepFailed(step_id=step.id, cause=choice.trip.cause, message=choice.trip.message))
+        return
+    end(work, RunState.FAILED, Reaction.SURFACE, choice.trip.message)
+
+
+def _abort(work: Work, failure: Failure, choice: Choice) -> None:
+    end(work, RunState.ABORTED, Reaction.ABORT, choice.trip.message)
+
+
+def _halt(work: Work, failure: Failure, choice: Choice) -> None:
+    calls.let_go_all(work, "halted")
+    end(work, RunState.ABORTED, Reaction.HALT, choice.trip.message)
+
+
+def end(work: Work, state: RunState, reaction: str, reason: str) -> None:
+    """Stops issuing; the run ends as soon as the calls in flight have settled."""
+    for pending in list(work.run.pending.values()):
+        if pending.failed:
+            calls.let_go(work, pending, "the run is ending")
+    questions.withdraw_all(work, "the run is ending")
+    work.emit(ev.RunEnding(state=state, reaction=reaction, reason=reason))
+    settle(work)
+
+
+def settle(work: Work) -> None:
+    """Ends an ending run once nothing is in flight, with whatever partial result there is."""
+    ending = work.run.ending
+    if ending is None or work.run.pending or work.run.terminal:
+        return
+    reached = work.run.stages.get(work.run.stage)
+    if reached is not None and not reached.left:
+        work.emit(ev.StageLeft(stage=work.run.stage, epoch=work.run.epoch, outcome=StageOutcome.ENDED))
+    partial = stages.partial_outcome(work)
+    work.emit(
+        ev.RunEnded(
+            state=ending.state,
+            reason=ending.reason,
+            reaction=ending.reaction,
+            truncated=work.run.truncated,
+            recovered=False,
+            partial=partial is not None,
+        ),
+        None if partial is None else {"output": partial},
+    )
+
+
+def _unavailable(work: Work, failure: Failure, choice: Choice) -> None:
+    raise AssertionError(f"{choice.rung.reaction} never applies yet, so the ladder cannot have chosen it")
+
+
+REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
+    Reaction.RETRY: _retry,
+    Reaction.INJECT: _inject,
+    Reaction.TERMINATE: _terminate,
+    Reaction.REPLAN: _replan,
+    Reaction.ESCALATE: _escalate,
+    Reaction.SURFACE: _surface,
+    Reaction.SAFE_FALLBACK: _surface,
+    Reaction.ABORT: _abort,
+    Reaction.HALT: _halt,
+    Reaction.HANDOVER: _unavailable,
+    Reaction.FALLBACK_MODEL: _unavailable,
+    Reaction.CHEAPER_MODEL: _unavailable,
+    Reaction.WAIT_FOR_BREAKER: _unavailable,
+}
+"""One function a reaction; total by test. Safe fallback surfaces where no fallback answer is configured."""
+
+

@@ -1,0 +1,236 @@
+"""FabricSpec: a fabric as one typed tree, in YAML and out. Frozen once published; a run pins its digest.
+
+What a field means to an author stands in its description; where a name does not exist the error says which field named it.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from fabric.core.cost import Price
+from fabric.core.decision_table import Ladder
+from fabric.core.fingerprint import fingerprint
+from fabric.core.payloads import Brief, Plan
+from fabric.core.policy import FlowPolicy
+from fabric.core.taxonomy import FailureType, Tier
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+"""Lower-case letters, digits, dash and underscore, 63 at most: safe in a URL, a file name and a tool list."""
+Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Named(_Spec):
+    name: Name
+
+
+N = TypeVar("N", bound=_Named)
+
+
+class ModelPrice(_Spec):
+    """Dollars per million tokens, as decimal text: "0.15". Zero only where it is written."""
+
+    input_usd_per_mtok: str
+    output_usd_per_mtok: str
+
+    @field_validator("input_usd_per_mtok", "output_usd_per_mtok", mode="before")
+    @classmethod
+    def _decimal(cls, value: Any) -> str:
+        text = str(value)
+        try:
+            amount = Decimal(text)
+        except InvalidOperation:
+            raise ValueError(f"{text!r} is not a price; write dollars per million tokens, such as 0.15") from None
+        if not (amount.is_finite() and 0 <= amount <= 100_000):
+            raise ValueError(f"{text!r} is not a price between 0 and 100000 dollars per million tokens")
+        return text
+
+    def price(self) -> Price:
+        """In integer micro-dollars per million tokens, rounded up."""
+
+        def micros(text: str) -> int:
+            return int((Decimal(text) * 1_000_000).to_integral_value(rounding="ROUND_CEILING"))
+
+        return Price(micros(self.input_usd_per_mtok), micros(self.output_usd_per_mtok))
+
+
+class ModelSpec(_Named):
+    """A model that agents may use."""
+
+    provider: Name = Field(default="openai", description="Which provider adapter answers: openai, scripted, or a registered one.")
+    model: str = Field(default="", max_length=200, description="The provider's model id. Empty: FABRIC_MODEL.")
+    base_url: str = Field(default="", max_length=500, description="Endpoint. Empty: FABRIC_MODEL_URL.")
+    price: ModelPrice | None = Field(default=None, description="None: the offline price list; a model without a price is refused.")
+    structured_output: bool = Field(default=True, description="Ask the endpoint for schema-constrained answers.")
+    tool_calls: bool = Field(default=True, description="The endpoint understands tool definitions.")
+    context_tokens: Annotated[int, Field(ge=256)] | None = None
+    options: dict[str, Any] = Field(default_factory=dict, description="Passed to the provider adapter.")
+
+
+class ToolSpec(_Named):
+    """A tool, and what running it does to the world."""
+
+    kind: Literal["builtin", "callable", "http"] = "builtin"
+    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
+    description: Prose = ""
+    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of the arguments. None: the built-in's own.")
+    target: str = Field(default="", max_length=500, description="Dotted path of a callable, or URL of an HTTP endpoint.")
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
+    polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
+    timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None
+    compensation: Name | None = Field(default=None, description="Tool that undoes a mutating one.")
+
+
+class AgentSpec(_Named):
+    """An agent: instructions, a model, the tools it may propose."""
+
+    instructions: Prose
+    model: Name
+    tools: tuple[Name, ...] = ()
+    answers: Literal["json", "text"] = Field(
+        default="json", description="json: the stage's schema. text: plain words, citations as [name]; not for planner or critic."
+    )
+    max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
+    inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=0, description="How much of each attached document stands in its prompt; 0: it reads them by tools."
+    )
+
+
+class SupervisorTopology(_Spec):
+    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
+
+    kind: Literal["supervisor"] = "supervisor"
+    planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
+    plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
+    workers: Annotated[tuple[Name, ...], Field(min_length=1)]
+    aggregator: Name | None = Field(default=None, description="Agent that merges the summaries. None: they are joined in order.")
+    critic: Name | None = Field(default=None, description="Agent that scores the aggregate. None: no confidence check.")
+    finalizer: Name | None = Field(default=None, description="Agent that writes the answer. None: the aggregate is the answer.")
+
+    @model_validator(mode="after")
+    def _one_plan(self) -> SupervisorTopology:
+        if (self.planner is None) == (self.plan is None):
+            raise ValueError("topology: name a planner or give a fixed plan, one of the two")
+        return self
+
+    def roles(self) -> dict[str, str]:
+        """Agent name by the field that names it."""
+        named = {"planner": self.planner, "aggregator": self.aggregator, "critic": self.critic, "finalizer": self.finalizer}
+        found = {field: name for field, name in named.items() if name is not None}
+        return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
+
+
+class Gates(_Spec):
+    """Built-in checks of the stage gates, beside the schemas which are always on."""
+
+    citations: Literal["off", "exist", "required"] = Field(
+        default="off", description="exist: each cited document is attached. required: and there is at least one."
+    )
+    max_outcome_chars: Annotated[int, Field(ge=1)] | None = None
+
+
+class Tiers(_Spec):
+    """The tiers a run may pick."""
+
+    default: Tier = Tier.INTERACTIVE
+    allowed: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES)
+
+    @model_validator(mode="after")
+    def _default_is_allowed(self) -> Tiers:
+        if self.default not in self.allowed:
+            raise ValueError(f"tiers: the default {self.default} is not among the allowed ones")
+        return self
+
+
+class FabricSpec(_Spec):
+    """A whole fabric."""
+
+    name: Name
+    title: Line
+    description: Prose = ""
+    example: Prose = Field(default="", description="A request that shows what it is for; offered on the start page.")
+    tiers: Tiers = Tiers()
+    models: Annotated[tuple[ModelSpec, ...], Field(min_length=1)]
+    tools: tuple[ToolSpec, ...] = ()
+    agents: Annotated[tuple[AgentSpec, ...], Field(min_length=1)]
+    topology: SupervisorTopology
+    gates: Gates = Gates()
+    policy: FlowPolicy
+    reviewers: tuple[Line, ...] = Field(default=(), description="Who answers escalations: user names or roles.")
+    decision_table: dict[FailureType, dict[Tier, Ladder]] = Field(default_factory=dict, description="Cells that differ.")
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> FabricSpec:
+        problems = list(_duplicates(self)) + list(_unknown(self))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def agent(self, name: str) -> AgentSpec:
+        """The agent of that name; KeyError when there is none."""
+        return _by_name(self.agents, name)
+
+    def model(self, name: str) -> ModelSpec:
+        """The model of that name; KeyError when there is none."""
+        return _by_name(self.models, name)
+
+    def tool(self, name: str) -> ToolSpec:
+        """The tool of that name; KeyError when there is none."""
+        return _by_name(self.tools, name)
+
+    def digest(self) -> str:
+        """The revision: 128 bits in hex over the canonical JSON of the whole tree."""
+        return fingerprint(self.model_dump(mode="json"))
+
+
+def _by_name(items: tuple[N, ...], name: str) -> N:
+    for item in items:
+        if item.name == name:
+            return item
+    raise KeyError(name)
+
+
+def _duplicates(spec: FabricSpec) -> Any:
+    named: tuple[tuple[str, tuple[_Named, ...]], ...]
+    named = (("models", spec.models), ("tools", spec.tools), ("agents", spec.agents))
+    for field, items in named:
+        seen: set[str] = set()
+        for n, item in enumerate(items):
+            if item.name in seen:
+                yield f"{field}.{n}.name: {item.name!r} is there twice"
+            seen.add(item.name)
+
+
+def _unknown(spec: FabricSpec) -> Any:
+    agents = {agent.name for agent in spec.agents}
+    models, tools = {model.name for model in spec.models}, {tool.name for tool in spec.tools}
+    for field, name in spec.topology.roles().items():
+        if name not in agents:
+            yield f"topology.{field}: no agent is named {name!r}"
+    for n, agent in enumerate(spec.agents):
+        if agent.model not in models:
+            yield f"agents.{n}.model: no model is named {agent.model!r}"
+        for missing in (name for name in agent.tools if name not in tools):
+            yield f"agents.{n}.tools: no tool is named {missing!r}"
+    workers = set(spec.topology.workers)
+    briefs: tuple[Brief, ...] = spec.topology.plan.briefs if spec.topology.plan else ()
+    for n, brief in enumerate(briefs):
+        if brief.agent not in workers:
+            yield f"topology.plan.briefs.{n}.agent: {brief.agent!r} is not one of the workers"
+    for role in ("planner", "critic"):
+        name = getattr(spec.topology, role)
+        if name in agents and spec.agent(name).answers == "text":
+            yield f"topology.{role}: {name!r} answers in text, but a {role} must answer in json"
+
+
+CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")
+"""How a text agent cites: ``[name]``."""

@@ -1,0 +1,150 @@
+"""Entering and leaving stages: gates, deadlines, and the end of the run when the last one passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core import guard
+from fabric.core.failure import Failure
+from fabric.core.flow import TRANSITIONS, End, RunState, Stage, StageOutcome
+from fabric.core.frozen import replace
+from fabric.core.mechanisms import budget, escalation, scope_key, validation_gate
+from fabric.core.mechanisms.contract import Proposal
+from fabric.core.payloads import Aggregate, Plan, Request
+from fabric.core.topologies import supervisor
+from fabric.core.verdict import Trip
+from fabric.core.work import US, Work
+
+JSON = Any
+UPSTREAM: dict[Stage, tuple[Stage | None, Any]] = {
+    Stage.PLAN: (None, Request),
+    Stage.FAN_OUT: (Stage.PLAN, Plan),
+    Stage.FAN_IN: (Stage.FAN_OUT, None),
+    Stage.VALIDATE: (Stage.FAN_IN, Aggregate),
+    Stage.FINALIZE: (Stage.VALIDATE, Aggregate),
+}
+"""What each stage's input is: the stage that made it and its type."""
+
+
+def enter(work: Work, stage: Stage) -> Failure | None:
+    """Opens a stage behind its pre-gate; gives back what stopped it."""
+    gate = _pre_gate(work, stage)
+    names = () if gate.cause else supervisor.agents(work, stage)
+    trips: list[Trip] = []
+    if stage is Stage.FAN_OUT and not gate.cause:
+        spawn = Proposal(kind="spawn", stage=stage, branches=len(names), depth=work.run.depth + 1)
+        trips = guard.judge(spawn, work.view, work.compiled.spec.policy)
+    timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
+    deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)
+    agents = () if trips else names
+    work.emit(ev.StageEntered(stage=stage, epoch=work.run.epoch, deadline_at=deadline, agents=agents, gate=gate))
+    failed = validation_gate.trip_of(gate, stage)
+    if failed is not None:
+        trips = [failed]
+    return Failure(tuple(trips), stage) if trips else None
+
+
+def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
+    before, model = UPSTREAM[stage]
+    ref = work.run.request_ref if before is None else work.run.stages[before].output_ref
+    artifacts = [] if ref else [f"stage {before} left no output"]
+    payload = None
+    if ref:
+        payload = work.ctx.contents.read(ref) if before is None else work.ctx.output(ref)
+    ledger = work.run.guards.get(scope_key(budget, "")) or budget.State()
+    headroom = work.compiled.spec.policy.budget.run_usd_micros - ledger.spent_usd_micros
+    return validation_gate.pre_gate(stage, payload=payload, upstream=model, headroom=headroom, artifacts=artifacts)
+
+
+def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | None:
+    """Takes a stage's output past its post-gate; enters what follows, or gives back what failed."""
+    gate = _post_gate(work, stage, done)
+    failure = _gate_failure(work, stage, gate, done)
+    if failure is not None:
+        return failure
+    work.emit(
+        ev.StageLeft(stage=stage, epoch=work.run.epoch, outcome=StageOutcome.PASSED, output_ref=done.ref, gate=gate),
+        None if done.ref else {"output": done.payload},
+    )
+    following = TRANSITIONS[stage, StageOutcome.PASSED]
+    if following is End.COMPLETE:
+        complete(work)
+        return None
+    assert isinstance(following, Stage)
+    return enter(work, following)
+
+
+def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
+    documents = tuple(work.ctx.contents.read(work.run.request_ref).get("documents", ()))
+    approved = work.run.approved_stage == stage
+    score = None if approved else done.score
+    return Proposal(
+        kind="output", stage=stage, step_id=done.step_id, payload=done.payload, documents=documents, score=score
+    )
+
+
+def _post_gate(work: Work, stage: Stage, done: supervisor.Concluded) -> ev.GateResult:
+    policy = work.compiled.spec.policy
+    result = validation_gate.judge(validation_gate.config(policy), _proposal(work, stage, done), work.view)
+    return result if done.score is None else replace(result, score=done.score, tau=policy.tau)
+
+
+def _gate_failure(work: Work, stage: Stage, gate: ev.GateResult, done: supervisor.Concluded) -> Failure | None:
+    """The first thing that stops the output: a failed check, then confidence below tau."""
+    trip = validation_gate.trip_of(gate, stage)
+    if trip is not None:
+        return Failure((trip,), stage, done.step_id)
+    verdict = escalation.check(
+        escalation.config(work.compiled.spec.policy), escalation.State(), _proposal(work, stage, done), work.view
+    )
+    return Failure((verdict,), stage) if isinstance(verdict, Trip) else None
+
+
+def complete(work: Work) -> None:
+    """The run's good end."""
+    run = work.run
+    ref = run.stages[Stage.FINALIZE].output_ref
+    gaps = [
+        f"{part['title']} ({part['agent']}): {part['gap']}"
+        for part in work.ctx.output(run.stages[Stage.FAN_OUT].output_ref)
+        if part["gap"]
+    ]
+    outcome = {**work.ctx.output(ref), "gaps": gaps} if gaps else None
+    reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else "finished"
+    work.emit(
+        ev.RunEnded(
+            state=RunState.COMPLETED,
+            reason=reason if not gaps else f"{reason}, with {len(gaps)} of the branches missing",
+            reaction="finalize",
+            truncated=run.truncated,
+            recovered=run.recovered,
+            outcome_ref="" if outcome else ref,
+        ),
+        {"output": outcome} if outcome else None,
+    )
+
+
+ANSWERS = (Stage.FAN_OUT, Stage.FAN_IN, Stage.FINALIZE)
+"""Stages whose agents' outputs read as an answer."""
+
+
+def partial_outcome(work: Work) -> JSON | None:
+    """The best there is when a run is stopped: the newest stage output that reads as an answer, else the summaries so far.
+
+    What was blocked is withheld, even where it was made of what is not.
+    """
+    for stage in (Stage.FINALIZE, Stage.VALIDATE, Stage.FAN_IN):
+        reached = work.run.stages.get(stage)
+        if reached is not None and reached.output_ref:
+            return work.ctx.output(reached.output_ref)
+    if f"stage:{work.run.stage}" in work.run.withheld:
+        return None
+    steps = [s for s in work.run.steps.values() if s.output_ref and s.stage in ANSWERS and s.status != "void"]
+    steps = [step for step in steps if step.id not in work.run.withheld]
+    if not steps:
+        return None
+    newest = max(steps, key=lambda step: list(Stage).index(step.stage))
+    outputs = [work.ctx.output(step.output_ref) for step in steps if step.stage == newest.stage]
+    cited = list(dict.fromkeys(name for output in outputs for name in output["citations"]))
+    return {"text": "\n\n".join(output["text"] for output in outputs), "citations": cited}

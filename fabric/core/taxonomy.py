@@ -1,0 +1,208 @@
+"""The vocabulary of failure: what kinds there are and how one call's error maps onto them.
+
+One table, ``CLASSIFY``, joins the three classifications of the source documents (semantics.md section 2): how a call failed
+(``ErrorClass``, S1), how the flow treats it (``FlowClass``, S0) and which row of the decision table it enters (``FailureType``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Tier(StrEnum):
+    """The workload tier a run picked: the column of the decision table."""
+
+    INTERACTIVE = "interactive"
+    BATCH = "batch"
+    HIGH_STAKES = "high_stakes"
+
+
+class FailureType(StrEnum):
+    """The eight rows of the decision table (semantics.md 3, S0 "Failure Decision Table")."""
+
+    TOOL_LOOP = "infinite_tool_loop"
+    DEADLOCK = "sub_agent_deadlock"
+    COST_OVERRUN = "cost_overrun"
+    PROVIDER = "provider_failure"
+    SCHEMA_GROUNDING = "schema_grounding_fail"
+    PLAN_MALFORMED = "plan_malformed"
+    NO_PROGRESS = "semantic_no_progress"
+    UNSAFE_OUTPUT = "unsafe_output"
+
+
+class FailureClass(StrEnum):
+    """The three clusters of the MAST taxonomy."""
+
+    SPECIFICATION = "specification_and_design"
+    INTER_AGENT = "inter_agent_misalignment"
+    VERIFICATION = "verification_and_termination"
+
+
+class ErrorClass(StrEnum):
+    """How one call failed (S1 "Failure classification")."""
+
+    TRANSIENT_INFRA = "transient_infra"
+    DETERMINISTIC = "deterministic"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    COMPILATION_LOOP = "compilation_loop"
+    STRUCTURAL = "structural"
+    CANCELED = "canceled"
+
+
+class FlowClass(StrEnum):
+    """How the flow treats an error (S0 "Retry With Escalation")."""
+
+    TRANSIENT = "transient"
+    SEMANTIC = "semantic"
+    POLICY = "policy"
+    BUDGET = "budget"
+    NONE = "none"
+
+
+class Cause(StrEnum):
+    """Why a call, a gate or a guard said no: the finest name there is, and the key of ``CLASSIFY``."""
+
+    RATE_LIMIT = "rate_limit"
+    SERVER_ERROR = "server_error"
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    DROPPED_STREAM = "dropped_stream"
+    MALFORMED_ANSWER = "malformed_answer"
+    AUTH = "auth"
+    BAD_REQUEST = "bad_request"
+    BAD_CONFIGURATION = "bad_configuration"
+    UNKNOWN_MODEL = "unknown_model"
+    SCHEMA_INVALID = "schema_invalid"
+    TOOL_CONSTRAINT = "tool_constraint"
+    UNKNOWN = "unknown"
+    CORRECTIONS_SPENT = "corrections_spent"
+    INVARIANT = "invariant"
+    GROUNDING = "grounding"
+    PARTIAL_FAN_IN = "partial_fan_in"
+    CONTEXT_LENGTH = "context_length"
+    TOKEN_LIMIT = "token_limit"  # noqa: S105 - tokens of text
+    QUOTA = "quota"
+    BUDGET_GATE = "budget_gate"
+    PRICE_MISSING = "price_missing"
+    RUN_DEADLINE = "run_deadline"
+    STAGE_DEADLINE = "stage_deadline"
+    DEADLINE_NEAR = "deadline_near"
+    TURN_LIMIT = "turn_limit"
+    HOP_LIMIT = "hop_limit"
+    RECURSION_LIMIT = "recursion_limit"
+    VISIT_LIMIT = "visit_limit"
+    SUB_AGENT_CAP = "sub_agent_cap"
+    LOOP_DETECTED = "loop_detected"
+    RETRY_BUDGET_EMPTY = "retry_budget_empty"
+    QUEUE_FULL = "queue_full"
+    PLAN_GATE = "plan_gate"
+    POLICY_DENIED = "policy_denied"
+    CONTENT_FILTER = "content_filter"
+    DUPLICATE_CALL = "duplicate_call"
+    BELOW_TAU = "below_tau"
+    USER_CANCEL = "user_cancel"
+
+
+class Direct(StrEnum):
+    """A trip that has no row: the reaction is fixed, whatever the table says (semantics.md 2)."""
+
+    ESCALATE = "escalate"
+    NEUTRAL = "neutral"
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What one cause means to retry, failover, signatures and the decision table."""
+
+    error_class: ErrorClass
+    flow_class: FlowClass
+    goes_to: FailureType | Direct
+    signature_counted: bool = False
+    retried: bool = False
+    failover: bool = False
+    last_rung: bool = False
+    """True: no earlier rung can help (a wrong key stays wrong), so the ladder is entered at its last rung."""
+
+
+_E, _F, _T = ErrorClass, FlowClass, FailureType
+
+
+def _transient() -> Classification:
+    return Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True, failover=True)
+
+
+def _configuration() -> Classification:
+    return Classification(_E.DETERMINISTIC, _F.NONE, _T.PROVIDER, signature_counted=True, last_rung=True)
+
+
+def _semantic() -> Classification:
+    return Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.SCHEMA_GROUNDING, signature_counted=True)
+
+
+def _budget(*, failover: bool = False) -> Classification:
+    return Classification(_E.BUDGET_EXHAUSTED, _F.BUDGET, _T.COST_OVERRUN, failover=failover)
+
+
+def _loop() -> Classification:
+    return Classification(_E.COMPILATION_LOOP, _F.SEMANTIC, _T.TOOL_LOOP)
+
+
+def _policy() -> Classification:
+    return Classification(_E.STRUCTURAL, _F.POLICY, _T.UNSAFE_OUTPUT, signature_counted=True)
+
+
+CLASSIFY: dict[Cause, Classification] = {
+    Cause.RATE_LIMIT: _transient(),
+    Cause.SERVER_ERROR: _transient(),
+    Cause.TIMEOUT: _transient(),
+    Cause.NETWORK: _transient(),
+    Cause.DROPPED_STREAM: _transient(),
+    Cause.AUTH: _configuration(),
+    Cause.BAD_REQUEST: _configuration(),
+    Cause.BAD_CONFIGURATION: _configuration(),
+    Cause.UNKNOWN_MODEL: _configuration(),
+    Cause.MALFORMED_ANSWER: _semantic(),
+    Cause.SCHEMA_INVALID: _semantic(),
+    Cause.TOOL_CONSTRAINT: _semantic(),
+    Cause.UNKNOWN: _semantic(),
+    Cause.CORRECTIONS_SPENT: _semantic(),
+    Cause.INVARIANT: _semantic(),
+    Cause.GROUNDING: _semantic(),
+    Cause.PARTIAL_FAN_IN: _semantic(),
+    Cause.DUPLICATE_CALL: _semantic(),
+    Cause.CONTEXT_LENGTH: _budget(),
+    Cause.TOKEN_LIMIT: _budget(),
+    Cause.QUOTA: _budget(failover=True),
+    Cause.BUDGET_GATE: _budget(),
+    Cause.PRICE_MISSING: _budget(),
+    Cause.RUN_DEADLINE: _budget(),
+    Cause.STAGE_DEADLINE: _budget(),
+    Cause.DEADLINE_NEAR: _budget(),
+    Cause.SUB_AGENT_CAP: _budget(),
+    Cause.TURN_LIMIT: Classification(_E.BUDGET_EXHAUSTED, _F.BUDGET, _T.TOOL_LOOP),
+    Cause.HOP_LIMIT: _loop(),
+    Cause.RECURSION_LIMIT: _loop(),
+    Cause.VISIT_LIMIT: _loop(),
+    Cause.LOOP_DETECTED: _loop(),
+    Cause.RETRY_BUDGET_EMPTY: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, failover=True),
+    Cause.QUEUE_FULL: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True, failover=True),
+    Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
+    Cause.POLICY_DENIED: _policy(),
+    Cause.CONTENT_FILTER: _policy(),
+    Cause.BELOW_TAU: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ESCALATE),
+    Cause.USER_CANCEL: Classification(_E.CANCELED, _F.NONE, Direct.NEUTRAL),
+}
+
+MECHANISM_CLASSES: dict[str, tuple[FailureClass, ...]] = {
+    "policy": (FailureClass.SPECIFICATION, FailureClass.VERIFICATION),
+    "budget": (FailureClass.VERIFICATION,),
+    "deadline": (FailureClass.VERIFICATION, FailureClass.INTER_AGENT),
+    "hop_limit": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
+    "retry_budget": (FailureClass.VERIFICATION,),
+    "loop_detector": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
+    "saga": (FailureClass.VERIFICATION,),
+    "validation_gate": (FailureClass.SPECIFICATION, FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
+    "escalation": (FailureClass.VERIFICATION,),
+}
+"""Which MAST clusters each mechanism answers. Total over the mechanisms that exist, by test."""

@@ -1,0 +1,221 @@
+"""Text and JSON from outside, made fit to be kept: model answers, tool results, callers' requests.
+
+NUL and lone surrogates become U+FFFD, NaN becomes null, numbers beyond 64 bits become strings, because PostgreSQL or the JSON encoder would
+refuse them later, inside a run. What was changed is reported, so that the journal can say ``sanitized``. (reliability.md 2.11 "Text", "Parsers")
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+JSON = Any
+
+DEPTH_MAX = 64
+"""Levels of nesting that a JSON value may have."""
+JSON_CHARS_MAX = 2_000_000
+"""Characters of an answer that are looked at for a JSON object."""
+CANDIDATES_MAX = 16
+"""Balanced objects tried in one answer before giving up."""
+DIGITS_MAX = 1_000
+"""Digits of an integer that is read from text."""
+INT64_MAX = 2**63 - 1
+REPLACEMENT = "\ufffd"
+
+_unfit = re.compile("[\x00\ud800-\udfff]")
+_structure = re.compile(r'["{}\[\]]')
+_string_end = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_opening = re.compile(r'\{\s*["}]')
+_fence = re.compile(r"```[ \t]*(?:json|JSON)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
+
+
+def clean_text(s: str) -> tuple[str, bool]:
+    """``s`` with NUL and lone surrogates replaced by U+FFFD, and whether anything was."""
+    cleaned, count = _unfit.subn(REPLACEMENT, s)
+    return (cleaned, True) if count else (s, False)
+
+
+def clean(value: JSON) -> tuple[JSON, bool]:
+    """A JSON value fit to be kept, and whether anything in it was changed.
+
+    Strings and keys as ``clean_text``; NaN and infinities become None; integers beyond 64 bits become strings; tuples become lists.
+    ValueError, one sentence, when it is nested deeper than 64 levels or holds something that is no JSON.
+    """
+    return _clean(value, DEPTH_MAX)
+
+
+def _clean(value: JSON, room: int) -> tuple[JSON, bool]:
+    if value is None or isinstance(value, bool):
+        return value, False
+    if isinstance(value, str):
+        return clean_text(str(value))
+    if isinstance(value, int):
+        return (int(value), False) if -INT64_MAX - 1 <= value <= INT64_MAX else (_decimal(value), True)
+    if isinstance(value, float):
+        return (float(value), False) if isfinite(value) else (None, True)
+    if room == 0:
+        raise ValueError(f"the value is nested deeper than {DEPTH_MAX} levels; make it flatter")
+    if isinstance(value, dict):
+        return _clean_dict(value, room)
+    if isinstance(value, list | tuple):
+        pairs = [_clean(item, room - 1) for item in value]
+        return [item for item, _ in pairs], any(changed for _, changed in pairs)
+    raise ValueError(f"a value of type {type(value).__name__} is no JSON; give text, numbers, lists and objects")
+
+
+def _clean_dict(value: dict[Any, Any], room: int) -> tuple[JSON, bool]:
+    cleaned: dict[str, JSON] = {}
+    any_changed = False
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise ValueError(f"an object key of type {type(key).__name__} is no JSON; keys are text")
+        name, renamed = clean_text(key)
+        cleaned[name], changed = _clean(item, room - 1)
+        any_changed = any_changed or renamed or changed
+    return cleaned, any_changed
+
+
+def _decimal(value: int) -> str:
+    # str() refuses more than 4300 digits; such a number says nothing that its size does not.
+    bits = value.bit_length()
+    return str(value) if bits <= 14_000 else f"<an integer of {bits} bits>"
+
+
+def nesting(text: str) -> int:
+    """How deep brackets nest in JSON text; strings are skipped. Counts no further than one past 64 levels. Linear."""
+    depth = deepest = position = 0
+    while deepest <= DEPTH_MAX and (found := _structure.search(text, position)) is not None:
+        position = found.end()
+        if found.group() == '"':
+            string = _string_end.match(text, position)
+            if string is None:
+                break
+            position = string.end()
+        else:
+            depth += 1 if found.group() in "{[" else -1
+            deepest = max(deepest, depth)
+    return deepest
+
+
+def parse_json_object(text: str, *, strict: bool = False) -> tuple[dict[str, JSON] | None, str]:
+    """The JSON object in a model's answer, cleaned: ``(object, "")``, or ``(None, problem)`` with one sentence.
+
+    Strict JSON; else the object in a ```json fence; else the first balanced object in the prose. Duplicate keys, NaN and infinities, and
+    more than 64 levels are refused: readers disagree about what they mean. ``strict``: nothing may stand around the object, as in the
+    arguments of a tool call.
+    """
+    if not text.strip():
+        return None, "the answer is empty; a JSON object is wanted"
+    if len(text) > JSON_CHARS_MAX:
+        return None, f"the answer has {len(text)} characters; at most {JSON_CHARS_MAX} are read as JSON"
+    if text.lstrip().startswith("[") and _is_list(text):
+        # The object inside it must not pass for the answer.
+        return None, "the answer is a JSON list; a JSON object is wanted"
+    problem = ""
+    for number, (start, end) in enumerate(_objects(text)):
+        if number == CANDIDATES_MAX:
+            break
+        if end < 0:
+            problem = problem or _unclosed(start, end)
+            break
+        if strict and (text[:start].strip() or text[end:].strip()):
+            return None, "there is text around the JSON object; the object alone is wanted"
+        value, wrong = _load(text[start:end])
+        if value is not None:
+            return value, ""
+        problem = problem or wrong
+    return None, problem or f"the answer holds no JSON object; it begins with {text.strip()[:40]!r}"
+
+
+CUT, TOO_DEEP = -1, -2
+
+
+def _unclosed(start: int, why: int) -> str:
+    if why == TOO_DEEP:
+        return f"the JSON object is nested deeper than {DEPTH_MAX} levels; make it flatter"
+    return f"the JSON is cut off: the object that opens at character {start} never closes"
+
+
+def _objects(text: str) -> Iterator[tuple[int, int]]:
+    """Where objects may stand, the likeliest first; the end is CUT or TOO_DEEP for one that never closes."""
+    position = len(text) - len(text.lstrip())
+    fence = None if text.startswith("{", position) else _fence.search(text)
+    start = -1 if fence is None else _first(text, fence.start(1), fence.end(1))
+    while start >= 0 or (start := _first(text, position, len(text))) >= 0:
+        position = _closing(text, start)
+        yield start, position
+        if position < 0:
+            return
+        start = -1
+
+
+def _first(text: str, start: int, end: int) -> int:
+    """Where the next object seems to open; -1: nowhere. What begins with a brace is that object, never one inside it."""
+    while start < end and text[start].isspace():
+        start += 1
+    if text.startswith("{", start, end):
+        return start
+    opening = _opening.search(text, start, end)
+    return -1 if opening is None else opening.start()
+
+
+def _is_list(text: str) -> bool:
+    start = text.index("[")
+    end = _closing(text, start)
+    return end > 0 and not text[end:].strip()
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the bracket at ``start`` closes: one past it, CUT, or TOO_DEEP. Linear; strings are skipped, kinds of bracket not told apart."""
+    depth, position = 0, start
+    while (found := _structure.search(text, position)) is not None:
+        position = found.end()
+        mark = found.group()
+        if mark == '"':
+            string = _string_end.match(text, position)
+            if string is None:
+                return CUT
+            position = string.end()
+        elif mark in "{[":
+            depth += 1
+            if depth > DEPTH_MAX:
+                return TOO_DEEP
+        else:
+            depth -= 1
+            if depth == 0:
+                return position
+    return CUT
+
+
+def _load(raw: str) -> tuple[dict[str, JSON] | None, str]:
+    try:
+        value = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)
+    except json.JSONDecodeError as error:
+        return None, f"the JSON is malformed at line {error.lineno}, column {error.colno}: {error.msg.lower()}"
+    except ValueError as error:
+        return None, f"the JSON is refused: {error}"
+    if not isinstance(value, dict):
+        return None, "the answer is no JSON object"
+    return clean(value)[0], ""
+
+
+def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:40]!r} is there twice")
+    return found
+
+
+def _no_constant(name: str) -> JSON:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > DIGITS_MAX:
+        raise ValueError(f"an integer has {len(digits)} digits; at most {DIGITS_MAX} are read")
+    return int(digits)

@@ -1,0 +1,40 @@
+"""What a mechanism answers: ``Pass`` or ``Trip``. A trip names a failure with evidence; it never chooses the reaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fabric.core.taxonomy import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The numbers behind a trip, enough to derive it again from the journal alone (semantics.md, general rules)."""
+
+    limit: int | float | None = None
+    observed: int | float | None = None
+    unit: str = ""
+    scope: str = ""
+    window: str = ""
+    details: dict[str, str | int | float | list[str]] = field(default_factory=dict)
+    """What was observed: the cycle, the spend, the remaining time. Names and hashes, never contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """A mechanism refused. ``message`` is for a person, ``advice`` is what the model is told about its blocked call."""
+
+    mechanism: str
+    cause: Cause
+    evidence: Evidence
+    message: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Nothing to object."""
+
+
+PASS = Pass()
+Verdict = Pass | Trip

@@ -1,0 +1,249 @@
+"""Words for prompts: a command's message references filled with contents, ready to send. Pure; the journal never holds the result.
+
+Templates are named and versioned (``brief@1``): a changed wording is a new version, so that an old run's prompts can still be rebuilt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fabric.core.commands import CallModel, CallTool, Message
+from fabric.core.context import Contents
+from fabric.core.inputs import ToolCall
+from fabric.core.payloads import json_schema
+from fabric.core.spec import AgentSpec, FabricSpec, SupervisorTopology
+from fabric.core.work import span_of
+from fabric.runtime.ports import ChatMessage, Document, ModelRequest, ToolOffer, ToolRequest
+
+JSON = Any
+Documents = Callable[[], tuple[Document, ...]]
+
+SHAPES: Mapping[str, str] = {
+    "plan": (
+        'Answer with one JSON object and nothing else: {"goal": "...", "briefs": [{"agent": "...", "title": "...", '
+        '"instructions": "..."}], "exit_criteria": ["..."]}. Name at least one exit criterion.'
+    ),
+    "summary": (
+        'Answer with one JSON object and nothing else: {"text": "...", "citations": ["..."]}. '
+        "citations are names of attached documents that the text rests on; leave the list empty when there are none."
+    ),
+    "critique": (
+        'Answer with one JSON object and nothing else: {"score": 0.0, "reasons": ["..."]}. '
+        "score is between 0 and 1: how well the result meets the exit criteria."
+    ),
+    "text": "Answer in plain words. Cite an attached document by its name in square brackets.",
+}
+"""How an agent is told the shape of its answer; endpoints that can be constrained get the schema as well."""
+
+
+def model_request(
+    command: CallModel,
+    *,
+    run_id: str,
+    trace_id: str,
+    spec: FabricSpec,
+    contents: Contents,
+    documents: Documents,
+    offers: Mapping[str, ToolOffer],
+) -> ModelRequest:
+    """The request for one attempt. Raises MissingContent when a content of the prompt was erased."""
+    agent = spec.agent(command.agent)
+    fill = _Fill(spec, agent, command.output, contents, documents)
+    as_text = agent.answers == "text"
+    return ModelRequest(
+        command_id=command.command_id,
+        attempt=command.attempt,
+        run_id=run_id,
+        trace_id=trace_id,
+        span_id=span_of(trace_id, command.command_id, command.attempt),
+        agent=command.agent,
+        model=spec.model(command.model),
+        messages=tuple(fill.message(message) for message in command.messages),
+        tools=tuple(offers[name] for name in command.tools),
+        output=command.output,
+        output_schema=None if as_text else json_schema(command.output),
+        max_output_tokens=command.max_output_tokens,
+        idempotency_key=command.idempotency_key,
+        deadline_at=command.deadline_at,
+    )
+
+
+def tool_request(
+    command: CallTool, *, run_id: str, trace_id: str, spec: FabricSpec, contents: Contents, documents: Documents
+) -> ToolRequest:
+    """The request for one attempt; its arguments stand in the answer that proposed the call."""
+    proposed = contents.read(command.args_ref)["calls"]
+    args = next(call["args"] for call in proposed if call["call_id"] == command.call_id)
+    return ToolRequest(
+        command_id=command.command_id,
+        attempt=command.attempt,
+        run_id=run_id,
+        trace_id=trace_id,
+        span_id=span_of(trace_id, command.command_id, command.attempt),
+        tool=spec.tool(command.tool),
+        args=args,
+        idempotency_key=command.idempotency_key,
+        deadline_at=command.deadline_at,
+        documents=documents,
+    )
+
+
+def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, ToolOffer]) -> int:
+    """An upper bound of what templates, instructions and tool definitions add to any prompt of an agent, in bytes."""
+    shapes = max(len(shape) for shape in SHAPES.values())
+    schemas = max(len(json.dumps(json_schema(name))) for name in ("plan", "summary", "critique"))
+    tools = sum(len(json.dumps(_offer_json(offers[name]))) for name in agent.tools if name in offers)
+    roster = sum(len(worker.instructions.encode()) + 200 for worker in spec.agents)
+    return len(agent.instructions.encode()) + shapes + schemas + tools + roster + 4_000
+
+
+def _offer_json(offer: ToolOffer) -> JSON:
+    return {"name": offer.name, "description": offer.description, "parameters": offer.parameters}
+
+
+class _Fill:
+    """Fills one prompt's templates."""
+
+    def __init__(self, spec: FabricSpec, agent: AgentSpec, output: str, contents: Contents, documents: Documents) -> None:
+        self.spec, self.agent, self.output = spec, agent, output
+        self.contents, self.documents = contents, documents
+
+    def message(self, message: Message) -> ChatMessage:
+        """One rendered message; KeyError for a template that does not exist."""
+        found = TEMPLATES[message.template](self, message)
+        return found if isinstance(found, ChatMessage) else ChatMessage(message.role, found)
+
+    def read(self, message: Message, index: int) -> JSON:
+        """The content at a position of the message's references."""
+        return self.contents.read(message.refs[index])
+
+    def output_of(self, message: Message, index: int) -> JSON:
+        """The typed payload at a position of the message's references."""
+        return self.read(message, index)["output"]
+
+    def part(self, part: JSON) -> str:
+        """A branch's summary, or why there is none."""
+        return str(self.contents.read(part["ref"])["output"]["text"]) if part["ref"] else f"No result: {part['gap']}"
+
+    def attached(self) -> str:
+        """The attached documents as far as the agent's prompt holds them, or their names."""
+        limit = self.agent.inline_document_chars
+        found = self.documents()
+        if not found:
+            return ""
+        if not limit:
+            return "\n\nAttached documents: " + ", ".join(document.name for document in found)
+        shown = (f"--- {document.name} ---\n{document.text[:limit]}" for document in found)
+        return "\n\nAttached documents:\n" + "\n".join(shown)
+
+
+def _agent(fill: _Fill, message: Message) -> str:
+    shape = "text" if fill.agent.answers == "text" else fill.output
+    return f"You are {fill.agent.name}. {fill.agent.instructions}\n\n{SHAPES[shape]}"
+
+
+def _plan(fill: _Fill, message: Message) -> str:
+    topology: SupervisorTopology = fill.spec.topology
+    roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
+    limit = fill.spec.policy.limits.plan_branches
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}{fill.attached()}\n\nWorkers:\n{roster}\n\n"
+        f"Divide the request into at most {limit} briefs, each for one of these workers by name."
+    )
+
+
+def _brief(fill: _Fill, message: Message) -> str:
+    plan = fill.output_of(message, 1)
+    brief = plan["briefs"][message.part or 0]
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached()}"
+    )
+
+
+def _merge(fill: _Fill, message: Message) -> str:
+    parts = fill.output_of(message, 2)
+    shown = "\n\n".join(f"## {part['title']} ({part['agent']})\n{fill.part(part)}" for part in parts)
+    return f"Request:\n{fill.read(message, 0)['text']}\n\nResults:\n{shown}\n\nMerge these results into one answer to the request."
+
+
+def _criticise(fill: _Fill, message: Message) -> str:
+    criteria = "\n".join(f"- {line}" for line in fill.output_of(message, 1)["exit_criteria"])
+    result = fill.output_of(message, 2)
+    cited = ", ".join(result["citations"]) or "none"
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}\n\nExit criteria:\n{criteria}\n\nResult:\n{result['text']}\n"
+        f"Citations: {cited}\n\nScore how well the result meets the exit criteria."
+    )
+
+
+def _finish(fill: _Fill, message: Message) -> str:
+    result = fill.output_of(message, 2)
+    cited = ", ".join(result["citations"]) or "none"
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}\n\nChecked result:\n{result['text']}\nCitations: {cited}\n\n"
+        "Write the final answer to the request from this result. Keep its citations."
+    )
+
+
+def _answer(fill: _Fill, message: Message) -> ChatMessage:
+    content = fill.read(message, 0)
+    text = content.get("text", "")
+    if "output" in content and not text:
+        text = _compact(content["output"])
+    calls = tuple(
+        ToolCall(call_id=c["call_id"], tool=c["tool"], args=c.get("args"), raw_args=c.get("raw_args", ""))
+        for c in content.get("calls", ())
+    )
+    return ChatMessage("assistant", text, calls)
+
+
+def _compact(value: JSON) -> str:
+    """JSON without blanks: no longer than the content was counted at."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _result(fill: _Fill, message: Message) -> ChatMessage:
+    content = fill.read(message, 0)
+    value = content.get("result", content)
+    text = value if isinstance(value, str) else _compact(value)
+    return ChatMessage("tool", text, call_id=message.call_id, tool=message.tool)
+
+
+def _correction(fill: _Fill, message: Message) -> str:
+    problems = "\n".join(f"- {problem}" for problem in fill.read(message, 0)["problems"])
+    shape = "text" if fill.agent.answers == "text" else fill.output
+    return f"Your answer could not be used:\n{problems}\n\n{SHAPES[shape]}"
+
+
+def _note(fill: _Fill, message: Message) -> str:
+    return str(fill.read(message, 0)["text"])
+
+
+def _feedback(fill: _Fill, message: Message) -> str:
+    told = fill.read(message, 0)
+    problems = "\n".join(f"- {problem}" for problem in told["problems"])
+    return f"An earlier plan failed in stage {told['stage']}: {told['text']}\n{problems}\nPlan again so that this does not happen."
+
+
+def _final(fill: _Fill, message: Message) -> str:
+    shape = "text" if fill.agent.answers == "text" else fill.output
+    return f"You may not use any more tools. Answer now with what you have. {SHAPES[shape]}"
+
+
+TEMPLATES: Mapping[str, Callable[[_Fill, Message], str | ChatMessage]] = {
+    "agent@1": _agent,
+    "plan@1": _plan,
+    "brief@1": _brief,
+    "merge@1": _merge,
+    "criticise@1": _criticise,
+    "finish@1": _finish,
+    "answer@1": _answer,
+    "result@1": _result,
+    "correction@1": _correction,
+    "note@1": _note,
+    "feedback@1": _feedback,
+    "final@1": _final,
+}
+"""Every template there is."""
