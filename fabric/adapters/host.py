@@ -1,0 +1,374 @@
+"""The process that owns runs: the real interpreter of ``runtime/driver.py``. Kept tiny: it is the part that the simulator does not run.
+
+One loop thread owns all runs and steps their drivers; one writer thread commits; one thread has all calls in flight; one keeps the lease. A run that
+waits for a model, a retry or a person occupies no thread. What became ready in one turn of the loop, or while a run's batch was being
+written, goes out as one batch (design.md 4.3-4.7).
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fabric.adapters.calls import CallLoop, Key
+from fabric.adapters.lease import Lease
+from fabric.adapters.owned import Owned, Ports, given_back, prepared
+from fabric.core.commands import AbortCall, Command
+from fabric.core.inputs import CallFailed, Result
+from fabric.core.taxonomy import Cause
+from fabric.runtime.driver import RunDriver, merged
+from fabric.runtime.happenings import (
+    Answered,
+    Append,
+    Arrived,
+    Committed,
+    Due,
+    Effect,
+    Happening,
+    Perform,
+    Refused,
+    Release,
+    Taken,
+    WakeAt,
+)
+from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
+
+__all__ = ["HostConfig", "HostCounters", "Ports", "RunHost"]
+
+log = logging.getLogger(__name__)
+US = 1_000_000
+HOLD_S = 10.0
+"""How long a run that could not be loaded, stepped or written is kept from everybody before it may be claimed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostConfig:
+    """Limits of one host. Seconds and counts."""
+
+    max_owned: int = 1_000
+    max_inflight_calls: int = 1_000
+    lease_s: float = 10.0
+    beat_s: float = 3.0
+    sweep_s: float = 2.0
+    queues: Sequence[str] = ("default",)
+
+
+@dataclass(slots=True)
+class HostCounters:
+    """What a host has done since it started."""
+
+    claimed: int = 0
+    released: int = 0
+    refused: int = 0
+    faults: int = 0
+    """Runs let go of because they could not be loaded, stepped or written, and errors of the host itself."""
+
+
+class RunHost:
+    """Owns runs. ``start``, then ``offer`` run ids as hints; ``stop`` gives everything back."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        incarnation: str,
+        config: HostConfig | None = None,
+        on_released: Callable[[str], None] | None = None,
+    ) -> None:
+        self.ports = ports
+        self._on_released = on_released
+        """Told on the loop's thread which run was given back: ended, waiting, or lost."""
+        self.config = config or HostConfig()
+        self.counters = HostCounters()
+        self.owned: dict[str, Owned] = {}
+        self.calls = CallLoop(self._on_results, limit=self.config.max_inflight_calls)
+        self._messages: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._timers: list[tuple[int, str]] = []
+        self._touched: dict[str, None] = {}
+        self._held: dict[str, Batch] = {}
+        """Runs let go of whose rows will be given back, with the batch that does it."""
+        self._claim_wanted = True
+        self._full = False
+        self._last_sweep = 0
+        self._stopping = False
+        self._idle = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="fabric-host", daemon=True)
+        self.lease = Lease(ports.store, incarnation, self.config.lease_s, self.config.beat_s, self._lost)
+
+    # -- from other threads --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Registers the incarnation and starts the threads. Raises StoreUnavailable when the database is away."""
+        self.lease.start()
+        self.ports.writer.start()
+        self.calls.start()
+        self._thread.start()
+
+    def offer(self, run_id: str = "") -> None:
+        """A hint that something is due. The row is the truth: a refused or repeated offer costs nothing."""
+        self._messages.put(("offer", run_id))
+
+    def stop(self, grace_s: float = 30.0) -> None:
+        """Stops claiming, lets calls finish within ``grace_s`` seconds, gives all runs back, ends the threads."""
+        self._messages.put(("stop",))
+        self._idle.wait(grace_s)
+        self._messages.put(("end",))
+        self._thread.join(timeout=grace_s + 10)
+        self.calls.stop()
+        self.ports.writer.close(10.0)
+        self.lease.stop()
+
+    def _on_results(self, results: list[tuple[Key, Result]]) -> None:
+        self._messages.put(("results", results))
+
+    def _lost(self) -> None:
+        self._messages.put(("lost",))
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        while True:
+            for message in self._drain():
+                self._guarded(self._take_in, message)
+                if message[0] == "end":
+                    return
+            self._guarded(self._turn)
+
+    def _turn(self) -> None:
+        if self._stopping:
+            self._let_rest()
+        self._fire_timers()
+        self._sweep()
+        self._hand_over()
+        self.calls.flush()
+        if self._stopping and not self.owned:
+            self._idle.set()
+
+    def _guarded(self, do: Callable[..., None], *args: Any) -> None:
+        """The loop owns every run of the process: no error of one of them, and none of its own, may end it."""
+        try:
+            do(*args)
+        except Exception:
+            log.exception("the host goes on after an error of its own")
+            self.counters.faults += 1
+
+    def _drain(self) -> list[tuple[Any, ...]]:
+        """Everything that has arrived; waits until the next timer or sweep when there is nothing."""
+        found: list[tuple[Any, ...]] = []
+        try:
+            found.append(self._messages.get(timeout=self._pause_s()))
+            while True:
+                found.append(self._messages.get_nowait())
+        except queue.Empty:
+            return found
+
+    def _pause_s(self) -> float:
+        if self._claim_wanted and not self._stopping:
+            return 0.0001
+        now = self.ports.clock.now()
+        due = self._last_sweep + int(self.config.sweep_s * US)
+        if self._timers:
+            due = min(due, self._timers[0][0])
+        return max(0.0001, (due - now) / US)
+
+    def _take_in(self, message: tuple[Any, ...]) -> None:
+        kind = message[0]
+        if kind == "offer":
+            self._claim_wanted = True
+        elif kind == "results":
+            for key, result in message[1]:
+                if (owned := self.owned.get(key[0])) is not None:
+                    owned.out.discard(key)
+                self._step(key[0], Answered(result))
+        elif kind == "written":
+            self._written(message[1], message[2], message[3])
+        elif kind == "stop":
+            self._stopping = True
+        elif kind == "end":
+            self._hand_over()
+        elif kind == "lost":
+            self._held.clear()
+            for run_id in list(self.owned):
+                self._drop(run_id)
+            self._claim_wanted = True
+
+    def _fire_timers(self) -> None:
+        now = self.ports.clock.now()
+        while self._timers and self._timers[0][0] <= now:
+            at, run_id = heapq.heappop(self._timers)
+            held = self._held.get(run_id)
+            if held is not None and held.wake_at == at:
+                self.ports.writer.submit(self._held.pop(run_id), lambda fate: self.offer())
+            owned = self.owned.get(run_id)
+            if owned is not None and owned.wake_at == at:
+                owned.wake_at = None
+                self._step(run_id, Due())
+        if len(self._timers) > 256 + 4 * (len(self.owned) + len(self._held)):
+            # Most are of runs that ended or were postponed; deadlines lie hours ahead, so they would pile up.
+            live = [(owned.wake_at, run_id) for run_id, owned in self.owned.items()]
+            live += [(held.wake_at, run_id) for run_id, held in self._held.items()]
+            self._timers = [(at, run_id) for at, run_id in live if at is not None]
+            heapq.heapify(self._timers)
+
+    def _sweep(self) -> None:
+        now = self.ports.clock.now()
+        due = now - self._last_sweep >= int(self.config.sweep_s * US)
+        if self._full and self._room() > self.config.max_owned // 16:
+            self._full, self._claim_wanted = False, True
+        if not (due or self._claim_wanted):
+            return
+        self._claim_wanted = False
+        self._last_sweep = now
+        try:
+            if not self._stopping:
+                self._claim()
+            for item in self.ports.store.inbox(self.lease.name) if self.owned else ():
+                self._step(item.run_id, Arrived(item))
+        except StoreUnavailable as error:
+            log.warning("database away: %s", error)
+
+    def _room(self) -> int:
+        return min(self.config.max_owned - len(self.owned), self.config.max_inflight_calls - self.calls.inflight)
+
+    def _claim(self) -> None:
+        room = self._room()
+        if room <= 0:
+            self._full = True
+            return
+        claims = self.ports.store.claim(self.lease.name, limit=min(room, 256), queues=self.config.queues)
+        self._claim_wanted = len(claims) == min(room, 256)
+        for claimed in claims:
+            self.counters.claimed += 1
+            self._drop(claimed.run_id)
+            try:
+                driver = RunDriver(self.ports.compiled(claimed.revision_id))
+            except Exception:
+                log.exception("revision %s of run %s cannot be loaded", claimed.revision_id, claimed.run_id)
+                self._give_back(claimed, None, HOLD_S)
+                continue
+            self.owned[claimed.run_id] = Owned(driver, claimed)
+            self._step(claimed.run_id, Taken(claimed, self.lease.name))
+
+    # -- stepping ------------------------------------------------------------------------------------------------------
+
+    def _step(self, run_id: str, happening: Happening) -> None:
+        owned = self.owned.get(run_id)
+        if owned is None:
+            return
+        try:
+            effects = owned.driver.step(happening, self.ports.clock.now())
+        except Exception:
+            # A bug or an erased content: the journal is whole up to the last commit, so the run is let go and tried again later.
+            log.exception("run %s could not be stepped with %s", run_id, type(happening).__name__)
+            self._drop(run_id)
+            owned.broken = owned.writing is not None
+            if not owned.broken:
+                self._give_back(owned.claimed, owned.durable, HOLD_S)
+            return
+        for effect in effects:
+            self._interpret(run_id, owned, effect)
+
+    def _interpret(self, run_id: str, owned: Owned, effect: Effect) -> None:
+        match effect:
+            case Append(batch):
+                owned.ready = batch if owned.ready is None else merged(owned.ready, batch)
+                self._touched[run_id] = None
+            case Perform(command):
+                self._perform(owned, command)
+            case WakeAt(at):
+                owned.wake_at = at
+                if at is not None:
+                    heapq.heappush(self._timers, (at, run_id))
+            case Release(reason):
+                self.counters.released += 1
+                if reason != "released":
+                    self.counters.refused += 1
+                self._drop(run_id)
+                if self._on_released is not None:
+                    self._on_released(run_id)
+
+    def _perform(self, owned: Owned, command: Command) -> None:
+        run_id = owned.claimed.run_id
+        key = (run_id, command.command_id, command.attempt)
+        if isinstance(command, AbortCall):
+            owned.out.discard(key)
+            self.calls.abort(key)
+            return
+        if self._stopping:  # Whoever claims the run next finds the intent and sends it.
+            return
+        owned.out.add(key)
+        try:
+            self.calls.submit(key, prepared(owned, command, self.ports))
+        except Exception as error:
+            log.exception("call %s of run %s could not be prepared", command.command_id, run_id)
+            away = isinstance(error, StoreUnavailable)
+            failed = CallFailed(
+                command_id=command.command_id,
+                attempt=command.attempt,
+                cause=Cause.NETWORK if away else Cause.BAD_CONFIGURATION,
+                message=f"the call could not be prepared: {error}"[:500],
+            )
+            self._messages.put(("results", [(key, failed)]))
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def _hand_over(self) -> None:
+        """Gives the writer every touched run's batch; a run whose batch is being written keeps collecting."""
+        for run_id in list(self._touched):
+            owned = self.owned.get(run_id)
+            if owned is None or owned.ready is None:
+                del self._touched[run_id]
+            elif owned.writing is None:
+                batch, owned.ready = owned.ready, None
+                owned.writing = batch
+                del self._touched[run_id]
+                self.ports.writer.submit(batch, partial(self._put_written, owned, batch))
+
+    def _put_written(self, owned: Owned, batch: Batch, fate: Written | Exception) -> None:
+        self._messages.put(("written", owned, batch, fate))
+
+    def _written(self, owned: Owned, batch: Batch, fate: Written | Exception) -> None:
+        run_id, owned.writing = batch.run_id, None
+        if fate is Written.COMMITTED:
+            owned.durable = batch
+        elif isinstance(fate, Exception):
+            log.error("run %s could not be written: %s", run_id, fate)
+        if self.owned.get(run_id) is not owned:
+            if owned.broken and fate is not Written.FENCED:
+                self._give_back(owned.claimed, owned.durable, HOLD_S)
+        elif fate is Written.COMMITTED:
+            if owned.ready is not None:
+                self._touched[run_id] = None
+            self._step(run_id, Committed(batch.last_seq + len(batch.rows)))
+        else:
+            self._step(run_id, Refused(str(fate)))
+            if fate is not Written.FENCED:
+                self._give_back(owned.claimed, owned.durable, 0.0 if fate is Written.INPUT_GONE else HOLD_S)
+
+    # -- letting go ----------------------------------------------------------------------------------------------------
+
+    def _drop(self, run_id: str) -> None:
+        """Forgets a run; its row is free or somebody else's, or is about to be given back."""
+        owned = self.owned.pop(run_id, None)
+        self._touched.pop(run_id, None)
+        if owned is not None and owned.out:
+            self.calls.abort_run(run_id)
+
+    def _give_back(self, claimed: Claimed, durable: Batch | None, hold_s: float) -> None:
+        """Releases the row of a run that was dropped. Until ``hold_s`` have passed it stays this process's, so that nobody claims it in a hot loop."""
+        self.counters.faults += hold_s > 0
+        at = self.ports.clock.now() + int(hold_s * US)
+        self._held[claimed.run_id] = given_back(claimed, durable, at)
+        heapq.heappush(self._timers, (at, claimed.run_id))
+
+    def _let_rest(self) -> None:
+        """While stopping: runs are given back as their calls come in; those of the rest are freed when the incarnation retires."""
+        for run_id, owned in list(self.owned.items()):
+            if owned.rests:
+                self._drop(run_id)
+                self._give_back(owned.claimed, owned.durable, 0.0)

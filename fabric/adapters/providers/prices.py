@@ -1,0 +1,49 @@
+"""What a model costs: the fabric's own price, else the offline price list that ships with genai-prices (never updated over the network)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from genai_prices import Usage, calc_price
+
+from fabric.core.cost import Price
+from fabric.core.spec import ModelSpec
+
+
+def price_of(spec: ModelSpec, *, default_model: str = "", default_url: str = "") -> Price | None:
+    """The price, or None: unknown, so that its calls are refused.
+
+    ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither. A model behind an address
+    that the list does not know has no price, whatever its name: somebody else's "gpt-4o" costs what somebody else asks.
+    """
+    if spec.price is not None:
+        return spec.price.price()
+    # The operator's model and endpoint are those of the ``openai`` provider.
+    own = spec.provider == "openai"
+    model, url = spec.model or (default_model if own else ""), spec.base_url or (default_url if own else "")
+    if not model:
+        return None
+    usage, now = Usage(input_tokens=1), datetime.now(UTC)
+    try:
+        if url:
+            found = calc_price(usage, model, provider_api_url=url, genai_request_timestamp=now)
+        else:
+            found = calc_price(usage, model, provider_id=spec.provider, genai_request_timestamp=now)
+    except LookupError:
+        return None
+    return _dearest(found.model_price)
+
+
+def _dearest(price: Any) -> Price | None:
+    """The list's price without discounts: of tiers the dearest, of caching nothing."""
+    micros = [_micros(price.input_mtok), _micros(price.output_mtok)]
+    return None if micros[0] is None or micros[1] is None else Price(micros[0], micros[1])
+
+
+def _micros(price: Any) -> int | None:
+    if price is None:
+        return None
+    dearest = max((price.base, *(tier.price for tier in price.tiers))) if hasattr(price, "tiers") else price
+    return int((Decimal(dearest) * 1_000_000).to_integral_value(ROUND_CEILING))

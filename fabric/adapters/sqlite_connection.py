@@ -1,0 +1,121 @@
+"""Connections to the SQLite file: how they are opened, how a transaction ends, and what the errors mean."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+
+from fabric.adapters.store_errors import RowRefused
+from fabric.runtime.ports import StoreUnavailable
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class SqliteConnection:
+    """One connection, opened when first used, lent to one thread at a time. Opened again after an error that it may not have survived."""
+
+    def __init__(self, path: Path, *, busy_s: float) -> None:
+        self._path = path
+        self._busy_s = busy_s
+        self._lock = RLock()
+        self._open: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Closes it; the next use opens it again."""
+        with self._lock:
+            self._drop()
+
+    @contextmanager
+    def use(self) -> Iterator[sqlite3.Connection]:
+        """Lends it for statements that only read, each seeing what was committed before it. Raises StoreUnavailable."""
+        with self._lock:
+            try:
+                yield self._connection()
+            except sqlite3.Error as error:
+                raise self._meaning(error, unknown=False) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Lends it inside BEGIN IMMEDIATE ... COMMIT. Raises StoreUnavailable, ``unknown`` when COMMIT failed and may stand; RowRefused."""
+        with self._lock:
+            committing = False
+            try:
+                connection = self._connection()
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                committing = True
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back()
+                # A full disk or a lock refuses the commit; a failing one may have kept it, to be found after the next start.
+                unknown = committing and _code(error) not in (*_BUSY, sqlite3.SQLITE_FULL)
+                raise self._meaning(error, unknown=unknown) from error
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            # mode=rw: a file that is not there is an error to be told, not a database to be made.
+            address = f"{self._path.absolute().as_uri()}?mode=rw"
+            opened = sqlite3.connect(
+                address,
+                uri=True,
+                timeout=self._busy_s,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+            )
+            try:
+                opened.execute("PRAGMA synchronous=FULL")
+                if opened.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    opened.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.Error:
+                opened.close()
+                raise
+            self._open = opened
+        return self._open
+
+    def _roll_back(self) -> None:
+        if self._open is not None and self._open.in_transaction:
+            try:
+                self._open.execute("ROLLBACK")
+            except sqlite3.Error:
+                self._drop()
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            with suppress(sqlite3.Error):
+                self._open.close()
+            self._open = None
+
+    def _meaning(self, error: sqlite3.Error, *, unknown: bool) -> StoreUnavailable | RowRefused:
+        code = _code(error)
+        if code == sqlite3.SQLITE_CONSTRAINT or isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
+            return RowRefused(f"the database file {self._path} refused the row: {error}")
+        if code not in _BUSY:
+            self._drop()
+        sentence = _SENTENCES.get(code, "cannot be used ({error}): try again, or look at the disk it lies on")
+        if str(error).startswith(("no such table", "no such column")):
+            sentence = "lacks tables of this version ({error}): run manage.py migrate"
+        return StoreUnavailable(f"the database file {self._path} {sentence.format(error=error)}", unknown=unknown)
+
+
+_SENTENCES = {
+    sqlite3.SQLITE_READONLY: "is read-only: let this user write the file and its directory, or choose another directory",
+    sqlite3.SQLITE_BUSY: "is held by another process that does not let go of it: end what else writes to it",
+    sqlite3.SQLITE_LOCKED: "is held by another connection of this process: try again",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: it or its directory is not there, or may not be read by this user",
+    sqlite3.SQLITE_FULL: "cannot grow: the disk is full; make room on it",
+    sqlite3.SQLITE_IOERR: "cannot be read or written ({error}): look at the disk it lies on",
+    sqlite3.SQLITE_CORRUPT: "is damaged ({error}): restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "is not a SQLite database: choose another file",
+}
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code: the extended one says more than is needed (sqlite.org/rescode.html)."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

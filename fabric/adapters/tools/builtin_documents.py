@@ -1,0 +1,148 @@
+"""Reading and searching the documents that a run was given. Both are functions of the documents and the arguments alone."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fabric.adapters.tools.outcome import ToolError
+from fabric.runtime.ports import Document
+
+JSON = Any
+
+READ_CHARS = 20_000
+"""Characters read when nothing else is asked for, and at most."""
+PASSAGE_CHARS = 700
+RESULTS_MAX = 20
+K1, B = 1.5, 0.75
+"""Okapi BM25's usual constants: how fast repetition stops counting, how much length counts against a passage."""
+
+READ_PARAMETERS: Mapping[str, JSON] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 300, "description": "The document's name as listed."},
+        "start": {"type": "integer", "minimum": 0, "description": "First character to read; 0 unless told."},
+        "length": {"type": "integer", "minimum": 1, "maximum": READ_CHARS, "description": "Characters to read."},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+READ_DESCRIPTION = "Reads an attached document by its name, up to 20,000 characters at a time from `start`."
+
+SEARCH_PARAMETERS: Mapping[str, JSON] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Words to look for."},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": RESULTS_MAX,
+            "description": "Passages wanted; 5 unless told.",
+        },
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+SEARCH_DESCRIPTION = (
+    "Finds the passages of the attached documents that fit the words best, with the name of each one's document."
+)
+
+_word = re.compile(r"\w+")
+_paragraph = re.compile(r"\n[ \t]*\n")
+_sentence_end = re.compile(r"[.!?](?=\s)|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of a document, at most ``PASSAGE_CHARS`` long. ``start`` is a character of the document."""
+
+    name: str
+    start: int
+    text: str
+
+
+def read_document(
+    documents: Sequence[Document], name: str, start: int = 0, length: int = READ_CHARS
+) -> dict[str, JSON]:
+    """``{"name", "text", "start", "total", "more"}``: part of a document and whether it goes on. ToolError for an unknown name."""
+    found = next((document for document in documents if document.name == name), None)
+    if found is None:
+        alike = [document for document in documents if document.name.casefold() == name.casefold()]
+        if len(alike) != 1:
+            raise ToolError(f"no document is named {name[:100]!r}; {_listed(documents)}")
+        found = alike[0]
+    if start > len(found.text):
+        raise ToolError(f"{found.name} has {len(found.text)} characters; start is {start}")
+    text = found.text[start : start + min(length, READ_CHARS)]
+    end = start + len(text)
+    return {"name": found.name, "text": text, "start": start, "total": len(found.text), "more": end < len(found.text)}
+
+
+def search_documents(documents: Sequence[Document], query: str, limit: int = 5) -> dict[str, JSON]:
+    """``{"query", "results": [{"name", "start", "text", "score"}]}``, the best first; equal scores in reading order."""
+    wanted = list(dict.fromkeys(_terms(query)))
+    if not wanted:
+        raise ToolError(f"{query[:100]!r} has no word to look for")
+    if not documents:
+        raise ToolError(_listed(documents))
+    passages = [passage for document in documents for passage in passages_of(document)]
+    ranked = sorted(_scored(passages, wanted), key=lambda pair: (-pair[0], pair[1]))[:limit]
+    results = [
+        {"name": passages[n].name, "start": passages[n].start, "text": passages[n].text, "score": score}
+        for score, n in ranked
+    ]
+    return {"query": query, "results": results}
+
+
+def passages_of(document: Document) -> Iterator[Passage]:
+    """The document's paragraphs in order, long ones cut at sentence ends."""
+    position = 0
+    bounds = [found.span() for found in _paragraph.finditer(document.text)]
+    for end, following in [*bounds, (len(document.text), len(document.text))]:
+        yield from _cut(document, position, end)
+        position = following
+
+
+def _cut(document: Document, start: int, end: int) -> Iterator[Passage]:
+    text = document.text
+    while start < end:
+        while start < end and text[start].isspace():
+            start += 1
+        stop = min(end, start + PASSAGE_CHARS)
+        if stop < end:
+            ends = [found.end() for found in _sentence_end.finditer(text, start, stop)]
+            # A paragraph without a sentence end is cut at a blank; without a blank, where it must be.
+            stop = ends[-1] if ends else (text.rfind(" ", start + 1, stop) if " " in text[start + 1 : stop] else stop)
+        if piece := text[start:stop].rstrip():
+            yield Passage(document.name, start, piece)
+        start = stop
+
+
+def _scored(passages: Sequence[Passage], wanted: Sequence[str]) -> Iterator[tuple[float, int]]:
+    counts = [Counter(_terms(passage.text)) for passage in passages]
+    lengths = [count.total() for count in counts]
+    average = (sum(lengths) / len(lengths) if lengths else 0) or 1
+    holding = {term: sum(term in count for count in counts) for term in wanted}
+    for n, count in enumerate(counts):
+        score = 0.0
+        for term in wanted:
+            if times := count[term]:
+                rarity = math.log(1 + (len(passages) - holding[term] + 0.5) / (holding[term] + 0.5))
+                score += rarity * times * (K1 + 1) / (times + K1 * (1 - B + B * lengths[n] / average))
+        if score > 0:
+            yield round(score, 3), n
+
+
+def _terms(text: str) -> list[str]:
+    """Words in one case, a plural's s taken off: enough for "results" to find "result"."""
+    words = (word.casefold() for word in _word.findall(text))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in words]
+
+
+def _listed(documents: Sequence[Document]) -> str:
+    names = ", ".join(document.name for document in documents)
+    return f"attached are: {names}" if names else "no document is attached to this run"

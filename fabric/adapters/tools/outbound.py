@@ -1,0 +1,318 @@
+"""Going out by HTTP to an address that a fabric or a model names, without becoming its way into the private network.
+
+https to public addresses; plain http and private addresses only for the ``host:port`` pairs that the operator lists (FABRIC_ALLOWED_HOSTS).
+A name is resolved once, every address it has is vetted, and the connection goes to a vetted address, so that a second answer of the name
+server changes nothing. No redirects, no proxies from the environment, no compressed bodies, a cap on size. (reliability.md 2.11 "SSRF")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from math import isfinite
+from typing import Any
+
+import httpx2
+
+from fabric.core.taxonomy import Cause
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Gives the addresses of a host name, as text; raises OSError when it has none."""
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+DENIED: tuple[tuple[_Network, str], ...] = tuple(
+    (ipaddress.ip_network(network), why)
+    for network, why in (
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local, cloud metadata"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "protocol assignments"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("::ffff:0:0:0/96", "translated IPv4"),
+        ("64:ff9b::/96", "translated IPv4"),
+        ("64:ff9b:1::/48", "translated IPv4"),
+        ("100::/64", "discard"),
+        ("2001::/23", "protocol assignments, Teredo"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+"""Addresses that are nobody's business from here, with the reason. (IANA special-purpose address registries)"""
+
+_name = re.compile(rb"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
+_numeric = re.compile(r"(?:^|\.)(?:\d+|0[xX][0-9a-fA-F]*)\.?$")
+RETRY_AFTER_MAX_S = 86_400.0
+_ports = {"http": 80, "https": 443}
+
+
+class Refused(httpx2.TransportError):
+    """An address that may not be asked, or an answer that may not be read. The message is one sentence for a person."""
+
+
+def denied(address: str) -> str:
+    """Why an IP address may not be connected to; empty when it may. IPv4 inside IPv6 is judged as IPv4."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "no IP address"
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    for network, why in DENIED:
+        if ip.version == network.version and ip in network:
+            return why
+    return ""
+
+
+async def resolve_name(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name from the system's resolver, in its order."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Which addresses may be asked. ``trusted`` are ``host:port`` pairs that may be private or plain http."""
+
+    trusted: frozenset[str] = frozenset()
+    resolve: Resolve = resolve_name
+
+    @classmethod
+    def of(cls, hosts: Iterable[str], resolve: Resolve = resolve_name) -> Gate:
+        """A gate that trusts those ``host:port`` pairs (FABRIC_ALLOWED_HOSTS)."""
+        return cls(frozenset(host.strip().lower() for host in hosts if host.strip()), resolve)
+
+    def problem(self, url: str) -> str:
+        """What is wrong with a URL before anything is looked up; empty when nothing is. One sentence."""
+        try:
+            parsed = httpx2.URL(url)
+        except (httpx2.InvalidURL, ValueError):
+            return f"{url[:200]!r} is no URL; write one like https://example.org/path"
+        return self._problem(parsed)
+
+    def _problem(self, url: httpx2.URL) -> str:
+        shown = f"{url.scheme}://{authority(url)}"
+        if url.scheme not in _ports or not url.host:
+            return f"{str(url)[:200]!r} is no http or https URL; write one like https://example.org/path"
+        if not _is_ip(url.host) and not _name.fullmatch(url.raw_host):
+            return f"{url.host[:200]!r} is no host name; write a URL like https://example.org/path"
+        if url.userinfo:
+            return f"{shown} carries a user name or password in the URL; leave it out"
+        if authority(url) in self.trusted:
+            return ""
+        if url.scheme != "https":
+            return (
+                f"{shown} is plain http; use https, or have the operator add {authority(url)} to FABRIC_ALLOWED_HOSTS"
+            )
+        if why := _host_problem(url.host):
+            return f"{shown} is not public ({why}); have the operator add {authority(url)} to FABRIC_ALLOWED_HOSTS"
+        return ""
+
+    async def address(self, url: httpx2.URL) -> str | None:
+        """The vetted address to connect to, or None: a trusted host, by its own name. Raises Refused, or OSError from the resolver."""
+        if problem := self._problem(url):
+            raise Refused(problem)
+        if authority(url) in self.trusted:
+            return None
+        addresses = [url.host] if _is_ip(url.host) else await self.resolve(url.host, port_of(url))
+        for address in addresses:
+            if why := denied(address):
+                raise Refused(f"{url.host} leads to {address}, which is not public ({why}); it is not asked")
+        if not addresses:
+            raise OSError(f"{url.host} has no address")
+        return addresses[0]
+
+
+def port_of(url: httpx2.URL) -> int:
+    """The port that a URL means."""
+    return url.port or _ports.get(url.scheme, 0)
+
+
+def authority(url: httpx2.URL) -> str:
+    """``host:port`` in lower case, as FABRIC_ALLOWED_HOSTS writes it; IPv6 in brackets."""
+    host = url.host.lower()
+    return f"[{host}]:{port_of(url)}" if ":" in host else f"{host}:{port_of(url)}"
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_problem(host: str) -> str:
+    if _is_ip(host):
+        return denied(host)
+    if _numeric.search(host):
+        # 127.1, 0x7f000001 and 2130706433 are loopback to some resolvers.
+        return "a number that is no usual IP address"
+    name = host.rstrip(".").lower()
+    return "loopback" if name == "localhost" or name.endswith(".localhost") else ""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known of one request and its answer, whatever the layers above make of it."""
+
+    sent: bool = False
+    """True once the request began to go out: the other side may have acted on it."""
+    status: int | None = None
+    headers: httpx2.Headers = field(default_factory=httpx2.Headers)
+    body: bytearray = field(default_factory=bytearray)
+    """What came of the answer so far."""
+    complete: bool = False
+    mended: bool = False
+    """True: the body was changed before it was parsed."""
+
+
+EXCHANGE: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+"""Set it before a request to watch the request from outside the client."""
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """The system's trusted certificates, loaded once."""
+    return httpx2.create_ssl_context()
+
+
+class VettedTransport(httpx2.AsyncBaseTransport):
+    """Sends each request to a vetted address and reads the whole answer, up to ``max_bytes``.
+
+    Without a gate the address is the operator's own and is not vetted. ``mend`` may rewrite the body of an answer before it is parsed.
+    """
+
+    def __init__(
+        self, gate: Gate | None, *, max_bytes: int, mend: Callable[[bytes, Exchange], bytes] | None = None
+    ) -> None:
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=15.0)
+        self._inner = httpx2.AsyncHTTPTransport(verify=tls(), trust_env=False, limits=limits)
+        self._gate, self._max_bytes, self._mend = gate, max_bytes, mend
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
+        exchange = EXCHANGE.get() or Exchange()
+
+        async def trace(event: str, _: dict[str, Any]) -> None:
+            exchange.sent = exchange.sent or event.endswith("send_request_headers.started")
+
+        request.extensions = {**request.extensions, "trace": trace}
+        request.headers["Accept-Encoding"] = "identity"
+        address = await self._gate.address(request.url) if self._gate else None
+        if address is not None:
+            # The Host header and the certificate's name stay those of the URL.
+            request.extensions["sni_hostname"] = request.url.host
+            request.url = request.url.copy_with(host=address)
+        response = await self._inner.handle_async_request(request)
+        exchange.status, exchange.headers = response.status_code, response.headers
+        try:
+            body = await self._read(response, exchange)
+        finally:
+            await response.aclose()
+        if self._mend is not None:
+            body = self._mend(body, exchange)
+        kept = [(k, v) for k, v in response.headers.multi_items() if k not in ("content-length", "transfer-encoding")]
+        return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+
+    async def _read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            raise Refused(f"the answer is compressed ({encoding[:20]}) although that was not asked for; it is not read")
+        async for chunk in response.aiter_raw():
+            exchange.body += chunk
+            if len(exchange.body) > self._max_bytes:
+                raise Refused(f"the answer is larger than {self._max_bytes:,} bytes; the rest is not read")
+        exchange.complete = True
+        return bytes(exchange.body)
+
+    async def aclose(self) -> None:
+        """Closes the kept connections."""
+        await self._inner.aclose()
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An exception and what it was raised from, down to the first."""
+    chain = [error]
+    while (below := chain[-1].__cause__ or chain[-1].__context__) is not None and below not in chain:
+        chain.append(below)
+    return chain
+
+
+def transport_failure(error: BaseException, exchange: Exchange, where: str) -> tuple[Cause, str]:
+    """The cause and the sentence for an exchange that broke below HTTP. ``where`` is the URL as it may be shown."""
+    chain = causes(error)
+    for link in chain:
+        if isinstance(link, Refused):
+            # Before an answer it is the address that may not be asked; after it, the answer that may not be read.
+            return (Cause.BAD_CONFIGURATION if exchange.status is None else Cause.MALFORMED_ANSWER), str(link)
+    if exchange.status is not None:
+        return Cause.DROPPED_STREAM, f"{where} broke off after {len(exchange.body)} bytes of its answer"
+    if exchange.sent:
+        return Cause.DROPPED_STREAM, f"{where} closed the connection without an answer"
+    for link in chain:
+        if isinstance(link, ssl.SSLError):
+            return (
+                Cause.BAD_CONFIGURATION,
+                f"{where} has no certificate that this machine trusts: {link.reason or link}",
+            )
+        if isinstance(link, socket.gaierror):
+            return Cause.NETWORK, f"nothing answers at {where}: its name has no address"
+    return Cause.NETWORK, f"nothing answers at {where}"
+
+
+def retry_after_s(headers: httpx2.Headers, now: float) -> float | None:
+    """Seconds to wait, from ``retry-after-ms``, ``x-ms-retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); a day at most."""
+    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
+        raw = headers.get(name)
+        seconds = None if raw is None else _seconds(raw.strip(), unit, headers.get("date"), now)
+        if seconds is not None and isfinite(seconds) and seconds >= 0:
+            return min(seconds, RETRY_AFTER_MAX_S)
+    return None
+
+
+def _seconds(raw: str, unit: float, date: str | None, now: float) -> float | None:
+    try:
+        return float(raw) * unit
+    except ValueError:
+        pass
+    until = _instant(raw)
+    if until is None:
+        return None
+    # The endpoint's own clock, where it tells it, so that a wrong clock on either side does not matter.
+    return max(0.0, until - ((_instant(date) if date else None) or now))
+
+
+def _instant(text: str) -> float | None:
+    try:
+        parsed: datetime = parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError):
+        return None
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,232 @@
+"""The tool port: finds what a ``ToolSpec`` names, checks the arguments, runs it within the deadline, cleans what comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fabric.adapters.evaluators import Evaluator, SchemaProblem, compile_schema
+from fabric.adapters.tools import builtin_documents as docs
+from fabric.adapters.tools import calculator, callables, http_endpoint
+from fabric.adapters.tools import http_get as web_get
+from fabric.adapters.tools.outbound import Gate
+from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
+from fabric.core.fingerprint import encode
+from fabric.core.inputs import CallFailed, ToolFinished
+from fabric.core.spec import ToolSpec
+from fabric.core.taxonomy import Cause
+from fabric.core.text import clean, clean_text
+from fabric.runtime.ports import ToolOffer, ToolRequest
+
+JSON = Any
+
+RESULT_BYTES_MAX = 1_000_000
+ERROR_CHARS = 1_000
+ANY_OBJECT: Mapping[str, JSON] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A tool that ships with the product: what it is offered as, and what running it does to the world."""
+
+    description: str
+    parameters: Mapping[str, JSON]
+    effect: str = "read_only"
+
+
+BUILTINS: Mapping[str, Builtin] = {
+    "read_document": Builtin(docs.READ_DESCRIPTION, docs.READ_PARAMETERS),
+    "search_documents": Builtin(docs.SEARCH_DESCRIPTION, docs.SEARCH_PARAMETERS),
+    "calculator": Builtin(calculator.DESCRIPTION, calculator.PARAMETERS),
+    "http_get": Builtin(web_get.DESCRIPTION, web_get.PARAMETERS),
+}
+
+
+def builtin_of(spec: ToolSpec) -> str:
+    """Which built-in a spec means: its target, or its own name."""
+    return spec.target or spec.name
+
+
+def offers(spec: ToolSpec) -> ToolOffer:
+    """The tool as it is offered to a model: the spec's words, else the built-in's own. KeyError for an unknown built-in."""
+    if spec.kind != "builtin":
+        return ToolOffer(name=spec.name, description=spec.description, parameters=spec.parameters or ANY_OBJECT)
+    own = BUILTINS[builtin_of(spec)]
+    description = spec.description or own.description
+    if builtin_of(spec) == "http_get":
+        description = f"{description} Allowed hosts: {', '.join(spec.allowed_hosts) or 'none'}."
+    return ToolOffer(name=spec.name, description=description, parameters=own.parameters)
+
+
+def validator_of(spec: ToolSpec) -> Evaluator:
+    """The compiled schema of a tool's arguments. SchemaProblem, or KeyError for an unknown built-in."""
+    return compile_schema(offers(spec).parameters)
+
+
+def problems(spec: ToolSpec, gate: Gate | None = None) -> list[str]:
+    """What keeps a tool from being published, each one sentence; empty when nothing does."""
+    gate = gate or Gate()
+    if spec.kind == "builtin":
+        return _builtin_problems(spec, gate)
+    found = []
+    if spec.parameters is None:
+        found.append(f"tool {spec.name!r} says nothing of its arguments; give `parameters`, a JSON schema")
+    else:
+        try:
+            compile_schema(spec.parameters)
+        except SchemaProblem as error:
+            found.append(f"tool {spec.name!r}: {error}")
+    if not spec.description:
+        found.append(f"tool {spec.name!r} has no description; models choose tools by it")
+    if not spec.target:
+        wanted = "a dotted path" if spec.kind == "callable" else "a URL"
+        found.append(f"tool {spec.name!r} has no target; give {wanted}")
+    elif spec.kind == "http":
+        if problem := gate.problem(spec.target):
+            found.append(f"tool {spec.name!r}: {problem}")
+    else:
+        try:
+            callables.load(spec.target)
+        except callables.NotATool as error:
+            found.append(f"tool {spec.name!r}: {error}")
+    return found
+
+
+def _builtin_problems(spec: ToolSpec, gate: Gate) -> list[str]:
+    own = BUILTINS.get(builtin_of(spec))
+    if own is None:
+        return [
+            f"tool {spec.name!r}: there is no built-in {builtin_of(spec)!r}; there are: {', '.join(sorted(BUILTINS))}"
+        ]
+    found = []
+    if spec.effect != own.effect:
+        found.append(
+            f"tool {spec.name!r} is declared {spec.effect}, but the built-in {builtin_of(spec)} is {own.effect}"
+        )
+    if spec.parameters is not None:
+        found.append(
+            f"tool {spec.name!r} has its own parameters, but those of the built-in {builtin_of(spec)} are fixed"
+        )
+    if builtin_of(spec) == "http_get":
+        if not spec.allowed_hosts:
+            found.append(f"tool {spec.name!r} allows no host; list them in `allowed_hosts`")
+        wrong = {
+            host: gate.problem(f"https://{host}/") for host in spec.allowed_hosts if gate.problem(f"http://{host}/")
+        }
+        found.extend(f"tool {spec.name!r}: {problem}" for problem in wrong.values() if problem)
+    elif spec.allowed_hosts:
+        found.append(f"tool {spec.name!r} lists allowed_hosts, which only http_get knows")
+    return found
+
+
+def _unknown(spec: ToolSpec) -> str:
+    return f"tool {spec.name!r}: there is no built-in {builtin_of(spec)!r}; there are: {', '.join(sorted(BUILTINS))}"
+
+
+class ToolRunner:
+    """The ``ToolPort``. ``gate`` vets addresses (FABRIC_ALLOWED_HOSTS); ``now`` is microseconds since the epoch."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gate | None = None,
+        pool: ToolPool | None = None,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
+    ) -> None:
+        self._gate = gate or Gate()
+        self.pool = pool or ToolPool()
+        self._now = now
+
+    async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
+        """Runs the tool once. Its own error is a ``ToolFinished``; only cancellation is raised."""
+        left_s = (request.deadline_at - self._now()) / 1e6
+        if left_s <= 0:
+            return _failed(request, Cause.TIMEOUT, f"the deadline had passed before tool {request.tool.name!r} began")
+        timeout_s = min(left_s, request.tool.timeout_s or left_s)
+        try:
+            if request.tool.kind == "builtin" and builtin_of(request.tool) not in BUILTINS:
+                return _failed(request, Cause.BAD_CONFIGURATION, _unknown(request.tool))
+            if wrong := validator_of(request.tool)(dict(request.args)):
+                return _finished(request, None, f"the arguments do not fit: {'; '.join(wrong)}")
+            return _kept(request, await self._call(request, timeout_s))
+        except ToolError as error:
+            return _finished(request, None, str(error))
+        except CallBroken as broken:
+            return _failed(request, broken.cause, broken.message, broken.status, broken.retry_after_s, broken.raw)
+        except PoolFull as full:
+            return _failed(request, Cause.QUEUE_FULL, f"tool {request.tool.name!r} was not run: {full}")
+        except Expired:
+            return _failed(
+                request, Cause.TIMEOUT, f"tool {request.tool.name!r} did not return within {timeout_s:.1f} seconds"
+            )
+        except (SchemaProblem, callables.NotATool) as error:
+            return _failed(request, Cause.BAD_CONFIGURATION, f"tool {request.tool.name!r}: {error}")
+        except Exception as error:  # noqa: BLE001 - A tool may raise anything; its error is data for the model.
+            return _finished(request, None, f"the tool failed: {error} ({type(error).__name__})")
+
+    def close(self) -> None:
+        """Lets go of the threads."""
+        self.pool.close()
+
+    def _call(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
+        spec, args = request.tool, dict(request.args)
+        if spec.kind == "http":
+            return http_endpoint.call_endpoint(self._gate, spec, args, request.idempotency_key, timeout_s)
+        if spec.kind == "callable":
+            # Importing may take as long as the call itself, so it is the thread's work too.
+            return self._in_thread(partial(callables.invoke, spec.target, args, request.idempotency_key), timeout_s)
+        match builtin_of(spec):
+            case "http_get":
+                return web_get.http_get(self._gate, spec.allowed_hosts, timeout_s, **args)
+            case "calculator":
+                return self._in_thread(partial(calculator.calculate, **args), timeout_s)
+            case "read_document":
+                return self._in_thread(lambda: docs.read_document(request.documents(), **args), timeout_s)
+        return self._in_thread(lambda: docs.search_documents(request.documents(), **args), timeout_s)
+
+    async def _in_thread(self, function: Callable[[], JSON], timeout_s: float) -> JSON:
+        return await self.pool.call(function, timeout_s)
+
+
+def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
+    """The result, fit to be kept, or what is wrong with it."""
+    try:
+        cleaned, changed = clean(result)
+    except (ValueError, RecursionError) as error:
+        return _finished(request, None, f"the tool's result is refused: {error}")
+    size = len(encode(cleaned))
+    if size > RESULT_BYTES_MAX:
+        return _finished(
+            request, None, f"the tool's result has {size:,} bytes; at most {RESULT_BYTES_MAX:,} are kept; ask for less"
+        )
+    return _finished(request, cleaned, sanitized=changed)
+
+
+def _finished(request: ToolRequest, result: JSON, error: str = "", *, sanitized: bool = False) -> ToolFinished:
+    shown, dirty = clean_text(error[:ERROR_CHARS])
+    return ToolFinished(
+        command_id=request.command_id, attempt=request.attempt, result=result, error=shown, sanitized=sanitized or dirty
+    )
+
+
+def _failed(
+    request: ToolRequest,
+    cause: Cause,
+    message: str,
+    status: int | None = None,
+    retry_after_s: float | None = None,
+    raw: str = "",
+) -> CallFailed:
+    return CallFailed(
+        command_id=request.command_id,
+        attempt=request.attempt,
+        cause=cause,
+        message=clean_text(message[:ERROR_CHARS])[0],
+        status=status,
+        retry_after_s=retry_after_s,
+        raw=clean_text(raw)[0],
+    )

@@ -1,0 +1,131 @@
+"""One HTTP exchange for a tool: vetted, bounded in size and time, told in the tool's terms."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from fabric.adapters.tools.outbound import (
+    EXCHANGE,
+    Exchange,
+    Gate,
+    Refused,
+    VettedTransport,
+    authority,
+    retry_after_s,
+    transport_failure,
+)
+from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.core.taxonomy import Cause
+from fabric.core.text import DEPTH_MAX, nesting
+
+JSON = Any
+
+BYTES_MAX = 1_000_000
+EXCERPT_CHARS = 300
+_TRY_AGAIN: Mapping[int, Cause] = {408: Cause.TIMEOUT, 425: Cause.SERVER_ERROR, 429: Cause.RATE_LIMIT}
+_TEXT_TYPES = (
+    "text/",
+    "application/json",
+    "application/xml",
+    "application/javascript",
+    "application/yaml",
+    "application/x-yaml",
+)
+
+
+class AddressRefused(ToolError):
+    """The address may not be asked. Whoever named it mends it: the model its argument, the author the fabric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was read whole. ``body`` is text; ``content_type`` without its parameters."""
+
+    status: int
+    content_type: str
+    body: str
+
+
+async def exchange(
+    gate: Gate, method: str, url: str, *, deadline_s: float, headers: Mapping[str, str], content: bytes | None = None
+) -> Answer:
+    """Sends one request and reads the answer.
+
+    Raises ToolError for an address that may not be asked, an answer that is no text or too large, and a 4xx; CallBroken for what another try
+    may mend (no connection, 408, 425, 429, 5xx) and at the deadline.
+    """
+    seen = Exchange()
+    token = EXCHANGE.set(seen)
+    where = _shown(url)
+    client = httpx2.AsyncClient(
+        transport=VettedTransport(gate, max_bytes=BYTES_MAX), timeout=None, follow_redirects=False, trust_env=False
+    )
+    try:
+        async with asyncio.timeout(deadline_s), client:
+            response = await client.request(method, url, headers=dict(headers), content=content)
+    except TimeoutError:
+        got = f"{len(seen.body)} bytes had come" if seen.status else "no answer had begun"
+        raise CallBroken(Cause.TIMEOUT, f"{where} did not finish within {deadline_s:.1f} seconds: {got}") from None
+    except Refused as error:
+        raise (AddressRefused if seen.status is None else ToolError)(str(error)) from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise CallBroken(*transport_failure(error, seen, where)) from None
+    finally:
+        EXCHANGE.reset(token)
+    return _answer(response, where)
+
+
+def _answer(response: httpx2.Response, where: str) -> Answer:
+    status, kind = response.status_code, response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    text = ""
+    if not kind or kind.startswith(_TEXT_TYPES) or kind.endswith(("+json", "+xml")):
+        text = response.content.decode(_codec(response.charset_encoding), "replace")
+    excerpt = f"; it says: {' '.join(text.split())[:EXCERPT_CHARS]}" if text.strip() else ""
+    if status in _TRY_AGAIN or status >= 500:
+        wait = retry_after_s(response.headers, time.time())
+        cause = _TRY_AGAIN.get(status, Cause.SERVER_ERROR)
+        raise CallBroken(cause, f"{where} answered HTTP {status}", status=status, retry_after_s=wait, raw=text[:2_000])
+    if 300 <= status < 400:
+        raise ToolError(f"{where} answered HTTP {status}: it is moved, and redirects are not followed")
+    if status >= 400:
+        raise ToolError(f"{where} answered HTTP {status}{excerpt}")
+    if not text and response.content:
+        raise ToolError(f"{where} answered with {kind or 'something'}, which is no text; only text is read")
+    if "\0" in text:
+        raise ToolError(f"{where} answered with binary data; only text is read")
+    return Answer(status, kind, text)
+
+
+def parsed(answer: Answer) -> JSON:
+    """The body as JSON where it is announced as such, else as text. ToolError when what is announced as JSON is none."""
+    if answer.content_type != "application/json" and not answer.content_type.endswith("+json"):
+        return answer.body
+    if nesting(answer.body) > DEPTH_MAX:
+        raise ToolError(f"the answer's JSON is nested deeper than {DEPTH_MAX} levels")
+    try:
+        return json.loads(answer.body)
+    except ValueError as error:
+        raise ToolError(f"the answer is announced as JSON but is none: {error}") from None
+
+
+def _codec(name: str | None) -> str:
+    try:
+        return codecs.lookup(name or "utf-8").name
+    except LookupError:
+        return "utf-8"
+
+
+def _shown(url: str) -> str:
+    try:
+        parsed_url = httpx2.URL(url)
+        return f"{parsed_url.scheme}://{authority(parsed_url)}{parsed_url.path}"[:200]
+    except (httpx2.InvalidURL, ValueError):
+        return repr(url[:200])

@@ -1,0 +1,103 @@
+"""What the commands share: exit codes, refusals as one sentence on standard error, JSON lines, who acts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError, connection
+
+from fabric import wiring
+from fabric.runtime.ports import StoreUnavailable
+from fabric.services.errors import Refused
+
+JSON = Any
+
+OK, OTHER_END, BAD_INPUT, WAITING, DETACHED = 0, 1, 2, 3, 130
+"""Exit codes: done (a run: completed); a run ended otherwise; nothing was done, and why; a run waits for a person; Ctrl-C."""
+
+
+class FabricCommand(BaseCommand):
+    """A command whose ``act`` gives its exit code and whose refusals are sentences, never tracebacks."""
+
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it; the exit code."""
+        raise NotImplementedError
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Runs ``act`` and turns what stops it into one sentence on standard error."""
+        try:
+            code = self.act(options)
+        except Refused as refused:
+            self.tell(*refused.problems)
+            code = BAD_INPUT
+        except StoreUnavailable as error:
+            self.tell(str(error))
+            code = BAD_INPUT
+        except DatabaseError as error:
+            self.tell(database_sentence(error))
+            code = BAD_INPUT
+        except OSError as error:
+            self.tell(f"{error.filename or 'the data directory'} cannot be used: {error.strerror or error}")
+            code = BAD_INPUT
+        except KeyboardInterrupt:
+            code = DETACHED
+        if code:
+            sys.exit(code)
+
+    def tell(self, *sentences: str) -> None:
+        """Says something to the person, beside the result: on standard error, a line each."""
+        for sentence in sentences:
+            self.stderr.write(sentence, style_func=str)
+        self.stderr.flush()
+
+    def put(self, value: JSON) -> None:
+        """Writes one line of JSON."""
+        self.stdout.write(json.dumps(value, ensure_ascii=False))
+        self.stdout.flush()
+
+
+def database_sentence(error: DatabaseError) -> str:
+    """What a database error means to who runs the command."""
+    said = " ".join(str(error).split())
+    name = str(connection.settings_dict["NAME"])
+    where = f"the database file {name}" if connection.vendor == "sqlite" else f"the database {name!r}"
+    if "readonly" in said or "read-only" in said:
+        return f"{where} is read-only: let this user write it and its directory, or choose another directory with FABRIC_DATA"
+    if "no such table" in said or "no such column" in said or "does not exist" in said:
+        return f"{where} lacks the tables of this version: run `manage.py up` once, or `manage.py migrate` and `manage.py bootstrap`"
+    if "unable to open" in said:
+        return f"{where} cannot be opened: it or its directory is not there, or may not be used by this user"
+    return f"{where} cannot be used: {said[:300]}"
+
+
+def providers() -> frozenset[str]:
+    """Names of the model providers that this installation has."""
+    return frozenset({"openai", *wiring.PROVIDERS, *getattr(settings, "FABRIC_PROVIDERS", {})})
+
+
+def read_bytes(path: Path, *, most: int, what: str) -> bytes:
+    """A file's bytes. Refused for one that is too large to be looked at, or that cannot be read."""
+    try:
+        size = path.stat().st_size
+        if size > most:
+            message = f"{path.name} has {size:,} bytes; at most {most:,} are taken as {what}; make it shorter"
+            raise Refused(message, code="too_large", field="file")
+        return path.read_bytes()
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}", code="invalid", field="file") from None
+
+
+def read_text(path: Path, *, most: int, what: str) -> str:
+    """A file's UTF-8 text. Refused for what is not."""
+    try:
+        return read_bytes(path, most=most, what=what).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"{path.name} is no UTF-8 text (byte {error.start:,} is not); save it as UTF-8"
+        raise Refused(message, code="invalid", field="file") from None

@@ -1,0 +1,38 @@
+"""`manage.py bootstrap`: what the first start needs. May be run at any time, and makes a new login link each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from fabric.management.base import OK, FabricCommand, providers
+from fabric.services.samples import samples_publish
+from fabric.services.workspaces import actor_of, login_link_create, owner_ensure, workspace_default
+
+
+class Command(FabricCommand):
+    """Makes the default workspace, its owner, the sample fabrics and a login link."""
+
+    help = "Make the default workspace, its owner and the sample fabrics where they are missing, and print a one-time login link."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Only ``--json``."""
+        parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Makes what is missing."""
+        workspace, owner = workspace_default(), owner_ensure()
+        published = samples_publish(actor=actor_of(owner), providers=providers())
+        path = f"/login/{login_link_create(owner)}"
+        url = f"{settings.FABRIC_PUBLIC_URL}{path}"
+        if options["json"]:
+            self.put(
+                {"workspace": workspace, "owner": owner.username, "published": published, "login": path, "url": url}
+            )
+            return OK
+        if published:
+            self.stdout.write(f"Sample fabrics: {', '.join(published)}.")
+        self.stdout.write(f"Log in once, within an hour: {url}")
+        return OK

@@ -1,0 +1,65 @@
+"""`manage.py decide ITEM approve|reject`: answers a question, and hosts the run from there when no engine does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric import wiring
+from fabric.management.base import DETACHED, OK, FabricCommand
+from fabric.management.following import Following, silent
+from fabric.management.reporting import progress, report, summary
+from fabric.selectors.runs import run_get
+from fabric.services.escalations import escalation_decide
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Answers an open question."""
+
+    help = (
+        "Answer a question that a run waits with. Without a running engine the run is hosted here until it has ended or waits "
+        "again. Exit code as for `run`; 0 when an engine goes on with it."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The item, the answer, a message."""
+        parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
+        parser.add_argument("verb", metavar="approve|reject", help="the answer")
+        parser.add_argument("--message", default="", metavar="TEXT", help="what to say with it; kept in the journal")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Records the decision; follows the run where it is hosted here."""
+        actor = owner_actor()
+        elsewhere = wiring.engine_running()
+        taken = escalation_decide(
+            store=wiring.store(),
+            nudge=wiring.nudge(),
+            actor=actor,
+            escalation_id=options["item"],
+            verb=options["verb"],
+            message=options["message"],
+        )
+        decided = {"item": taken.escalation_id, "verb": taken.verb, "recorded": taken.created}
+        if elsewhere:
+            run = run_get(actor, taken.run_id)
+            self.tell(
+                f"{taken.verb} is recorded for item {taken.escalation_id}; the running engine goes on with run {run.id}"
+            )
+            if options["json"]:
+                self.put(summary(actor, run) | decided)
+            return OK
+        before = run_get(actor, taken.run_id).last_seq
+        following = Following(
+            actor, taken.run_id, say=progress(self) or silent, answered=frozenset({taken.escalation_id}), seq=before
+        )
+        try:
+            run = following.to_rest()
+        except KeyboardInterrupt:
+            self.tell(
+                f"detached: {taken.verb} is recorded, and run {taken.run_id} goes on as soon as an engine runs: manage.py up"
+            )
+            return DETACHED
+        return report(self, actor, run, as_json=options["json"], **decided)

@@ -1,0 +1,81 @@
+"""What the commands say about a run: progress lines, the question it waits with, the result, the exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.actor import Actor
+from fabric.core.flow import RunState
+from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
+from fabric.management.following import Say
+from fabric.selectors.display import EVENT_DISPLAY, clock, dollars, instant
+from fabric.selectors.escalations import EscalationView, escalations_open
+from fabric.selectors.runs import EventView, RunView, run_outcome
+
+JSON = Any
+
+
+def progress(command: FabricCommand) -> Say | None:
+    """Writes one line an event to standard error, where that is a terminal; None where it is not."""
+    if not command.stderr.isatty():
+        return None
+
+    def say(event: EventView) -> None:
+        row = EVENT_DISPLAY.get(event.kind)
+        label = row.label if row else event.kind
+        command.stderr.write(f"{clock(event.at)}  {label:<20}  {event.summary}", style_func=str)
+
+    return say
+
+
+def question(item: EscalationView) -> list[str]:
+    """An open question and the command that answers it."""
+    verbs = "|".join(item.verbs)
+    return [
+        f"Item {item.id} waits for {item.required_role}, until {instant(item.due_at)}: {item.reason}",
+        f"Decide it with: manage.py decide {item.id} {verbs} [--message TEXT]",
+    ]
+
+
+def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
+    """The last line of ``--json``."""
+    return {
+        "run_id": run.id,
+        "state": run.state.value,
+        "outcome": run_outcome(actor, run.id),
+        "reason": run.reason,
+        "cost_usd_micros": run.cost_usd_micros,
+        "tokens": run.tokens,
+        "events": run.last_seq,
+    }
+
+
+def report(command: FabricCommand, actor: Actor, run: RunView, *, as_json: bool, **more: JSON) -> int:
+    """Says how the run stands: as JSON, or for a person. The exit code."""
+    if run.state is RunState.WAITING:
+        for item in escalations_open(actor, run.id):
+            command.tell(*question(item))
+    if as_json:
+        command.put(summary(actor, run) | more)
+    else:
+        _for_people(command, actor, run)
+    if run.state is RunState.COMPLETED:
+        return OK
+    return OTHER_END if run.terminal else WAITING
+
+
+def _for_people(command: FabricCommand, actor: Actor, run: RunView) -> None:
+    outcome = run_outcome(actor, run.id)
+    if outcome is not None:
+        command.stdout.write(outcome["text"])
+        if outcome["citations"]:
+            command.stdout.write(f"\nSources: {', '.join(outcome['citations'])}")
+        for gap in outcome["gaps"]:
+            command.stdout.write(f"Missing: {gap}")
+        command.stdout.write("")
+    how = f"{run.state}, truncated" if run.truncated else f"{run.state}"
+    how = f"{how} after recovery" if run.recovered and run.state is RunState.COMPLETED else how
+    reason = f": {run.reason}" if run.reason else ""
+    spent = f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens, {run.last_seq} events"
+    command.stdout.write(f"Run {run.id} {how}{reason} ({spent})")
+    command.stdout.flush()

@@ -1,0 +1,55 @@
+"""The journal and the one door in: hot tables, written by the stores in hand-written SQL, without foreign keys in the database."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Index, Q
+
+from fabric.models.keys import KeyField
+from fabric.models.runs import Run
+from fabric.models.workspaces import Workspace
+
+
+class Event(models.Model):
+    """One journal row (``fabric.core.envelope.Row``). Appended, never changed; a payload may be erased, its hash stays."""
+
+    pk = models.CompositePrimaryKey("run_id", "seq")
+    at = models.BigIntegerField()
+    """Microseconds since the epoch, UTC."""
+    seq = models.IntegerField()
+    version = models.SmallIntegerField()
+    run = models.ForeignKey(Run, models.DO_NOTHING, related_name="events", db_constraint=False, db_index=False)
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    kind = models.TextField()
+    header = models.BinaryField()
+    """JSON: the envelope and the fact."""
+    payload = models.BinaryField(null=True)
+    """JSON of the content; null when there was none or it was erased."""
+    payload_hash = models.BinaryField()
+    hash = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"{self.run_id}.{self.seq} {self.kind}"
+
+
+class Inbox(models.Model):
+    """Something from outside for a run. Inserted by anybody, taken out by the run's owner alone, exactly once."""
+
+    pk = models.CompositePrimaryKey("run_id", "input_id")
+    created_at = models.BigIntegerField()
+    visible_at = models.BigIntegerField()
+    """Microseconds since the epoch, UTC: not before this is it seen, and until then it may be withdrawn."""
+    consumed_seq = models.IntegerField(null=True, blank=True)
+    """The journal's end after the batch that took it; null while it waits. What a run did not take before it ended, its end took."""
+    run = models.ForeignKey(Run, models.DO_NOTHING, related_name="inbox", db_constraint=False, db_index=False)
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    input_id = KeyField()
+    body = models.BinaryField()
+
+    class Meta:
+        """How it is searched, and what may be there once."""
+
+        indexes = (Index(fields=["visible_at"], condition=Q(consumed_seq__isnull=True), name="inbox_waiting"),)
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.input_id}"

@@ -1,0 +1,109 @@
+"""Runs and the documents attached to them."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Index, Q, UniqueConstraint
+
+from fabric.core.flow import TERMINAL, RunState
+from fabric.models.fabrics import Fabric, Revision
+from fabric.models.keys import KeyField, new_id
+from fabric.models.workspaces import Workspace
+
+LIVE = ~Q(state__in=sorted(state.value for state in TERMINAL))
+"""Runs that have not ended. A query must say it in these words to be answered from the partial index."""
+
+
+class Priority(models.IntegerChoices):
+    """How urgently a run is claimed; the lowest number first."""
+
+    CRITICAL = 0, "critical"
+    HIGH = 1, "high"
+    NORMAL = 2, "normal"
+    LOW = 3, "low"
+
+
+class Run(models.Model):
+    """One execution: the projection of its journal, who owns it, and when it is due.
+
+    Only a claim and the owner's journal writer update a row (design.md 5). Instants are microseconds since the epoch, UTC;
+    money is micro-dollars. Columns that every flush writes are in no index, so that PostgreSQL updates the row in place
+    (HOT); half of each page is left free for that.
+    """
+
+    id = KeyField(primary_key=True, default=new_id)
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    fabric = models.ForeignKey(Fabric, models.DO_NOTHING, related_name="runs", db_constraint=False, db_index=False)
+    revision = models.ForeignKey(Revision, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    session_key = models.TextField(blank=True, default="")
+    start_key = models.TextField(blank=True, default="")
+    title = models.TextField(blank=True, default="")
+    trace_id = models.TextField()
+    seed = models.BigIntegerField()
+    tier = models.TextField()
+    queue = models.TextField(default="default")
+    priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
+    created_at = models.BigIntegerField()
+    created_by = models.TextField(blank=True, default="")
+    # The projection, as the last batch left it.
+    state = models.TextField(default=RunState.QUEUED.value)
+    stage = models.TextField(blank=True, default="")
+    epoch = models.PositiveIntegerField(default=0)
+    cost_usd_micros = models.BigIntegerField(default=0)
+    tokens = models.BigIntegerField(default=0)
+    reason = models.TextField(blank=True, default="")
+    recovered = models.BooleanField(default=False)
+    truncated = models.BooleanField(default=False)
+    started_at = models.BigIntegerField(null=True, blank=True)
+    ended_at = models.BigIntegerField(null=True, blank=True)
+    deadline_at = models.BigIntegerField()
+    # The journal's end.
+    last_seq = models.PositiveIntegerField(default=0)
+    head_hash = models.BinaryField()
+    """Chain hash of the last event; 32 zero bytes before the first."""
+    # Ownership.
+    fence = models.BigIntegerField(default=0)
+    incarnation = KeyField(null=True, blank=True)
+    """Name of the owner; null: released."""
+    wake_at = models.BigIntegerField(null=True, blank=True)
+    """When it is due once released; null: only an inbox row wakes it."""
+    claims = models.PositiveIntegerField(default=0)
+    """Claims since it last made progress: a run that kills its owners shows here."""
+    claim_ticket = models.BigIntegerField(default=0)
+    """Number of the claim that took it: one whose answer was lost finds its runs again by this."""
+
+    class Meta:
+        """How it is searched, and what may be there once."""
+
+        indexes = (
+            Index(F("workspace"), F("created_at").desc(), F("id"), name="run_list"),
+            Index(fields=["workspace", "state", "created_at"], condition=LIVE, name="run_live"),
+            Index(
+                fields=["queue", "priority", "wake_at"],
+                condition=Q(incarnation__isnull=True, wake_at__isnull=False),
+                name="run_due",
+            ),
+            Index(fields=["incarnation"], condition=Q(incarnation__isnull=False), name="run_owned"),
+        )
+        constraints = (
+            UniqueConstraint(fields=["workspace", "start_key"], condition=~Q(start_key=""), name="run_start_key_once"),
+        )
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Attachment(models.Model):
+    """A text document given with a run."""
+
+    pk = models.CompositePrimaryKey("run_id", "position")
+    run = models.ForeignKey(Run, models.DO_NOTHING, related_name="attachments", db_constraint=False, db_index=False)
+    position = models.PositiveSmallIntegerField()
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    name = models.TextField()
+    text = models.TextField()
+    bytes = models.PositiveIntegerField()
+    """Size of the text in UTF-8."""
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,103 @@
+"""Questions to people: the open ones, and one with what the person is shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fabric.core.actor import Actor
+from fabric.core.text import clean_text
+from fabric.models import Escalation
+from fabric.selectors.errors import Refused
+
+JSON = Any
+OPEN_MAX = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationView:
+    """One question. Instants are microseconds since the epoch, UTC."""
+
+    id: str
+    workspace_id: str
+    run_id: str
+    run_title: str
+    fabric_name: str
+    step_id: str
+    item: str
+    """``failure``, ``post_stage`` or ``pre_action``."""
+    reason: str
+    failure_type: str
+    stage: str
+    required_role: str
+    verbs: tuple[str, ...]
+    """What may be answered."""
+    digest: str
+    """Over what approval releases; a decision names it."""
+    opened_at: int
+    due_at: int
+    content: dict[str, JSON]
+    """What the person is shown."""
+    decided_at: int | None
+    verb: str
+    decided_by: str
+    by_system: bool
+
+    @property
+    def open(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.decided_at is None
+
+
+_COLUMNS = (
+    *(
+        "id",
+        "workspace_id",
+        "run_id",
+        "run__title",
+        "run__fabric__name",
+        "step_id",
+        "item",
+        "reason",
+        "failure_type",
+        "stage",
+    ),
+    *(
+        "required_role",
+        "verbs",
+        "digest",
+        "opened_at",
+        "due_at",
+        "content",
+        "decided_at",
+        "verb",
+        "decided_by",
+        "by_system",
+    ),
+)
+
+
+def escalations_open(actor: Actor, run_id: str | None = None) -> list[EscalationView]:
+    """The workspace's open questions, or one run's, the most urgent first; at most 500."""
+    rows = Escalation.objects.filter(workspace_id=actor.workspace_id, decided_at__isnull=True)
+    if run_id is not None:
+        rows = rows.filter(run_id=clean_text(run_id)[0])
+    return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[:OPEN_MAX]]
+
+
+def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:
+    """One question, open or answered. Refused not_found."""
+    named = clean_text(escalation_id)[0]
+    row = Escalation.objects.filter(id=named, workspace_id=actor.workspace_id).values(*_COLUMNS).first()
+    if row is None:
+        message = f"there is no item {escalation_id[:80]!r} in this workspace; look at the open ones"
+        raise Refused(message, code="not_found", field="escalation")
+    return _view(row)
+
+
+def _view(row: dict[str, Any]) -> EscalationView:
+    own = {name: row[name] for name in _COLUMNS if "__" not in name}
+    own["verbs"] = tuple(verb for verb in row["verbs"].split(",") if verb)
+    own["content"] = json.loads(bytes(row["content"]) or b"{}")
+    return EscalationView(**own, run_title=row["run__title"], fabric_name=row["run__fabric__name"])

@@ -1,0 +1,170 @@
+"""Refolding: a run's journal read again from its rows and compared, byte for byte, with what the tables say (design.md 2.1).
+
+Checked: each header encodes to the bytes that are stored, each payload has its hash, the chain is whole, and the state that the journal folds to
+is what the run's row and its escalations show. Reads only; a run that goes on meanwhile is read again until it stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from django.db.models import QuerySet
+
+from fabric.core.actor import Actor
+from fabric.core.envelope import NO_PAYLOAD, Event, from_row, to_row, verify_chain
+from fabric.core.evolve import evolve
+from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.run import Run
+from fabric.core.taxonomy import Tier
+from fabric.core.text import clean_text
+from fabric.core.work import Emitted
+from fabric.models import Escalation
+from fabric.models import Event as EventRow
+from fabric.models import Run as RunRow
+from fabric.runtime import projection
+from fabric.runtime.ports import EscalationChange, RunColumns
+from fabric.selectors.errors import Refused
+
+READS_MAX = 10
+PAGE = 500
+
+_RUN = (
+    *("id", "seed", "tier", "last_seq", "head_hash", "state", "stage", "epoch", "cost_usd_micros", "tokens", "reason"),
+    *("recovered", "truncated", "started_at", "ended_at", "deadline_at"),
+)
+_PROJECTED = (
+    "stage",
+    "epoch",
+    "cost_usd_micros",
+    "tokens",
+    "reason",
+    "recovered",
+    "truncated",
+    "started_at",
+    "ended_at",
+)
+_ASKED = ("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "opened_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What refolding one run found. No differences: the tables say what the journal says."""
+
+    run_id: str
+    events: int
+    differences: tuple[str, ...]
+
+
+def replay_run(actor: Actor, run_id: str) -> Replay:
+    """Refolds one run. Refused not_found."""
+    for _ in range(READS_MAX):
+        before = _row(actor, run_id)
+        found = _compared(before)
+        if not found.differences or _row(actor, run_id)["last_seq"] == before["last_seq"]:
+            break
+    return found
+
+
+def run_ids(actor: Actor) -> Iterator[str]:
+    """The ids of all the workspace's runs in order, a page at a time."""
+    last = ""
+    while page := list(_ids(actor).filter(id__gt=last)[:PAGE]):
+        yield from page
+        last = page[-1]
+
+
+def _ids(actor: Actor) -> QuerySet[Any, str]:
+    return RunRow.objects.filter(workspace_id=actor.workspace_id).order_by("id").values_list("id", flat=True)
+
+
+def _row(actor: Actor, run_id: str) -> dict[str, Any]:
+    row = RunRow.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id).values(*_RUN).first()
+    if row is None:
+        raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
+    return dict(row)
+
+
+def _compared(row: dict[str, Any]) -> Replay:
+    """One reading of a run: its rows up to where its row says the journal ends."""
+    run = Run(row["id"], tier=Tier(row["tier"]), seed=row["seed"])
+    differences: list[str] = []
+    changes: dict[str, list[EscalationChange]] = {}
+    head = ZERO_HASH
+    for seq, kind, version, header, payload, payload_hash, hashed in _rows(row):
+        if seq != run.seq + 1:
+            return Replay(
+                row["id"], run.seq, (*differences, f"event {run.seq + 1} is missing: {seq} follows {run.seq}")
+            )
+        if verify_chain([(seq, kind, version, header, payload_hash, hashed)], head) is not None:
+            differences.append(f"event {seq}: the chain is broken here")
+        try:
+            event = from_row(seq, kind, version, header)
+            differences += _bytes_differ(event, header, payload, payload_hash)
+            run, head = evolve(run, event), hashed
+        except Exception as error:  # noqa: BLE001 - A damaged journal may break anywhere, and that is what is looked for.
+            told = f"event {seq} ({kind}) does not fold: {error} ({type(error).__name__})"
+            return Replay(row["id"], run.seq, (*differences, told))
+        for change in projection.escalations([Emitted(event, payload)]):
+            changes.setdefault(change.escalation_id, []).append(change)
+    if (run.seq, head) != (row["last_seq"], bytes(row["head_hash"])):
+        differences.append(
+            f"the run's row ends at event {row['last_seq']}, the journal at {run.seq}, or their hashes differ"
+        )
+    differences += _columns_differ(row, projection.columns(run), started=run.seq > 0)
+    differences += _escalations_differ(row["id"], changes)
+    return Replay(row["id"], run.seq, tuple(differences))
+
+
+def _rows(row: dict[str, Any]) -> Iterator[tuple[int, str, int, bytes, bytes | None, bytes, bytes]]:
+    rows = EventRow.objects.filter(run_id=row["id"], seq__lte=row["last_seq"]).order_by("seq")
+    fields = rows.values_list("seq", "kind", "version", "header", "payload", "payload_hash", "hash")
+    for seq, kind, version, header, payload, payload_hash, hashed in fields.iterator(chunk_size=PAGE):
+        kept = None if payload is None else bytes(payload)
+        yield seq, kind, version, bytes(header), kept, bytes(payload_hash), bytes(hashed)
+
+
+def _bytes_differ(event: Event, header: bytes, payload: bytes | None, payload_hash: bytes) -> Iterator[str]:
+    if to_row(event, None, ZERO_HASH).header != header:
+        yield f"event {event.seq} ({event.fact.kind}): its header does not encode to the bytes that are stored"
+    if payload is not None and sha256(payload).digest() != payload_hash:
+        yield f"event {event.seq} ({event.fact.kind}): its payload is not the one that was hashed"
+    named = payload_hash.hex()[:32] if payload_hash != NO_PAYLOAD else ""
+    if event.content_ref != named:
+        yield f"event {event.seq} ({event.fact.kind}): it names another content than its payload"
+
+
+def _columns_differ(row: dict[str, Any], folded: RunColumns, *, started: bool) -> Iterator[str]:
+    if not started:
+        return
+    wanted = {name: getattr(folded, name) for name in _PROJECTED} | {"state": folded.state.value}
+    if folded.deadline_at:
+        wanted["deadline_at"] = folded.deadline_at
+    for name, value in wanted.items():
+        if row[name] != value:
+            yield f"the run's row has {name} {row[name]!r}, the journal {value!r}"
+
+
+def _escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]]) -> Iterator[str]:
+    rows = {row.id: row for row in Escalation.objects.filter(run_id=run_id)}
+    for missing in changes.keys() - rows.keys():
+        yield f"item {missing} is in the journal and not in the table"
+    for extra in rows.keys() - changes.keys():
+        yield f"item {extra} is in the table and not in the journal"
+    for name in sorted(changes.keys() & rows.keys()):
+        yield from _escalation_differs(rows[name], changes[name][0], changes[name][-1])
+
+
+def _escalation_differs(row: Escalation, opened: EscalationChange, last: EscalationChange) -> Iterator[str]:
+    wanted = {name: getattr(opened, name) for name in _ASKED} | {"verbs": ",".join(opened.verbs)}
+    wanted |= {
+        "decided_at": last.decided_at,
+        "verb": last.verb,
+        "decided_by": last.decided_by,
+        "by_system": last.by_system,
+    }
+    for name, value in wanted.items():
+        if getattr(row, name) != value:
+            yield f"item {row.id} has {name} {getattr(row, name)!r}, the journal {value!r}"

@@ -1,0 +1,252 @@
+"""Runs: lists by keyset, one run, its outcome, its events."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from pydantic import ValidationError
+
+from fabric.core.actor import Actor
+from fabric.core.envelope import UnknownEvent, fact_json, from_row
+from fabric.core.events import RunEnded
+from fabric.core.flow import TERMINAL, RunState
+from fabric.core.payloads import Outcome
+from fabric.core.taxonomy import Tier
+from fabric.core.text import clean_text
+from fabric.models import Attachment, Event, Priority, Run
+from fabric.selectors.display import summary_of
+from fabric.selectors.errors import Refused
+
+JSON = Any
+LIMIT_MAX = 500
+
+_COLUMNS = (
+    *(
+        "id",
+        "workspace_id",
+        "fabric_id",
+        "revision_id",
+        "session_key",
+        "start_key",
+        "title",
+        "trace_id",
+        "tier",
+        "queue",
+    ),
+    *(
+        "priority",
+        "created_at",
+        "created_by",
+        "state",
+        "stage",
+        "epoch",
+        "cost_usd_micros",
+        "tokens",
+        "reason",
+        "recovered",
+    ),
+    *(
+        "truncated",
+        "started_at",
+        "ended_at",
+        "deadline_at",
+        "last_seq",
+        "fabric__name",
+        "fabric__title",
+        "revision__number",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as its last batch left it. Instants are microseconds since the epoch, UTC; money is micro-dollars."""
+
+    id: str
+    workspace_id: str
+    fabric_id: str
+    fabric_name: str
+    fabric_title: str
+    revision_id: str
+    revision_number: int
+    title: str
+    """First line of the request."""
+    session_key: str
+    start_key: str
+    trace_id: str
+    tier: Tier
+    queue: str
+    priority: str
+    created_at: int
+    created_by: str
+    state: RunState
+    stage: str
+    epoch: int
+    cost_usd_micros: int
+    tokens: int
+    reason: str
+    recovered: bool
+    truncated: bool
+    started_at: int | None
+    ended_at: int | None
+    deadline_at: int
+    last_seq: int
+    documents: tuple[str, ...] = ()
+    """Names of the attached documents; only ``run_get`` fills them in."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can happen to it any more."""
+        return self.state in TERMINAL
+
+    @property
+    def cursor(self) -> str:
+        """What ``runs_list`` takes as ``before`` to go on after this run."""
+        return f"{self.created_at}.{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventView:
+    """One event as people and programs read it."""
+
+    seq: int
+    at: int
+    """Microseconds since the epoch, UTC."""
+    kind: str
+    fact: dict[str, JSON]
+    """The fact with its defaults, ``kind`` and ``version``; empty for a kind that a newer version wrote."""
+    content: JSON
+    """What the event carries; None when it carries nothing or that was erased."""
+    source: str
+    destination: str
+    summary: str
+    """One short sentence with the numbers."""
+
+
+def runs_list(actor: Actor, *, limit: int = 50, before: str | None = None, state: str | None = None) -> list[RunView]:
+    """The workspace's runs, the newest first. ``before``: the cursor of the last run seen. Refused invalid for an unknown state or cursor."""
+    rows = Run.objects.filter(workspace_id=actor.workspace_id)
+    if state is not None:
+        if state not in tuple(RunState):
+            known = ", ".join(RunState)
+            raise Refused(f"there is no state {state[:40]!r}; there are: {known}", code="invalid", field="state")
+        rows = rows.filter(state=state)
+    if before is not None:
+        rows = rows.filter(_after(before))
+    page = rows.order_by("-created_at", "id").values(*_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]
+    return [_view(row) for row in page]
+
+
+def _after(cursor: str) -> Q:
+    """The rows that follow a cursor, the newest first and ids ascending within one instant."""
+    created_at, _, run_id = cursor.partition(".")
+    if not created_at.isdecimal() or len(created_at) > 18 or not run_id:
+        raise Refused(
+            f"{cursor[:60]!r} is no cursor of this list; start from its beginning", code="invalid", field="before"
+        )
+    return Q(created_at__lt=int(created_at)) | Q(created_at=int(created_at), id__gt=clean_text(run_id)[0])
+
+
+def run_get(actor: Actor, run_id: str) -> RunView:
+    """One run with the names of its documents. Refused not_found."""
+    row = _one(actor, run_id).values(*_COLUMNS).first()
+    if row is None:
+        raise _missing(run_id)
+    names = Attachment.objects.filter(run_id=run_id, workspace_id=actor.workspace_id).order_by("position")
+    return _view(row, tuple(names.values_list("name", flat=True)))
+
+
+def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
+    """``payloads.Outcome`` as JSON: what a caller gets; None while there is none, and when it was erased. Refused not_found."""
+    _exists(actor, run_id)
+    events = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
+    last = events.filter(kind=RunEnded.kind).values("seq", "kind", "version", "header", "payload").first()
+    if last is None:
+        return None
+    try:
+        ended = from_row(last["seq"], last["kind"], last["version"], bytes(last["header"]))
+    except UnknownEvent:
+        return None
+    assert isinstance(ended.fact, RunEnded)
+    payload = last["payload"]
+    if ended.fact.outcome_ref:
+        payload = _content(events, ended.fact.outcome_ref)
+    return None if payload is None else _outcome(bytes(payload))
+
+
+def _content(events: QuerySet[Event], ref: str) -> bytes | None:
+    """The content with that reference: the first half of its hash, so a range of hashes."""
+    low = bytes.fromhex(ref)
+    found = events.filter(payload_hash__gte=low, payload_hash__lte=low + b"\xff" * 16, payload__isnull=False)
+    payload = found.values_list("payload", flat=True).first()
+    return None if payload is None else bytes(payload)
+
+
+def _outcome(raw: bytes) -> dict[str, JSON] | None:
+    try:
+        return Outcome.model_validate(json.loads(raw)["output"]).model_dump(mode="json")
+    except (KeyError, TypeError, ValueError, ValidationError):
+        return None
+
+
+def run_events(actor: Actor, run_id: str, *, after: int = 0, limit: int = 200) -> list[EventView]:
+    """The run's events with ``seq > after``, in order. Refused not_found."""
+    _exists(actor, run_id)
+    rows = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
+    page = rows.values_list("seq", "kind", "version", "at", "header", "payload")[: max(1, min(limit, LIMIT_MAX))]
+    return [_event(*row) for row in page]
+
+
+Raw = bytes | memoryview
+"""A binary column, as one driver or the other gives it."""
+
+
+def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw | None) -> EventView:
+    content = None if payload is None else json.loads(bytes(payload))
+    try:
+        event = from_row(seq, kind, version, bytes(header))
+    except UnknownEvent as error:
+        return EventView(
+            seq=seq, at=at, kind=kind, fact={}, content=content, source="", destination="", summary=str(error)
+        )
+    fact = fact_json(event)
+    return EventView(
+        seq=seq,
+        at=event.at,
+        kind=kind,
+        fact=fact,
+        content=content,
+        source=event.source,
+        destination=event.destination,
+        summary=summary_of(kind, fact),
+    )
+
+
+def _one(actor: Actor, run_id: str) -> QuerySet[Run]:
+    return Run.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id)
+
+
+def _exists(actor: Actor, run_id: str) -> None:
+    if not _one(actor, run_id).exists():
+        raise _missing(run_id)
+
+
+def _missing(run_id: str) -> Refused:
+    return Refused(
+        f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found", field="run"
+    )
+
+
+def _view(row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
+    own = {name: row[name] for name in _COLUMNS if "__" not in name}
+    own |= {"tier": Tier(row["tier"]), "state": RunState(row["state"]), "priority": Priority(row["priority"]).label}
+    return RunView(
+        **own,
+        fabric_name=row["fabric__name"],
+        fabric_title=row["fabric__title"],
+        revision_number=row["revision__number"],
+        documents=documents,
+    )

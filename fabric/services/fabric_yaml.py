@@ -1,0 +1,210 @@
+"""FabricSpec as YAML, in and out: what cannot be read is told with line, column and path; what is written reads back as the same spec."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from fabric.core.spec import FabricSpec
+from fabric.selectors.errors import Refused
+from fabric.services.yaml_tree import BYTES_MAX, Tree, YamlProblem, read_yaml
+
+JSON = Any
+PROBLEMS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong with a fabric: the path of the field and one sentence about it."""
+
+    path: str
+    sentence: str
+    about_name: bool = False
+    """True: it is the field's name that is wrong, not its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A spec as it was read, and where its parts stand."""
+
+    spec: FabricSpec
+    tree: Tree
+    origin: str = ""
+
+    def told(self, problem: Problem) -> str:
+        """A problem with its place: ``file, line 12, column 5, agents.1.model: ...``."""
+        return _told(self.origin, self.tree, problem)
+
+
+def fabric_read(text: str, *, origin: str = "") -> Source:
+    """The spec in a YAML text. Raises Refused with every problem that was found; ``origin`` (a file's name) goes before each."""
+    try:
+        tree = read_yaml(text)
+    except YamlProblem as error:
+        place = f"line {error.mark.line}, column {error.mark.column}" if error.mark else ""
+        where = ", ".join(part for part in (origin, place) if part)
+        code = "too_large" if len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX else "invalid"
+        raise Refused(f"{where}: {error}" if where else str(error), code=code, field="source") from None  # type: ignore[arg-type]
+    if not isinstance(tree.value, dict):
+        raise Refused(_told(origin, tree, _NO_FABRIC), code="invalid", field="source")
+    try:
+        return Source(FabricSpec.model_validate(tree.value), tree, origin)
+    except ValidationError as error:
+        details = error.errors()
+        problems = [found for detail in details if _counts(detail, details) for found in _problems(detail, tree.value)]
+        raise refusal(problems, tree, origin) from None
+
+
+_NO_FABRIC = Problem("", "a fabric is fields with values: name, title, models, agents, topology, policy")
+
+
+def refusal(problems: list[Problem], tree: Tree, origin: str) -> Refused:
+    """The Refused for one or more problems, at most 20 of them told."""
+    told = tuple(_told(origin, tree, problem) for problem in problems[:PROBLEMS_MAX])
+    message = told[0] if len(problems) == 1 else f"{len(problems)} things are wrong: {'; '.join(told)}"
+    return Refused(message, code="invalid", field=problems[0].path, problems=told)
+
+
+def _told(origin: str, tree: Tree, problem: Problem) -> str:
+    parts = tuple(int(part) if part.isdecimal() else part for part in problem.path.split("."))
+    mark = tree.mark(parts, name=problem.about_name)
+    place = f"line {mark.line}, column {mark.column}" if mark else ""
+    where = ", ".join(part for part in (origin, place, problem.path) if part)
+    return f"{where}: {problem.sentence}" if where else problem.sentence
+
+
+# -- what pydantic says, as sentences ----------------------------------------------------------------------------------
+
+_PLACED = re.compile(r"(?:^|; )(?=(?:models|tools|agents|topology|tiers|fan_in)\b[\w.]*: )")
+_NO_NAME = re.compile(r"no (agent|model|tool) is named")
+
+
+def _counts(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    """Whether an error is one of its own: a list whose only item is wrong is called too short besides, which helps nobody."""
+    loc = detail["loc"]
+    inside = any(len(other["loc"]) > len(loc) and other["loc"][: len(loc)] == loc for other in details)
+    return not (detail["type"] == "too_short" and inside)
+
+
+def _problems(detail: ErrorDetails, root: JSON) -> Iterator[Problem]:
+    loc = tuple(part for part in detail["loc"] if part != "[key]")
+    path = ".".join(str(part) for part in loc)
+    kind = detail["type"]
+    if kind == "missing":
+        yield Problem(path, "is missing; give it a value")
+    elif kind == "extra_forbidden":
+        yield Problem(path, f"there is no such field{_alike(loc)}", about_name=True)
+    elif kind == "string_pattern_mismatch":
+        yield Problem(
+            path, f"{_shown(detail['input'])} is no name; use lower-case letters, digits, - and _, a letter first"
+        )
+    elif kind == "too_short":
+        yield Problem(path, "is empty; give at least one")
+    elif kind == "value_error":
+        yield from _own(path, detail["msg"].removeprefix("Value error, "), root)
+    else:
+        message = detail["msg"]
+        yield Problem(path, f"{_shown(detail['input'])}: {message[:1].lower()}{message[1:]}")
+
+
+def _own(path: str, message: str, root: JSON) -> Iterator[Problem]:
+    """The spec's own sentences, which name their paths themselves where they are about several."""
+    for part in _PLACED.split(message):
+        inner, found, sentence = part.partition(": ")
+        if part and found and not path and re.fullmatch(r"[\w.]+", inner):
+            yield Problem(inner, sentence + _known(sentence, root))
+        elif part:
+            yield Problem(path, part.removeprefix(f"{path.rpartition('.')[2]}: "))
+
+
+def _known(sentence: str, root: JSON) -> str:
+    """The names there are, after "no model is named ..."."""
+    found = _NO_NAME.search(sentence)
+    if found is None:
+        return ""
+    items = root.get(f"{found[1]}s") or []
+    names = ", ".join(str(item.get("name")) for item in items if isinstance(item, dict))
+    return f"; there are: {names}" if names else f"; the fabric has no {found[1]}s"
+
+
+def _alike(loc: tuple[int | str, ...]) -> str:
+    """The field that was probably meant, among those that may stand there."""
+    close = get_close_matches(str(loc[-1]), _fields_at(loc[:-1]), n=1, cutoff=0.7)
+    return f"; did you mean {close[0]!r}?" if close else "; take it out"
+
+
+def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
+    """Names of the fields of the group at a path, from the schema of a fabric."""
+    schema = _schema()
+    node = schema
+    for part in loc:
+        node = _resolved(schema, node)
+        if isinstance(part, int):
+            node = node.get("items", {})
+        else:
+            node = node.get("properties", {}).get(part) or node.get("additionalProperties", {})
+    return list(_resolved(schema, node).get("properties", {}))
+
+
+def _resolved(schema: JSON, node: JSON) -> JSON:
+    """A part of the schema itself, behind references and behind "or null"."""
+    while isinstance(node, dict):
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+        elif "anyOf" in node:
+            node = node["anyOf"][0]
+        else:
+            return node
+    return {}
+
+
+@cache
+def _schema() -> JSON:
+    return FabricSpec.model_json_schema()
+
+
+def _shown(value: JSON) -> str:
+    if isinstance(value, dict | list | tuple):
+        return "a list" if not isinstance(value, dict) else "a group of fields"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+def fabric_dump(spec: FabricSpec) -> str:
+    """The spec as YAML, every budget and limit written out: what ``fabric_read`` reads back as an equal spec. Equal specs give equal bytes."""
+    yaml = YAML(typ="rt")
+    yaml.default_flow_style = False
+    yaml.width = 2**16
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    yaml.dump(_tree(spec), out)
+    return out.getvalue()
+
+
+def _tree(value: Any) -> JSON:
+    """Fields in the spec's order under the names an author writes; what is None is left out, for None is always a field's default."""
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        named = ((field.alias or name, getattr(value, name)) for name, field in fields.items())
+        return {name: _tree(item) for name, item in named if item is not None}
+    if isinstance(value, dict):
+        return {str(key): _tree(item) for key, item in sorted(value.items())}
+    if isinstance(value, list | tuple):
+        return [_tree(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return LiteralScalarString(value) if isinstance(value, str) and "\n" in value else value

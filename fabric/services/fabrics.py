@@ -1,0 +1,105 @@
+"""Publishing fabrics: YAML in, a frozen revision out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from fabric.adapters.tools.outbound import Gate
+from fabric.core.actor import Actor
+from fabric.core.spec import FabricSpec
+from fabric.models import Fabric, Revision
+from fabric.services.fabric_yaml import Problem, fabric_read, refusal
+from fabric.services.publication import (
+    Deviation,
+    Installation,
+    deviations,
+    publication_problems,
+    publication_warnings,
+)
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A fabric as it stands after its publication."""
+
+    name: str
+    title: str
+    number: int
+    digest: str
+    changed: bool
+    """False: this very content was the published revision already."""
+    deviations: tuple[Deviation, ...] = ()
+    """Cells that are laxer than required, with the author's reasons."""
+    warnings: tuple[str, ...] = ()
+    """What is described and never used, a sentence each."""
+
+
+def fabric_publish(*, actor: Actor, source: str, origin: str = "", providers: Collection[str] = ()) -> Published:
+    """Reads, judges and publishes a fabric. ``source``: YAML text; ``origin``: its file's name, for what is said about it.
+
+    ``providers``: the provider adapters that there are; without them the names are not checked. The same content again is no new revision;
+    an older content becomes the published one again. Raises Refused invalid or too_large, with every problem in ``problems``.
+    """
+    read = fabric_read(source, origin=origin)
+    spec = read.spec
+    where = Installation(
+        gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
+        default_model=settings.FABRIC_MODEL,
+        default_url=settings.FABRIC_MODEL_URL,
+        providers=frozenset(providers),
+    )
+    if problems := publication_problems(spec, where):
+        raise refusal(problems, read.tree, origin)
+    number, changed = _stored(actor, spec)
+    told: list[Problem] = publication_warnings(spec)
+    return Published(
+        name=spec.name,
+        title=spec.title,
+        number=number,
+        digest=spec.digest(),
+        changed=changed,
+        deviations=tuple(deviations(spec)),
+        warnings=tuple(read.told(problem) for problem in told),
+    )
+
+
+def _stored(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
+    """The revision's number, and whether anything changed. Two publications at once: one of them tries again."""
+    for attempt in range(ATTEMPTS):
+        try:
+            with transaction.atomic():
+                return _store(actor, spec)
+        except IntegrityError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _store(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
+    digest = spec.digest()
+    fabric, _ = Fabric.objects.get_or_create(
+        workspace_id=actor.workspace_id, name=spec.name, defaults={"title": spec.title}
+    )
+    revision = Revision.objects.filter(fabric=fabric, digest=digest).first()
+    if revision is not None and fabric.published_id == revision.id:
+        return revision.number, False
+    if revision is None:
+        last = Revision.objects.filter(fabric=fabric).aggregate(last=Max("number"))["last"] or 0
+        revision = Revision.objects.create(
+            workspace_id=actor.workspace_id,
+            fabric=fabric,
+            number=last + 1,
+            digest=digest,
+            spec=spec.model_dump_json(by_alias=True),
+            published_by=actor.name,
+        )
+    fabric.published, fabric.title = revision, spec.title
+    fabric.save(update_fields=["published", "title"])
+    return revision.number, True

@@ -1,0 +1,261 @@
+"""What every fabric must have before it can be published (semantics.md 8): a table of rules, each naming the field that it is about.
+
+Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force, so what is asked for here
+is what no default can give (money, prices, people) and what an author could switch off by a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fabric.adapters.providers.prices import price_of
+from fabric.adapters.tools import registry
+from fabric.adapters.tools.outbound import Gate
+from fabric.core.cost import Price
+from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
+from fabric.core.spec import FabricSpec, ModelSpec
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.services.fabric_yaml import Problem
+
+REPLANS_MAX = 2
+"""semantics.md 1: at most two replans a stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What publication knows of where the fabric will run."""
+
+    gate: Gate
+    default_model: str = ""
+    """FABRIC_MODEL, and below FABRIC_MODEL_URL: for models that name neither."""
+    default_url: str = ""
+    providers: frozenset[str] = frozenset()
+    """Names of the provider adapters; empty: not known, and not checked."""
+
+    def price(self, model: ModelSpec) -> Price | None:
+        """What a model costs here; None when nobody says."""
+        return price_of(model, default_model=self.default_model, default_url=self.default_url)
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A cell that is laxer than required, and the author's reason for it."""
+
+    path: str
+    what: str
+    reason: str
+
+
+Rule = Callable[[FabricSpec, Installation], Iterator[Problem]]
+
+
+def publication_problems(spec: FabricSpec, installation: Installation | None = None) -> list[Problem]:
+    """What keeps a fabric from being published, in the order of the rules; empty when nothing does."""
+    where = installation or Installation(Gate())
+    return [problem for rule in RULES for problem in rule(spec, where)]
+
+
+# -- money -------------------------------------------------------------------------------------------------------------
+
+
+def _prices(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for n, model in enumerate(spec.models):
+        if where.price(model) is None:
+            named = model.model or where.default_model or model.name
+            sentence = f"no price is known for {named!r}, and a model without one is refused; give price"
+            yield Problem(f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing)")
+
+
+def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    if spec.policy.budget.run_usd_micros:
+        return
+    for model in spec.models:
+        if where.price(model) not in (None, Price(0, 0)):
+            sentence = f"is 0, but model {model.name!r} costs money, so every call would be refused; give a cap in micro-dollars"
+            yield Problem("policy.budget.run_usd_micros", sentence)
+            return
+
+
+# -- models, tools, agents ---------------------------------------------------------------------------------------------
+
+
+def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for n, model in enumerate(spec.models):
+        if model.base_url and (problem := where.gate.problem(model.base_url)):
+            yield Problem(f"models.{n}.base_url", problem)
+        if where.providers and model.provider not in where.providers:
+            known = ", ".join(sorted(where.providers))
+            yield Problem(f"models.{n}.provider", f"no provider is named {model.provider!r}; there are: {known}")
+
+
+def _effects(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for n, tool in enumerate(spec.tools):
+        if tool.effect in ("mutating", "irreversible"):
+            sentence = (
+                f"tool {tool.name!r} is {tool.effect}, and tools that change something cannot be run yet, because this "
+                "version of Fabric Flow cannot undo what they did; leave it out, or use one that is read_only or idempotent"
+            )
+            yield Problem(f"tools.{n}.effect", sentence)
+
+
+def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for n, tool in enumerate(spec.tools):
+        for sentence in registry.problems(tool, where.gate):
+            yield Problem(f"tools.{n}", sentence)
+
+
+def _tool_users(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for n, agent in enumerate(spec.agents):
+        if agent.tools and not spec.model(agent.model).tool_calls:
+            sentence = f"agent {agent.name!r} has tools, but model {agent.model!r} takes no tool calls; take one of the two away"
+            yield Problem(f"agents.{n}.tools", sentence)
+
+
+# -- limits that would not hold ----------------------------------------------------------------------------------------
+
+
+def _branches(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    briefs = len(spec.topology.plan.briefs) if spec.topology.plan else 0
+    limits = spec.policy.limits
+    for field in ("plan_branches", "sub_agents_alive", "sub_agents_spawned"):
+        if briefs > getattr(limits, field):
+            sentence = (
+                f"the fixed plan has {briefs} briefs, more than policy.limits.{field} ({getattr(limits, field)}) allows"
+            )
+            yield Problem("topology.plan.briefs", f"{sentence}; shorten the plan or raise the limit")
+
+
+def _detectors(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    loops = spec.policy.loop_detector
+    if loops.identical_threshold > loops.identical_window:
+        sentence = f"{loops.identical_threshold} equal calls among the last {loops.identical_window} can never be"
+        yield Problem(
+            "policy.loop_detector.identical_threshold", f"{sentence}, which would switch the detector off; lower it"
+        )
+    if 2 * loops.period_repeats > loops.period_window:
+        sentence = f"{loops.period_repeats} repetitions do not fit into the last {loops.period_window} turns"
+        yield Problem(
+            "policy.loop_detector.period_repeats", f"{sentence}, which would switch the detector off; lower it"
+        )
+
+
+def _replans(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    limit = spec.policy.limits.replans_per_stage
+    cells = (ladder for row in spec.decision_table.values() for ladder in row.values())
+    if limit > REPLANS_MAX and not any(cell.deviation and replans(cell) > REPLANS_MAX for cell in cells):
+        sentence = f"{limit} replans a stage, where at most {REPLANS_MAX} are allowed"
+        yield Problem(
+            "policy.limits.replans_per_stage",
+            f"{sentence}; lower it, or give the cell that needs more a `deviation` with the reason",
+        )
+
+
+# -- the decision table ------------------------------------------------------------------------------------------------
+
+
+def _reviewers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    if spec.reviewers:
+        return
+    table = table_with(spec.decision_table)
+    asked = [
+        f"{failure} in tier {tier}"
+        for tier in spec.tiers.allowed
+        for failure in FailureType
+        if any(rung.reaction is Reaction.ESCALATE for rung in table[failure, tier].rungs)
+    ]
+    if spec.topology.critic:
+        asked.append("a critic's score below tau")
+    if asked:
+        more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
+        yield Problem("reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer")
+
+
+def _deviations(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for path, what, ladder in _lax_cells(spec):
+        if not ladder.deviation.strip():
+            yield Problem(path, f"{what}; follow it, or give the cell a `deviation` with the reason")
+
+
+def deviations(spec: FabricSpec) -> list[Deviation]:
+    """The cells that are laxer than required, with their reasons."""
+    return [Deviation(path, what, ladder.deviation.strip()) for path, what, ladder in _lax_cells(spec)]
+
+
+def _lax_cells(spec: FabricSpec) -> Iterator[tuple[str, str, Ladder]]:
+    for failure, row in spec.decision_table.items():
+        for tier, ladder in row.items():
+            for what in _lax(failure, tier, ladder):
+                yield f"decision_table.{failure}.{tier}", what, ladder
+
+
+def _lax(failure: FailureType, tier: Tier, ladder: Ladder) -> Iterator[str]:
+    """How a cell is laxer than semantics.md 3 requires, a sentence each without its remedy."""
+    required, last = DEFAULT_TABLE[failure, tier], ladder.rungs[-1]
+    if replans(ladder) > REPLANS_MAX:
+        yield f"it replans {replans(ladder)} times, where at most {REPLANS_MAX} are allowed"
+    blocks = any(Accompaniment.BLOCK in rung.with_ for rung in required.rungs)
+    if blocks and not all(Accompaniment.BLOCK in rung.with_ for rung in ladder.rungs):
+        yield "it lets the payload through, where each rung must block it"
+    if tier is not Tier.HIGH_STAKES:
+        return
+    for rung in ladder.rungs:
+        if rung.reaction in _SOFT:
+            yield f"it uses {rung.reaction}, which is not allowed in high-stakes"
+    if _times(ladder, Reaction.RETRY) > (most := _times(required, Reaction.RETRY)):
+        yield f"it retries {_times(ladder, Reaction.RETRY)} times in high-stakes, where at most {most} are allowed"
+    if last.reaction not in (Reaction.ESCALATE, Reaction.ABORT, Reaction.HALT):
+        yield f"it ends with {last.reaction}, where high-stakes ends with escalate, abort or halt"
+    elif failure is FailureType.DEADLOCK and last.reaction is not Reaction.ESCALATE:
+        yield f"it ends with {last.reaction}, where a deadlock in high-stakes must go to a person"
+
+
+_SOFT = (Reaction.INJECT, Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL)
+"""Rungs that change what was asked or who answers without a person's word."""
+
+
+def replans(ladder: Ladder) -> int:
+    """How often a cell replans."""
+    return _times(ladder, Reaction.REPLAN)
+
+
+def _times(ladder: Ladder, reaction: Reaction) -> int:
+    return sum(rung.times or 0 for rung in ladder.rungs if rung.reaction is reaction)
+
+
+RULES: tuple[Rule, ...] = (
+    _prices,
+    _cap,
+    _endpoints,
+    _effects,
+    _tools,
+    _tool_users,
+    _branches,
+    _detectors,
+    _replans,
+    _reviewers,
+    _deviations,
+)
+"""Every rule, in the order in which problems are told."""
+
+
+def publication_warnings(spec: FabricSpec) -> list[Problem]:
+    """What an author probably did not mean, but may: what is described and never used."""
+    agents = set(spec.topology.roles().values())
+    used_models = {agent.model for agent in spec.agents if agent.name in agents}
+    used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
+    found = []
+    for field, items, used in (
+        ("agents", spec.agents, agents),
+        ("models", spec.models, used_models),
+        ("tools", spec.tools, used_tools),
+    ):
+        for n, item in enumerate(items):
+            if item.name not in used:
+                found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
+    named = [(f"policy.deadlines.{tier}", tier) for tier in spec.policy.deadlines]
+    named += [
+        (f"decision_table.{failure}.{tier}", tier) for failure, row in spec.decision_table.items() for tier in row
+    ]
+    found += [Problem(path, f"no run can pick tier {tier}") for path, tier in named if tier not in spec.tiers.allowed]
+    return found

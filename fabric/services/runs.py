@@ -1,0 +1,230 @@
+"""Starting and cancelling runs. A run is inserted with its first input in one transaction; what moves it from there is its owner's business."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.core.actor import Actor
+from fabric.core.fingerprint import digest
+from fabric.core.flow import TERMINAL
+from fabric.core.inputs import INBOX, CancelRequested, RunRequested
+from fabric.core.payloads import Request
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.core.text import clean_text
+from fabric.models import Inbox, Priority, Run, new_id
+from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
+from fabric.selectors.fabrics import fabric_get, revision_spec
+from fabric.selectors.runs import run_get
+from fabric.services.errors import Refused, store_answers
+
+TEXT_BYTES_MAX = 64 * 1024
+KEY_CHARS_MAX = 200
+TITLE_CHARS = 120
+REASON_CHARS_MAX = 1_000
+US = 1_000_000
+
+Class = Literal["critical", "high", "normal", "low"]
+PRIORITY_OF: dict[Tier, Class] = {Tier.INTERACTIVE: "high", Tier.BATCH: "low", Tier.HIGH_STAKES: "critical"}
+"""The class of a run that asks for none (semantics.md 7 "Default class")."""
+CANCEL_ID = "cancel"
+"""Input id of a cancellation: a second one is the same."""
+
+_queue = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that was asked for. ``created`` False: an earlier request with the same start key made it."""
+
+    run_id: str
+    created: bool
+
+
+def _machine_now() -> int:
+    return time.time_ns() // 1_000
+
+
+def run_start(
+    *,
+    store: JournalStore,
+    nudge: Nudge,
+    actor: Actor,
+    fabric: str,
+    text: str,
+    documents: Sequence[Document] = (),
+    tier: Tier | str | None = None,
+    priority: str | None = None,
+    session_key: str = "",
+    start_key: str = "",
+    queue: str = "default",
+    now: Callable[[], int] = _machine_now,
+) -> StartedRun:
+    """Pins the published revision, draws the seed, fixes the deadline, inserts the run and wakes a host.
+
+    The same ``start_key`` with the same request is the same run. Raises Refused: not_found, invalid, too_large, conflict (the key was used
+    for another request), unavailable. ``now``: microseconds since the epoch.
+    """
+    request, kept = _request(text), _documents(documents)
+    session, start = _key("session_key", session_key), _key("start_key", start_key)
+    if not _queue.fullmatch(queue):
+        raise Refused(
+            f"{queue[:40]!r} is no queue; use lower-case letters, digits, - and _", code="invalid", field="queue"
+        )
+    texts = (part for one in kept for part in (one.name, one.text))
+    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *texts)
+    if start and (earlier := _earlier(actor, start, _input_id(asked))):
+        return earlier
+    view = fabric_get(actor, fabric)
+    spec = revision_spec(view.revision_id)
+    picked = _tier(spec, tier)
+    new = NewRun(
+        run_id=new_id(),
+        workspace_id=actor.workspace_id,
+        revision_id=view.revision_id,
+        tier=picked,
+        queue=queue,
+        priority=_priority(priority, picked),
+        session_key=session,
+        start_key=start,
+        seed=secrets.randbits(63),
+        trace_id=f"{secrets.randbits(128) or 1:032x}",
+        title=_title(request),
+        requested_by=actor.name,
+        documents=kept,
+        **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
+    )
+    return _inserted(store, nudge, new)
+
+
+def _input_id(asked: str) -> str:
+    return f"start:{asked}"
+
+
+def _first_input(
+    actor: Actor, asked: str, request: str, documents: tuple[Document, ...], deadline_at: int
+) -> dict[str, Any]:
+    """The fields of ``NewRun`` that carry ``RunRequested``; its id says what was asked."""
+    sizes = tuple(len(one.text.encode()) for one in documents)
+    payload = Request(text=request, documents=tuple(one.name for one in documents), document_bytes=sizes)
+    body = RunRequested(
+        input_id=_input_id(asked),
+        request=payload.model_dump(mode="json"),
+        deadline_at=deadline_at,
+        requested_by=actor.name,
+    )
+    return {"deadline_at": deadline_at, "input_id": body.input_id, "input_body": INBOX.dump_json(body)}
+
+
+def _inserted(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:
+    with store_answers():
+        run_id, created = store.create(new)
+    if not created:
+        # Two requests with one key came at once, and the other one was first.
+        _same_request(run_id, new.start_key, new.input_id)
+    nudge.wake(run_id)
+    return StartedRun(run_id, created)
+
+
+def _earlier(actor: Actor, start_key: str, input_id: str) -> StartedRun | None:
+    """The run that this request made before, whatever has become of the fabric since."""
+    run_id = (
+        Run.objects.filter(workspace_id=actor.workspace_id, start_key=start_key).values_list("id", flat=True).first()
+    )
+    if run_id is None:
+        return None
+    _same_request(run_id, start_key, input_id)
+    return StartedRun(run_id, created=False)
+
+
+def _same_request(run_id: str, start_key: str, input_id: str) -> None:
+    # What was asked is in the id of the run's first input, which stays after the input was taken.
+    if not Inbox.objects.filter(run_id=run_id, input_id=input_id).exists():
+        message = (
+            f"start_key {start_key!r} was used for another request (run {run_id}); use a new key, or ask the same again"
+        )
+        raise Refused(message, code="conflict", field="start_key")
+
+
+# -- what was asked ----------------------------------------------------------------------------------------------------
+
+
+def _request(text: str) -> str:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > TEXT_BYTES_MAX:
+        message = (
+            f"the request has {size:,} bytes; at most {TEXT_BYTES_MAX:,} are taken; attach long texts as documents"
+        )
+        raise Refused(message, code="too_large", field="text")
+    cleaned = clean_text(text)[0].strip()
+    if not cleaned:
+        raise Refused("the request is empty; say what you want to know or have done", code="invalid", field="text")
+    return cleaned
+
+
+def _documents(documents: Sequence[Document]) -> tuple[Document, ...]:
+    too_large = len(documents) > FILES_MAX
+    files = [(one.name, clean_text(one.text)[0].encode()) for one in documents]
+    try:
+        return documents_of(files)
+    except AttachmentRefused as error:
+        too_large = too_large or any(len(data) > BYTES_MAX for _, data in files)
+        raise Refused(str(error), code="too_large" if too_large else "invalid", field="documents") from None
+
+
+def _title(request: str) -> str:
+    line = " ".join(request.partition("\n")[0].split())
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 3].rstrip()}..."
+
+
+def _tier(spec: FabricSpec, tier: Tier | str | None) -> Tier:
+    if tier is None or tier == "":
+        return spec.tiers.default
+    if tier not in spec.tiers.allowed:
+        allowed = ", ".join(spec.tiers.allowed)
+        message = f"fabric {spec.name!r} does not run in tier {str(tier)[:40]!r}; it allows: {allowed}"
+        raise Refused(message, code="invalid", field="tier")
+    return Tier(tier)
+
+
+def _priority(priority: str | None, tier: Tier) -> Class:
+    if priority is None or priority == "":
+        return PRIORITY_OF[tier]
+    if priority not in Priority.labels:
+        known = ", ".join(Priority.labels)
+        raise Refused(f"there is no priority {priority[:40]!r}; there are: {known}", code="invalid", field="priority")
+    return cast("Class", priority)
+
+
+def _key(field: str, value: str) -> str:
+    cleaned = clean_text(value)[0].strip()
+    if len(cleaned) > KEY_CHARS_MAX:
+        message = f"{field} has {len(cleaned):,} characters; at most {KEY_CHARS_MAX} are taken; use a shorter one"
+        raise Refused(message, code="too_large", field=field)
+    return cleaned
+
+
+# -- cancelling --------------------------------------------------------------------------------------------------------
+
+
+def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
+    """Asks a run to stop: it issues nothing more, aborts its calls and ends as cancelled. False: that was asked before.
+
+    Raises Refused: not_found, conflict (it has ended), unavailable.
+    """
+    run = run_get(actor, run_id)
+    if run.state in TERMINAL:
+        message = f"run {run_id} has already ended ({run.state}), so it cannot be cancelled; start a new one if you need it again"
+        raise Refused(message, code="conflict", field="run")
+    why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
+    asked = CancelRequested(input_id=CANCEL_ID, actor=actor.name, reason=why)
+    with store_answers():
+        fresh = store.put_input(run_id, asked.input_id, INBOX.dump_json(asked))
+    nudge.wake(run_id)
+    return fresh

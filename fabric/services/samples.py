@@ -1,0 +1,25 @@
+"""The sample fabrics that come with the product."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from fabric.core.actor import Actor
+from fabric.models import Fabric
+from fabric.services.fabric_yaml import fabric_read
+from fabric.services.fabrics import fabric_publish
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+
+
+def samples_publish(*, actor: Actor, providers: Collection[str] = ()) -> list[str]:
+    """Publishes each sample whose name the workspace does not have yet; what somebody made of one is left alone. Returns the new names."""
+    there = set(Fabric.objects.filter(workspace_id=actor.workspace_id).values_list("name", flat=True))
+    published = []
+    for path in sorted(SAMPLES.glob("*.yaml")):
+        source = path.read_text(encoding="utf-8")
+        if fabric_read(source, origin=path.name).spec.name not in there:
+            found = fabric_publish(actor=actor, source=source, origin=path.name, providers=providers)
+            published.append(found.name)
+    return published

@@ -1,0 +1,82 @@
+"""The default workspace, its owner, and the one-time links that log people in."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from hashlib import sha256
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.db import transaction
+
+from fabric.core.actor import Actor
+from fabric.models import LoginLink, Workspace
+
+DEFAULT_WORKSPACE = "default"
+OWNER = "owner"
+OWNER_ROLES = frozenset({"owner", "reviewer", "finance", "safety"})
+"""On an installation of one's own, its owner answers every question."""
+LOGIN_LINK_S = 3_600
+TOKEN_CHARS_MAX = 200
+US = 1_000_000
+
+
+def workspace_default() -> str:
+    """The id of the default workspace, which is made the first time."""
+    return Workspace.objects.get_or_create(name=DEFAULT_WORKSPACE)[0].id
+
+
+def owner_ensure() -> User:
+    """The local owner, who is made the first time: without a password, so that only a login link lets anybody in."""
+    with transaction.atomic():
+        user, created = get_user_model().objects.get_or_create(username=OWNER)
+        if created:
+            user.set_unusable_password()
+            user.save(update_fields=["password"])
+    return user
+
+
+def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
+    """A logged-in user as an actor: roles are the names of the user's groups; the local owner has all of them."""
+    name = user.get_username()
+    groups = user.groups.values_list("name", flat=True) if isinstance(user, User) else ()
+    roles = OWNER_ROLES if name == OWNER else frozenset(groups)
+    return Actor(name=name, workspace_id=workspace_default(), kind="person", roles=roles)
+
+
+def owner_actor() -> Actor:
+    """The local owner as an actor: who acts at the command line of this machine."""
+    return actor_of(owner_ensure())
+
+
+def login_link_create(user: User, *, valid_s: float = LOGIN_LINK_S) -> str:
+    """A token that logs ``user`` in once, within ``valid_s`` seconds. It is not kept and cannot be shown again."""
+    token = secrets.token_urlsafe(32)
+    now = _now()
+    with transaction.atomic():
+        LoginLink.objects.filter(expires_at__lte=now).delete()
+        LoginLink.objects.create(
+            workspace_id=workspace_default(), user=user, token_hash=_hash(token), expires_at=now + round(valid_s * US)
+        )
+    return token
+
+
+def login_link_consume(token: str) -> User | None:
+    """The user whose token this is, once; None for a token that was used, has expired or never was."""
+    if not token or len(token) > TOKEN_CHARS_MAX:
+        return None
+    now, hashed = _now(), _hash(token)
+    # The update decides: of two who come at once, one finds it unused.
+    fresh = LoginLink.objects.filter(token_hash=hashed, used_at__isnull=True, expires_at__gt=now, user__is_active=True)
+    if fresh.update(used_at=now) != 1:
+        return None
+    return LoginLink.objects.select_related("user").get(token_hash=hashed).user
+
+
+def _hash(token: str) -> str:
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000

@@ -1,0 +1,29 @@
+"""Celery entry points. A message is only a wake-up: lose, repeat or delay it and nothing changes but latency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import shared_task, signals
+
+from fabric import wiring
+
+
+@shared_task(name=wiring.DRIVE_RUN, ignore_result=True)
+def drive_run(run_id: str) -> None:
+    """Offers a run to this process's host and returns. The host claims it if it has room; the row is the truth."""
+    host = wiring.host()
+    if host is not None:
+        host.offer(run_id)
+
+
+@signals.worker_ready.connect
+def start_engine(**_: Any) -> None:
+    """Each worker process has one host."""
+    wiring.WORKER.start()
+
+
+@signals.worker_shutdown.connect
+def stop_engine(**_: Any) -> None:
+    """Calls in flight get their grace; everything is given back."""
+    wiring.WORKER.stop()

@@ -1,0 +1,159 @@
+"""flow5 (performance.md "The work"): plan, 4 parallel workers, fan-in, validate, finalize; 8 journaled results of about 1 KB of JSON each.
+
+The whole production engine runs it (guards, events, fence, host, writer); only the agents are scripted and answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.host import HostConfig, Ports, RunHost
+from fabric.adapters.nudge import NullNudge
+from fabric.adapters.tools.registry import ToolRunner
+from fabric.adapters.writer import JournalWriter
+from fabric.core.context import Compiled, compile_spec
+from fabric.core.inputs import INBOX, ModelReplied, RunRequested
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.models.keys import new_id
+from fabric.runtime.ports import JournalStore, ModelRequest, NewRun
+from fabric.runtime.prompts import overhead_bytes
+
+STEPS = 8
+WORKERS = 4
+RUN_S = 86_400
+FILLER = "The quick brown fox jumps over the lazy dog and writes it down. " * 15
+"""About 1 KB, so that each result is."""
+
+SPEC = FabricSpec.model_validate(
+    {
+        "name": "flow5",
+        "title": "Benchmark",
+        "tiers": {"default": "batch", "allowed": ["batch"]},
+        "models": [
+            {"name": "instant", "provider": "instant", "price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}}
+        ],
+        "agents": [
+            {"name": name, "instructions": f"You are the {name}.", "model": "instant"}
+            for name in ("planner", "worker", "lead", "critic", "writer")
+        ],
+        "topology": {
+            "planner": "planner",
+            "workers": ["worker"],
+            "aggregator": "lead",
+            "critic": "critic",
+            "finalizer": "writer",
+        },
+        "policy": {"budget": {"run_usd_micros": 10_000_000}},
+        "reviewers": ["nobody"],
+    }
+)
+
+
+def compiled() -> Compiled:
+    """The benchmark's fabric, compiled as the composition root compiles any."""
+    prices = {model.name: model.price.price() for model in SPEC.models if model.price}
+    overhead = {agent.name: overhead_bytes(SPEC, agent, {}) for agent in SPEC.agents}
+    return compile_spec(SPEC, prices=prices, prompt_overhead=overhead)
+
+
+ANSWERS: Mapping[str, str] = {
+    "plan": json.dumps(
+        {
+            "goal": FILLER[:400],
+            "briefs": [{"agent": "worker", "title": f"Part {n}", "instructions": FILLER[:120]} for n in range(WORKERS)],
+            "exit_criteria": ["All parts are there."],
+        }
+    ),
+    "summary": json.dumps({"text": FILLER, "citations": []}),
+    "critique": json.dumps({"score": 0.9, "reasons": [FILLER[:900]]}),
+}
+"""By the wanted shape: a plan of four briefs, summaries of about 1 KB, a passing critique."""
+
+
+class InstantModels:
+    """Agents that answer at once."""
+
+    async def ask(self, request: ModelRequest) -> ModelReplied:
+        """The answer for the wanted shape."""
+        return ModelReplied(
+            command_id=request.command_id,
+            attempt=request.attempt,
+            text=ANSWERS[request.output],
+            input_tokens=200,
+            output_tokens=250,
+        )
+
+
+class Flow5:
+    """One host over one store, driven as a closed loop: at most ``concurrency`` runs unfinished at any time."""
+
+    def __init__(self, store: JournalStore, workspace_id: str, revision_id: str) -> None:
+        self.store = store
+        self._ids = (workspace_id, revision_id)
+        self._waiting: dict[str, threading.Event] = {}
+        fabric = compiled()
+        ports = Ports(
+            store=store,
+            writer=JournalWriter(store, NullNudge()),
+            models=InstantModels(),
+            tools=ToolRunner(),
+            clock=SYSTEM_CLOCK,
+            compiled=lambda revision: fabric,
+            offers=lambda revision: {},
+        )
+        # No sweep within a benchmark: what is measured is the path of a run, not the net under it.
+        self.host = RunHost(ports, f"bench-{new_id()[-8:]}", HostConfig(sweep_s=3_600.0), self._ended)
+        self.host.start()
+
+    def _ended(self, run_id: str) -> None:
+        self._waiting.pop(run_id).set()
+
+    def one(self) -> str:
+        """Inserts one run as the service does, offers it, waits until it was given back."""
+        run_id, ended = new_id(), threading.Event()
+        self._waiting[run_id] = ended
+        self.store.create(_new_run(run_id, *self._ids))
+        self.host.offer(run_id)
+        if not ended.wait(60):
+            raise TimeoutError(f"run {run_id} did not end within 60 s")
+        return run_id
+
+    def run(self, runs: int, concurrency: int) -> tuple[float, list[str]]:
+        """Seconds for ``runs`` runs, ``concurrency`` at once, and their ids."""
+        ids: list[str] = []
+        shares = [runs // concurrency + (n < runs % concurrency) for n in range(concurrency)]
+        begun = time.perf_counter()
+        with ThreadPoolExecutor(concurrency) as clients:
+            list(clients.map(lambda share: ids.extend(self.one() for _ in range(share)), shares))
+        return time.perf_counter() - begun, ids
+
+    def stop(self) -> None:
+        """Gives everything back."""
+        self.host.stop(5.0)
+
+
+def _new_run(run_id: str, workspace_id: str, revision_id: str) -> NewRun:
+    deadline = SYSTEM_CLOCK.now() + RUN_S * 1_000_000
+    asked = RunRequested(input_id="start", request={"text": FILLER[:200]}, deadline_at=deadline)
+    return NewRun(
+        run_id=run_id,
+        workspace_id=workspace_id,
+        revision_id=revision_id,
+        tier=Tier.BATCH,
+        queue="default",
+        priority="normal",
+        session_key="",
+        start_key="",
+        seed=7,
+        trace_id="0" * 32,
+        title="bench",
+        deadline_at=deadline,
+        input_id="start",
+        input_body=INBOX.dump_json(asked),
+    )

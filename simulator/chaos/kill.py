@@ -1,0 +1,34 @@
+"""kill -9: the provider appends to its ledger, answers, then kills its worker; what was journaled is never asked again and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from simulator.chaos.harness import Judgement, Site, judge, site, until
+from simulator.chaos.rows import facts_by_run, start_runs, states
+
+PROVIDER = "simulator.chaos.providers.KillingProvider"
+RUNS_AT_ONCE = 6
+WAVE_S = 240.0
+
+
+def run(db: str, kills: int) -> Judgement:
+    """Starts runs until ``kills`` workers have killed themselves, lets everything end, and judges. TimeoutError when it does not end."""
+    with site(db, provider=PROVIDER, workers=1 if db == "sqlite" else 2) as made:
+        for number in range(kills):
+            (made.folder / f"kill-{number:04d}").touch()
+        while any(made.folder.glob("kill-*")):
+            start_runs(made, RUNS_AT_ONCE)
+            until(lambda: _all_ended(made), made, WAVE_S)
+        left = len(list(made.folder.glob("kill-*")))
+        made.manage("replay_run", "--all", "--json")
+        return judge(_ledger(made), facts_by_run(made), kills - left)
+
+
+def _all_ended(made: Site) -> bool:
+    return all(state in ("completed", "failed", "aborted", "cancelled") for state in states(made).values())
+
+
+def _ledger(made: Site) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (made.folder / "ledger.ndjson").read_text().splitlines()]

@@ -1,0 +1,134 @@
+"""``manage.py bench flow5``: the engine's counters a step and its speed beside a bare journal loop, in interleaved rounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+
+from simulator.bench import database
+
+INSIDE = "FABRIC_BENCH_INSIDE"
+
+
+class Command(BaseCommand):
+    """Runs in a database of its own, which it throws away."""
+
+    help = "Measures flow5: commits, syncs, statements and bytes a step, event rows a run, runs a second, and a bare loop's."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The options."""
+        parser.add_argument("work", choices=["flow5"])
+        parser.add_argument("--db", choices=["sqlite", "postgresql"], default="sqlite")
+        parser.add_argument("--concurrency", type=int, default=8, help="runs unfinished at once (default 8)")
+        parser.add_argument("--runs", type=int, default=200, help="runs a round (default 200)")
+        parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (default 5)")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Runs it; CommandError with exit code 2 for a bad option."""
+        for name in ("concurrency", "runs", "rounds"):
+            if options[name] < 1:
+                raise CommandError(f"--{name} {options[name]}: give a number of at least 1", returncode=2)
+        if not os.environ.get(INSIDE):
+            self._in_own_database(options)
+            return
+        found = measure(options["db"], options["runs"], options["rounds"], options["concurrency"])
+        if options["json"]:
+            self.stdout.write(json.dumps(found))
+            return
+        for name, value in found.items():
+            self.stdout.write(f"{name:>32}  {value}")
+
+    def _in_own_database(self, options: dict[str, Any]) -> None:
+        command = [sys.executable, str(database.ROOT / "manage.py"), "bench", options["work"]]
+        for name in ("db", "concurrency", "runs", "rounds"):
+            command += [f"--{name}", str(options[name])]
+        command += ["--json"] if options["json"] else []
+        with database.fresh(options["db"]) as environment:
+            done = subprocess.run(command, check=False, env={**environment, INSIDE: "1"}, cwd=database.ROOT)
+        if done.returncode:
+            raise SystemExit(done.returncode)
+
+
+def measure(db: str, runs: int, rounds: int, concurrency: int) -> dict[str, Any]:
+    """The figures of one benchmark in the database that Django is connected to."""
+    from fabric import wiring
+    from simulator.bench import bare, flow5
+
+    ids = _rows()
+    store: Any = wiring.store()
+    loops: list[bare.BareLoop] = (
+        [bare.BareSqlite(Path(connection.settings_dict["NAME"]).with_name("bare.sqlite3"))] * concurrency
+        if db == "sqlite"
+        else [bare.BarePostgresql(wiring.dsn()) for _ in range(concurrency)]
+    )
+    engine = flow5.Flow5(store, *ids)
+    engine.run(max(8, runs // 10), concurrency)
+    before, syncs = _counters(store), _syncs()
+    speeds, bares, last = [], [], []
+    for number in range(rounds):
+        seconds, last = engine.run(runs, concurrency)
+        speeds.append(runs / seconds)
+        if number == 0:
+            counted, synced = _counters(store), _syncs()
+        bares.append(runs / bare.timed(loops, runs, f"round{number}"))
+    engine.stop()
+    steps = runs * flow5.STEPS
+    spent = {name: counted[name] - before[name] for name in counted}
+    return {
+        "work": "flow5",
+        "db": db,
+        "concurrency": concurrency,
+        "runs": runs,
+        "commits_per_step": round(spent["commits"] / steps, 3),
+        "syncs_per_step": round((synced - syncs) / steps, 3) if synced is not None and syncs is not None else None,
+        "statements_per_step": round(spent["statements"] / steps, 3),
+        "bytes_per_step": round(spent["bytes_written"] / steps),
+        "event_rows_per_run": _most_rows(store, last),
+        "runs_per_s": round(statistics.median(speeds), 1),
+        "bare_runs_per_s": round(statistics.median(bares), 1),
+        "ratio_to_bare": round(statistics.median(s / b for s, b in zip(speeds, bares, strict=True)), 3),
+    }
+
+
+def _rows() -> tuple[str, str]:
+    """A workspace and a published revision for the benchmark's runs."""
+    from fabric.models import Fabric, Revision, Workspace
+    from simulator.bench import flow5
+
+    workspace = Workspace.objects.create(name="bench")
+    fabric = Fabric.objects.create(workspace=workspace, name=flow5.SPEC.name, title=flow5.SPEC.title)
+    revision = Revision.objects.create(
+        workspace=workspace, fabric=fabric, number=1, digest=flow5.SPEC.digest(), spec=flow5.SPEC.model_dump_json()
+    )
+    return workspace.id, revision.id
+
+
+def _counters(store: Any) -> dict[str, int]:
+    return {name: getattr(store, name) for name in ("commits", "statements", "bytes_written")}
+
+
+def _syncs() -> int | None:
+    """Flushes of the database's log so far: PostgreSQL counts them; SQLite's WAL makes one a commit, counted as commits."""
+    from fabric import wiring
+
+    if connection.vendor != "postgresql":
+        store: Any = wiring.store()
+        return int(store.commits)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT wal_sync FROM pg_stat_wal")
+        return int(cursor.fetchone()[0])
+
+
+def _most_rows(store: Any, run_ids: list[str]) -> int:
+    return max(head.last_seq for head in store.heads(run_ids).values())

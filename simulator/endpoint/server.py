@@ -1,0 +1,207 @@
+"""The endpoint's server: HTTP/1.1 on a loopback port, on an event loop in a thread of its own, with an append-only ledger of what it got."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from simulator.endpoint.steps import Step
+
+HEAD_BYTES_MAX = 65_536
+BODY_BYTES_MAX = 20_000_000
+CLOSE_S = 10.0
+RECEIVED_MAX = 100_000
+"""Requests that one endpoint takes; it hangs up on more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as the endpoint got it; a line of the ledger."""
+
+    number: int
+    """1 for the first request of all."""
+    agent_number: int
+    """1 for the first request of this agent."""
+    method: str
+    path: str
+    agent: str
+    key: str
+    """What stood behind ``Bearer``; empty: no key came."""
+    idempotency_key: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: Any
+    """The parsed JSON; None when there was none."""
+
+
+Script = Sequence[Step] | Mapping[str, Sequence[Step]] | Callable[[Received], Step]
+"""Steps in order, the last one repeating; or such by agent name, ``*`` for the others; or a function of the request."""
+
+
+class ScriptedEndpoint:
+    """A context manager: ``url`` is the base URL to configure; ``received`` grows with each request, before it is answered."""
+
+    def __init__(self, script: Script, *, port: int = 0, ledger: Path | None = None) -> None:
+        self.received: list[Received] = []
+        self._script, self._port, self._ledger = script, port, ledger
+        self._counts: Counter[str] = Counter()
+        self._arrived = threading.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._listening: Future[int] = Future()
+        self._thread = threading.Thread(target=self._run, name="scripted-endpoint", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Base URL for an OpenAI-compatible client."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def authority(self) -> str:
+        """``host:port``, as FABRIC_ALLOWED_HOSTS writes it."""
+        return f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._port = self._listening.result(CLOSE_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(CLOSE_S)
+        if self._thread.is_alive() and kind is None:
+            raise RuntimeError(f"the endpoint did not end within {CLOSE_S:g} s")
+
+    def wait(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+        """Waits until that many requests have come and returns them all. TimeoutError when they do not."""
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self.received) >= count, timeout_s):
+                raise TimeoutError(f"{len(self.received)} of {count} requests came within {timeout_s} s")
+            return list(self.received)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            try:
+                runner.run(self._serve())
+            except OSError as error:
+                self._listening.set_exception(error)
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._accept, "127.0.0.1", self._port, limit=HEAD_BYTES_MAX)
+        self._listening.set_result(server.sockets[0].getsockname()[1])
+        await self._stop.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while (request := await _read(reader)) is not None:
+                step = self._step(self._record(*request))
+                if not await _send(step, reader, writer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            pass  # The client went away, or does not speak HTTP.
+        except asyncio.CancelledError:
+            if not self._stop.is_set():
+                raise
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _record(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Received:
+        agent = headers.get("x-fabric-agent", "")
+        try:
+            parsed = json.loads(body) if body else None
+        except ValueError:
+            parsed = None
+        with self._arrived:
+            if len(self.received) == RECEIVED_MAX:
+                raise ValueError(f"more than {RECEIVED_MAX} requests")
+            self._counts[agent] += 1
+            received = Received(
+                len(self.received) + 1,
+                self._counts[agent],
+                method,
+                path,
+                agent,
+                headers.get("authorization", "").removeprefix("Bearer "),
+                headers.get("idempotency-key", ""),
+                headers,
+                parsed,
+            )
+            if self._ledger is not None:
+                with self._ledger.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(received)) + "\n")
+            self.received.append(received)
+            self._arrived.notify_all()
+        return received
+
+    def _step(self, received: Received) -> Step:
+        script = self._script
+        if callable(script):
+            return script(received)
+        if isinstance(script, Mapping):
+            named = received.agent in script
+            others = sum(count for agent, count in self._counts.items() if agent not in script)
+            steps, number = script[received.agent if named else "*"], received.agent_number if named else others
+        else:
+            steps, number = script, received.number
+        return steps[min(number, len(steps)) - 1]
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, str], bytes] | None:
+    """One request: method, path, headers, body. None at the end of the connection."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    pairs = (line.split(":", 1) for line in lines if ":" in line)
+    headers = {name.strip().lower(): value.strip() for name, value in pairs}
+    length = int(headers.get("content-length", "0"))
+    if not 0 <= length <= BODY_BYTES_MAX:
+        raise ValueError(f"a body of {length} bytes")
+    return method, path, headers, await reader.readexactly(length)
+
+
+async def _send(step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Does what the step says; False when the connection is to be closed."""
+    if step.delay_s:
+        await asyncio.sleep(step.delay_s)
+    if step.mode == "hang_up":
+        return False
+    if step.mode == "hang":
+        await reader.read()
+        return False
+    reason = HTTPStatus(step.status).phrase if step.status in set(HTTPStatus) else "Scripted"
+    lines = [f"HTTP/1.1 {step.status} {reason}", f"Content-Type: {step.content_type}"]
+    lines += [f"{name}: {value}" for name, value in step.headers.items()]
+    if step.mode == "trickle":
+        writer.write("\r\n".join([*lines, "Transfer-Encoding: chunked", "", ""]).encode("latin-1"))
+        while True:
+            writer.write(b"1\r\n \r\n")
+            await writer.drain()
+            await asyncio.sleep(step.every_s)
+    body = step.body[: len(step.body) // 2] if step.mode == "drop" else step.body
+    writer.write("\r\n".join([*lines, f"Content-Length: {len(step.body)}", "", ""]).encode("latin-1") + body)
+    await writer.drain()
+    return step.mode == "send"

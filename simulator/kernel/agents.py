@@ -1,0 +1,234 @@
+"""Agents and tools of the virtual world: they do their work, except where a fault of the seed says otherwise.
+
+They know the fabric and answer at once, without reading their prompts: ``scripted.py`` has agents that do. What is drawn comes from the world's
+one generator, in the order in which the world asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from fabric.core.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Cause
+from fabric.runtime.ports import ModelRequest, ToolRequest
+from simulator.kernel.faults import Rates
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What comes back and after how many seconds. ``silent``: not before the deadline, and perhaps billed."""
+
+    delay_s: float
+    result: Result
+    silent: bool = False
+    billed: bool = False
+
+
+MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
+    ("rate_limit", Cause.RATE_LIMIT, 429),
+    ("retry_after", Cause.RATE_LIMIT, 429),
+    ("retry_after_long", Cause.RATE_LIMIT, 429),
+    ("unavailable", Cause.SERVER_ERROR, 503),
+    ("network", Cause.NETWORK, None),
+    ("bad_key", Cause.AUTH, 401),
+    ("quota", Cause.QUOTA, 429),
+    ("filtered", Cause.CONTENT_FILTER, 400),
+)
+LOOPS = ("same_call", "period_two", "changing_loop", "chatter")
+"""Habits: a step that has one keeps it."""
+CALL_FAULTS = ("unknown_tool", "bad_arguments", "flood", "twin_calls", "nameless_call", "eager_output")
+ANSWER_FAULTS = ("malformed", "off_schema", "empty")
+
+
+class Agents:
+    """Every model and tool of one world."""
+
+    def __init__(self, spec: FabricSpec, rng: Random, sometimes: Counter[str]) -> None:
+        self.spec = spec
+        self.rates = Rates({})
+        self._rng = rng
+        self._sometimes = sometimes
+        self._habits: dict[str, str] = {}
+
+    def _strikes(self, name: str) -> bool:
+        rate = self.rates[name]
+        if rate and self._rng.random() < rate:
+            self._sometimes[name] += 1
+            return True
+        return False
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    def ask(self, request: ModelRequest) -> Reply:
+        """A model's answer, or its failure."""
+        rng = self._rng
+        delay_s = 0.05 + 2.0 * rng.random()
+        failed = self._failed_call(request)
+        if failed is not None:
+            return Reply(delay_s / 4, failed)
+        text, calls, finish = self._said(request)
+        heard = sum(len(message.text) for message in request.messages) // 4
+        spoken = min(request.max_output_tokens, (len(text) + 40 * len(calls)) // 4 + 1)
+        cost = 30_000_000 if self._strikes("cost_spike") else None
+        result = ModelReplied(
+            command_id=request.command_id,
+            attempt=request.attempt,
+            text=text,
+            calls=calls,
+            input_tokens=heard,
+            output_tokens=spoken,
+            cost_usd_micros=cost,
+            finish="content_filter" if finish else "stop",
+            model=request.model.name,
+        )
+        billed = self._strikes("timeout_billed")
+        if self._strikes("straggler"):
+            delay_s *= 10
+        return Reply(delay_s, result, silent=billed or self._strikes("timeout"), billed=billed)
+
+    def _failed_call(self, request: ModelRequest) -> CallFailed | None:
+        for name, cause, status in MODEL_FAILURES:
+            if self._strikes(name):
+                wait = {"retry_after": 1.0 + self._rng.randrange(4), "retry_after_long": 3_600.0}.get(name)
+                return CallFailed(
+                    command_id=request.command_id,
+                    attempt=request.attempt,
+                    cause=cause,
+                    message=f"the endpoint answered: {name}",
+                    status=status,
+                    retry_after_s=wait,
+                    raw=f"{status} {name}",
+                )
+        return None
+
+    def _said(self, request: ModelRequest) -> tuple[str, tuple[ToolCall, ...], bool]:
+        """``(text, calls, whether the filter cut it)``."""
+        if request.tools:
+            calls, text = self._calls(request)
+            if calls:
+                return text, calls, False
+        if self._strikes("filtered_answer"):
+            return "", (), True
+        for name in ANSWER_FAULTS:
+            if self._strikes(name):
+                return {"malformed": '{"text": "half of', "off_schema": '{"answer": 42}', "empty": "  "}[name], (), False
+        return self._output(request), (), False
+
+    def _output(self, request: ModelRequest) -> str:
+        value = {"plan": self._plan, "critique": self._critique, "summary": self._summary}[request.output](request)
+        if request.output_schema is None:
+            cited = "".join(f" [{name}]" for name in value["citations"])
+            return f"{value['text']}{cited}"
+        return json.dumps(value)
+
+    def _plan(self, request: ModelRequest) -> JSON:
+        workers, rng = self.spec.topology.workers, self._rng
+        limit = self.spec.policy.limits.plan_branches
+        many = limit + 1 if self._strikes("big_plan") else min(limit, 1 + rng.randrange(4))
+        names = ["nobody" if self._strikes("bad_plan") else workers[n % len(workers)] for n in range(many)]
+        briefs = [{"agent": name, "title": f"Part {n + 1}", "instructions": "Say what bears on it."} for n, name in enumerate(names)]
+        return {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
+
+    def _critique(self, request: ModelRequest) -> JSON:
+        return {"score": 0.3 if self._strikes("unsure") else 1.0, "reasons": ["It was read."]}
+
+    def _summary(self, request: ModelRequest) -> JSON:
+        cited = ["missing.md"] if self._strikes("bad_citation") else ["report.md"]
+        return {"text": f"{request.agent} says {self._rng.randrange(1_000)}.", "citations": cited}
+
+    # -- the calls they propose ----------------------------------------------------------------------------------------
+
+    def _calls(self, request: ModelRequest) -> tuple[tuple[ToolCall, ...], str]:
+        turn = sum(message.role == "assistant" for message in request.messages) + 1
+        habit = self._habit(request.command_id.rpartition(".t")[0])
+        if habit:
+            return HABITS[habit](turn, [tool.name for tool in request.tools]), ""
+        first = not any(message.role == "tool" for message in request.messages)
+        name = self._rng.choice(request.tools).name
+        calls: tuple[ToolCall, ...] = ()
+        if first and self._rng.random() < 0.7:
+            calls = tuple(_call(f"c{turn}-{n}", name, {"query": f"part {n}"}) for n in range(1 + self._rng.randrange(2)))
+        for fault in CALL_FAULTS:
+            if self._strikes(fault):
+                return self._wrong(fault, request, turn, name)
+        return calls, ""
+
+    def _wrong(self, fault: str, request: ModelRequest, turn: int, name: str) -> tuple[tuple[ToolCall, ...], str]:
+        call_id, query = f"c{turn}-0", {"query": f"turn {turn}"}
+        if fault == "unknown_tool":
+            return (_call(call_id, "teleport", {"to": "the answer"}),), ""
+        if fault == "bad_arguments":
+            bad = self._rng.randrange(3)
+            return (_call(call_id, name, ({"query": 7}, {}, None)[bad], "" if bad < 2 else '{"query": '),), ""
+        if fault == "flood":
+            many = self.spec.policy.limits.calls_per_turn + 2
+            return tuple(_call(f"c{turn}-{n}", name, {"query": f"flood {turn}.{n}"}) for n in range(many)), ""
+        if fault == "twin_calls":
+            return (_call(call_id, name, query), _call(call_id, name, self._rng.choice([query, {"query": "another"}]))), ""
+        if fault == "nameless_call":
+            return (_call(" ", name, query), _call(call_id, name, query)), ""
+        return (_call(call_id, name, query),), self._output(request)
+
+    def _habit(self, step_id: str) -> str:
+        """The loop that a step is caught in, drawn once; empty: none."""
+        if step_id not in self._habits:
+            self._habits[step_id] = next((name for name in LOOPS if self._strikes(name)), "")
+        return self._habits[step_id]
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    def run(self, request: ToolRequest) -> Reply:
+        """A tool's result, or its failure."""
+        delay_s = 0.01 + 0.5 * self._rng.random()
+        ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
+        if self._strikes("tool_failed"):
+            return Reply(delay_s, CallFailed(**ids, cause=Cause.UNKNOWN, message="the tool's adapter failed"))
+        if self._strikes("tool_error"):
+            return Reply(delay_s, ToolFinished(**ids, result=None, error="the tool could not do it"))
+        said = f"{request.tool.name} found {request.args['query']}"
+        if request.args["query"] == CHANGING:
+            said = f"{said} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)}"
+        silent = self._strikes("tool_timeout")
+        return Reply(delay_s, ToolFinished(**ids, result={"text": said}), silent=silent)
+
+
+WORDS = ("red", "green", "blue", "black", "white", "grey", "pink", "brown")
+CHANGING = "what is new"
+"""The query whose result is another one each time."""
+
+
+def _call(call_id: str, tool: str, args: JSON, raw: str = "") -> ToolCall:
+    return ToolCall(call_id=call_id, tool=tool, args=args, raw_args=raw)
+
+
+def _same(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+    return (_call(f"c{turn}", tools[0], {"query": "the same"}),)
+
+
+def _period_two(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+    return (_call(f"c{turn}", tools[0], {"query": ("this", "that")[turn % 2]}),)
+
+
+def _changing(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+    return (_call(f"c{turn}", tools[0], {"query": CHANGING}),)
+
+
+def _chatter(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+    return (_call(f"c{turn}", tools[0], {"query": f"question {turn}"}),)
+
+
+HABITS: Mapping[str, Callable[[int, list[str]], tuple[ToolCall, ...]]] = {
+    "same_call": _same,
+    "period_two": _period_two,
+    "changing_loop": _changing,
+    "chatter": _chatter,
+}
+"""What a step caught in a loop proposes in each turn."""

@@ -1,0 +1,118 @@
+"""What can go wrong, as data: each fault has a name, a place and a sentence, and each seed gives some of them a rate.
+
+A fault that no seed ever meets proves nothing, so the world counts each time one strikes (``World.sometimes``), under its name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+Place = Literal["model", "answer", "tool", "process", "store", "inbox", "human"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way to go wrong. ``top`` is the highest rate that a seed may give it: a share of the chances it has to strike."""
+
+    place: Place
+    says: str
+    top: float
+
+
+FAULTS: Mapping[str, Fault] = {
+    # A model call that brings no answer.
+    "rate_limit": Fault("model", "429 without Retry-After", 0.5),
+    "retry_after": Fault("model", "429 with a Retry-After that can be waited for", 0.5),
+    "retry_after_long": Fault("model", "429 with a Retry-After over the cap", 0.1),
+    "unavailable": Fault("model", "503", 0.6),
+    "timeout": Fault("model", "no answer before the call's deadline, and nothing billed", 0.3),
+    "timeout_billed": Fault("model", "no answer before the call's deadline, and billed all the same", 0.3),
+    "network": Fault("model", "the connection breaks", 0.4),
+    "bad_key": Fault("model", "401: the endpoint does not know the key", 0.05),
+    "quota": Fault("model", "the account's quota is spent", 0.05),
+    "filtered": Fault("model", "the endpoint's content filter refuses the request", 0.05),
+    "straggler": Fault("model", "an answer that takes many times as long as the others", 0.4),
+    # An answer that is not what was asked for.
+    "malformed": Fault("answer", "JSON that is cut off", 0.4),
+    "off_schema": Fault("answer", "JSON of another shape", 0.4),
+    "empty": Fault("answer", "an empty answer", 0.3),
+    "bad_plan": Fault("answer", "a plan for a worker that does not exist", 0.4),
+    "big_plan": Fault("answer", "a plan with more briefs than allowed", 0.3),
+    "bad_citation": Fault("answer", "a citation of a document that is not attached", 0.3),
+    "unsure": Fault("answer", "a critic's score below tau", 0.5),
+    "filtered_answer": Fault("answer", "an answer that the content filter cut", 0.05),
+    "same_call": Fault("answer", "a step that proposes one call again and again", 0.3),
+    "period_two": Fault("answer", "a step that proposes two calls in turn, again and again", 0.3),
+    "changing_loop": Fault("answer", "a step that repeats one call whose result always changes", 0.3),
+    "chatter": Fault("answer", "a step that calls tools for ever, always with other arguments", 0.2),
+    "unknown_tool": Fault("answer", "a call of a tool that was not offered", 0.3),
+    "bad_arguments": Fault("answer", "arguments that are no JSON, or do not fit the tool", 0.3),
+    "flood": Fault("answer", "more calls in one answer than are executed", 0.2),
+    "twin_calls": Fault("answer", "one call id twice, with the same or with other arguments", 0.3),
+    "nameless_call": Fault("answer", "a call without an id", 0.2),
+    "eager_output": Fault("answer", "an output that comes together with calls", 0.4),
+    "cost_spike": Fault("answer", "an answer that costs more than was reserved", 0.1),
+    # Tools.
+    "tool_error": Fault("tool", "the tool answers with an error", 0.3),
+    "tool_timeout": Fault("tool", "the tool does not return before the call's deadline", 0.2),
+    "tool_failed": Fault("tool", "the tool's adapter fails", 0.2),
+    # Processes.
+    "crash": Fault("process", "the process dies at an effect", 0.04),
+    "sudden_death": Fault("process", "the process dies at some instant", 0.6),
+    "pause": Fault("process", "the process stands still for longer than its lease, then goes on (a zombie)", 0.03),
+    "deaf": Fault("process", "heartbeats are lost while the process works on", 0.3),
+    "retired": Fault("process", "the incarnation is retired while its process lives", 0.2),
+    "soft_stop": Fault("process", "the process is asked to stop and gives up its lease", 0.3),
+    "late_result": Fault("process", "the result of a call that was let go of, or timed out, still comes", 1.0),
+    "twin_result": Fault("process", "a result is delivered twice", 0.3),
+    "slow_result": Fault("process", "a result is held up and overtaken by others", 0.3),
+    # The database.
+    "commit_lost": Fault("store", "the answer to a commit is lost, and so was the commit", 0.1),
+    "commit_landed": Fault("store", "the answer to a commit is lost, and the commit landed", 0.1),
+    "busy": Fault("store", "the database is busy", 0.1),
+    "away": Fault("store", "the database is away", 0.1),
+    "slow_commit": Fault("store", "a commit takes seconds", 0.1),
+    "claim_away": Fault("store", "the database is away when runs are claimed", 0.1),
+    # The inbox and who writes to it.
+    "nudge_lost": Fault("inbox", "the nudge after an insert is lost", 0.8),
+    "twin_input": Fault("inbox", "an input is inserted twice under one id", 0.6),
+    "late_twin_input": Fault("inbox", "an input is inserted again much later", 0.5),
+    "cancel": Fault("inbox", "the run is cancelled at some instant", 0.5),
+    "cancel_at_end": Fault("inbox", "the run is cancelled as it ends", 0.4),
+    # People.
+    "double_click": Fault("human", "a decision is sent twice, each under its own id", 0.5),
+    "two_reviewers": Fault("human", "two people decide, differently", 0.4),
+    "stale_digest": Fault("human", "a decision about something else than what is asked", 0.4),
+    "late_decision": Fault("human", "a decision comes after the question has expired", 0.5),
+    "wrong_verb": Fault("human", "a decision that is not possible here", 0.2),
+    "undone": Fault("human", "a decision is taken back at the last moment", 0.8),
+    "silent": Fault("human", "nobody answers", 0.3),
+}
+"""Every fault, by name."""
+
+DENSITIES = (0.0, 0.1, 0.25, 0.5)
+"""Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""
+SCALES = (0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How often each fault strikes in one seed; one that is not named never does."""
+
+    rates: Mapping[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        return self.rates.get(name, 0.0)
+
+
+NONE = Rates({})
+"""No faults: the liveness phase."""
+
+
+def draw(rng: Random) -> Rates:
+    """A random subset of the faults with random rates."""
+    density, scale = rng.choice(DENSITIES), rng.choice(SCALES)
+    return Rates({name: fault.top * scale for name, fault in FAULTS.items() if rng.random() < density})

@@ -1,0 +1,168 @@
+"""What comes to a run from outside: starts, cancels, decisions, each by way of the inbox and with its own accidents, and what befalls processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fabric.core.flow import TERMINAL
+from fabric.core.fingerprint import digest
+from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
+from fabric.runtime.ports import Batch, EscalationChange, NewRun
+from simulator.kernel.clock import US
+from simulator.kernel.swarm import DOCUMENTS, RunPlan
+
+if TYPE_CHECKING:
+    from simulator.kernel.world import World
+
+ACCIDENTS = ("sudden_death", "deaf", "retired", "soft_stop")
+UNDO_S = 10.0
+
+
+class Outside:
+    """Callers, reviewers and the machine room."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._answering = False
+        self._clicks = 0
+
+    def begin(self) -> None:
+        """Schedules the starts and the accidents."""
+        world, rng = self.world, self.world.rng
+        for number, plan in enumerate(world.setup.runs):
+            run_id = digest(world.setup.seed, "run", number)
+            world.watch.expect(run_id, plan.tier, plan.seed)
+            world.later(plan.at_s, self._start, run_id, plan)
+            if rng.random() < world.rates["cancel"]:
+                world.later(rng.choice((1.0, 10.0, 60.0, 2_000.0)) * rng.random(), self._cancel, run_id, "cancel")
+        for name in ACCIDENTS:
+            while rng.random() < world.rates[name]:
+                world.later(rng.choice((3.0, 15.0, 120.0, 20_000.0)) * rng.random(), world.accident, name)
+
+    # -- inserting -----------------------------------------------------------------------------------------------------
+
+    def _start(self, run_id: str, plan: RunPlan) -> None:
+        world = self.world
+        deadline_s = world.setup.fabric.compiled.spec.policy.deadlines_of(plan.tier).run_s
+        request = {
+            "text": plan.text,
+            "documents": [document.name for document in DOCUMENTS] if plan.documents else [],
+            "document_bytes": [len(document.text) for document in DOCUMENTS] if plan.documents else [],
+        }
+        deadline_at = world.clock.now() + int(deadline_s * US)
+        given = RunRequested(input_id=f"start:{run_id}", request=request, deadline_at=deadline_at, requested_by="caller")
+        new = NewRun(
+            run_id=run_id,
+            workspace_id="workspace",
+            revision_id=world.setup.fabric.revision_id,
+            tier=plan.tier,
+            queue="default",
+            priority="normal",
+            session_key="",
+            start_key=f"key:{run_id}",
+            seed=plan.seed,
+            trace_id=digest(run_id, "trace"),
+            title=plan.text,
+            deadline_at=deadline_at,
+            input_id=given.input_id,
+            input_body=INBOX.dump_json(given),
+            requested_by="caller",
+        )
+        world.store.create(new)
+        if world.strikes("twin_input"):
+            world.store.create(new)
+        self._inserted(run_id, given, 0.0)
+
+    def _insert(self, run_id: str, given: InboxInput, delay_s: float = 0.0) -> None:
+        self.world.store.put_input(run_id, given.input_id, INBOX.dump_json(given), delay_s=delay_s)
+        self._inserted(run_id, given, delay_s)
+
+    def _inserted(self, run_id: str, given: InboxInput, delay_s: float) -> None:
+        """What follows an insert: a nudge, if it is not lost, and perhaps the same insert once more."""
+        world = self.world
+        if not world.strikes("nudge_lost") and world.processes:
+            process = world.rng.choice(world.processes)
+            process.later(delay_s + 0.001 + 0.01 * world.rng.random(), process.sweep)
+        for process in world.processes:
+            process.sweep_at(world.clock.now() + int(delay_s * US) + 1)
+        if world.strikes("twin_input"):
+            world.later(0.05 * world.rng.random(), self._again, run_id, given)
+        if world.strikes("late_twin_input"):
+            world.later(world.rng.choice((5.0, 60.0, 5_000.0)) * world.rng.random(), self._again, run_id, given)
+
+    def _again(self, run_id: str, given: InboxInput) -> None:
+        self.world.store.put_input(run_id, given.input_id, INBOX.dump_json(given))
+        for process in self.world.processes:
+            process.sweep_at(self.world.clock.now() + 1)
+
+    # -- cancelling ----------------------------------------------------------------------------------------------------
+
+    def _cancel(self, run_id: str, why: str) -> None:
+        if run_id in self.world.store.run_ids():
+            self.world.sometimes[why] += 1
+            self._insert(run_id, CancelRequested(input_id=f"{why}:{run_id}", actor="caller", reason=why))
+
+    def ending(self, run_id: str) -> None:
+        """A run is about to end: the moment for somebody to cancel it."""
+        if self.world.rng.random() < self.world.rates["cancel_at_end"]:
+            self.world.later(self.world.rng.choice((0.0, 0.002, 0.02)), self._cancel, run_id, "cancel_at_end")
+
+    # -- people --------------------------------------------------------------------------------------------------------
+
+    def committed(self, batch: Batch) -> None:
+        """A commit may have opened questions; people see them and take their time."""
+        for change in batch.escalations:
+            if change.decided_at is None:
+                self._asked(batch.run_id, change)
+
+    def _asked(self, run_id: str, change: EscalationChange) -> None:
+        world = self.world
+        if self._answering:
+            world.later(0.5, self._decide, run_id, change, "reviewer")
+            return
+        if world.healed or world.strikes("silent"):
+            return
+        due_s = (change.due_at - world.clock.now()) / US
+        share = 1.0 + 0.2 * world.rng.random() if world.strikes("late_decision") else world.rng.random() * world.setup.answers_within
+        world.later(due_s * share, self._decide, run_id, change, "reviewer")
+        if world.strikes("two_reviewers"):
+            world.later(due_s * share * world.rng.choice((1.0, 1.0, 1.01)), self._decide, run_id, change, "second")
+
+    def _decide(self, run_id: str, change: EscalationChange, actor: str) -> None:
+        world = self.world
+        verb = "approve" if world.rng.random() < 0.6 else "reject"
+        wrong = world.strikes("wrong_verb")
+        stale = world.strikes("stale_digest")
+        given = self._decision(change, "respond" if wrong else verb, actor, digest("stale") if stale else change.digest)
+        if world.strikes("undone"):
+            self._insert(run_id, given, delay_s=UNDO_S)
+            world.later(UNDO_S + 0.015 * world.rng.random(), self._undo, run_id, given.input_id, change)
+            return
+        self._insert(run_id, given)
+        if wrong or stale:
+            world.later(1.0, self._insert, run_id, self._decision(change, verb, actor, change.digest))
+        if world.strikes("double_click"):
+            self._insert(run_id, self._decision(change, given.verb, actor, given.digest))
+
+    def _decision(self, change: EscalationChange, verb: str, actor: str, shown: str) -> DecisionMade:
+        self._clicks += 1
+        return DecisionMade(
+            input_id=f"decision:{change.escalation_id}:{self._clicks}",
+            escalation_id=change.escalation_id,
+            verb=verb,  # type: ignore[arg-type]
+            actor=actor,
+            digest=shown,
+        )
+
+    def _undo(self, run_id: str, input_id: str, change: EscalationChange) -> None:
+        taken_back = self.world.store.withdraw_input(run_id, input_id)
+        self.world.sometimes["undone_in_time" if taken_back else "undone_too_late"] += 1
+        if taken_back:
+            self.world.later(1.0, self._decide, run_id, change, "reviewer")
+
+    def answer_everything(self) -> None:
+        """From now on every question is answered at once."""
+        self._answering = True
+        for run_id, change in list(self.world.store.escalations.values()):
+            if change.decided_at is None and self.world.store.columns(run_id).state not in TERMINAL:
+                self._decide(run_id, change, "reviewer")

@@ -1,0 +1,113 @@
+"""Planted bugs: each takes one rule out of the engine or the store, from outside, so that the simulator can be seen to find it.
+
+The production code has no hooks for this: a plant swaps a function in a module or a row in a table, and puts it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from fabric.core import engine, evolve
+from fabric.core.envelope import Event
+from fabric.core.frozen import replace
+from fabric.core.inputs import CallFailed
+from fabric.core.run import Pending, Run, Step
+from fabric.core.work import Work
+
+MINUTE_US = 60_000_000
+
+
+@contextmanager
+def _swapped(table: Any, key: str, value: Any) -> Iterator[None]:
+    """Puts ``value`` in place of a table's row for as long as it lasts."""
+    kept = table[key]
+    table[key] = value
+    try:
+        yield
+    finally:
+        table[key] = kept
+
+
+def _never_absorbed(run: Run) -> bool:
+    return False
+
+
+def _terminal_not_absorbing() -> AbstractContextManager[None]:
+    return _swapped(vars(engine), "absorbed", _never_absorbed)
+
+
+def _retry_moves_deadline() -> AbstractContextManager[None]:
+    issued = evolve.EVOLVE["call_issued"]
+
+    def moves(run: Run, event: Event, fact: Any) -> Run:
+        after = issued(run, event, fact)
+        if fact.attempt == 1:
+            return after
+        reached = after.stages[after.stage]
+        longer = replace(reached, deadline_at=reached.deadline_at + MINUTE_US)
+        return replace(after, stages={**after.stages, after.stage: longer})
+
+    return _swapped(evolve.EVOLVE, "call_issued", moves)
+
+
+@contextmanager
+def _old_epoch_accepted() -> Iterator[None]:
+    """What a call brings that a replan let go of is taken for data, as if its step were still there."""
+    aborted, answers = evolve.EVOLVE["call_aborted"], vars(engine)["_answers"]
+    known: dict[tuple[str, str], tuple[Pending, Step]] = {}
+
+    def remembers(run: Run, event: Event, fact: Any) -> Run:
+        pending = run.pending[fact.command_id]
+        if fact.reason == "replanned":
+            known[run.id, fact.command_id] = pending, run.steps[pending.issued.step_id]
+        return aborted(run, event, fact)
+
+    def revived(run: Run, command_id: str) -> Run:
+        if (run.id, command_id) not in known:
+            return run
+        _, step = known[run.id, command_id]
+        return replace(run, steps={step.id: step, **run.steps})
+
+    def accepts(work: Work, given: Any) -> Pending | None:
+        if given.command_id in work.run.voided and not isinstance(given, CallFailed):
+            work.run = revived(work.run, given.command_id)
+            return known.get((work.run.id, given.command_id), (None, None))[0]
+        found: Pending | None = answers(work, given)
+        return found
+
+    def folds(kind: str) -> AbstractContextManager[None]:
+        answered = evolve.EVOLVE[kind]
+        return _swapped(evolve.EVOLVE, kind, lambda run, event, fact: answered(revived(run, fact.command_id), event, fact))
+
+    with (
+        _swapped(evolve.EVOLVE, "call_aborted", remembers),
+        folds("model_answered"),
+        folds("tool_answered"),
+        _swapped(vars(engine), "_answers", accepts),
+    ):
+        yield
+
+
+IN_STORE = ("no_fence", "no_unique_input")
+"""Plants that the memory store takes out itself: the fence in the write condition, and the uniqueness of an input's id."""
+
+PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    "no_fence": nullcontext,
+    "no_unique_input": nullcontext,
+    "terminal_not_absorbing": _terminal_not_absorbing,
+    "retry_moves_deadline": _retry_moves_deadline,
+    "old_epoch_accepted": _old_epoch_accepted,
+}
+"""Every planted bug by name."""
+
+
+def in_store(plant: str) -> frozenset[str]:
+    """What the memory store is told to leave out."""
+    return frozenset({plant}) & frozenset(IN_STORE)
+
+
+def planted(plant: str) -> AbstractContextManager[None]:
+    """The bug, in place for as long as the context lasts; an empty name: none. KeyError for an unknown one."""
+    return PLANTS[plant]() if plant else nullcontext()

@@ -1,0 +1,209 @@
+"""Swarm testing: each seed draws its own fabric, limits, requests, processes and a random subset of the faults (reliability.md 3.3).
+
+A fabric is drawn from a pool of numbered variants, because reading one costs more than simulating it; a variant is a function of its number alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from fabric.core.context import Compiled, compile_spec
+from fabric.core.decision_table import BOUNDED_ONLY, Reaction
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.runtime import prompts
+from fabric.runtime.ports import Document, ToolOffer
+from simulator.kernel import faults
+
+JSON = Any
+VARIANTS = 600
+"""Fabrics in the pool."""
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+DOCUMENTS = (Document("report.md", "Sales rose by 4 percent. Costs fell."), Document("notes.md", "Nothing of note."))
+TIERS = tuple(Tier)
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """A published revision of the virtual world."""
+
+    revision_id: str
+    compiled: Compiled
+    offers: Mapping[str, ToolOffer]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run to be started."""
+
+    at_s: float
+    tier: Tier
+    documents: bool
+    text: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything that a seed decides before time begins."""
+
+    seed: int
+    fabric: Fabric
+    rates: faults.Rates
+    runs: tuple[RunPlan, ...]
+    processes: int
+    fault_phase_s: float
+    """How long things may go wrong, virtual seconds."""
+    answers_within: float
+    """People answer after up to this share of the time they have; over 1: some are late."""
+
+
+def draw(seed: int) -> Setup:
+    """The setup of a seed."""
+    rng = Random(seed)  # noqa: S311 - a simulation is to be repeatable
+    runs = tuple(
+        RunPlan(
+            at_s=rng.choice((0.0, 0.0, 0.0, 1.0, 30.0)) * rng.random(),
+            tier=rng.choice(TIERS),
+            documents=rng.random() < 0.8,
+            text="What does the report say?" + " Please." * rng.randrange(3),
+            seed=rng.getrandbits(32),
+        )
+        for _ in range(rng.choice((1, 1, 1, 1, 1, 1, 1, 2, 2, 3)))
+    )
+    return Setup(
+        seed=seed,
+        fabric=variant(rng.randrange(VARIANTS)),
+        rates=faults.draw(rng),
+        runs=runs,
+        processes=rng.choice((1, 2, 2, 3)),
+        fault_phase_s=rng.choice((20.0, 120.0, 900.0, 200_000.0)),
+        answers_within=rng.choice((0.01, 0.3, 0.8, 1.2)),
+    )
+
+
+@lru_cache(maxsize=VARIANTS)
+def variant(number: int) -> Fabric:
+    """The fabric of that number."""
+    rng = Random(f"fabric {number}")  # noqa: S311 - a simulation is to be repeatable
+    return publish(FabricSpec.model_validate(_spec(rng, number)), f"revision-{number}")
+
+
+def publish(spec: FabricSpec, revision_id: str) -> Fabric:
+    """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
+    offers = {tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=QUERY) for tool in spec.tools}
+    compiled = compile_spec(
+        spec,
+        prices={model.name: model.price.price() for model in spec.models if model.price},
+        validators={tool.name: _query_problems for tool in spec.tools},
+        prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
+    )
+    return Fabric(revision_id, compiled, offers)
+
+
+def _query_problems(args: JSON) -> list[str]:
+    return [] if isinstance(args.get("query"), str) else ["query: text is wanted"]
+
+
+# -- drawing a fabric --------------------------------------------------------------------------------------------------
+
+
+def _spec(rng: Random, number: int) -> JSON:
+    workers = [f"worker-{n}" for n in range(1 + rng.randrange(4))]
+    tools = ["lookup", "poll", "put"][: rng.choice((0, 1, 1, 3))]
+    topology: dict[str, JSON] = {"workers": workers}
+    if rng.random() < 0.7:
+        topology["planner"] = "planner"
+    else:
+        briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in workers]
+        topology["plan"] = {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
+    topology |= {role: role for role in ("aggregator", "critic", "finalizer") if rng.random() < 0.6}
+    named = [*workers, *(role for role in ("planner", "aggregator", "critic", "finalizer") if role in topology)]
+    return {
+        "name": f"swarm-{number}",
+        "title": "A fabric of the swarm",
+        "models": [
+            {"name": "model", "provider": "scripted", "price": _price(rng)},
+            {"name": "small", "provider": "scripted", "price": {"input_usd_per_mtok": "0.1", "output_usd_per_mtok": "0.1"}},
+        ],
+        "tools": [
+            {"name": name, "polling": name == "poll", "effect": "idempotent" if name == "put" else "read_only"} for name in tools
+        ],
+        "agents": [_agent(rng, name, tools) for name in named],
+        "topology": topology,
+        "gates": {"citations": rng.choice(("off", "exist", "required")), "max_outcome_chars": 9 if rng.random() < 0.08 else None},
+        "policy": _policy(rng, len(workers)),
+        "decision_table": _cells(rng),
+    }
+
+
+def _price(rng: Random) -> JSON:
+    if rng.random() < 0.02:
+        return None
+    return rng.choice(
+        ({"input_usd_per_mtok": "0", "output_usd_per_mtok": "0"}, {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"})
+    )
+
+
+def _agent(rng: Random, name: str, tools: list[str]) -> JSON:
+    worker = name.startswith("worker")
+    return {
+        "name": name,
+        "instructions": f"You are {name}.",
+        "model": "small" if rng.random() < 0.2 else "model",
+        "tools": tools if worker or rng.random() < 0.2 else [],
+        "answers": "text" if name not in ("planner", "critic") and rng.random() < 0.2 else "json",
+        "max_output_tokens": rng.choice((200, 1_000)),
+        "inline_document_chars": rng.choice((0, 0, 100)),
+    }
+
+
+def _policy(rng: Random, workers: int) -> JSON:
+    def one_in(n: int) -> bool:
+        return rng.random() < 1 / n
+
+    budget = {"run_usd_micros": rng.choice((40_000, 150_000, *(5_000_000,) * 5))}
+    budget |= {f"{scope}_usd_micros": rng.choice((9_000, 25_000, 90_000)) for scope in ("call", "stage", "agent") if one_in(8)}
+    if one_in(8):
+        budget["run_tokens"] = rng.choice((40_000, 200_000))
+    limits = {
+        "turns": rng.choice((2, 4, 25, 25)),
+        "calls_per_turn": rng.choice((1, 2, 16)),
+        "corrections_per_step": rng.choice((1, 2, 3)),
+        "replans_per_stage": rng.choice((1, 2, 2)),
+        "plan_branches": rng.choice((workers, 4, 16)),
+        "sub_agents_spawned": rng.choice((4, 8, 64, 64, 64)),
+        "sub_agents_alive": rng.choice((2, 4, 16, 16, 16, 16, 16)),
+    }
+    policy: dict[str, JSON] = {"budget": budget, "limits": limits, "tau": 0.7}
+    if one_in(5):
+        call_s = rng.choice((1.0, 3.0, 20.0))
+        policy["deadlines"] = {
+            tier: {"call_s": call_s, "stage_s": call_s * rng.choice((2, 8)), "run_s": call_s * rng.choice((6, 30))} for tier in TIERS
+        }
+    policy["retry"] = {"base_s": rng.choice((0.1, 1.0, 5.0)), "bucket": rng.choice((1, 3, 10)), "cap_s": 60.0}
+    policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
+    mode = rng.choice(("all", "all", "quorum", "best_effort"))
+    policy["fan_in"] = {"mode": mode, "k": 1 + rng.randrange(workers) if mode == "quorum" else None}
+    return policy
+
+
+def _cells(rng: Random) -> JSON:
+    """Cells that differ from the default table, in some fabrics."""
+    if rng.random() < 0.6:
+        return {}
+    return {
+        failure: {tier: _ladder(rng) for tier in TIERS if rng.random() < 0.3} for failure in FailureType if rng.random() < 0.4
+    }
+
+
+def _ladder(rng: Random) -> JSON:
+    lasts = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
+    rungs: list[JSON] = [
+        {"reaction": rng.choice([*Reaction, Reaction.REPLAN, Reaction.REPLAN]), "times": rng.randrange(1, 3)} for _ in range(rng.choice((0, 1, 1, 2)))
+    ]
+    return {"rungs": [*rungs, {"reaction": rng.choice(lasts)}]}

@@ -1,0 +1,36 @@
+"""The scripted agents as a model provider in real time: the same answers as in the virtual world, after real waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.taxonomy import Cause
+from fabric.runtime.ports import ModelRequest
+from simulator.kernel.scripted import answer
+
+
+class ScriptedProvider:
+    """A ``ModelPort`` (provider ``scripted``) over ``simulator.kernel.scripted``. ``now`` is microseconds since the epoch."""
+
+    def __init__(self, *, now: Callable[[], int] = lambda: time.time_ns() // 1_000) -> None:
+        self._now = now
+
+    async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
+        """The scripted answer after its delay, or a timeout at the deadline."""
+        left_s = (request.deadline_at - self._now()) / 1e6
+        scripted = answer(request)
+        if left_s <= scripted.delay_s:
+            await asyncio.sleep(max(0.0, left_s))
+            return CallFailed(
+                command_id=request.command_id,
+                attempt=request.attempt,
+                cause=Cause.TIMEOUT,
+                message=f"the scripted model takes {scripted.delay_s:g} seconds, and {max(0.0, left_s):.1f} were left",
+                billed=left_s > 0,
+            )
+        if scripted.delay_s:
+            await asyncio.sleep(scripted.delay_s)
+        return scripted.result
