@@ -1,0 +1,89 @@
+"""Who may use which address: one table, enforced in one place. An address without a row is closed, and a test names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from console.views import errors
+from fabric.core.actor import Actor
+from fabric.selectors.errors import Refused
+from fabric.services import workspaces
+
+
+class Policy(StrEnum):
+    """What an address asks of whoever calls it. What exactly they may see there is the selectors' business."""
+
+    PUBLIC = "public"
+    SIGNED_IN = "signed_in"
+
+
+ROUTES: Mapping[str, Policy] = {
+    "healthz": Policy.PUBLIC,
+    "login": Policy.PUBLIC,
+    "login-link": Policy.PUBLIC,
+    "logout": Policy.SIGNED_IN,
+    "start": Policy.SIGNED_IN,
+    "runs": Policy.SIGNED_IN,
+    "run": Policy.SIGNED_IN,
+    "run-cancel": Policy.SIGNED_IN,
+    "run-question": Policy.SIGNED_IN,
+    "run-event": Policy.SIGNED_IN,
+    "reviews": Policy.SIGNED_IN,
+    "decide": Policy.SIGNED_IN,
+}
+"""Pages and fragments, by route name."""
+
+SOCKETS: Mapping[str, Policy] = {"live-run": Policy.SIGNED_IN}
+"""Sockets, by route name."""
+
+
+def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
+    """The actor that services and selectors take, for a signed-in user. PermissionDenied for anybody else."""
+    if not user.is_authenticated or not user.is_active:
+        raise PermissionDenied
+    return workspaces.actor_of(user)
+
+
+class AccessMiddleware:
+    """Holds every view to its row of ``ROUTES``, and turns a refusal that no view handled into its page."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request; what is shown to somebody is kept by no cache in between."""
+        response = self._get_response(request)
+        # no-cache, not no-store: a browser may keep a half-written form for its Back button.
+        response.headers.setdefault("Cache-Control", "private, no-cache")
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., HttpResponse], args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        """Let through, send to the login page, or refuse."""
+        match = request.resolver_match
+        policy = ROUTES.get(match.view_name) if match else None
+        if policy is Policy.PUBLIC:
+            return None
+        if policy is None:
+            raise PermissionDenied(f"the address {request.path} has no access policy")
+        if request.user.is_authenticated:
+            return None
+        if request.headers.get("HX-Request"):
+            return errors.page(request, 401, "You are signed out. Sign in again in another tab, then send this again.")
+        following = {"next": request.get_full_path()} if request.method == "GET" and request.path != "/" else {}
+        return HttpResponseRedirect(settings.LOGIN_URL + (f"?{urlencode(following)}" if following else ""))
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """A refusal's page; None leaves other exceptions to Django."""
+        if isinstance(exception, Refused):
+            return errors.refused(request, exception)
+        return None

@@ -1,0 +1,124 @@
+"""Turns the addresses an operator gives (`DATABASE_URL`, `CELERY_BROKER_URL`, `CHANNEL_URL`) into settings.
+
+Without one, the embedded default: everything in files of the data directory, nothing to install.
+"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from console.launch.errors import Refused
+
+Settings = dict[str, Any]
+
+SQLITE_BUSY_S = 5.0
+POOL_SIZE = 10
+CONNECT_TIMEOUT_S = 5
+
+
+def database(address: str | None, data: Path) -> Settings:
+    """Return Django's settings of one database: `sqlite:///PATH`, `postgresql://USER:PASSWORD@HOST:PORT/NAME?OPTION=VALUE`.
+
+    A query option is handed to libpq, so `?sslmode=require` or `?host=/run/postgresql` work. Raises Refused.
+    """
+    if not address:
+        return _sqlite(str(data / "fabric.sqlite3"))
+    parts = _split(address, "DATABASE_URL")
+    if parts.scheme == "sqlite":
+        path = unquote(parts.path)
+        # sqlite:///relative and sqlite:////absolute, as everywhere else: one slash belongs to the address.
+        return _sqlite(str(data / path[1:]) if path[1:] else str(data / "fabric.sqlite3"))
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise Refused(
+            f"DATABASE_URL starts with {parts.scheme!r}: use sqlite:///PATH or postgresql://USER@HOST:PORT/NAME."
+        )
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path[1:]),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "OPTIONS": {
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            **dict(parse_qsl(parts.query)),
+            "pool": {"min_size": 0, "max_size": POOL_SIZE, "timeout": CONNECT_TIMEOUT_S},
+        },
+    }
+
+
+def port(text: str | None, default: int) -> int:
+    """Return the number that `FABRIC_PORT` gives. Raises Refused."""
+    if not text:
+        return default
+    if text.isdecimal() and 0 < int(text) < 65536:
+        return int(text)
+    raise Refused(f"FABRIC_PORT is {text!r}: give a number from 1 to 65535.")
+
+
+def _sqlite(path: str) -> Settings:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            # FULL: what was committed is on the disk. IMMEDIATE: a transaction that will write says so at its start;
+            # one that finds out later fails with "database is locked" without waiting.
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+            "transaction_mode": "IMMEDIATE",
+            "timeout": SQLITE_BUSY_S,
+        },
+    }
+
+
+def broker(address: str | None, data: Path) -> Settings:
+    """Return the Celery settings of the broker: any address Celery knows, else files in the data directory.
+
+    A message is a wake-up and may be lost, so sending one never waits long for a broker that is away.
+    """
+    if address:
+        scheme = _split(address, "CELERY_BROKER_URL").scheme
+        timeouts = {"socket_connect_timeout": CONNECT_TIMEOUT_S} if scheme in ("redis", "rediss") else {}
+        return {"CELERY_BROKER_URL": address, "CELERY_BROKER_TRANSPORT_OPTIONS": timeouts}
+    folders = {name: data / "broker" / name for name in ("messages", "processed", "control")}
+    for folder in folders.values():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return {
+        "CELERY_BROKER_URL": "filesystem://localhost//",
+        "CELERY_BROKER_TRANSPORT_OPTIONS": {
+            "data_folder_in": str(folders["messages"]),
+            "data_folder_out": str(folders["messages"]),
+            "processed_folder": str(folders["processed"]),
+            "control_folder": str(folders["control"]),
+            "store_processed": False,
+            "polling_interval": 0.05,
+        },
+        # Remote control over files costs a poll per worker and tells nothing that the database does not.
+        "CELERY_WORKER_ENABLE_REMOTE_CONTROL": False,
+    }
+
+
+def channel_layer(address: str | None) -> Settings:
+    """Return the settings of the channel layer: `redis://...`, else one in this process's memory."""
+    if not address:
+        return {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+    if _split(address, "CHANNEL_URL").scheme not in ("redis", "rediss", "unix"):
+        raise Refused("CHANNEL_URL does not start with redis:// or rediss://: the channel layer is Redis or nothing.")
+    # redis-py ends a read that waits longer than its own 5 s, and a channel that is idle waits for ever.
+    host = {"address": address, "socket_timeout": None}
+    return {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [host], "prefix": "fabric-flow"},
+    }
+
+
+def _split(address: str, variable: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        parts.port  # noqa: B018 - Reading it is what checks it.
+    except ValueError as error:
+        raise Refused(
+            f"{variable} is not an address ({error}): write it as SCHEME://USER:PASSWORD@HOST:PORT/NAME."
+        ) from None
+    if not parts.scheme:
+        raise Refused(f"{variable} has no scheme: write it as SCHEME://USER:PASSWORD@HOST:PORT/NAME.")
+    return parts

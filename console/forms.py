@@ -1,0 +1,137 @@
+"""Forms: what a browser sent, read into values or into errors beside the fields. What is allowed is the services' to say; the sentences are theirs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+
+from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.runtime.ports import Document
+from fabric.selectors.fabrics import FabricView
+from fabric.services.escalations import MESSAGE_CHARS_MAX
+from fabric.services.runs import REASON_CHARS_MAX, TEXT_BYTES_MAX
+
+
+def new_start_key() -> str:
+    """A key for one filled-in form: sent twice, by a double click or a reload, it starts one run."""
+    return f"page-{secrets.token_urlsafe(12)}"
+
+
+def sentence(message: str) -> str:
+    """A service's sentence as it stands on a page."""
+    text = message[:1].upper() + message[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+class _Files(forms.ClearableFileInput):
+    allow_multiple_selected = True
+
+
+class _Documents(forms.FileField):
+    """Several files; Django's own field takes the last of them."""
+
+    widget = _Files
+
+    def clean(self, data: Any, initial: Any = None) -> tuple[Document, ...]:
+        """Every file that is not taken, with its reason; else the documents."""
+        files: Sequence[UploadedFile] = [one for one in (data or ()) if one]
+        named = [(one.name or "", one.read()) for one in files]
+        problems = []
+        for pair in named[:FILES_MAX]:
+            try:
+                documents_of([pair])
+            except AttachmentRefused as refused:
+                problems.append(sentence(str(refused)))
+        if len(named) > FILES_MAX:
+            problems.append(f"{len(named)} files are attached; at most {FILES_MAX} are taken: attach fewer.")
+        if problems:
+            raise forms.ValidationError(problems)
+        return documents_of(named)
+
+
+class StartForm(forms.Form):
+    """A run to be started."""
+
+    fabric = forms.CharField(max_length=63, error_messages={"required": "Pick a fabric."})
+    text = forms.CharField(strip=True, error_messages={"required": "The request is empty: say what you want to know or have done."})
+    documents = _Documents(required=False)
+    tier = forms.CharField(max_length=32, required=False)
+    start_key = forms.CharField(max_length=64, required=False)
+
+    def __init__(self, fabrics: Sequence[FabricView], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fabrics = {fabric.name: fabric for fabric in fabrics}
+
+    def clean_fabric(self) -> str:
+        """One of the published ones."""
+        name: str = self.cleaned_data["fabric"]
+        if name not in self.fabrics:
+            raise forms.ValidationError("There is no such fabric (any more): pick one of these.")
+        return name
+
+    def clean_text(self) -> str:
+        """Not too long."""
+        text: str = self.cleaned_data["text"]
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > TEXT_BYTES_MAX:
+            raise forms.ValidationError(
+                f"The request has {size:,} bytes; at most {TEXT_BYTES_MAX:,} are taken: attach long texts as files."
+            )
+        return text
+
+    def clean(self) -> dict[str, Any]:
+        """The tier is one that the fabric allows."""
+        cleaned = super().clean() or {}
+        fabric, tier = self.fabrics.get(cleaned.get("fabric", "")), cleaned.get("tier")
+        if fabric is not None and tier and tier not in fabric.tiers:
+            allowed = ", ".join(fabric.tiers)
+            self.add_error("tier", f"{fabric.title} does not run in that tier; it allows: {allowed}.")
+        return cleaned
+
+    @staticmethod
+    def files_hint() -> str:
+        """What may be attached."""
+        return f"Plain text in UTF-8 (.txt, .md, .csv, .json ...), up to {FILES_MAX} files of {BYTES_MAX // 1_000_000} MB."
+
+
+class DecisionForm(forms.Form):
+    """An answer to a question."""
+
+    verb = forms.CharField(max_length=16, error_messages={"required": "Pick an answer."})
+    digest = forms.CharField(max_length=128, required=False)
+    message = forms.CharField(strip=True, required=False)
+
+    def clean_message(self) -> str:
+        """Not too long."""
+        message: str = self.cleaned_data["message"]
+        if len(message) > MESSAGE_CHARS_MAX:
+            raise forms.ValidationError(
+                f"The message has {len(message):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken: make it shorter."
+            )
+        return message
+
+    def clean(self) -> dict[str, Any]:
+        """Whoever rejects says why: the reason is what the people of the run have to go on with."""
+        cleaned = super().clean() or {}
+        if cleaned.get("verb") == "reject" and not cleaned.get("message") and "message" not in self.errors:
+            self.add_error("message", "Say why you reject it: the reason is kept with the run.")
+        return cleaned
+
+
+class CancelForm(forms.Form):
+    """A run to be cancelled."""
+
+    reason = forms.CharField(strip=True, required=False)
+
+    def clean_reason(self) -> str:
+        """Not too long."""
+        reason: str = self.cleaned_data["reason"]
+        if len(reason) > REASON_CHARS_MAX:
+            raise forms.ValidationError(
+                f"The reason has {len(reason):,} characters; at most {REASON_CHARS_MAX:,} are taken: make it shorter."
+            )
+        return reason

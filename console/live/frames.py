@@ -1,0 +1,108 @@
+"""What travels over a socket: frames of JSON whose ``content`` is HTML for the page to swap in.
+
+``{"after", "seq", "at", "panels", "more", "content"}``: the rows after ``after`` up to and including ``seq``, the server's time in
+milliseconds, the versions of the page's panels once this frame is in it, and how many rows are still to come. A page advances its
+cursor only from ``after`` to ``seq``; a frame that does not begin at its cursor tells it that it missed something.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.utils.html import format_html
+
+FRAME_ROWS = 100
+"""Rows in one frame at most."""
+ROWS_TARGET = "#events-rows"
+
+Versions = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One event, rendered."""
+
+    seq: int
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A part of the page that is replaced as a whole. The same version is the same content."""
+
+    name: str
+    version: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a run stands: the panels of its page, the end of its journal, and whether anything can still happen to it."""
+
+    seq: int
+    ended: bool
+    panels: tuple[Panel, ...] = ()
+
+    @property
+    def versions(self) -> Versions:
+        """The panels' versions, in their fixed order."""
+        return tuple(panel.version for panel in self.panels)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one look at the store found: rows in order without a gap, and the head as it was after them."""
+
+    rows: tuple[Row, ...]
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message to a page, encoded once."""
+
+    after: int
+    seq: int
+    versions: Versions
+    text: str = field(repr=False)
+
+
+def frame(*, after: int, rows: Iterable[Row], panels: Iterable[Panel], versions: Versions, at_ms: int, head: Head) -> Frame:
+    """Encodes a frame. ``versions`` are the page's once it has this frame; ``panels`` those that change with it."""
+    shown = tuple(rows)
+    seq = shown[-1].seq if shown else after
+    more = max(0, head.seq - seq)
+    ended = head.ended and not more
+    content = [_partial(f"#panel-{panel.name}", "outerMorph", panel.html) for panel in panels]
+    if shown:
+        content.append(_partial(ROWS_TARGET, "beforeend", "".join(row.html for row in shown)))
+    content.append(_partial("#live", "outerHTML", badge(seq=seq, at_ms=at_ms, more=more, ended=ended)))
+    body: Mapping[str, object] = {
+        "after": after,
+        "seq": seq,
+        "at": at_ms,
+        "panels": ".".join(versions),
+        "more": more,
+        "content": "".join(content),
+    }
+    return Frame(after, seq, versions, json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+
+
+def _partial(target: str, swap: str, html: str) -> str:
+    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+def badge(*, seq: int, at_ms: int, more: int = 0, ended: bool = False) -> str:
+    """The live badge: up to which event, as of when. The page's script keeps its age and says when it goes stale."""
+    if ended:
+        state, tone, word = "ended", "neutral", "Ended"
+    else:
+        state, tone, word = "live", "ok", "Live"
+    behind = format_html(" <span>{} more</span>", more) if more else ""
+    return format_html(
+        '<a id="live" class="live" href="" data-live="{}" data-tone="{}" data-seq="{}" data-at="{}" title="Events up to {}">'
+        '{} <span class="muted" data-age></span>{}</a>',
+        *(state, tone, seq, at_ms, seq, word, behind),
+    )

@@ -1,0 +1,233 @@
+"""One watched run: a reader that renders each event once, and the sockets that follow it.
+
+The reader asks the store for what comes after its tip whenever it is woken, turns it into one frame and keeps the rows in a ring. A
+socket at the tip gets that frame as it is; one that is behind gets its rows from the ring or, further back, from the store. Nobody is
+told anything by the wake-up itself: it only says that a look is worth while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from console.live.frames import FRAME_ROWS, Batch, Frame, Head, Row, Versions, frame
+
+log = logging.getLogger(__name__)
+
+FRAME_MIN_S = 0.040
+FRAME_MAX_S = 0.200
+"""Frames are this far apart: the first comes at once, and the harder a look is, the rarer they become."""
+LOAD_FACTOR = 4.0
+"""A look that took t is followed by the next after this many t, within the two bounds: the reader is busy a fifth of the time."""
+RING_ROWS = 500
+"""Rendered rows kept: what most pages that come back have missed."""
+FRAMES_KEPT = 64
+HEARTBEAT_S = 15.0
+RETRY_S = 1.0
+"""After a look that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """A run in its workspace: nobody follows a run through another workspace's reader."""
+
+    workspace_id: str
+    run_id: str
+
+
+class Source(Protocol):
+    """Where events come from. Blocking; called on threads."""
+
+    def read(self, key: RunKey, after: int, limit: int) -> Batch:
+        """At most ``limit`` rows after ``after``, then the head. Refused when there is no such run."""
+        ...
+
+
+Call = Callable[[Callable[[], Batch]], Awaitable[Batch]]
+"""Runs a blocking look on a thread."""
+
+
+class Watch:
+    """A run that somebody follows."""
+
+    def __init__(self, key: RunKey, source: Source, call: Call) -> None:
+        self.key = key
+        self.followers = 0
+        self.tip = -1
+        """Last rendered seq; -1 before the first look."""
+        self.head: Head | None = None
+        self.looked_at = 0.0
+        """Loop time when the store last answered for this run: how honest "live" is."""
+        self._source = source
+        self._call = call
+        self._ring: deque[Row] = deque(maxlen=RING_ROWS)
+        self._frames: deque[tuple[Versions, Frame]] = deque(maxlen=FRAMES_KEPT)
+        """With the versions that a page had before."""
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # -- the reader ----------------------------------------------------------------------------------------------------
+
+    def start(self, after: int) -> None:
+        """Begins to read, from about where the first follower is."""
+        self._task = asyncio.create_task(self._read(after), name=f"live {self.key.run_id}")
+
+    def stop(self) -> None:
+        """Ends the reader."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def wake(self, seq: int | None = None) -> None:
+        """There may be more to read; with a seq the reader already has, there is not."""
+        if seq is None or seq > self.tip:
+            self._wake.set()
+
+    @property
+    def floor(self) -> int:
+        """The ring holds everything after this seq."""
+        return self._ring[0].seq - 1 if self._ring else self.tip
+
+    async def look(self, after: int, limit: int) -> Batch:
+        """Asks the store, on a thread."""
+        batch = await self._call(lambda: self._source.read(self.key, after, limit))
+        self.looked_at = asyncio.get_running_loop().time()
+        return batch
+
+    async def _read(self, after: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._wake.set()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            started = loop.time()
+            try:
+                batch = await self.look(after if self.tip < 0 else self.tip, FRAME_ROWS)
+            except Exception:
+                log.exception("the events of run %s could not be read, trying again", self.key.run_id)
+                self._wake.set()
+                await asyncio.sleep(RETRY_S)
+                continue
+            self._publish(batch, after)
+            if batch.head.seq > self.tip:
+                self._wake.set()
+            took = loop.time() - started
+            await asyncio.sleep(min(max(FRAME_MIN_S, LOAD_FACTOR * took), FRAME_MAX_S))
+
+    def _publish(self, batch: Batch, after: int) -> None:
+        if self.tip < 0:
+            if batch.head.seq - after > RING_ROWS:
+                # The first follower is far back and reads the rest from the store itself.
+                self.tip, batch = batch.head.seq, Batch((), batch.head)
+            else:
+                self.tip = min(after, batch.head.seq)
+        before = self.head.versions if self.head is not None else batch.head.versions
+        if batch.rows or before != batch.head.versions:
+            known = {panel.version for panel in self.head.panels} if self.head is not None else set(before)
+            changed = [panel for panel in batch.head.panels if panel.version not in known]
+            made = self.frame(self.tip, batch.rows, changed, batch.head.versions, batch.head)
+            self._frames.append((before, made))
+            self._ring.extend(batch.rows)
+            self.tip = made.seq
+        self.head = batch.head
+        changed_event, self._changed = self._changed, asyncio.Event()
+        changed_event.set()
+
+    # -- what followers use --------------------------------------------------------------------------------------------
+
+    def frame(self, after: int, rows: object, panels: object, versions: Versions, head: Head) -> Frame:
+        """A frame as of now."""
+        return frame(
+            after=after,
+            rows=rows,  # type: ignore[arg-type]
+            panels=panels,  # type: ignore[arg-type]
+            versions=versions,
+            at_ms=time.time_ns() // 1_000_000,
+            head=head,
+        )
+
+    def shared(self, cursor: int, versions: Versions) -> Frame | None:
+        """The frame that continues exactly what a page has, if it is still kept: the same bytes for all of them."""
+        for before, made in reversed(self._frames):
+            if made.after == cursor and before == versions and (made.seq > cursor or made.versions != versions):
+                return made
+        return None
+
+    def ring_rows(self, cursor: int) -> list[Row]:
+        """Rows after the cursor from the ring, which must reach back that far."""
+        skip = cursor - self.floor
+        return [row for n, row in enumerate(self._ring) if n >= skip][:FRAME_ROWS]
+
+    def changed(self) -> asyncio.Event:
+        """Set at the reader's next publication. Take it before looking, wait for it after: nothing falls between."""
+        return self._changed
+
+
+class Subscription:
+    """One socket's place in a run: its cursor, and the panels its page shows."""
+
+    def __init__(self, watch: Watch, after: int, versions: Versions) -> None:
+        self.cursor = max(0, after)
+        self._watch = watch
+        self._versions = versions
+        self._greeted = False
+        self._sent_at = float("-inf")
+
+    async def next(self) -> Frame | None:
+        """The next frame to send, waiting for it; None when the run has ended and the page has all of it.
+
+        A heartbeat comes after 15 s of silence, but only while the store answers: "live" must not be said of a run nobody can read.
+        """
+        loop = asyncio.get_running_loop()
+        pause = self._sent_at + FRAME_MIN_S - loop.time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        while True:
+            changed = self._watch.changed()
+            found = await self._due()
+            if found is not None:
+                self.cursor, self._versions, self._greeted = found.seq, found.versions, True
+                self._sent_at = loop.time()
+                return found
+            if self._finished():
+                return None
+            silence = HEARTBEAT_S if self._sent_at == float("-inf") else self._sent_at + HEARTBEAT_S - loop.time()
+            try:
+                await asyncio.wait_for(changed.wait(), max(0.0, silence))
+            except TimeoutError:
+                if self._watch.looked_at + HEARTBEAT_S >= loop.time():
+                    self._greeted = False  # Say something, though there is nothing to say.
+                self._sent_at = loop.time()
+
+    def _finished(self) -> bool:
+        head = self._watch.head
+        return head is not None and head.ended and self.cursor >= head.seq and self._greeted
+
+    async def _due(self) -> Frame | None:
+        """The frame that may go out now, or None."""
+        watch = self._watch
+        head = watch.head
+        if head is None:
+            return None
+        self.cursor = min(self.cursor, head.seq)
+        if self.cursor < watch.floor:
+            limit = min(FRAME_ROWS, watch.floor - self.cursor)
+            batch = await watch.look(self.cursor, limit)
+            return watch.frame(self.cursor, batch.rows, (), self._versions, batch.head) if batch.rows else None
+        if self.cursor >= watch.tip and self._versions == head.versions:
+            return None if self._greeted else watch.frame(self.cursor, (), (), self._versions, head)
+        shared = watch.shared(self.cursor, self._versions)
+        if shared is not None:
+            return shared
+        rows = watch.ring_rows(self.cursor)
+        reached = rows[-1].seq if rows else self.cursor
+        if reached < watch.tip:
+            return watch.frame(self.cursor, rows, (), self._versions, head)
+        known = set(self._versions)
+        panels = [panel for panel in head.panels if panel.version not in known]
+        return watch.frame(self.cursor, rows, panels, head.versions, head)

@@ -1,0 +1,177 @@
+"""Settings. The environment is read here and nowhere else; docs/operations.md lists every variable.
+
+Without any variable: SQLite, Celery's filesystem broker and an in-memory channel layer, all of it in one directory.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from console import addresses
+from console.launch import datadir, paths
+
+_env = os.environ.get
+
+# --- Where things are ---------------------------------------------------------------------------------------------
+
+BASE_DIR = paths.ROOT
+FABRIC_DATA = datadir.prepare(paths.data_dir())
+FABRIC_PORT = addresses.port(_env("FABRIC_PORT"), paths.PORT)
+FABRIC_PUBLIC_URL = (_env("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}").rstrip("/")
+
+
+def data_dir() -> Path:
+    """Return the data directory: the database, the broker's files, attachments and the secret key live in it."""
+    return FABRIC_DATA
+
+
+# --- Models and tools ---------------------------------------------------------------------------------------------
+
+FABRIC_MODEL_URL = _env("FABRIC_MODEL_URL", "")
+FABRIC_MODEL = _env("FABRIC_MODEL", "")
+FABRIC_MODEL_KEY = _env("FABRIC_MODEL_KEY", "")
+FABRIC_PROVIDERS = dict(pair.split("=", 1) for pair in _env("FABRIC_PROVIDERS", "").split(",") if "=" in pair)
+FABRIC_ALLOWED_HOSTS = tuple(host.strip() for host in _env("FABRIC_ALLOWED_HOSTS", "").split(",") if host.strip())
+
+# --- Stores -------------------------------------------------------------------------------------------------------
+
+DATABASES = {"default": addresses.database(_env("DATABASE_URL"), FABRIC_DATA)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+CHANNEL_LAYERS = {"default": addresses.channel_layer(_env("CHANNEL_URL"))}
+
+globals().update(addresses.broker(_env("CELERY_BROKER_URL"), FABRIC_DATA))
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_CONNECTION_TIMEOUT = addresses.CONNECT_TIMEOUT_S
+# A message is only a wake-up: it is acknowledged at once, never redelivered, and has no result.
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_REJECT_ON_WORKER_LOST = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+
+# --- Django -------------------------------------------------------------------------------------------------------
+
+SECRET_KEY = _env("FABRIC_SECRET_KEY") or datadir.secret_key(FABRIC_DATA)
+DEBUG = bool(_env("FABRIC_DEBUG"))
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_htmx",
+    "template_partials",
+    "fabric",
+    "simulator.drills",
+    "console",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "console.headers.SafeHeadersMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "console.access.AccessMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "console.shell.shell",
+            ],
+        },
+    },
+]
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
+WHITENOISE_USE_FINDERS = True  # Serves from the checkout: there is no collectstatic step to forget.
+WHITENOISE_AUTOREFRESH = DEBUG
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+# --- Who may come in ----------------------------------------------------------------------------------------------
+
+_public = urlsplit(FABRIC_PUBLIC_URL)
+_https = _public.scheme == "https"
+_loopback = [paths.HOST, "localhost", "[::1]"]
+
+ALLOWED_HOSTS = [*_loopback, *([_public.hostname] if _public.hostname else [])]
+FABRIC_ORIGINS = sorted(
+    {f"{_public.scheme}://{_public.netloc}", *(f"http://{host}:{FABRIC_PORT}" for host in _loopback)}
+)
+CSRF_FAILURE_VIEW = "console.views.errors.csrf_failure"
+CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+
+# Signed cookies: a request writes nothing, which SQLite's one writer is glad of.
+SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+# Browsers share cookies between the ports of a host, so a second installation on it needs names of its own.
+SESSION_COOKIE_NAME = "__Host-fabric-session" if _https else f"fabric-session-{FABRIC_PORT}"
+CSRF_COOKIE_NAME = "__Host-fabric-csrf" if _https else f"fabric-csrf-{FABRIC_PORT}"
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if _https else 0
+# Only a proxy that ends TLS can have given us an https public address, and it must overwrite this header.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _https else None
+X_FRAME_OPTIONS = "DENY"
+
+# The largest form: a request of 64 KB and eight attachments of 1 MB, which are files and not counted here.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
+FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+
+# --- What is said -------------------------------------------------------------------------------------------------
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": _env("FABRIC_LOG_LEVEL", "WARNING").upper()},
+    # Django's own handlers would say everything twice.
+    "loggers": {
+        **{name: {"handlers": [], "propagate": True} for name in ("django", "django.server")},
+        # What a visitor got wrong is said to the visitor.
+        "django.request": {"level": "ERROR"},
+    },
+}

@@ -1,0 +1,63 @@
+"""Signing in by a one-time link, and out."""
+
+from __future__ import annotations
+
+import secrets
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.contrib import auth
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from console.live.consumer import session_group
+from console.views import errors
+from fabric.services.workspaces import login_link_consume
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@never_cache
+@require_safe
+def login(request: HttpRequest) -> HttpResponse:
+    """Say where the link is."""
+    return render(request, "login/page.html", {"next": _next(request)})
+
+
+@never_cache
+@sensitive_variables("token")
+@require_http_methods(["GET", "HEAD", "POST"])
+def login_link(request: HttpRequest, token: str) -> HttpResponse:
+    """GET shows a button, so that a link preview or a scanner does not use the link up; POST uses it."""
+    if request.method != "POST":
+        return render(request, "login/link.html", {"next": _next(request)})
+    user = login_link_consume(token)
+    if user is None:
+        return errors.page(request, 410, "The link was used before or has expired: `python3 manage.py bootstrap` prints a new one.")
+    auth.login(request, user, backend=BACKEND)
+    # What signing out closes the sockets by. Not the session's key: with signed cookies that is the cookie itself.
+    request.session["mark"] = secrets.token_hex(8)
+    return redirect(_next(request) or settings.LOGIN_REDIRECT_URL)
+
+
+@require_POST
+def logout(request: HttpRequest) -> HttpResponse:
+    """Forget the session and close its sockets, in every tab and on every server."""
+    mark = request.session.get("mark", "")
+    auth.logout(request)
+    layer = get_channel_layer()
+    if mark and layer is not None:
+        async_to_sync(layer.group_send)(session_group(mark), {"type": "session.ended"})
+    return redirect(settings.LOGIN_URL)
+
+
+def _next(request: HttpRequest) -> str:
+    """Where the visitor was going; only an address of this site."""
+    given = request.POST.get("next") or request.GET.get("next", "")
+    hosts = {request.get_host()}
+    return given if url_has_allowed_host_and_scheme(given, hosts, require_https=request.is_secure()) else ""

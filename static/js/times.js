@@ -1,0 +1,40 @@
+// Times come from the server in UTC; here they become the reader's own, and distances stay true while the page is open.
+const SHOWN = {
+  time: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1, hourCycle: "h23" }),
+  minute: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  full: new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }),
+};
+
+export function localise(root = document) {
+  for (const time of root.querySelectorAll("time[data-style]:not([data-local])")) {
+    const format = SHOWN[time.dataset.style];
+    if (format) time.textContent = format.format(new Date(time.dateTime));
+    time.dataset.local = "";
+  }
+  distances(root);
+}
+
+function distances(root = document) {
+  for (const time of root.querySelectorAll('time[data-style="relative"]')) {
+    const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
+    const text = seconds >= 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`;
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+export function span(seconds) {
+  const parts = [
+    [Math.floor(seconds / 86400), "d"],
+    [Math.floor(seconds / 3600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "m"],
+    [Math.floor(seconds) % 60, "s"],
+  ];
+  const first = Math.min(3, parts.findIndex(([number]) => number) < 0 ? 3 : parts.findIndex(([number]) => number));
+  return parts.slice(first, first + 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
+}
+
+export function startClock() {
+  localise();
+  document.addEventListener("htmx:after:swap", () => localise());
+  setInterval(distances, 1000);
+}

@@ -1,0 +1,73 @@
+"""What the tests of real processes share: waiting for them, never for a time."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE_S = 30.0  # Only ever waited out by a test that fails.
+
+
+class Lines:
+    """Reads lines from a descriptor. End of file says that nobody holds its other end any more."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+
+    def next(self) -> str:
+        """Return the next line, or the empty string at the end."""
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._descriptor], [], [], PATIENCE_S)
+            assert ready, f"nothing was said for {PATIENCE_S} s after {self._buffer!r}"
+            chunk = os.read(self._descriptor, 4096)
+            if not chunk:
+                return ""
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode()
+
+    def rest(self) -> list[str]:
+        """Return the lines that are left, once the other end is closed."""
+        lines = []
+        while line := self.next():
+            lines.append(line)
+        return lines
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until the process has ended; it need not be a child of this one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ready, _, _ = select.select([descriptor], [], [], PATIENCE_S)
+    finally:
+        os.close(descriptor)
+    assert ready, f"process {pid} is still there after {PATIENCE_S} s"
+
+
+@contextmanager
+def started(command: list[str], **options) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that is killed at the end of the block if it is still there."""
+    process = subprocess.Popen(command, **options)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE_S)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,69 @@
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from console.launch import datadir
+from console.launch.errors import Refused
+from console.launch.paths import ROOT, data_dir
+from tests.console.launch.processes import PATIENCE_S, Lines, started
+
+URL = "http://127.0.0.1:8420"
+
+
+def test_where_the_data_is(tmp_path):
+    assert data_dir({"FABRIC_DATA": str(tmp_path), "XDG_DATA_HOME": "/x"}) == tmp_path
+    assert str(data_dir({"XDG_DATA_HOME": "/x"})) == "/x/fabric-flow"
+    assert data_dir({"XDG_DATA_HOME": "relative"}).parts[-3:] == (".local", "share", "fabric-flow")
+
+
+def test_the_directory_is_for_its_owner_alone(tmp_path):
+    made = datadir.prepare(tmp_path / "a" / "b")
+    assert made.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match="cannot be made .* --data or FABRIC_DATA"):
+        datadir.prepare(tmp_path / "file" / "data")
+
+
+def test_the_secret_key_is_made_once_and_private(tmp_path):
+    with ThreadPoolExecutor(16) as pool:
+        keys = set(pool.map(lambda _: datadir.secret_key(tmp_path), range(64)))
+    assert len(keys) == 1
+    assert len(keys.pop()) > 64
+    assert (tmp_path / datadir.KEY_NAME).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [datadir.KEY_NAME]
+
+
+def test_one_at_a_time_and_the_other_is_told_who(tmp_path):
+    with datadir.hold(tmp_path, URL), pytest.raises(Refused, match=f"already running on .*{os.getpid()}, {URL}"):
+        datadir.hold(tmp_path, "http://127.0.0.1:1")
+    datadir.hold(tmp_path, URL).close()
+
+
+HOLD_AND_LEAVE_AN_ORPHAN = """
+import subprocess, sys
+from pathlib import Path
+from console.launch import datadir
+held = datadir.hold(Path(sys.argv[1]), "http://x")
+subprocess.Popen([sys.executable, "-c", "import sys; print('here', flush=True); sys.stdin.read()"], pass_fds=[held.fileno()])
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_holder_left_running_is_waited_for(tmp_path, capsys):
+    command = [sys.executable, "-c", HOLD_AND_LEAVE_AN_ORPHAN, str(tmp_path)]
+    with started(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert Lines(holder.stdout.fileno()).next() == "here"
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(PATIENCE_S)
+        with ThreadPoolExecutor(1) as pool:
+            taken = pool.submit(datadir.hold, tmp_path, URL)
+            assert not taken.done()
+            holder.stdin.close()  # Which ends the orphan.
+            taken.result(PATIENCE_S).close()

@@ -1,0 +1,140 @@
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from console.launch import environment
+from console.launch.paths import ROOT
+from tests.console.launch.processes import PATIENCE_S, started
+
+ENSURE = """
+import sys
+from pathlib import Path
+from console.launch import environment
+print(environment.ensure(Path(sys.argv[1])))
+"""
+WITHOUT_VENV = "import sys; sys.modules['ensurepip'] = None\n"
+
+
+@pytest.fixture
+def lock(tmp_path):
+    """A lock of one package, of which there is one wheel, in a folder."""
+    wheel = tmp_path / "wheels" / "fabric_flow_probe-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    info = "fabric_flow_probe-1.0.dist-info"
+    files = {
+        "fabric_flow_probe.py": "answer = 42\ndef main():\n    print(answer)\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: fabric-flow-probe\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[console_scripts]\nprobe = fabric_flow_probe:main\n",
+    }
+    record = "".join(f"{name},sha256={digest(text)},{len(text)}\n" for name, text in files.items())
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(name, text)
+    path = tmp_path / "probe.lock"
+    path.write_text(f"fabric-flow-probe==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
+    return path
+
+
+def digest(text):
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+@pytest.fixture
+def environ(tmp_path):
+    """Only `venv`, only the folder of wheels, a cache of its own."""
+    return {
+        "PATH": str(tmp_path / "empty"),
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path / "wheels"),
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+
+
+def ensure(lock, environ, before=""):
+    return subprocess.run(
+        [sys.executable, "-c", before + ENSURE, str(lock)],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4 * PATIENCE_S,
+    )
+
+
+def test_the_name_holds_the_lock_and_the_interpreter(tmp_path):
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("a==1\n")
+    first = environment.name_of(lock, "cpython-311")
+    assert first.startswith("requirements-cpython-311-")
+    assert environment.name_of(lock, "cpython-312") != first
+    assert environment.name_of(lock) == environment.name_of(lock)
+    lock.write_text("a==2\n")
+    assert environment.name_of(lock, "cpython-311") != first
+
+
+def test_it_is_built_once_by_two_at_once_and_found_again(lock, environ, tmp_path):
+    command = [sys.executable, "-c", ENSURE, str(lock)]
+    options = {"cwd": ROOT, "env": environ, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with started(command, **options) as one, started(command, **options) as other:
+        answers = [process.communicate(timeout=4 * PATIENCE_S) for process in (one, other)]
+    python = answers[0][0].strip()
+    assert answers[1][0].strip() == python, answers
+    assert sorted("Making the environment" in said for _, said in answers) == [False, True], answers
+    assert "42" in subprocess.check_output([python, "-c", "import fabric_flow_probe as p; print(p.answer)"], text=True)
+    # The script names the interpreter where it is, not where it was built.
+    assert subprocess.run([Path(python).with_name("probe")], check=False, capture_output=True).returncode == 0
+
+    again = ensure(lock, environ)
+    assert (again.stdout.strip(), again.stderr) == (python, "")
+    assert [entry.name for entry in (tmp_path / "cache/fabric-flow/environments").glob("*.building")] == []
+
+
+def test_an_environment_whose_python_is_gone_is_made_again(lock, environ, tmp_path):
+    home = tmp_path / "cache/fabric-flow/environments" / environment.name_of(lock)
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(tmp_path / "removed")
+    done = ensure(lock, environ)
+    assert "Making the environment" in done.stderr
+    assert subprocess.run([done.stdout.strip(), "-c", "import fabric_flow_probe"], check=False).returncode == 0
+
+
+def test_the_running_interpreter_is_used_when_it_has_everything(environ, tmp_path):
+    lock = tmp_path / "satisfied.lock"
+    lock.write_text(f"pytest=={pytest.__version__}\n")
+    assert ensure(lock, environ).stdout.strip() == sys.executable
+
+
+def refused(done, *parts):
+    assert done.returncode == 1
+    sentence = done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in sentence
+
+
+def test_without_uv_and_venv_the_package_to_install_is_named(lock, environ):
+    major, minor = sys.version_info[:2]
+    done = ensure(lock, environ, before=WITHOUT_VENV)
+    refused(done, f"apt install python{major}.{minor}-venv")
+
+
+def test_a_package_that_cannot_be_had_is_a_sentence_and_leaves_nothing(lock, environ, tmp_path):
+    done = ensure(lock, environ | {"PIP_FIND_LINKS": str(tmp_path / "empty")})
+    refused(done, "probe.lock could not be installed")
+    assert not (tmp_path / "cache/fabric-flow/environments" / environment.name_of(lock)).exists()
+
+
+def test_a_cache_that_cannot_be_written_is_a_sentence(lock, environ, tmp_path):
+    (tmp_path / "file").touch()
+    done = ensure(lock, environ | {"XDG_CACHE_HOME": str(tmp_path / "file")})
+    refused(done, "cannot be written", "XDG_CACHE_HOME")

@@ -1,0 +1,21 @@
+from django.http import HttpResponse
+from django.test import RequestFactory
+
+from console.headers import SafeHeadersMiddleware
+
+
+def answer(**headers):
+    return SafeHeadersMiddleware(lambda request: HttpResponse(headers=headers))(RequestFactory().get("/"))
+
+
+def test_nothing_inline_and_nothing_from_elsewhere():
+    policy = answer().headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "connect-src 'self'" in policy
+
+
+def test_a_view_may_set_its_own():
+    assert answer(**{"Content-Security-Policy": "default-src 'self'"}).headers["Content-Security-Policy"] == (
+        "default-src 'self'"
+    )

@@ -1,0 +1,92 @@
+"""The settings as a process meets them: each case in a process of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from console.launch.paths import ROOT
+
+SHOW = """
+import json, os, sys
+from django.conf import settings
+names = sys.argv[1:]
+print(json.dumps({name: getattr(settings, name) for name in names}, default=str))
+"""
+
+
+def run(tmp_path, *names, **variables):
+    environ = {
+        "PATH": os.environ["PATH"],
+        "FABRIC_DATA": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        **variables,
+    }
+    command = [sys.executable, "-c", SHOW, *names]
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+
+
+def show(tmp_path, *names, **variables):
+    done = run(tmp_path, *names, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_nothing_is_needed(tmp_path):
+    shown = show(tmp_path, "SECRET_KEY", "FABRIC_PUBLIC_URL", "FABRIC_ORIGINS", "DEBUG", "FABRIC_ALLOWED_HOSTS")
+    assert shown["SECRET_KEY"] == (tmp_path / "secret.key").read_text()
+    assert shown["FABRIC_PUBLIC_URL"] == "http://127.0.0.1:8420"
+    assert "http://localhost:8420" in shown["FABRIC_ORIGINS"]
+    assert shown["DEBUG"] is False
+    assert shown["FABRIC_ALLOWED_HOSTS"] == []
+    assert run(tmp_path, "SECRET_KEY").stdout == run(tmp_path, "SECRET_KEY").stdout
+
+
+def test_a_public_https_address_makes_cookies_secure(tmp_path):
+    names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SESSION_COOKIE_NAME", "ALLOWED_HOSTS", "FABRIC_ORIGINS")
+    shown = show(tmp_path, *names, FABRIC_PUBLIC_URL="https://fabric.example.org/")
+    assert shown["SESSION_COOKIE_SECURE"] is shown["CSRF_COOKIE_SECURE"] is True
+    assert shown["SESSION_COOKIE_NAME"].startswith("__Host-")
+    assert "fabric.example.org" in shown["ALLOWED_HOSTS"]
+    assert "https://fabric.example.org" in shown["FABRIC_ORIGINS"]
+
+
+def test_lists_are_split_at_commas(tmp_path):
+    shown = show(tmp_path, "FABRIC_ALLOWED_HOSTS", FABRIC_ALLOWED_HOSTS="127.0.0.1:8000, models.internal:443,")
+    assert shown["FABRIC_ALLOWED_HOSTS"] == ["127.0.0.1:8000", "models.internal:443"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("FABRIC_PORT", "many"), ("DATABASE_URL", "oracle://x"), ("CHANNEL_URL", "x")]
+)
+def test_a_bad_variable_is_one_sentence(tmp_path, variable, value):
+    done = run(tmp_path, "DEBUG", **{variable: value})
+    assert done.returncode == 1
+    assert done.stderr.startswith(variable)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_variable_is_described():
+    described = (ROOT / "docs" / "operations.md").read_text()
+    read = re.findall(r'_env\("([A-Z_]+)"', (ROOT / "console" / "settings.py").read_text())
+    assert len(read) >= 10
+    assert [name for name in read if f"`{name}`" not in described] == []
+
+
+def test_no_request_is_a_transaction():
+    assert not settings.DATABASES["default"].get("ATOMIC_REQUESTS")
+    assert "signed_cookies" in settings.SESSION_ENGINE
+
+
+@pytest.mark.django_db
+def test_sqlite_keeps_what_it_has_committed():
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        assert cursor.fetchone() == ("wal",)
+        cursor.execute("PRAGMA synchronous")
+        assert cursor.fetchone() == (2,)  # FULL

@@ -1,0 +1,102 @@
+"""Databases with their tables, made once a process; and the stores on them."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from fabric.adapters.writer import JournalWriter
+from tests.fabric.adapters.journal_worlds import SEED, MemoryWorld, PostgresqlWorld, SqliteWorld, World, migrate
+from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, Told
+
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with tables, one workspace, one fabric and one revision; to be copied."""
+    data = tmp_path_factory.mktemp("sqlite")
+    migrate(data)
+    connection = sqlite3.connect(data / "fabric.sqlite3")
+    connection.executescript(SEED)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return data / "fabric.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def postgresql_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A new database on the test server with the same in it; dropped at the end."""
+    server = os.environ["TEST_DATABASE_URL"]
+    name = f"fabric_adapters_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            address = url(server, name)
+            migrate(tmp_path_factory.mktemp("postgresql"), DATABASE_URL=address)
+            with psycopg.connect(address, autocommit=True) as made:
+                made.execute(SEED.encode())
+            yield address
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def url(server: str, name: str) -> str:
+    """The server's address with another database."""
+    given = conninfo_to_dict(server)
+    login = f"{given.get('user', '')}:{given.get('password', '')}".rstrip(":")
+    return f"postgresql://{login}@{given.get('host', '127.0.0.1')}:{given.get('port', 5432)}/{name}"
+
+
+@pytest.fixture(params=["memory", "sqlite", POSTGRESQL])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """Each of the three stores in turn, empty."""
+    made: World
+    if request.param == "memory":
+        made = MemoryWorld()
+    elif request.param == "sqlite":
+        made = SqliteWorld(request.getfixturevalue("sqlite_template"), tmp_path)
+    else:
+        made = PostgresqlWorld(request.getfixturevalue("postgresql_dsn"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sqlite_world(sqlite_template: Path, tmp_path: Path) -> Iterator[SqliteWorld]:
+    made = SqliteWorld(sqlite_template, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def postgresql_world(postgresql_dsn: str) -> Iterator[PostgresqlWorld]:
+    made = PostgresqlWorld(postgresql_dsn)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def writer(store: Gate, told: Told) -> Iterator[JournalWriter]:
+    made = JournalWriter(store, told)
+    made.start()
+    yield made
+    store.open.set()
+    store.refused.clear()
+    assert made.close(WAIT_S)

@@ -1,0 +1,248 @@
+"""The three journal stores, each with what a test needs to set its scene and to look behind it."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from fabric.adapters.journal_postgresql import PostgresqlStore
+from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.core.envelope import Event, Row, to_row
+from fabric.core.events import InputIgnored
+from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.flow import RunState
+from fabric.core.taxonomy import Tier
+from fabric.runtime.ports import Batch, EscalationChange, NewRun, RunColumns
+from simulator.kernel.memory_store import MemoryStore
+
+ROOT = Path(__file__).resolve().parents[3]
+SECOND = 1_000_000
+NOON = 1_800_000_000 * SECOND
+WORKSPACE = "workspace-1"
+REVISION = "revision-1"
+SEED = f"""
+INSERT INTO fabric_workspace (id, name, created_at) VALUES ('{WORKSPACE}', 'One', '2026-01-01 00:00:00+00:00');
+INSERT INTO fabric_fabric (id, name, title, created_at, workspace_id)
+  VALUES ('fabric-1', 'first', '', '2026-01-01 00:00:00+00:00', '{WORKSPACE}');
+INSERT INTO fabric_revision (id, number, digest, spec, published_at, published_by, fabric_id, workspace_id)
+  VALUES ('{REVISION}', 1, 'digest', '{{}}', '2026-01-01 00:00:00+00:00', '', 'fabric-1', '{WORKSPACE}');
+"""
+TABLES = ("event", "inbox", "attachment", "escalation", "incarnation", "run")
+
+
+def migrate(data: Path, **environment: str) -> None:
+    """Make the tables the way an installation does."""
+    settings = {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(data), "PYTHONPATH": str(ROOT)}
+    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    subprocess.run(
+        [sys.executable, "-m", "django", "migrate", "--verbosity", "0"],
+        env=inherited | settings | environment,
+        cwd=ROOT,
+        check=True,
+    )
+
+
+class Hand:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.us = NOON
+
+    def now(self) -> int:
+        return self.us
+
+
+class MemoryWorld:
+    def __init__(self) -> None:
+        self.clock = Hand()
+        self.store = MemoryStore(self.clock)
+
+    def another(self) -> MemoryStore:
+        return self.store
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.us += round(seconds * SECOND)
+
+    def claims(self, run_id: str) -> int:
+        return self.store.standing(run_id)[2]
+
+    def state(self, run_id: str) -> tuple[str, int]:
+        columns = self.store.columns(run_id)
+        return columns.state.value, columns.cost_usd_micros
+
+    def unconsumed(self, run_id: str) -> int:
+        return sum(item.consumed_seq is None for item in self.store._runs[run_id].inbox)
+
+    def escalation(self, name: str) -> tuple[Any, ...]:
+        run_id, change = self.store.escalations[name]
+        return run_id, change.step_id, ",".join(change.verbs), bytes(change.content), change.decided_at, change.verb
+
+    def close(self) -> None:
+        pass
+
+
+class SqlWorld:
+    """What SQLite and PostgreSQL have in common: they can be asked."""
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def claims(self, run_id: str) -> int:
+        return int(self.ask(f"SELECT claims FROM fabric_run WHERE id = '{run_id}'")[0][0])
+
+    def state(self, run_id: str) -> tuple[str, int]:
+        ((state, cost),) = self.ask(f"SELECT state, cost_usd_micros FROM fabric_run WHERE id = '{run_id}'")
+        return state, cost
+
+    def unconsumed(self, run_id: str) -> int:
+        where = f"run_id = '{run_id}' AND consumed_seq IS NULL"
+        return int(self.ask(f"SELECT count(*) FROM fabric_inbox WHERE {where}")[0][0])
+
+    def escalation(self, name: str) -> tuple[Any, ...]:
+        columns = "run_id, step_id, verbs, content, decided_at, verb"
+        ((*before, content, decided, verb),) = self.ask(f"SELECT {columns} FROM fabric_escalation WHERE id = '{name}'")
+        return (*before, bytes(content), decided, verb)
+
+
+class SqliteWorld(SqlWorld):
+    def __init__(self, template: Path, directory: Path) -> None:
+        self.path = directory / "journal.sqlite3"
+        shutil.copy(template, self.path)
+        self.clock = Hand()
+        self.stores = [SqliteStore(self.path, clock=self.clock)]
+        self.store = self.stores[0]
+
+    def another(self) -> SqliteStore:
+        self.stores.append(SqliteStore(self.path, clock=self.clock))
+        return self.stores[-1]
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.us += round(seconds * SECOND)
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+
+
+class PostgresqlWorld(SqlWorld):
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.connection = psycopg.connect(dsn, autocommit=True)
+        self.ask("TRUNCATE " + ", ".join(f"fabric_{table}" for table in TABLES))
+        self.stores = [PostgresqlStore(dsn)]
+        self.store = self.stores[0]
+
+    def another(self) -> PostgresqlStore:
+        self.stores.append(PostgresqlStore(self.dsn))
+        return self.stores[-1]
+
+    def pass_time(self, seconds: float) -> None:
+        """The server's clock cannot be moved, so what it is compared with moves the other way."""
+        us = round(seconds * SECOND)
+        self.ask(f"UPDATE fabric_run SET wake_at = wake_at - {us}")
+        self.ask(f"UPDATE fabric_inbox SET visible_at = visible_at - {us}")
+        self.ask(f"UPDATE fabric_incarnation SET lease_until = lease_until - {us}")
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+        with suppress(psycopg.Error):
+            self.connection.close()
+
+
+World = MemoryWorld | SqliteWorld | PostgresqlWorld
+_numbers = count(1)
+
+
+def new_run(**changed: Any) -> NewRun:
+    """A run to be created; any field can be given."""
+    values: dict[str, Any] = {
+        "run_id": f"run-{next(_numbers):05}",
+        "workspace_id": WORKSPACE,
+        "revision_id": REVISION,
+        "tier": Tier.BATCH,
+        "queue": "default",
+        "priority": "normal",
+        "session_key": "",
+        "start_key": "",
+        "seed": 7,
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+        "title": "Compare three files",
+        "deadline_at": NOON + 3600 * SECOND,
+        "input_id": "start",
+        "input_body": b'{"request":{}}',
+        "requested_by": "ada",
+    }
+    return NewRun(**values | changed)
+
+
+def columns(state: RunState = RunState.RUNNING, **changed: Any) -> RunColumns:
+    values: dict[str, Any] = {"state": state, "stage": "plan", "epoch": 0, "cost_usd_micros": 0, "tokens": 0}
+    return RunColumns(**values | changed)
+
+
+def question(name: str, **changed: Any) -> EscalationChange:
+    values: dict[str, Any] = {
+        "escalation_id": name,
+        "step_id": "plan-1",
+        "item": "failure",
+        "reason": "asked",
+        "failure_type": "",
+    }
+    values |= {
+        "stage": "plan",
+        "required_role": "reviewer",
+        "verbs": ("approve", "reject"),
+        "digest": "d",
+        "due_at": NOON + 60 * SECOND,
+    }
+    return EscalationChange(**values | {"opened_at": NOON, "content": b'{"shown":true}'} | changed)
+
+
+@dataclass
+class Journal:
+    """Extends one run's chain as its owner would: each batch follows the one before it."""
+
+    run_id: str
+    fence: int = 1
+    last_seq: int = 0
+    head: bytes = ZERO_HASH
+    written: list[Row] = field(default_factory=list)
+
+    def batch(self, rows: int = 1, *, content: bytes | None = b'{"a":1}', **changed: Any) -> Batch:
+        """The next batch; the journal goes on from it."""
+        before = self.last_seq
+        made = []
+        for _ in range(rows):
+            self.last_seq += 1
+            event = Event(self.last_seq, NOON + self.last_seq, InputIgnored(input_kind="test", reason="Grüße"), "span")
+            made.append(to_row(event, content, self.head))
+            self.head = made[-1].hash
+        self.written += made
+        given: dict[str, Any] = {"columns": columns()}
+        return Batch(
+            run_id=self.run_id, fence=self.fence, last_seq=before, rows=tuple(made), head=self.head, **given | changed
+        )
+
+    def rival(self, fence: int) -> "Journal":
+        """The same run in the hands of the holder of another fence, from where it stands."""
+        return replace(self, fence=fence, written=list(self.written))

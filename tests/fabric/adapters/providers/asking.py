@@ -1,0 +1,32 @@
+"""A model request with everything that a test does not care about filled in."""
+
+import time
+from typing import Any
+
+from fabric.core.spec import ModelSpec
+from fabric.runtime.ports import ChatMessage, ModelRequest, ToolOffer
+
+KEY = "sk-test-0123456789abcdefghij"
+TOOL = ToolOffer(
+    name="look", description="Looks.", parameters={"type": "object", "properties": {"at": {"type": "string"}}}
+)
+
+
+def request(within_s: float = 30.0, **changed: Any) -> ModelRequest:
+    values: dict[str, Any] = {
+        "command_id": "c1",
+        "attempt": 2,
+        "run_id": "r1",
+        "trace_id": "a" * 32,
+        "span_id": "b" * 16,
+        "agent": "reader",
+        "model": ModelSpec(name="main", model="small"),
+        "messages": (ChatMessage("system", "You are a reader."), ChatMessage("user", "Hello?")),
+        "tools": (),
+        "output": "summary",
+        "output_schema": None,
+        "max_output_tokens": 100,
+        "idempotency_key": "key-1",
+        "deadline_at": time.time_ns() // 1_000 + int(within_s * 1e6),
+    }
+    return ModelRequest(**{**values, **changed})

@@ -1,0 +1,49 @@
+import pytest
+
+from fabric.adapters.providers.prices import price_of
+from fabric.core.cost import Price
+from fabric.core.spec import ModelPrice, ModelSpec
+
+
+def test_the_fabric_s_own_price_wins():
+    price = ModelPrice(input_usd_per_mtok="0", output_usd_per_mtok="0.15")
+    assert price_of(ModelSpec(name="main", model="gpt-4o-mini", price=price)) == Price(0, 150_000)
+
+
+@pytest.mark.parametrize("url", ["", "https://api.openai.com/v1"])
+def test_a_known_model_is_in_the_offline_list(url):
+    found = price_of(ModelSpec(name="main", model="gpt-4o-mini", base_url=url))
+    assert found is not None
+    assert 0 < found.input_usd_micros_per_mtok < found.output_usd_micros_per_mtok
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ModelSpec(name="main", model="no-such-model"),
+        ModelSpec(name="main", model="gpt-4o-mini", base_url="http://127.0.0.1:8000/v1"),
+        ModelSpec(name="main", provider="scripted", model="gpt-4o-mini"),
+        ModelSpec(name="main"),
+    ],
+    ids=["unknown model", "known name elsewhere", "unknown provider", "no model"],
+)
+def test_what_is_not_known_has_no_price(spec):
+    assert price_of(spec) is None
+
+
+def test_the_operator_s_model_and_url_fill_in():
+    spec = ModelSpec(name="main")
+    assert price_of(spec, default_model="gpt-4o-mini", default_url="https://api.openai.com/v1") is not None
+    assert price_of(spec, default_model="gpt-4o-mini", default_url="http://127.0.0.1:1/v1") is None
+
+
+def test_another_provider_does_not_cost_what_the_operator_s_model_costs():
+    spec = ModelSpec(name="main", provider="scripted")
+    assert price_of(spec, default_model="gpt-4o-mini", default_url="https://api.openai.com/v1") is None
+
+
+def test_of_tiers_the_dearest_is_charged():
+    found = price_of(
+        ModelSpec(name="main", model="gemini-2.5-pro", base_url="https://generativelanguage.googleapis.com/")
+    )
+    assert found == Price(2_500_000, 15_000_000)

@@ -1,0 +1,110 @@
+"""The lock against real processes: what the system does with it when its holder is killed is the point of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from fabric.adapters.engine_lock import EngineLock, EngineRunning
+from tests.console.launch.processes import Lines, started
+
+ROOT = os.fspath(__import__("pathlib").Path(__file__).resolve().parents[3])
+HOLDER = """
+import sys
+from pathlib import Path
+from fabric.adapters.engine_lock import EngineLock
+lock = EngineLock(Path(sys.argv[1]))
+lock.take(wait=True)
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+def holder(data):
+    """A process that takes the lock and keeps it until its standard input is closed or it is killed."""
+    command = [sys.executable, "-c", HOLDER, str(data)]
+    return started(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_a_second_process_is_refused_with_a_sentence_and_kill_9_frees_the_lock(tmp_path):
+    lock = EngineLock(tmp_path)
+    assert not lock.held_elsewhere()
+    with holder(tmp_path) as process:
+        assert Lines(process.stdout.fileno()).next() == "taken"
+        assert lock.held_elsewhere()
+        with pytest.raises(EngineRunning) as refused:
+            lock.take()
+        assert str(refused.value) == f"an engine is running on {tmp_path.name} already: use it, or stop it first"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not lock.held_elsewhere()
+        lock.take()
+        assert not lock.held_elsewhere()  # It is this one's now.
+        assert EngineLock(tmp_path).held_elsewhere()
+        lock.give_back()
+
+
+def test_who_waits_gets_it_as_soon_as_it_is_free(tmp_path):
+    lock = EngineLock(tmp_path)
+    lock.take()
+    with holder(tmp_path) as process:
+        said = Lines(process.stdout.fileno())
+        lock.give_back()
+        assert said.next() == "taken"
+        assert lock.held_elsewhere()
+
+
+def test_the_lock_is_not_inherited_by_a_child_that_outlives_its_holder(tmp_path):
+    keeper = f"""
+import subprocess, sys
+from pathlib import Path
+from fabric.adapters.engine_lock import EngineLock
+EngineLock(Path({str(tmp_path)!r})).take()
+child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=sys.stdin)
+print("taken", flush=True)
+child.wait()
+"""
+    with started([sys.executable, "-c", keeper], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert Lines(process.stdout.fileno()).next() == "taken"
+        lock = EngineLock(tmp_path)
+        assert lock.held_elsewhere()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not lock.held_elsewhere()
+        process.stdin.close()  # The child reads its end.
+
+
+def test_looking_keeps_nobody_from_taking_it_and_nobody_from_looking(tmp_path):
+    stop, wrong = threading.Event(), []
+
+    def look():
+        while not stop.is_set():
+            if EngineLock(tmp_path).held_elsewhere():
+                wrong.append("held")
+
+    lookers = [threading.Thread(target=look) for _ in range(4)]
+    for looker in lookers:
+        looker.start()
+    stop.set()
+    for looker in lookers:
+        looker.join()
+    assert not wrong  # Lookers do not see each other.
+    eye = EngineLock(tmp_path)
+    file = eye._open()
+    __import__("fcntl").flock(file, __import__("fcntl").LOCK_SH)  # Somebody looks at just this moment...
+    timer = threading.Timer(0.0, os.close, [file])
+    timer.start()
+    EngineLock(tmp_path).take()  # ... and has looked a moment later.
+    timer.join()
+
+
+def test_giving_back_what_is_not_held_is_nothing(tmp_path):
+    EngineLock(tmp_path).give_back()
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="engine.lock"):
+        EngineLock(tmp_path / "missing").take()

@@ -1,0 +1,64 @@
+"""Functions that tests name as tools."""
+
+import threading
+
+from fabric.adapters.tools.callables import tool
+
+RELEASE = threading.Event()
+STARTED = threading.Semaphore(0)
+"""Released once by each call of ``wait`` as it begins."""
+
+
+@tool
+def add(a, b=1):
+    return {"sum": a + b}
+
+
+@tool
+def keyed(a, *, idempotency_key):
+    return [a, idempotency_key]
+
+
+@tool
+def wait():
+    STARTED.release()
+    RELEASE.wait(30)
+    return "over"
+
+
+@tool
+def fail(how="value"):
+    if how == "exit":
+        raise SystemExit(3)
+    if how == "stop":
+        raise StopIteration
+    if how == "timeout":
+        raise TimeoutError("the printer is slow")
+    raise ValueError("no such\0 thing")
+
+
+@tool
+def give(what):
+    return {
+        "nan": float("nan"),
+        "object": object(),
+        "deep": _deep(),
+        "large": "x" * 1_000_001,
+        "text": "a\0b",
+    }[what]
+
+
+@tool
+async def later():
+    return 1
+
+
+def unmarked():
+    return 1
+
+
+def _deep():
+    value = []
+    for _ in range(100):
+        value = [value]
+    return value

@@ -1,0 +1,103 @@
+import pytest
+
+from fabric.adapters.tools.builtin_documents import (
+    PASSAGE_CHARS,
+    READ_CHARS,
+    passages_of,
+    read_document,
+    search_documents,
+)
+from fabric.adapters.tools.outcome import ToolError
+from fabric.runtime.ports import Document
+from tests.fabric.adapters.tools.asking import DOCUMENTS
+
+
+def test_a_document_is_read_by_name():
+    assert read_document(DOCUMENTS, "plan.md") == {
+        "name": "plan.md",
+        "text": DOCUMENTS[1].text,
+        "start": 0,
+        "total": len(DOCUMENTS[1].text),
+        "more": False,
+    }
+
+
+def test_a_long_document_is_read_piece_by_piece_without_loss():
+    long = Document("long.txt", "".join(f"{n:07}" for n in range(7_000)))
+    pieces, start, more = [], 0, True
+    while more:
+        piece = read_document([long], "long.txt", start)
+        assert len(piece["text"]) <= READ_CHARS
+        pieces.append(piece["text"])
+        start, more = start + len(piece["text"]), piece["more"]
+    assert "".join(pieces) == long.text
+    assert len(pieces) == 3
+
+
+def test_case_does_not_matter_where_it_is_unambiguous():
+    assert read_document(DOCUMENTS, "Plan.MD")["name"] == "plan.md"
+    with pytest.raises(ToolError):
+        read_document([Document("a", "1"), Document("A", "2")], "ａ")
+
+
+@pytest.mark.parametrize(
+    ("documents", "name", "said"),
+    [
+        (DOCUMENTS, "budget.md", "no document is named 'budget.md'; attached are: report.md, plan.md"),
+        ((), "budget.md", "no document is attached to this run"),
+    ],
+)
+def test_an_unknown_name_lists_those_that_there_are(documents, name, said):
+    with pytest.raises(ToolError, match=said):
+        read_document(documents, name)
+
+
+def test_reading_past_the_end_says_where_the_end_is():
+    with pytest.raises(ToolError, match=r"plan.md has \d+ characters; start is 9999"):
+        read_document(DOCUMENTS, "plan.md", 9999)
+
+
+def test_the_best_passage_comes_first_with_its_document_and_place():
+    found = search_documents(DOCUMENTS, "costs")["results"]
+    assert [(one["name"], one["text"]) for one in found] == [("report.md", "Costs fell by three percent.")]
+    assert DOCUMENTS[0].text[found[0]["start"] :].startswith("Costs fell")
+
+
+def test_a_plural_finds_its_singular_and_the_other_way():
+    assert search_documents(DOCUMENTS, "markets")["results"] == search_documents(DOCUMENTS, "market")["results"]
+
+
+def test_a_rare_word_weighs_more_than_a_common_one():
+    found = search_documents([Document(f"{n}.md", text) for n, text in enumerate(("cat", "cat", "dog"))], "cat dog")[
+        "results"
+    ]
+    assert [one["name"] for one in found] == ["2.md", "0.md", "1.md"]
+    assert found[0]["score"] > found[1]["score"] == found[2]["score"]
+
+
+def test_equal_scores_keep_reading_order_and_the_limit_holds():
+    same = [Document(f"{n}.md", "the same words") for n in range(9)]
+    found = search_documents(same, "words", 4)["results"]
+    assert [one["name"] for one in found] == ["0.md", "1.md", "2.md", "3.md"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "query", "said"), [(DOCUMENTS, "?!", "has no word to look for"), ((), "x", "no document is attached")]
+)
+def test_a_search_that_cannot_be_made_says_why(documents, query, said):
+    with pytest.raises(ToolError, match=said):
+        search_documents(documents, query)
+
+
+def test_nothing_found_is_an_empty_list():
+    assert search_documents(DOCUMENTS, "zebra")["results"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["One. " * 1_000, "x" * 5_000, "word " * 2_000, "a\n\n\n\nb\n \nc", "", "  \n\n  ", "line\n" * 900],
+)
+def test_passages_hold_all_the_text_in_order(text):
+    found = list(passages_of(Document("d", text)))
+    assert all(0 < len(one.text) <= PASSAGE_CHARS and text[one.start :].startswith(one.text) for one in found)
+    assert "".join("".join(one.text.split()) for one in found) == "".join(text.split())

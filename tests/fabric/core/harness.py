@@ -1,0 +1,334 @@
+"""A small scripted world around the real driver: a clock, a journal in a list, models and tools that answer from a script.
+
+After every commit it refolds the journal and holds it against the driver's state, verifies the chain, and renders each prompt to hold its size
+against what was reserved for it: so every test that drives a run tests those as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.commands import AbortCall, CallModel, CallTool, Command
+from fabric.core.context import Compiled, compile_spec
+from fabric.core.cost import Price
+from fabric.core.envelope import Event, Row, from_row, verify_chain
+from fabric.core.evolve import fold
+from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
+from fabric.core.run import OpenQuestion, Run
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Cause, Tier
+from fabric.runtime import prompts
+from fabric.runtime.driver import RunDriver
+from fabric.runtime.happenings import (
+    Answered,
+    Append,
+    Arrived,
+    Committed,
+    Due,
+    Effect,
+    Happening,
+    Perform,
+    Release,
+    Taken,
+    WakeAt,
+)
+from fabric.runtime.ports import Claimed, Document, InboxItem, ModelRequest, StoredRow, ToolOffer
+from tests.fabric.core.fabrics import PRICES
+from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
+
+JSON = Any
+US = 1_000_000
+T0 = 1_800_000_000 * US
+"""When every world begins."""
+
+
+@dataclass
+class World:
+    """One run in a scripted world. ``script``: what each agent's model and each tool answers, by name; lists are used up, then the last one stays."""
+
+    spec: FabricSpec
+    script: Mapping[str, Script] = field(default_factory=dict)
+    tier: Tier = Tier.INTERACTIVE
+    documents: tuple[Document, ...] = ()
+    validators: Mapping[str, Callable[[JSON], list[str]]] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
+    seed: int = 7
+    late: bool = False
+    """Deliver the results of calls that were aborted."""
+
+    def __post_init__(self) -> None:
+        self.now = T0
+        self.rows: list[Row] = []
+        self.events: list[Event] = []
+        self.inbox: list[InboxItem] = []
+        self.requests: list[ModelRequest] = []
+        self.executed: list[tuple[str, JSON]] = []
+        self.performed: list[Command] = []
+        self.aborted: list[AbortCall] = []
+        self.batches = 0
+        self.fence = 0
+        self.wake: int | None = None
+        self.driver: RunDriver | None = None
+        self.run = Run("run-1", tier=self.tier, seed=self.seed)
+        self._queue: list[tuple[int, int, Happening]] = []
+        self._order = 0
+        self._used: Counter[str] = Counter()
+        self._aborted: set[tuple[str, int]] = set()
+        self._resting_wake: int | None = None
+        agents = self.spec.agents
+        self.offers = {tool.name: ToolOffer(name=tool.name, description=tool.description, parameters={}) for tool in self.spec.tools}
+        overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
+        self.compiled: Compiled = compile_spec(
+            self.spec, prices=self.prices, validators=self.validators, prompt_overhead=overhead
+        )
+
+    # -- what a test does ----------------------------------------------------------------------------------------------
+
+    def start(self, text: str = "What is it?") -> World:
+        request = {"text": text, "documents": [d.name for d in self.documents]}
+        request["document_bytes"] = [len(d.text.encode()) for d in self.documents]
+        deadline = self.now + int(self.spec.policy.deadlines_of(self.tier).run_s * US)
+        self.put(RunRequested(input_id="start", request=request, deadline_at=deadline, requested_by="alice"))
+        return self
+
+    def go(self, *, until_s: float | None = None, steps: int = 20_000) -> World:
+        """Lets the world run until nothing is left but a person, or the end; or to an instant (seconds since the start), or for so many steps."""
+        stop = None if until_s is None else T0 + int(until_s * US)
+        for _ in range(steps):
+            if self.driver is None and not self._claim():
+                break
+            due = self._next()
+            if due is None:
+                break
+            if stop is not None and due > stop:
+                self.now = stop
+                break
+            self._one(due)
+        else:
+            assert steps < 20_000, "the run does not come to rest"
+        return self
+
+    def put(self, given: InboxInput) -> None:
+        """Something arrives from outside, now."""
+        item = InboxItem("run-1", given.input_id, INBOX.dump_json(given))
+        if self.driver is None:
+            self.inbox.append(item)
+        else:
+            self._step(Arrived(item))
+
+    def cancel(self, reason: str = "") -> World:
+        self.put(CancelRequested(input_id="cancel", actor="alice", reason=reason))
+        return self.go()
+
+    def decide(self, verb: Any = "approve", *, digest: str | None = None, input_id: str = "", message: str = "") -> World:
+        """Answers the oldest open question."""
+        question = self.question.fact
+        given = DecisionMade(
+            input_id=input_id or f"decision-{self.run.seq}",
+            escalation_id=question.escalation_id,
+            verb=verb,
+            actor="bob",
+            digest=question.digest if digest is None else digest,
+            message=message,
+        )
+        self.put(given)
+        return self
+
+    def wait(self, seconds: float) -> World:
+        """Time passes; a released run that becomes due is claimed again."""
+        stop = self.now + int(seconds * US)
+        while self.driver is None and self._resting_wake is not None and self._resting_wake <= stop:
+            self.now = max(self.now, self._resting_wake)
+            self._resting_wake = None
+            self._claim(forced=True)
+            self.go()
+        self.now = max(self.now, stop)
+        return self
+
+    def crash(self) -> World:
+        """The process is gone: state in memory and everything in flight with it. Another takes the run over."""
+        self.driver = None
+        self._queue.clear()
+        self.wake = None
+        self._claim(forced=True)
+        return self
+
+    # -- what a test looks at ------------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> list[Any]:
+        return [event.fact for event in self.events]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [fact.kind for fact in self.facts]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    @property
+    def end(self) -> ev.RunEnded:
+        assert isinstance(self.facts[-1], ev.RunEnded), f"the run has not ended: {self.run.state}, last {self.facts[-3:]}"
+        return self.facts[-1]
+
+    @property
+    def outcome(self) -> JSON:
+        ref = self.run.outcome_ref
+        return self.contents(ref)["output"] if ref else None
+
+    def contents(self, ref: str) -> JSON:
+        return next(json.loads(row.payload) for row, e in zip(self.rows, self.events, strict=True) if e.content_ref == ref and row.payload)
+
+    def content_of(self, kind: type[Any]) -> list[JSON]:
+        return [json.loads(r.payload) for r, e in zip(self.rows, self.events, strict=True) if isinstance(e.fact, kind) and r.payload]
+
+    @property
+    def question(self) -> OpenQuestion:
+        return next(iter(self.run.questions.values()))
+
+    @property
+    def reactions(self) -> list[str]:
+        return [fact.reaction for fact in self.of(ev.ReactionDecided)]
+
+    def asked(self, agent: str) -> int:
+        return sum(request.agent == agent for request in self.requests)
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.now - T0) / US
+
+    # -- the world -----------------------------------------------------------------------------------------------------
+
+    def _claim(self, *, forced: bool = False) -> bool:
+        if self.run.terminal or not (self.inbox or forced):
+            return False
+        self.fence += 1
+        stored = tuple(StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows)
+        self.driver = RunDriver(self.compiled)
+        inbox, self.inbox = tuple(self.inbox), []
+        claimed = Claimed(
+            run_id="run-1",
+            fence=self.fence,
+            revision_id=self.compiled.revision,
+            trace_id="t" * 32,
+            seed=self.seed,
+            tier=self.tier,
+            rows=stored,
+            inbox=inbox,
+            taken_over=forced,
+        )
+        self._step(Taken(claimed, f"process-{self.fence}"))
+        return True
+
+    def _next(self) -> int | None:
+        instants = [self._queue[0][0]] if self._queue else []
+        if self.driver is not None and self.wake is not None:
+            instants.append(self.wake)
+        return min(instants) if instants else None
+
+    def _one(self, at: int) -> None:
+        self.now = max(self.now, at)
+        if self._queue and self._queue[0][0] <= at:
+            happening = heappop(self._queue)[2]
+            if self._wanted(happening):
+                self._step(happening)
+        else:
+            self.wake = None
+            self._step(Due())
+
+    def _wanted(self, happening: Happening) -> bool:
+        if not isinstance(happening, Answered) or self.driver is None:
+            return False
+        return self.late or (happening.result.command_id, happening.result.attempt) not in self._aborted
+
+    def _step(self, happening: Happening) -> None:
+        assert self.driver is not None
+        todo: list[Effect] = self.driver.step(happening, self.now)
+        while todo:
+            effect = todo.pop(0)
+            if isinstance(effect, Append):
+                todo += self._append(effect)
+            elif isinstance(effect, Perform):
+                self._perform(effect.command)
+            elif isinstance(effect, WakeAt):
+                self.wake = effect.at
+            elif isinstance(effect, Release):
+                self.driver, self.wake = None, None
+                return
+
+    def _append(self, effect: Append) -> list[Effect]:
+        batch = effect.batch
+        assert self.driver is not None
+        assert batch.last_seq == len(self.rows)
+        assert [row.seq for row in batch.rows] == list(range(len(self.rows) + 1, len(self.rows) + len(batch.rows) + 1))
+        self.batches += 1
+        self.rows += batch.rows
+        self.events += [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
+        if batch.release:
+            self._resting_wake = batch.wake_at
+        self.run = fold(Run("run-1", tier=self.tier, seed=self.seed), self.events)
+        assert self.run == self.driver.run, "the refold differs from the state in memory"
+        assert verify_chain([(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in self.rows], ZERO_HASH) is None
+        return self.driver.step(Committed(batch.last_seq + len(batch.rows)), self.now)
+
+    def _perform(self, command: Command) -> None:
+        self.performed.append(command)
+        if isinstance(command, AbortCall):
+            self.aborted.append(command)
+            self._aborted.add((command.command_id, command.attempt))
+            return
+        assert command.deadline_at > self.now
+        assert any(getattr(fact, "command_id", "") == command.command_id for fact in self.facts), "effect before its intent"
+        name = self._render(command)
+        answer = self._answer(name, command)
+        given, at = answer.make, self.now + int(answer.after_s * US)
+        if given is None or at >= command.deadline_at:
+            at, given = command.deadline_at, fails(Cause.TIMEOUT, "no answer in time", billed=True).make
+        assert given is not None
+        self._order += 1
+        heappush(self._queue, (at, self._order, Answered(given(command))))
+
+    def _render(self, command: CallModel | CallTool) -> str:
+        assert self.driver is not None
+        about = {"run_id": "run-1", "trace_id": "t" * 32, "spec": self.spec, "contents": self.driver.contents}
+        if isinstance(command, CallTool):
+            tool = prompts.tool_request(command, documents=lambda: self.documents, **about)
+            self.executed.append((command.tool, tool.args))
+            return command.tool
+        request = prompts.model_request(command, documents=lambda: self.documents, offers=self.offers, **about)
+        issued = next(f for f in reversed(self.of(ev.CallIssued)) if f.command_id == command.command_id)
+        assert rendered_bytes(request) <= issued.reserved_tokens - issued.max_output_tokens, "a prompt larger than what was reserved"
+        self.requests.append(request)
+        return command.agent
+
+    def _answer(self, name: str, command: CallModel | CallTool) -> Answer:
+        script = self.script.get(name, GOOD.get(name, gives()))
+        if isinstance(script, Answer):
+            return script
+        if callable(script):
+            return script(command)
+        answers = list(script)
+        self._used[name] += 1
+        return answers[min(self._used[name], len(answers)) - 1]
+
+
+def rendered_bytes(request: ModelRequest) -> int:
+    """Bytes of a request as an endpoint would get it: texts, proposed calls, the tools offered, the schema wanted."""
+    total = 0
+    for message in request.messages:
+        total += len(message.text.encode())
+        total += sum(len(c.tool) + len(json.dumps(c.args, ensure_ascii=False).encode()) for c in message.calls)
+    total += sum(len(json.dumps([t.name, t.description, dict(t.parameters)])) for t in request.tools)
+    return total + (len(json.dumps(dict(request.output_schema))) if request.output_schema else 0)
+
+
+def ran(spec: FabricSpec, script: Mapping[str, Script] | None = None, **fields: Any) -> World:
+    """A run from its start to its rest."""
+    return World(spec, script or {}, **fields).start().go()

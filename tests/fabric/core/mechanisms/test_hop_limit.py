@@ -1,0 +1,93 @@
+"""Limits allow N and refuse N+1 (semantics.md, general rules and 4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.flow import Stage
+from fabric.core.mechanisms import hop_limit
+from fabric.core.policy import Limits
+from fabric.core.run import Run, Step
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS
+from tests.fabric.core.fabrics import proposal, view
+from tests.fabric.core.mechanisms.facts import at, entered
+
+LIMITS = Limits()
+
+
+def check(state=None, *, run=None, **fields):
+    return hop_limit.check(LIMITS, state or hop_limit.State(), proposal(**fields), view(run))
+
+
+def test_the_defaults_are_those_of_the_document():
+    assert (LIMITS.hops, LIMITS.recursion, LIMITS.turns, LIMITS.calls_per_turn) == (5, 8, 25, 16)
+    assert (LIMITS.sub_agents_alive, LIMITS.sub_agents_spawned, LIMITS.plan_branches) == (16, 64, 16)
+    assert (LIMITS.replans_per_stage, LIMITS.corrections_per_step) == (2, 3)
+
+
+@pytest.mark.parametrize("limit", [1, 5, 7])
+def test_the_sixth_handoff_trips_and_the_fifth_does_not(limit):
+    state = hop_limit.State()
+    for hop in range(1, limit + 2):
+        verdict = hop_limit.check(Limits(hops=limit), state, proposal(kind="handoff"), view())
+        if hop <= limit:
+            assert verdict is PASS
+            state = hop_limit.observe(state, at(ev.HandedOff(step_id="s", from_agent="a", to_agent="b")))
+    assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (Cause.HOP_LIMIT, limit, limit + 1)
+
+
+@pytest.mark.parametrize("kind", ["nest", "spawn"])
+def test_the_ninth_level_trips_and_the_eighth_does_not(kind):
+    assert check(kind=kind, depth=8) is PASS
+    verdict = check(kind=kind, depth=9)
+    assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (Cause.RECURSION_LIMIT, 8, 9)
+    assert verdict.message == "levels: 9 would pass the limit of 8 (run)"
+
+
+def test_the_26th_turn_trips_and_the_25th_does_not():
+    assert check(kind="model", turn=25) is PASS
+    verdict = check(kind="model", turn=26)
+    assert (verdict.cause, verdict.evidence.observed, verdict.advice) == (Cause.TURN_LIMIT, 26, hop_limit.STEERING)
+
+
+def test_the_one_last_answer_passes_the_turn_limit():
+    assert check(kind="model", turn=26, final=True) is PASS
+
+
+def working(count: int, status: str = "active", stage: Stage = Stage.FAN_OUT) -> Run:
+    steps = {f"{stage}.{n}": Step(f"{stage}.{n}", stage, n, 0, 0, "worker", status=status) for n in range(count)}
+    return Run("run", steps=steps)
+
+
+def test_the_17th_agent_at_once_trips_and_the_16th_does_not():
+    assert check(kind="spawn", branches=16) is PASS
+    assert check(kind="spawn", branches=17).cause is Cause.SUB_AGENT_CAP
+    assert check(kind="spawn", branches=1, run=working(15)) is PASS
+    verdict = check(kind="spawn", branches=1, run=working(16))
+    assert (verdict.evidence.unit, verdict.evidence.observed) == ("agents alive", 17)
+
+
+def test_only_agents_at_work_in_the_fan_out_count_as_alive():
+    assert check(kind="spawn", branches=16, run=working(9, "done")) is PASS
+    assert check(kind="spawn", branches=16, run=working(9, stage=Stage.PLAN)) is PASS
+
+
+def test_the_65th_agent_of_a_run_trips_and_the_64th_does_not():
+    state = hop_limit.State()
+    for _ in range(3):
+        state = hop_limit.observe(state, at(entered(Stage.FAN_OUT, agents=("worker",) * 16)))
+    assert state.spawned == 48
+    assert check(state, kind="spawn", branches=16) is PASS
+    state = hop_limit.observe(state, at(entered(Stage.FAN_OUT, agents=("worker",))))
+    verdict = check(state, kind="spawn", branches=16)
+    assert (verdict.evidence.unit, verdict.evidence.observed, verdict.evidence.limit) == ("agents spawned", 65, 64)
+    assert verdict.evidence.details["branches"] == 16
+
+
+def test_an_agent_that_is_run_once_more_counts_and_other_stages_do_not():
+    again = ev.StepOpened(step_id="fan_out.0.e0.r1", stage=Stage.FAN_OUT, branch=0, agent="worker", round=1)
+    state = hop_limit.observe(hop_limit.State(), at(again))
+    assert state.spawned == 1
+    assert hop_limit.observe(state, at(entered(Stage.PLAN, agents=("planner",)))) == state

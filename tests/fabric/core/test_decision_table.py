@@ -1,0 +1,172 @@
+"""The default decision table, cell by cell as semantics.md 3 spells it, and the rules that every ladder keeps."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from fabric.core.decision_table import (
+    BOUNDED_ONLY,
+    COUNTED_PER,
+    DEFAULT_TABLE,
+    GRAVITY,
+    Accompaniment,
+    CountScope,
+    Ladder,
+    Reaction,
+    Rung,
+    table_digest,
+    table_with,
+)
+from fabric.core.taxonomy import FailureType, Tier
+
+DOCUMENT = """
+infinite tool loop           | inject x1, terminate                       | inject x1, replan x1, abort             | escalate
+sub-agent deadlock           | abort                                      | handover x1, abort                      | escalate (mandatory)
+cost overrun                 | abort (fail fast)                          | alert + cheaper model x1, abort         | escalate to finance
+provider 5xx / rate limit    | retry x2, fallback model x1, surface       | retry x5, wait for breaker x2, escalate | retry x2, escalate (no swap)
+schema / grounding fail      | retry x1, surface                          | replan x2, abort                        | block + escalate for edit
+spec / planner malformed     | abort                                      | replan with critic x2, abort            | abort + ticket
+semantic no-progress         | terminate                                  | replan x1, escalate                     | escalate
+catastrophic / unsafe output | block + safe fallback                      | block + halt                            | block + escalate
+"""
+"""semantics.md 3, word for word."""
+
+WORDS = {
+    "fallback model": Reaction.FALLBACK_MODEL,
+    "cheaper model": Reaction.CHEAPER_MODEL,
+    "wait for breaker": Reaction.WAIT_FOR_BREAKER,
+    "safe fallback": Reaction.SAFE_FALLBACK,
+    "replan with critic": Reaction.REPLAN,
+    "escalate to finance": Reaction.ESCALATE,
+    "escalate for edit": Reaction.ESCALATE,
+}
+
+
+def read(cell: str) -> list[tuple[Reaction, int | None, set[str]]]:
+    """A cell of the document as (reaction, times, what goes with it)."""
+    rungs = []
+    for text in cell.split(","):
+        words = text.partition("(")[0].strip()
+        words, _, times = words.partition(" x")
+        parts = [part.strip() for part in words.split("+")]
+        accompanying = {part for part in parts if part in set(Accompaniment)}
+        (reaction,) = [part for part in parts if part not in set(Accompaniment)]
+        rungs.append((WORDS.get(reaction) or Reaction(reaction), int(times) if times else None, accompanying))
+    return rungs
+
+
+CELLS = [
+    (failure, tier, cell)
+    for failure, line in zip(FailureType, DOCUMENT.strip().splitlines(), strict=True)
+    for tier, cell in zip(Tier, line.split("|")[1:], strict=True)
+]
+
+
+def test_the_table_has_eight_rows_and_three_columns():
+    assert set(DEFAULT_TABLE) == {(failure, tier) for failure in FailureType for tier in Tier}
+    assert len(DEFAULT_TABLE) == 24
+
+
+@pytest.mark.parametrize(("failure", "tier", "cell"), CELLS, ids=lambda value: str(value).strip()[:25])
+def test_each_cell_is_what_the_document_says(failure, tier, cell):
+    ladder = DEFAULT_TABLE[failure, tier]
+    assert [(rung.reaction, rung.times, {str(one) for one in rung.with_}) for rung in ladder.rungs] == read(cell)
+    assert ladder.deviation == ""
+
+
+def test_the_roles_and_the_critic_that_the_document_names():
+    roles = {key: rung.role for key, ladder in DEFAULT_TABLE.items() for rung in ladder.rungs if rung.role != "reviewer"}
+    assert roles == {
+        (FailureType.COST_OVERRUN, Tier.HIGH_STAKES): "finance",
+        (FailureType.UNSAFE_OUTPUT, Tier.HIGH_STAKES): "safety",
+    }
+    assert [key for key, ladder in DEFAULT_TABLE.items() if any(rung.critic for rung in ladder.rungs)] == [
+        (FailureType.PLAN_MALFORMED, Tier.BATCH)
+    ]
+
+
+def test_high_stakes_never_injects_and_never_swaps():
+    reactions = {rung.reaction for (_, tier), cell in DEFAULT_TABLE.items() if tier is Tier.HIGH_STAKES for rung in cell.rungs}
+    assert reactions == {Reaction.ESCALATE, Reaction.RETRY, Reaction.ABORT}
+
+
+# -- order and counting ------------------------------------------------------------------------------------------------
+
+
+def test_the_order_of_gravity_is_total_and_the_documents():
+    assert set(GRAVITY) == set(Reaction)
+    said = "halt abort escalate surface terminate replan fallback_model wait_for_breaker inject retry".split()
+    assert [reaction for reaction in GRAVITY if reaction in said] == said
+    assert abs(GRAVITY.index(Reaction.FALLBACK_MODEL) - GRAVITY.index(Reaction.CHEAPER_MODEL)) == 1
+
+
+def test_every_reaction_is_counted_against_something():
+    assert set(COUNTED_PER) == set(Reaction)
+    per = {scope: {r for r, counted in COUNTED_PER.items() if counted is scope} for scope in CountScope}
+    assert per[CountScope.CALL] == {
+        *(Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL),
+    }
+    assert per[CountScope.STEP] == {Reaction.INJECT, Reaction.TERMINATE}
+    assert Reaction.REPLAN in per[CountScope.STAGE]
+    # Handover is counted by stage as replan is, and like it leaves the run going on.
+    assert set(Reaction) - per[CountScope.UNBOUNDED] - {Reaction.TERMINATE} == BOUNDED_ONLY
+
+
+# -- ladders -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", DEFAULT_TABLE.values())
+def test_only_the_last_rung_is_unbounded(cell):
+    assert all(rung.times is not None for rung in cell.rungs[:-1])
+    assert cell.rungs[-1].times is None
+
+
+def ladder(*rungs):
+    return Ladder.model_validate({"rungs": [dict(zip(("reaction", "times"), rung, strict=False)) for rung in rungs]})
+
+
+@pytest.mark.parametrize(
+    ("rungs", "message"),
+    [
+        ([("retry",), ("abort",)], "only the last rung may be unbounded: give times to the ones before it"),
+        ([("retry", 1), ("abort", 1)], "the last rung must be unbounded, so that the ladder always ends: leave its times out"),
+        ([("abort", 1), ("retry",)], "retry does not end anything, so it cannot be the last rung"),
+        ([("replan",)], "replan does not end anything, so it cannot be the last rung"),
+        ([], "at least 1"),
+        ([("retry", 0), ("abort",)], "greater than or equal to 1"),
+        ([("retry", 21), ("abort",)], "less than or equal to 20"),
+        ([("retry", 1)] * 8 + [("abort",)], "at most 8"),
+        ([("panic",)], "'halt', 'abort', 'escalate'"),
+    ],
+)
+def test_a_ladder_that_could_not_end_or_does_not_exist_is_refused_with_a_sentence(rungs, message):
+    with pytest.raises(ValidationError, match=message):
+        ladder(*rungs)
+
+
+@pytest.mark.parametrize("reaction", sorted(BOUNDED_ONLY))
+def test_what_goes_on_cannot_come_last(reaction):
+    with pytest.raises(ValidationError, match="cannot be the last rung"):
+        ladder((reaction,))
+
+
+@pytest.mark.parametrize("reaction", sorted(set(Reaction) - BOUNDED_ONLY))
+def test_what_ends_something_may_come_last(reaction):
+    assert ladder((reaction,)).rungs[-1] == Rung(reaction=reaction)
+
+
+# -- a fabric's own cells ----------------------------------------------------------------------------------------------
+
+
+def test_a_fabrics_cell_replaces_one_and_leaves_the_others():
+    own = ladder(("abort",))
+    table = table_with({FailureType.TOOL_LOOP: {Tier.BATCH: own}})
+    assert table[FailureType.TOOL_LOOP, Tier.BATCH] is own
+    assert {key for key in table if table[key] != DEFAULT_TABLE[key]} == {(FailureType.TOOL_LOOP, Tier.BATCH)}
+
+
+def test_the_version_of_a_table_follows_from_its_cells_alone():
+    assert table_digest(table_with({})) == table_digest(DEFAULT_TABLE)
+    assert table_digest(dict(reversed(DEFAULT_TABLE.items()))) == table_digest(DEFAULT_TABLE)
+    assert table_digest(table_with({FailureType.TOOL_LOOP: {Tier.BATCH: ladder(("abort",))}})) != table_digest(DEFAULT_TABLE)

@@ -1,0 +1,206 @@
+"""Rules are tables, and every table is total: nothing that can be named is without its row."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from fabric.core import engine, envelope, evolve, flow, ladder, prompt, reactions, stages, taxonomy, work
+from fabric.core import events as ev
+from fabric.core.decision_table import GRAVITY, Reaction
+from fabric.core.flow import End, RunState, Stage, StageOutcome
+from fabric.core.inputs import INBOX, InboxInput, Input
+from fabric.core.mechanisms import ORDER, validation_gate
+from fabric.core.payloads import AGENT_OUTPUT
+from fabric.core.taxonomy import CLASSIFY, Cause, Direct, ErrorClass, FailureClass, FailureType, FlowClass
+from fabric.core.topologies import supervisor
+
+FACTS = get_args(ev.Fact)
+KINDS = [fact.kind for fact in FACTS]
+
+
+# -- stages ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_stage_has_a_way_out_for_every_outcome():
+    assert set(flow.TRANSITIONS) == set(product(Stage, StageOutcome))
+
+
+def test_stages_follow_each_other_replans_begin_anew_and_endings_stop():
+    order = [*Stage, End.COMPLETE]
+    assert list(Stage) == ["plan", "fan_out", "fan_in", "validate", "finalize"]
+    for stage, after in zip(order, order[1:], strict=False):
+        assert flow.TRANSITIONS[stage, StageOutcome.PASSED] is after
+        assert flow.TRANSITIONS[stage, StageOutcome.REPLAN] is Stage.PLAN
+        assert flow.TRANSITIONS[stage, StageOutcome.ENDED] is End.STOP
+
+
+def test_the_four_terminal_states():
+    assert flow.TERMINAL == {RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
+
+
+@pytest.mark.parametrize(
+    "table", [prompt.OUTPUT, stages.UPSTREAM, validation_gate.STAGE_OUTPUT], ids=["OUTPUT", "UPSTREAM", "STAGE_OUTPUT"]
+)
+def test_every_stage_has_a_row_in(table):
+    assert set(table) == set(Stage)
+
+
+def test_every_stage_asks_for_a_shape_that_exists_and_takes_what_the_one_before_left():
+    assert set(prompt.OUTPUT.values()) <= set(AGENT_OUTPUT)
+    assert [before for before, _ in stages.UPSTREAM.values()] == [None, *list(Stage)[:-1]]
+
+
+def test_every_stage_without_an_agent_is_concluded_by_the_engine():
+    assert set(supervisor._CONCLUDE) | {Stage.FAN_OUT} == set(Stage)
+
+
+# -- events and inputs -------------------------------------------------------------------------------------------------
+
+
+def test_every_fact_folds():
+    assert set(evolve.EVOLVE) == set(KINDS)
+
+
+def test_every_fact_has_an_envelope():
+    assert set(envelope.KINDS) == set(KINDS)
+    assert {envelope.fact_class(fact.kind) for fact in FACTS} == set(FACTS)
+
+
+def test_no_two_facts_share_a_kind_and_every_one_has_a_version():
+    assert len(set(KINDS)) == len(FACTS)
+    assert all(isinstance(fact.version, int) and fact.version >= 1 for fact in FACTS)
+
+
+def test_every_fact_is_exported_and_explained():
+    assert {fact.__name__ for fact in FACTS} <= set(ev.__all__)
+    assert all(fact.__doc__ and fact.__doc__[0].isupper() for fact in FACTS)
+
+
+def test_every_fact_is_frozen_and_named_by_keyword():
+    assert all(fact.__dataclass_params__.frozen for fact in FACTS)
+    assert all(field.kw_only for fact in FACTS for field in fields(fact))
+
+
+def test_mechanisms_observe_kinds_that_exist():
+    assert {kind for module in ORDER for kind in module.OBSERVES} <= set(KINDS)
+
+
+def test_every_party_that_is_told_apart_is_a_kind():
+    source = work.parties.__code__.co_consts
+    named = {text for text in source if isinstance(text, str) and text.isidentifier() and "_" in text}
+    assert named - {"requested_by", "required_role", "step_id"} <= set(KINDS)
+
+
+def test_every_input_has_a_handler():
+    assert set(engine.HANDLERS) == set(get_args(Input))
+
+
+def test_every_input_from_outside_survives_the_inbox():
+    assert set(get_args(InboxInput)) < set(get_args(Input))
+    samples = {"request": {"text": "x"}, "deadline_at": 1, "verb": "approve"}
+    for kind in get_args(InboxInput):
+        given = {f.name: samples.get(f.name, f"a {f.name}") for f in fields(kind) if f.name not in ("kind", "version")}
+        one = kind(**given)
+        assert INBOX.validate_json(INBOX.dump_json(one)) == one
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_cause_is_classified_once():
+    assert set(CLASSIFY) == set(Cause)
+
+
+def test_every_cause_goes_to_a_row_or_to_a_reaction_of_its_own():
+    assert {row.goes_to for row in CLASSIFY.values()} == set(FailureType) - {
+        FailureType.DEADLOCK,  # its monitor is not there yet
+        FailureType.NO_PROGRESS,  # its watchdog neither
+    } | set(Direct)
+
+
+# semantics.md 2, first table: error class, flow class, signature-counted, retried, failover.
+CLASSES = """
+rate_limit server_error timeout network dropped_stream | transient_infra  | transient | no  | yes | yes
+auth bad_request bad_configuration unknown_model       | deterministic    | none      | yes | no  | no
+schema_invalid tool_constraint unknown                 | deterministic    | semantic  | yes | no  | no
+context_length token_limit run_deadline                | budget_exhausted | budget    | no  | no  | no
+turn_limit                                             | budget_exhausted | budget    | no  | no  | no
+quota                                                  | budget_exhausted | budget    | no  | no  | yes
+loop_detected                                          | compilation_loop | semantic  | no  | no  | no
+policy_denied content_filter                           | structural       | policy    | yes | no  | no
+user_cancel                                            | canceled         | none      | no  | no  | no
+"""
+ROWS = [
+    (cause, *(cell.strip() for cell in line.split("|")[1:]))
+    for line in CLASSES.strip().splitlines()
+    for cause in line.split("|")[0].split()
+]
+
+
+@pytest.mark.parametrize(("cause", "error_class", "flow_class", "counted", "retried", "failover"), ROWS)
+def test_causes_are_classified_as_the_document_says(cause, error_class, flow_class, counted, retried, failover):
+    row = CLASSIFY[Cause(cause)]
+    assert (row.error_class, row.flow_class) == (ErrorClass(error_class), FlowClass(flow_class))
+    assert (row.signature_counted, row.retried, row.failover) == tuple(word == "yes" for word in (counted, retried, failover))
+
+
+# semantics.md 2, second table: which row of the decision table each cause enters.
+RAISED_BY = {
+    FailureType.TOOL_LOOP: "loop_detected hop_limit recursion_limit visit_limit turn_limit",
+    FailureType.COST_OVERRUN: "budget_gate price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap",
+    FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream retry_budget_empty queue_full auth bad_request "
+    "bad_configuration unknown_model",
+    FailureType.SCHEMA_GROUNDING: "schema_invalid invariant grounding tool_constraint unknown corrections_spent partial_fan_in "
+    "malformed_answer duplicate_call",
+    FailureType.PLAN_MALFORMED: "plan_gate",
+    FailureType.UNSAFE_OUTPUT: "policy_denied content_filter",
+    Direct.ESCALATE: "below_tau",
+    Direct.NEUTRAL: "user_cancel",
+}
+
+
+def test_every_cause_enters_the_row_that_the_document_names():
+    expected = {Cause(cause): row for row, causes in RAISED_BY.items() for cause in causes.split()}
+    assert {cause: classified.goes_to for cause, classified in CLASSIFY.items()} == expected
+
+
+def test_a_wrong_configuration_enters_at_the_last_rung_and_nothing_else_does():
+    last = {cause for cause, row in CLASSIFY.items() if row.last_rung}
+    assert last == {Cause.AUTH, Cause.BAD_REQUEST, Cause.BAD_CONFIGURATION, Cause.UNKNOWN_MODEL}
+
+
+def test_every_mechanism_answers_a_cluster_of_mast():
+    assert set(taxonomy.MECHANISM_CLASSES) == {module.NAME for module in ORDER}
+    assert all(clusters and set(clusters) <= set(FailureClass) for clusters in taxonomy.MECHANISM_CLASSES.values())
+
+
+def test_the_words_of_the_taxonomy_are_as_many_as_the_documents_have():
+    assert (len(FailureType), len(FailureClass), len(ErrorClass), len(FlowClass)) == (8, 3, 6, 5)
+
+
+# -- reactions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [reactions.REACTIONS, ladder.APPLIES], ids=["REACTIONS", "APPLIES"])
+def test_every_reaction_has_a_row_in(table):
+    assert set(table) == set(Reaction)
+
+
+def test_reactions_that_are_not_wired_never_apply():
+    unwired = {reaction for reaction, function in reactions.REACTIONS.items() if function is reactions._unavailable}
+    assert unwired == {
+        Reaction.HANDOVER,
+        Reaction.FALLBACK_MODEL,
+        Reaction.CHEAPER_MODEL,
+        Reaction.WAIT_FOR_BREAKER,
+    }
+    for reaction in unwired:
+        assert ladder.APPLIES[reaction](None, None, None, 0).startswith("no ")
+
+
+def test_what_a_run_may_still_do_after_its_last_word_only_ends_it():
+    assert set(GRAVITY[: GRAVITY.index(Reaction.TERMINATE)]) == reactions.ENDINGS

@@ -1,0 +1,203 @@
+"""What a fabric must have before it is published: each rule broken once, each said with its path and its remedy."""
+
+from typing import Any
+
+import pytest
+
+from fabric.adapters.tools.outbound import Gate
+from fabric.core.decision_table import DEFAULT_TABLE
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.services.fabric_yaml import fabric_read
+from fabric.services.publication import (
+    RULES,
+    Installation,
+    deviations,
+    publication_problems,
+    publication_warnings,
+)
+from tests.fabric.services.world import DOUBTFUL, SMALL
+
+
+def small(**changes: Any) -> FabricSpec:
+    """The small fabric with whole fields replaced."""
+    tree = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
+    return FabricSpec.model_validate(tree | changes)
+
+
+def model(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "script",
+        "provider": "scripted",
+        "price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "1"},
+    } | changes
+
+
+def tool(**changes: Any) -> dict[str, Any]:
+    return {"name": "read_document"} | changes
+
+
+def policy(**changes: Any) -> dict[str, Any]:
+    return {"budget": {"run_usd_micros": 1_000_000}} | changes
+
+
+def plan(briefs: int) -> dict[str, Any]:
+    briefs_ = [{"agent": "reader", "instructions": "Read."}] * briefs
+    return {"workers": ["reader"], "plan": {"briefs": briefs_, "exit_criteria": ["Done."]}}
+
+
+def cell(failure: str, tier: str, *rungs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {failure: {tier: {"rungs": rungs, **more}}}
+
+
+def told(spec: FabricSpec, installation: Installation | None = None) -> list[tuple[str, str]]:
+    return [(problem.path, problem.sentence) for problem in publication_problems(spec, installation)]
+
+
+def test_a_good_fabric_has_no_problem_and_no_warning():
+    assert told(small()) == []
+    assert publication_warnings(small()) == []
+    assert deviations(small()) == []
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
+    "_prices": ({"models": [model(price=None)]}, "models.0.price", "no price is known for 'script'"),
+    "_cap": ({"policy": {"budget": {"run_usd_micros": 0}}}, "policy.budget.run_usd_micros", "give a cap in micro-dollars"),
+    "_endpoints": ({"models": [model(base_url="http://10.0.0.1/v1")]}, "models.0.base_url", "FABRIC_ALLOWED_HOSTS"),
+    "_effects": (
+        {"tools": [tool(), {"name": "send", "kind": "http", "target": "https://example.org/", "effect": "mutating", "description": "Sends.", "parameters": {"type": "object"}}]},
+        "tools.1.effect",
+        "cannot be run yet, because this version of Fabric Flow cannot undo",
+    ),
+    "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
+    "_tool_users": ({"models": [model(tool_calls=False)]}, "agents.1.tools", "takes no tool calls"),
+    "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
+    "_detectors": ({"policy": policy(loop_detector={"identical_threshold": 6})}, "policy.loop_detector.identical_threshold", "switch the detector off"),
+    "_replans": ({"policy": policy(limits={"replans_per_stage": 3})}, "policy.limits.replans_per_stage", "at most 2 are allowed"),
+    "_reviewers": ({"reviewers": []}, "reviewers", "name users or roles who answer"),
+    "_deviations": (
+        {"decision_table": cell("provider_failure", "high_stakes", {"reaction": "surface"})},
+        "decision_table.provider_failure.high_stakes",
+        "give the cell a `deviation` with the reason",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", [rule.__name__ for rule in RULES])
+def test_each_rule_finds_what_it_is_for(rule):
+    changes, path, sentence = BROKEN[rule]
+    found = told(small(**changes))
+    assert [one for one in found if one[0] == path and sentence in one[1]], found
+
+
+def test_a_price_of_nothing_has_to_be_written_and_is_then_enough():
+    free = {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}
+    assert told(small(models=[model(price=free)], policy={"budget": {"run_usd_micros": 0}})) == []
+
+
+def test_a_model_of_the_price_list_needs_no_price_of_its_own():
+    assert told(small(models=[model(provider="openai", model="gpt-4o-mini", price=None)])) == []
+
+
+def test_a_model_that_is_left_open_is_priced_as_the_installations():
+    left_open = small(models=[model(provider="openai", price=None)])
+    assert told(left_open, Installation(Gate(), default_model="gpt-4o-mini")) == []
+    private = Installation(Gate(), default_model="gpt-4o-mini", default_url="http://127.0.0.1:9/v1")
+    assert [path for path, _ in told(left_open, private)] == ["models.0.price"]
+
+
+def test_a_host_that_the_operator_trusts_may_be_private():
+    spec = small(models=[model(base_url="http://127.0.0.1:8081/v1")])
+    assert told(spec, Installation(Gate.of(["127.0.0.1:8081"]))) == []
+
+
+def test_a_provider_that_does_not_exist_is_found_where_they_are_known():
+    known = Installation(Gate(), providers=frozenset({"openai", "scripted"}))
+    assert told(small(), known) == []
+    ((path, sentence),) = told(small(models=[model(provider="oracle")]), known)
+    assert path == "models.0.provider"
+    assert "there are: openai, scripted" in sentence
+
+
+@pytest.mark.parametrize("effect", ["mutating", "irreversible"])
+def test_what_changes_the_world_is_refused_even_with_a_compensation(effect):
+    spec = small(tools=[tool(effect=effect, compensation="unread")])
+    assert "tools.0.effect" in [path for path, _ in told(spec)]
+
+
+def test_nobody_needs_to_review_what_never_asks():
+    alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
+    assert told(small(**alone)) == []
+    asks = cell("cost_overrun", "interactive", {"reaction": "escalate"})
+    assert [path for path, _ in told(small(**alone, decision_table=asks))] == ["reviewers"]
+
+
+def test_a_critic_asks_a_person_in_every_tier():
+    tree = fabric_read(DOUBTFUL).spec.model_dump(mode="json", by_alias=True)
+    tree |= {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
+    ((path, sentence),) = told(FabricSpec.model_validate(tree))
+    assert path == "reviewers"
+    assert "a critic's score below tau" in sentence
+
+
+LAX = [
+    ("plan_malformed", "batch", [{"reaction": "replan", "times": 3}, {"reaction": "abort"}], "replans 3 times"),
+    ("plan_malformed", "batch", [{"reaction": "replan", "times": 2}, {"reaction": "replan", "times": 1}, {"reaction": "abort"}], "replans 3 times"),
+    ("unsafe_output", "interactive", [{"reaction": "surface"}], "must block"),
+    ("unsafe_output", "batch", [{"reaction": "inject", "times": 1}, {"reaction": "halt", "with": ["block"]}], "must block"),
+    ("provider_failure", "high_stakes", [{"reaction": "fallback_model", "times": 1}, {"reaction": "escalate"}], "fallback_model"),
+    ("cost_overrun", "high_stakes", [{"reaction": "cheaper_model", "times": 1}, {"reaction": "escalate"}], "cheaper_model"),
+    ("infinite_tool_loop", "high_stakes", [{"reaction": "inject", "times": 1}, {"reaction": "escalate"}], "inject"),
+    ("provider_failure", "high_stakes", [{"reaction": "retry", "times": 3}, {"reaction": "escalate"}], "at most 2"),
+    ("semantic_no_progress", "high_stakes", [{"reaction": "terminate"}], "high-stakes ends with"),
+    ("sub_agent_deadlock", "high_stakes", [{"reaction": "abort"}], "must go to a person"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("failure", "tier", "rungs", "what"), LAX)
+def test_a_cell_that_is_too_lax_needs_a_reason_and_is_listed_with_it(failure, tier, rungs, what):
+    path = f"decision_table.{failure}.{tier}"
+    ((found, sentence),) = told(small(decision_table=cell(failure, tier, *rungs)))
+    assert found == path
+    assert what in sentence
+    excused = small(decision_table=cell(failure, tier, *rungs, deviation="Agreed with the customer."))
+    assert told(excused) == []
+    (deviation,) = deviations(excused)
+    assert (deviation.path, deviation.reason) == (path, "Agreed with the customer.")
+    assert what in deviation.what
+
+
+def test_the_default_table_is_nowhere_too_lax():
+    table: dict[str, dict[str, Any]] = {}
+    for (failure, tier), ladder in DEFAULT_TABLE.items():
+        table.setdefault(failure, {})[tier] = ladder.model_dump(mode="json", by_alias=True)
+    assert deviations(small(decision_table=table)) == []
+
+
+def test_a_stricter_cell_is_no_deviation():
+    strict = cell("provider_failure", "high_stakes", {"reaction": "abort"})
+    assert deviations(small(decision_table=strict)) == []
+
+
+def test_more_replans_may_be_agreed_upon():
+    many = cell(
+        "plan_malformed", "batch", {"reaction": "replan", "times": 3}, {"reaction": "abort"}, deviation="It pays."
+    )
+    assert told(small(decision_table=many, policy=policy(limits={"replans_per_stage": 3}))) == []
+
+
+def test_what_is_used_nowhere_is_warned_about():
+    tree = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
+    tree["agents"].append({"name": "idler", "model": "spare", "instructions": "Wait.", "tools": ["calculator"]})
+    tree["models"].append(model(name="spare"))
+    tree["tools"].append({"name": "calculator"})
+    tree["tiers"] = {"default": "batch", "allowed": ["batch"]}
+    tree["policy"]["deadlines"] = {Tier.INTERACTIVE: {"call_s": 1, "stage_s": 2, "run_s": 3}}
+    spec = FabricSpec.model_validate(tree)
+    assert [(one.path, one.sentence) for one in publication_warnings(spec)] == [
+        ("agents.2", "agent 'idler' is used nowhere"),
+        ("models.1", "model 'spare' is used nowhere"),
+        ("tools.1", "tool 'calculator' is used nowhere"),
+        ("policy.deadlines.interactive", "no run can pick tier interactive"),
+    ]
+    assert told(spec) == []

@@ -1,0 +1,120 @@
+"""What the tests of services, selectors and commands share: a small fabric, an actor, runs that really ran."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fabric import wiring
+from fabric.core.actor import Actor
+from fabric.management.following import Following
+from fabric.models import Workspace
+from fabric.runtime.ports import Document, JournalStore
+from fabric.selectors.runs import RunView
+from fabric.services.fabrics import fabric_publish
+from fabric.services.runs import run_start
+from fabric.services.workspaces import owner_actor
+
+SMALL = """\
+name: small
+title: A small fabric
+example: What do the notes say?
+models:
+  - name: script
+    provider: scripted
+    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}
+tools:
+  - name: read_document
+agents:
+  - name: planner
+    model: script
+    instructions: Plan.
+  - name: reader
+    model: script
+    instructions: Read.
+    tools: [read_document]
+topology:
+  planner: planner
+  workers: [reader]
+policy:
+  budget: {run_usd_micros: 1000000}
+reviewers: [owner]
+"""
+DOUBTFUL = (
+    SMALL.replace("name: small", "name: doubtful")
+    .replace("    provider: scripted\n", "    provider: scripted\n    options: {score: 0.55}\n")
+    .replace(
+        "topology:\n", "  - name: critic\n    model: script\n    instructions: Judge.\ntopology:\n  critic: critic\n"
+    )
+)
+"""Its critic is never content, so each run waits for a person."""
+
+NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.")
+
+
+class HeardNudge:
+    """A nudge that keeps what it is told: there is nobody to wake."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+
+    def wake(self, run_id: str) -> None:
+        self.woken.append(run_id)
+
+    def told(self, run_seqs: object) -> None:
+        raise AssertionError("services do not say how far journals reach")
+
+
+@pytest.fixture
+def actor(transactional_db: None) -> Actor:
+    """The local owner. The stores have connections of their own, so nothing is held back in a transaction."""
+    return owner_actor()
+
+
+@pytest.fixture
+def stranger(transactional_db: None) -> Actor:
+    """Somebody of another workspace."""
+    workspace = Workspace.objects.create(name="elsewhere")
+    return Actor(name="mallory", workspace_id=workspace.id)
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[JournalStore]:
+    """The journal store on the test's database."""
+    yield wiring.store()
+
+
+@pytest.fixture
+def nudge() -> HeardNudge:
+    return HeardNudge()
+
+
+@pytest.fixture
+def small(actor: Actor) -> str:
+    """A published fabric."""
+    return fabric_publish(actor=actor, source=SMALL).name
+
+
+@pytest.fixture
+def doubtful(actor: Actor) -> str:
+    """A published fabric whose runs wait for a person."""
+    return fabric_publish(actor=actor, source=DOUBTFUL).name
+
+
+def ran(
+    actor: Actor, fabric: str, text: str = "What do the notes say?", documents: tuple[Document, ...] = (NOTES,)
+) -> RunView:
+    """A run that was hosted here until it came to rest."""
+    started = run_start(
+        store=wiring.store(), nudge=HeardNudge(), actor=actor, fabric=fabric, text=text, documents=documents
+    )
+    return Following(actor, started.run_id).to_rest()
+
+
+SAMPLES = Path(__file__).resolve().parents[3] / "fabric" / "samples"
+SAMPLE_NAMES = sorted(path.stem for path in SAMPLES.glob("*.yaml"))
+
+
+def sample(name: str) -> str:
+    """The YAML of a sample."""
+    return (SAMPLES / f"{name}.yaml").read_text()

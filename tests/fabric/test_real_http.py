@@ -1,0 +1,110 @@
+"""A run over real HTTP against a scripted endpoint: the whole path, and every way in which an endpoint can be bad."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fabric.runtime.ports import Document
+from simulator.endpoint import ScriptedEndpoint, answer, hang, html, refusal, trickle, unfit_text
+from simulator.endpoint.scripts import agents
+from tests.fabric.installation import Installation, installation
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DOCUMENTS = (
+    Document("bridge.md", "The bridge is 40 metres long. It was built in 1931 and repaired in 1988."),
+    Document("ferry.md", "The ferry crosses in 12 minutes. It has run since 1902."),
+)
+SHORT = {"interactive: {call_s: 60, stage_s: 180, run_s: 600}": "interactive: {call_s: 2.5, stage_s: 20, run_s: 40}"}
+
+
+@pytest.fixture
+def site(settings: Any) -> Iterator[Installation]:
+    """An installation whose model is whatever the test starts."""
+    settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY = "scripted", "sk-test"
+    settings.FABRIC_MODEL_URL = "http://127.0.0.1:1/v1"
+    with installation() as found:
+        yield found
+
+
+def run_against(settings: Any, script: Any, tier: str = "interactive") -> tuple[Any, list[Any], int]:
+    """One run of the document review against a scripted endpoint: its row, its events, the requests it made."""
+    with ScriptedEndpoint(script) as endpoint:
+        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "scripted", "sk-test", endpoint.url
+        with installation() as site:
+            name = site.publish("document-review", **SHORT)
+            run_id = site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, tier)
+            row = site.rest(run_id)
+            return row, site.events(run_id), len(endpoint.wait(0))
+
+
+def test_a_run_goes_end_to_end_over_real_http(settings: Any) -> None:
+    """Plan, tools, merge, critic, outcome: all of it asked of an endpoint that speaks the protocol."""
+    row, events, requests = run_against(settings, agents())
+    assert row.state == "completed", row.reason
+    kinds = [event.kind for event in events]
+    assert kinds[0] == "run_started" and kinds[-1] == "run_ended"
+    assert "tool_answered" in kinds
+    assert requests == kinds.count("call_issued") - kinds.count("tool_answered")
+    assert row.tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ([refusal(401, "Incorrect API key provided", code="invalid_api_key")], "key"),
+        ([html()], "web page"),
+        ([trickle()], "second"),
+        ([hang()], "second"),
+        ([answer("")], "empty"),
+        ([refusal(503, "overloaded")], "503"),
+    ],
+    ids=["wrong key", "html", "trickle", "hang", "empty", "unavailable"],
+)
+def test_a_bad_endpoint_ends_the_run_with_a_sentence(settings: Any, script: Any, words: str) -> None:
+    """Whatever answers, the run ends truthfully: never an exception, never a silent success."""
+    row, events, _ = run_against(settings, script)
+    assert row.state in ("failed", "aborted"), (row.state, row.reason)
+    assert words in row.reason.lower(), row.reason
+    assert events[-1].kind == "run_ended"
+    assert "sk-test" not in json.dumps([event.fact for event in events])
+
+
+def test_an_endpoint_that_is_down_is_named(settings: Any) -> None:
+    """Nothing listens: retried as the table says, then surfaced with the address."""
+    settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "m", "sk-test", "http://127.0.0.1:9/v1"
+    with installation() as site:
+        name = site.publish("document-review", **SHORT)
+        row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "interactive"))
+        kinds = site.kinds(row.id)
+    assert row.state == "failed" and "127.0.0.1:9" in row.reason
+    assert kinds.count("attempt_failed") == 3 and kinds.count("retry_scheduled") == 2
+
+
+def test_a_missing_key_is_said_before_any_request(settings: Any) -> None:
+    """No key is configured: the reason names the variable."""
+    with ScriptedEndpoint([refusal(401, "missing key")]) as endpoint:
+        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "m", "", endpoint.url
+        with installation() as site:
+            row = site.rest(site.start(site.publish("document-review", **SHORT), "Which?", DOCUMENTS, "interactive"))
+    assert row.state == "failed" and "FABRIC_MODEL_KEY" in row.reason
+
+
+def test_nul_and_lone_surrogates_are_stored_as_replacement_characters(settings: Any) -> None:
+    """What no database can hold is replaced, and the event says so."""
+    row, events, _ = run_against(settings, [unfit_text()])
+    assert row.state in ("failed", "aborted", "completed")
+    said = [event for event in events if event.kind == "model_answered"]
+    assert said and all(event.fact["sanitized"] for event in said)
+    assert "\x00" not in json.dumps([event.content for event in events], ensure_ascii=False)
+
+
+def test_high_stakes_asks_a_person_when_the_endpoint_is_down(site: Installation) -> None:
+    """Retries spent: an open question, nothing hosted meanwhile."""
+    name = site.publish("document-review")
+    row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "high_stakes"), 90.0)
+    assert row.state == "waiting"
+    assert [question.stage for question in site.questions(row.id)] == ["plan"]

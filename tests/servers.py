@@ -1,0 +1,90 @@
+"""Finds the servers that some tests need: PostgreSQL, Redis, RabbitMQ.
+
+TEST_DATABASE_URL, TEST_REDIS_URL and TEST_AMQP_URL name them; without one, the usual loopback addresses are tried.
+`python -m tests.servers` prints what was found and what is missing as one line of JSON.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+_TIMEOUT_S = 3
+
+
+@dataclass(frozen=True)
+class Server:
+    """One kind of server, how to try it, and where it usually is."""
+
+    name: str
+    marker: str
+    variable: str
+    connect: Callable[[str], None]
+    usual: tuple[str, ...]
+
+
+def locate(environ: Mapping[str, str] = os.environ) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the addresses that answer, by variable, and one sentence for each server that does not, by marker."""
+    found, missing = {}, {}
+    for server in SERVERS:
+        named = environ.get(server.variable)
+        problem = ""
+        for address in (named,) if named else server.usual:
+            problem = _try(server, address)
+            if not problem:
+                found[server.variable] = address
+                break
+        else:
+            where = named or "its usual loopback addresses"
+            missing[server.marker] = f"every test that needs {server.name}: none answers at {where} ({problem})"
+    return found, missing
+
+
+def _try(server: Server, address: str) -> str:
+    try:
+        server.connect(address)
+    except Exception as error:  # noqa: BLE001 - Three client libraries, one question: does it answer?
+        return " ".join(f"{type(error).__name__} {error}".split())[:160]
+    return ""
+
+
+def _postgresql(address: str) -> None:
+    import psycopg
+
+    psycopg.connect(address, connect_timeout=_TIMEOUT_S).close()
+
+
+def _redis(address: str) -> None:
+    import redis
+
+    with redis.Redis.from_url(address, socket_connect_timeout=_TIMEOUT_S, socket_timeout=_TIMEOUT_S) as client:
+        client.ping()
+
+
+def _rabbitmq(address: str) -> None:
+    from kombu.connection import Connection
+
+    with Connection(address, connect_timeout=_TIMEOUT_S) as connection:
+        connection.connect()
+
+
+SERVERS = (
+    Server(
+        "PostgreSQL",
+        "postgresql",
+        "TEST_DATABASE_URL",
+        _postgresql,
+        (
+            "postgresql://postgres@127.0.0.1:5432/test",
+            "postgresql://postgres@127.0.0.1:5432/postgres",
+            "postgresql://postgres:postgres@127.0.0.1:5432/postgres",
+        ),
+    ),
+    Server("Redis", "redis", "TEST_REDIS_URL", _redis, ("redis://127.0.0.1:6379/15",)),
+    Server("RabbitMQ", "rabbitmq", "TEST_AMQP_URL", _rabbitmq, ("amqp://guest:guest@127.0.0.1:5672//",)),
+)
+
+
+if __name__ == "__main__":
+    found, missing = locate()
+    print(json.dumps({"found": found, "missing": list(missing.values())}))

@@ -1,0 +1,22 @@
+"""The product's settings over a data directory that is thrown away."""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+
+if "pytest" in sys.modules:
+    # A process that a test starts inherits these settings too and has been told its own directory: left alone.
+    _data = tempfile.mkdtemp(prefix="fabric-test-")
+    atexit.register(shutil.rmtree, _data, ignore_errors=True)
+    os.environ["FABRIC_DATA"] = _data
+    for _variable in ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL", "FABRIC_PUBLIC_URL", "FABRIC_PORT"):
+        os.environ.pop(_variable, None)
+
+from console.settings import *  # noqa: F403 - The environment has to be right before they are read.
+from console.settings import DATABASES, FABRIC_DATA
+
+# A file, not SQLite's memory: what threads and processes see of one another is part of what is tested.
+DATABASES["default"]["TEST"] = {"NAME": str(FABRIC_DATA / "test.sqlite3")}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast; guards nothing here.
