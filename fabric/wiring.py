@@ -30,7 +30,6 @@ from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import Listener, OnMessage
 from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
-from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.providers.router import ModelRouter
 from fabric.adapters.tools.outbound import Gate
@@ -157,6 +156,9 @@ def _closing(read: Callable[[str], T]) -> Callable[[str], T]:
 
 def model_port() -> ModelPort:
     """All providers behind one port."""
+    # Imported here: it takes a second or two, and a process that only serves pages asks no model.
+    from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
+
     gate = Gate.of(settings.FABRIC_ALLOWED_HOSTS)
     endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
     found: dict[str, ModelPort] = {"openai": OpenAICompatible(endpoint, gate=gate)}

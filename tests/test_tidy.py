@@ -22,6 +22,7 @@ BANNED = {
     "channels": "a nudge through a port of fabric/runtime/ports.py",
     "ninja": "nothing: the API lives in console/api",
     "httpx": "the Model or Tool port of fabric/runtime/ports.py",
+    "httpx2": "the Model or Tool port of fabric/runtime/ports.py",
     "asyncio": "effects returned by RunDriver.step; waiting is the interpreter's work",
     "threading": "effects returned by RunDriver.step; threads are the interpreter's",
     "concurrent": "effects returned by RunDriver.step",
