@@ -43,8 +43,6 @@ __all__ = ["HostConfig", "HostCounters", "Ports", "RunHost"]
 
 log = logging.getLogger(__name__)
 US = 1_000_000
-HOLD_S = 10.0
-"""How long a run that could not be loaded, stepped or written is kept from everybody before it may be claimed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,8 @@ class HostConfig:
     lease_s: float = 10.0
     beat_s: float = 3.0
     sweep_s: float = 2.0
+    hold_s: float = 10.0
+    """How long a run that could not be loaded, stepped or written is kept from everybody before it may be claimed again."""
     queues: Sequence[str] = ("default",)
 
 
@@ -249,7 +249,7 @@ class RunHost:
                 driver = RunDriver(self.ports.compiled(claimed.revision_id))
             except Exception:
                 log.exception("revision %s of run %s cannot be loaded", claimed.revision_id, claimed.run_id)
-                self._give_back(claimed, None, HOLD_S)
+                self._give_back(claimed, None, self.config.hold_s)
                 continue
             self.owned[claimed.run_id] = Owned(driver, claimed)
             self._step(claimed.run_id, Taken(claimed, self.lease.name))
@@ -268,7 +268,7 @@ class RunHost:
             self._drop(run_id)
             owned.broken = owned.writing is not None
             if not owned.broken:
-                self._give_back(owned.claimed, owned.durable, HOLD_S)
+                self._give_back(owned.claimed, owned.durable, self.config.hold_s)
             return
         for effect in effects:
             self._interpret(run_id, owned, effect)
@@ -340,7 +340,7 @@ class RunHost:
             log.error("run %s could not be written: %s", run_id, fate)
         if self.owned.get(run_id) is not owned:
             if owned.broken and fate is not Written.FENCED:
-                self._give_back(owned.claimed, owned.durable, HOLD_S)
+                self._give_back(owned.claimed, owned.durable, self.config.hold_s)
         elif fate is Written.COMMITTED:
             if owned.ready is not None:
                 self._touched[run_id] = None
@@ -348,7 +348,7 @@ class RunHost:
         else:
             self._step(run_id, Refused(str(fate)))
             if fate is not Written.FENCED:
-                self._give_back(owned.claimed, owned.durable, 0.0 if fate is Written.INPUT_GONE else HOLD_S)
+                self._give_back(owned.claimed, owned.durable, 0.0 if fate is Written.INPUT_GONE else self.config.hold_s)
 
     # -- letting go ----------------------------------------------------------------------------------------------------
 

@@ -69,15 +69,19 @@ def wakes_at(batch: Batch) -> int | None:
     return None if batch.columns.state in TERMINAL else batch.wake_at
 
 
+def closed(asked: EscalationChange, answer: EscalationChange) -> EscalationChange:
+    """A question with its answer: what was asked stays as it was."""
+    return replace(
+        asked, decided_at=answer.decided_at, verb=answer.verb, decided_by=answer.decided_by, by_system=answer.by_system
+    )
+
+
 def changes(batch: Batch) -> list[EscalationChange]:
     """The batch's escalations, each once, as it stands at the end; one opened and closed here keeps what it showed."""
     last: dict[str, EscalationChange] = {}
     for change in batch.escalations:
         before = last.pop(change.escalation_id, None)
-        if before is not None and not change.content:
-            last[change.escalation_id] = replace(change, content=before.content)
-        else:
-            last[change.escalation_id] = change
+        last[change.escalation_id] = change if before is None else closed(before, change)
     # Closing before opening: the next question of a step may come in the batch that closes the one before it.
     return sorted(last.values(), key=lambda change: change.decided_at is None)
 

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fabric.adapters import postgresql_arrays
@@ -28,6 +28,7 @@ CONNECT_DEFAULTS = {
 IDLE_MAX = 4
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+_BROKEN = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
 BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected)
 
 
@@ -67,7 +68,8 @@ class Connections:
             yield connection
         finally:
             with self._lock:
-                keep = not connection.closed and len(self._idle) < IDLE_MAX
+                # One that was left in the middle of a statement (the thread was interrupted) is of no use to the next.
+                keep = connection.info.transaction_status not in _BROKEN and len(self._idle) < IDLE_MAX
                 if keep:
                     self._idle.append(connection)
             if not keep:

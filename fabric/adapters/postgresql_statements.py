@@ -267,8 +267,7 @@ es AS (
       content, decided_at, verb, decided_by, by_system, place)
   JOIN up ON up.n = s.n ORDER BY s.place
   ON CONFLICT (id) DO UPDATE SET decided_at = excluded.decided_at, verb = excluded.verb, decided_by = excluded.decided_by,
-    by_system = excluded.by_system, due_at = excluded.due_at,
-    content = CASE WHEN octet_length(excluded.content) = 0 THEN fabric_escalation.content ELSE excluded.content END
+    by_system = excluded.by_system
 )"""
 
 # What was not written, and whether it still is the owner's (then an input was gone); and, where asked for, the notification.

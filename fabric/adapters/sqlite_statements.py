@@ -119,8 +119,7 @@ INSERT INTO fabric_escalation (id, workspace_id, run_id, step_id, item, reason, 
   opened_at, due_at, content, decided_at, verb, decided_by, by_system)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET decided_at = excluded.decided_at, verb = excluded.verb, decided_by = excluded.decided_by,
-  by_system = excluded.by_system, due_at = excluded.due_at,
-  content = CASE WHEN length(excluded.content) = 0 THEN content ELSE excluded.content END
+  by_system = excluded.by_system
 """
 
 HEADS = "SELECT id, fence, last_seq, head_hash FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))"

@@ -11,7 +11,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
-from fabric import wiring
 from fabric.runtime.ports import StoreUnavailable
 from fabric.services.errors import Refused
 
@@ -79,6 +78,8 @@ def database_sentence(error: DatabaseError) -> str:
 
 def providers() -> frozenset[str]:
     """Names of the model providers that this installation has."""
+    from fabric import wiring  # Takes seconds to load, which a list of fabrics need not wait for.
+
     return frozenset({"openai", *wiring.PROVIDERS, *getattr(settings, "FABRIC_PROVIDERS", {})})
 
 

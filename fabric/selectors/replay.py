@@ -30,6 +30,8 @@ from fabric.selectors.errors import Refused
 
 READS_MAX = 10
 PAGE = 500
+ERASED = b"{}"
+"""What ``projection.escalations`` gives for a content that is gone."""
 
 _RUN = (
     *("id", "seed", "tier", "last_seq", "head_hash", "state", "stage", "epoch", "cost_usd_micros", "tokens", "reason"),
@@ -158,13 +160,15 @@ def _escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]])
 
 
 def _escalation_differs(row: Escalation, opened: EscalationChange, last: EscalationChange) -> Iterator[str]:
-    wanted = {name: getattr(opened, name) for name in _ASKED} | {"verbs": ",".join(opened.verbs)}
+    wanted = {name: getattr(opened, name) for name in _ASKED} | {"verbs": ",".join(opened.verbs), "due_at": opened.due_at}
     wanted |= {
         "decided_at": last.decided_at,
         "verb": last.verb,
         "decided_by": last.decided_by,
         "by_system": last.by_system,
     }
+    if opened.content != ERASED and bytes(row.content) != opened.content:
+        yield f"item {row.id} shows something else than the journal has"
     for name, value in wanted.items():
         if getattr(row, name) != value:
             yield f"item {row.id} has {name} {getattr(row, name)!r}, the journal {value!r}"

@@ -17,7 +17,7 @@ def samples_publish(*, actor: Actor, providers: Collection[str] = ()) -> list[st
     """Publishes each sample whose name the workspace does not have yet; what somebody made of one is left alone. Returns the new names."""
     there = set(Fabric.objects.filter(workspace_id=actor.workspace_id).values_list("name", flat=True))
     published = []
-    for path in sorted(SAMPLES.glob("*.yaml")):
+    for path in sorted(SAMPLES.glob("*.yaml"), key=lambda path: path.stem):
         source = path.read_text(encoding="utf-8")
         if fabric_read(source, origin=path.name).spec.name not in there:
             found = fabric_publish(actor=actor, source=source, origin=path.name, providers=providers)

@@ -7,7 +7,7 @@ database does (``fail_next``). Time passes only in the clock; the same calls giv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import RLock
 from typing import Literal
 
@@ -16,6 +16,7 @@ from fabric.adapters.journal_rows import (
     SECOND_US,
     Counters,
     changes,
+    closed,
     distinct_runs,
     is_over,
     new_seq,
@@ -298,8 +299,8 @@ class MemoryStore(Counters):
 
     def _escalate(self, run_id: str, change: EscalationChange) -> None:
         known = self.escalations.get(change.escalation_id)
-        if known is not None and not change.content:
-            change = replace(change, content=known[1].content)
+        if known is not None:
+            change = closed(known[1], change)
         self.escalations[change.escalation_id] = (run_id, change)
 
     # -- reads ---------------------------------------------------------------------------------------------------------

@@ -219,19 +219,26 @@ def test_two_batches_of_one_run_in_one_write_are_refused(world):
         world.store.write([journal.batch(), journal.batch()])
 
 
+BLANK = {"step_id": "", "verbs": (), "due_at": 0, "content": b"", "reason": ""}
+"""What a closing does not repeat."""
+
+
 def test_an_escalation_is_opened_and_closed_with_its_batch(world):
     (journal,) = owned(world)
     world.store.write([journal.batch(escalations=(question("question-1"),))])
-    shown = b'{"shown":true}'
-    assert world.escalation("question-1") == (journal.run_id, "plan-1", "approve,reject", shown, None, "")
-    closed = question("question-1", content=b"", decided_at=NOON + 5, verb="approve", decided_by="ada")
+    shown, due = b'{"shown":true}', NOON + 60 * SECOND
+    assert world.escalation("question-1") == (journal.run_id, "plan-1", "approve,reject", shown, None, "", due)
+    closed = question("question-1", **BLANK, decided_at=NOON + 5, verb="approve", decided_by="ada")
     # The next question of the same step comes in the batch that closes the one before.
     world.store.write([journal.batch(escalations=(question("question-2"), closed))])
-    assert world.escalation("question-1") == (journal.run_id, "plan-1", "approve,reject", shown, NOON + 5, "approve")
+    asked = (journal.run_id, "plan-1", "approve,reject", shown)
+    assert world.escalation("question-1") == (*asked, NOON + 5, "approve", due)
     assert world.escalation("question-2")[4] is None
-    both = (
-        question("question-3", step_id="plan-2"),
-        question("question-3", step_id="plan-2", content=b"", decided_at=1, verb="reject"),
-    )
+
+
+def test_an_escalation_that_opens_and_closes_in_one_batch_keeps_what_was_asked(world):
+    (journal,) = owned(world)
+    both = (question("question-3", step_id="plan-2"), question("question-3", **BLANK, decided_at=1, verb="reject"))
     world.store.write([journal.batch(escalations=both)])
-    assert world.escalation("question-3")[3:] == (shown, 1, "reject")
+    shown, due = b'{"shown":true}', NOON + 60 * SECOND
+    assert world.escalation("question-3") == (journal.run_id, "plan-2", "approve,reject", shown, 1, "reject", due)

@@ -45,7 +45,8 @@ def refused(decide, **changes) -> Refused:
 
 def waiting_inputs(item: EscalationView) -> list[DecisionMade]:
     rows = Inbox.objects.filter(run_id=item.run_id, consumed_seq__isnull=True)
-    return [INBOX.validate_json(bytes(row.body)) for row in rows]
+    inputs = [INBOX.validate_json(bytes(row.body)) for row in rows]
+    return [one for one in inputs if isinstance(one, DecisionMade)]
 
 
 def test_an_answer_is_an_input_of_the_run_and_wakes_its_host(decide, item, nudge):

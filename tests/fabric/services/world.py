@@ -1,6 +1,5 @@
 """What the tests of services, selectors and commands share: a small fabric, an actor, runs that really ran."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,9 +78,9 @@ def stranger(transactional_db: None) -> Actor:
 
 
 @pytest.fixture
-def store(transactional_db: None) -> Iterator[JournalStore]:
+def store(transactional_db: None) -> JournalStore:
     """The journal store on the test's database."""
-    yield wiring.store()
+    return wiring.store()
 
 
 @pytest.fixture
