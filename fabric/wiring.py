@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from celery import current_app
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.utils.module_loading import import_string
 
@@ -44,6 +45,8 @@ from fabric.selectors.fabrics import revision_spec
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
+AGAIN_S = 2.0
+"""Until a worker whose engine could not start tries again."""
 T = TypeVar("T")
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
 """Provider adapters by the name a fabric uses; each takes no arguments. ``openai`` is built below from the operator's endpoint."""
@@ -163,7 +166,17 @@ def model_port() -> ModelPort:
     endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
     found: dict[str, ModelPort] = {"openai": OpenAICompatible(endpoint, gate=gate)}
     named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
-    return ModelRouter(found | {name: import_string(path)() for name, path in named.items()})
+    return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()})
+
+
+def _provider(name: str, path: str) -> ModelPort:
+    try:
+        made: ModelPort = import_string(path)()
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            f"provider {name!r} is {path!r}, which cannot be imported ({error}): correct FABRIC_PROVIDERS"
+        ) from error
+    return made
 
 
 def new_host(config: HostConfig | None = None) -> RunHost:
@@ -257,12 +270,12 @@ class Worker:
     def _start(self) -> None:
         pause = threading.Event()
         while self.engine is None:
-            engine = Engine()
             try:
+                engine = Engine()
                 engine.start(wait=True)
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker stays and says so until it goes away.
-                log.error("the engine could not be started, trying again in 2 s: %s", error)
-                pause.wait(2.0)
+                log.error("the engine could not be started, trying again in %g s: %s", AGAIN_S, error)
+                pause.wait(AGAIN_S)
                 continue
             self.engine = engine
             engine.host.offer()

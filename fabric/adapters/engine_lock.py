@@ -7,8 +7,8 @@ import os
 import time
 from pathlib import Path
 
-TRIES = 5
-PAUSE_S = 0.01
+TRIES = 10
+PAUSE_S = 0.02
 """Somebody who only looks holds the lock for a moment: an attempt that meets them is made again."""
 
 

@@ -57,7 +57,9 @@ def _spent(work: Work, step: Step) -> Failure:
     problems = _problems(work, step)
     shown = f": {problems[0]}" if problems else ""
     cause = Cause.PLAN_GATE if step.stage == "plan" else Cause.CORRECTIONS_SPENT
-    evidence = Evidence(limit, step.corrections, "corrections", f"step:{step.id}", details={"problems": list(problems[:5])})
+    evidence = Evidence(
+        limit, step.corrections, "corrections", f"step:{step.id}", details={"problems": list(problems[:5])}
+    )
     stopped = f", after it was stopped ({step.message})" if step.final else ""
     message = f"agent {step.agent} did not give a usable answer in {step.turns} turns{stopped}{shown}"
     return Failure((Trip(NAME, cause, evidence, message),), step.stage, step.id)
@@ -110,7 +112,9 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
         return None
     if reply.finish == "content_filter":
         message = f"the provider's content filter withheld the answer of {issued.target}"
-        return Failure((Trip(NAME, Cause.CONTENT_FILTER, Evidence(scope=f"step:{step.id}"), message),), step.stage, step.id)
+        return Failure(
+            (Trip(NAME, Cause.CONTENT_FILTER, Evidence(scope=f"step:{step.id}"), message),), step.stage, step.id
+        )
     if verdict == "rejected" and issued.final:
         return _spent(work, work.run.steps[step.id])
     return _wave(work, step.id, proposals, issued.turn) if proposals else None
@@ -276,7 +280,9 @@ def _deduplicated(work: Work, step_id: str, one: Proposed, turn: int) -> bool:
     return True
 
 
-def _refuse(work: Work, step_id: str, one: Proposed, cause: Cause, mechanism: str, problem: str, *, correction: bool) -> None:
+def _refuse(
+    work: Work, step_id: str, one: Proposed, cause: Cause, mechanism: str, problem: str, *, correction: bool
+) -> None:
     work.emit(
         ev.CallRefused(
             step_id=step_id,
@@ -304,7 +310,9 @@ def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
 def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> None:
     """Journals a tool's result; an error is data for the model."""
     issued = pending.issued
-    content = {"error": {"cause": "tool_error", "message": finished.error}} if finished.error else {"result": finished.result}
+    content = (
+        {"error": {"cause": "tool_error", "message": finished.error}} if finished.error else {"result": finished.result}
+    )
     work.emit(
         ev.ToolAnswered(
             command_id=issued.command_id,

@@ -70,7 +70,7 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         turn=turn,
         deadline_at=deadline_at(work, step.stage, proposal.timeout_s),
         key=saga.key(state, work.run.id, step.id, agent.model, str(turn)),
-        prompt=step.prompt,
+        prompt=prompt.digest_of(work.run, step),
         reserved_usd_micros=proposal.worst_usd_micros or 0,
         reserved_tokens=proposal.worst_tokens,
         max_output_tokens=agent.max_output_tokens,
@@ -134,7 +134,9 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
     if trips:
         return trips
-    fields = {name: getattr(issued, name) for name in ev.CallIssued.__dataclass_fields__ if name not in ("kind", "version")}
+    fields = {
+        name: getattr(issued, name) for name in ev.CallIssued.__dataclass_fields__ if name not in ("kind", "version")
+    }
     fields |= {"attempt": issued.attempt + 1, "deadline_at": deadline_at(work, step.stage, proposal.timeout_s)}
     _issue(work, ev.CallIssued(**fields))
     return []

@@ -76,7 +76,9 @@ class Contents:
         try:
             return self.values[ref]
         except KeyError:
-            raise MissingContent(f"content {ref} is not available: its payload was erased, so this run cannot go on") from None
+            raise MissingContent(
+                f"content {ref} is not available: its payload was erased, so this run cannot go on"
+            ) from None
 
     def size(self, refs: tuple[str, ...]) -> int:
         """Bytes of those contents together."""

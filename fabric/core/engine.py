@@ -344,4 +344,3 @@ def wake_at(run: Run) -> int | None:
         fact = question.fact
         instants.append(fact.due_at if question.onward else fact.onward_at if question.reminded else fact.remind_at)
     return min(instants)
-

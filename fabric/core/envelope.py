@@ -71,7 +71,9 @@ def fact_class(kind: str) -> type[Any]:
     try:
         return _FACTS[kind]
     except KeyError:
-        raise UnknownEvent(f"event kind {kind!r} is not known to this version; upgrade before you replay this journal") from None
+        raise UnknownEvent(
+            f"event kind {kind!r} is not known to this version; upgrade before you replay this journal"
+        ) from None
 
 
 def to_row(event: Event, content: bytes | None, prev: bytes) -> Row:
@@ -90,7 +92,9 @@ def from_row(seq: int, kind: str, version: int, header: bytes) -> Event:
     """Decodes a header; the payload is not needed. Raises UnknownEvent, or ValueError for a header that is not ours."""
     cls = fact_class(kind)
     if version != cls.version:
-        raise UnknownEvent(f"event {seq} is {kind} version {version}; this program knows version {cls.version}: upgrade it")
+        raise UnknownEvent(
+            f"event {seq} is {kind} version {version}; this program knows version {cls.version}: upgrade it"
+        )
     raw = from_json(header)
     at, span, parent, source, destination, input_id, ref, size = raw["e"]
     fact = _READERS[kind](raw["d"])

@@ -139,7 +139,16 @@ class TimeReached:
 Result = ModelReplied | ToolFinished | CallFailed
 """What the ports give back for a command; it names the command and the attempt it answers."""
 
-Input = RunRequested | DecisionMade | CancelRequested | ModelReplied | ToolFinished | CallFailed | OwnerChanged | TimeReached
+Input = (
+    RunRequested
+    | DecisionMade
+    | CancelRequested
+    | ModelReplied
+    | ToolFinished
+    | CallFailed
+    | OwnerChanged
+    | TimeReached
+)
 
 InboxInput = RunRequested | DecisionMade | CancelRequested
 """What may stand in the inbox table."""

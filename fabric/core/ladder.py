@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fabric.core import guard
-from fabric.core.decision_table import COUNTED_PER, GRAVITY, CountScope, Ladder, Reaction, Rung
+from fabric.core.decision_table import COUNTED_PER, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
 from fabric.core.flow import Stage
@@ -184,12 +184,9 @@ def _terminate(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
 def _replan(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     if work.compiled.spec.topology.planner is None:
         return "the plan is fixed, so there is nothing to replan"
-    spent = replans_spent(work, failure.stage)
-    if spent:
-        return spent
     if trip.cause is Cause.RUN_DEADLINE:
         return "the run deadline has passed"
-    return ""
+    return replans_spent(work, failure.stage)
 
 
 def replans_spent(work: Work, stage: Stage) -> str:
@@ -214,13 +211,3 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.WAIT_FOR_BREAKER: _not_configured("circuit breaker"),
 }
 """Whether a rung can apply here: an empty string, or the reason why not. Total over reactions, by test."""
-
-
-def ladder_of(work: Work, failure_type: FailureType) -> Ladder:
-    """The cell in force for this run."""
-    return work.compiled.table[failure_type, work.run.tier]
-
-
-def stage_of(step_id: str) -> Stage:
-    """The stage that a step id names."""
-    return Stage(step_id.partition(".")[0])

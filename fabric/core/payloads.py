@@ -111,7 +111,9 @@ LEFT_OUT = frozenset({"title", "description", "maxLength", "minLength", "maxItem
 
 def _plain(node: Any) -> Any:
     if isinstance(node, dict):
-        kept = {key: value for key, value in node.items() if not (key in LEFT_OUT and isinstance(value, str | int | list))}
+        kept = {
+            key: value for key, value in node.items() if not (key in LEFT_OUT and isinstance(value, str | int | list))
+        }
         return {key: _plain(value) for key, value in kept.items()}
     if isinstance(node, list):
         return [_plain(item) for item in node]

@@ -23,10 +23,14 @@ class _Policy(BaseModel):
 class Budget(_Policy):
     """Money and tokens. Money has no default: publication asks for it (semantics.md 4)."""
 
-    run_usd_micros: Micros = Field(description="Most one run may spend, micro-dollars. S0: hard pre-execution budget gate.")
+    run_usd_micros: Micros = Field(
+        description="Most one run may spend, micro-dollars. S0: hard pre-execution budget gate."
+    )
     call_usd_micros: Micros | None = Field(default=None, description="Most one call may be reserved at, micro-dollars.")
     stage_usd_micros: Micros | None = Field(default=None, description="Most one stage may spend, micro-dollars.")
-    agent_usd_micros: Micros | None = Field(default=None, description="Most one agent may spend in a run, micro-dollars.")
+    agent_usd_micros: Micros | None = Field(
+        default=None, description="Most one agent may spend in a run, micro-dollars."
+    )
     run_tokens: Positive | None = Field(default=None, description="Most tokens of one run, input and output together.")
 
 
@@ -67,7 +71,9 @@ class LoopDetector(_Policy):
     identical_window: Positive = Field(default=5, description="A: ...in this many calls. S0: N = 5, threshold = 3.")
     period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
     period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
-    consecutive_threshold: Positive = Field(default=6, description="D: the same call this often in a row, whatever its results.")
+    consecutive_threshold: Positive = Field(
+        default=6, description="D: the same call this often in a row, whatever its results."
+    )
 
 
 class Retry(_Policy):
@@ -75,7 +81,9 @@ class Retry(_Policy):
 
     base_s: Seconds = Field(default=1.0, description="First backoff ceiling, seconds.")
     factor: Annotated[float, Field(ge=1.0, le=10.0)] = Field(default=2.0, description="Growth a retry.")
-    cap_s: Seconds = Field(default=60.0, description="Longest wait, seconds, after jitter. A Retry-After over it fails at once.")
+    cap_s: Seconds = Field(
+        default=60.0, description="Longest wait, seconds, after jitter. A Retry-After over it fails at once."
+    )
     bucket: Positive = Field(default=10, description="Retry tokens a run starts with.")
     earn: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.1, description="Tokens a first attempt earns.")
 

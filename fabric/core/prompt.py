@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core.commands import Message
+from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.run import CallRecord, Run, Step, Turn
@@ -76,6 +77,12 @@ def _turn(turn: Turn) -> list[Message]:
 def _result(call: CallRecord) -> Message:
     refs = (call.result_ref,)
     return Message(role="tool", template="result@1", refs=refs, call_id=call.call_id, tool=call.tool, error=call.error)
+
+
+def digest_of(run: Run, step: Step) -> str:
+    """Rolling digest of all references that make up the step's next prompt: with the templates' names it stands for the prompt."""
+    opened = (f"{message.template}/{ref}" for message in opening(run, step) for ref in message.refs)
+    return digest(step.prompt, *opened)
 
 
 def prompt_bytes(work: Work, step: Step) -> int:

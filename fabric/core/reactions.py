@@ -124,7 +124,11 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
         _surface(work, failure, choice)
         return
     for pending in list(work.run.pending.values()):
-        if pending.issued.step_id == failure.step_id and pending.failed and pending.issued.command_id not in work.run.timers:
+        if (
+            pending.issued.step_id == failure.step_id
+            and pending.failed
+            and pending.issued.command_id not in work.run.timers
+        ):
             agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
     work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message))
 
@@ -225,5 +229,3 @@ REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.WAIT_FOR_BREAKER: _unavailable,
 }
 """One function a reaction; total by test. Safe fallback surfaces where no fallback answer is configured."""
-
-

@@ -65,10 +65,14 @@ class ModelPrice(_Spec):
 class ModelSpec(_Named):
     """A model that agents may use."""
 
-    provider: Name = Field(default="openai", description="Which provider adapter answers: openai, scripted, or a registered one.")
+    provider: Name = Field(
+        default="openai", description="Which provider adapter answers: openai, scripted, or a registered one."
+    )
     model: str = Field(default="", max_length=200, description="The provider's model id. Empty: FABRIC_MODEL.")
     base_url: str = Field(default="", max_length=500, description="Endpoint. Empty: FABRIC_MODEL_URL.")
-    price: ModelPrice | None = Field(default=None, description="None: the offline price list; a model without a price is refused.")
+    price: ModelPrice | None = Field(
+        default=None, description="None: the offline price list; a model without a price is refused."
+    )
     structured_output: bool = Field(default=True, description="Ask the endpoint for schema-constrained answers.")
     tool_calls: bool = Field(default=True, description="The endpoint understands tool definitions.")
     context_tokens: Annotated[int, Field(ge=256)] | None = None
@@ -81,8 +85,12 @@ class ToolSpec(_Named):
     kind: Literal["builtin", "callable", "http"] = "builtin"
     effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
     description: Prose = ""
-    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of the arguments. None: the built-in's own.")
-    target: str = Field(default="", max_length=500, description="Dotted path of a callable, or URL of an HTTP endpoint.")
+    parameters: dict[str, Any] | None = Field(
+        default=None, description="JSON schema of the arguments. None: the built-in's own."
+    )
+    target: str = Field(
+        default="", max_length=500, description="Dotted path of a callable, or URL of an HTTP endpoint."
+    )
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
     polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
@@ -97,7 +105,8 @@ class AgentSpec(_Named):
     model: Name
     tools: tuple[Name, ...] = ()
     answers: Literal["json", "text"] = Field(
-        default="json", description="json: the stage's schema. text: plain words, citations as [name]; not for planner or critic."
+        default="json",
+        description="json: the stage's schema. text: plain words, citations as [name]; not for planner or critic.",
     )
     max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
@@ -112,9 +121,13 @@ class SupervisorTopology(_Spec):
     planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
     plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
     workers: Annotated[tuple[Name, ...], Field(min_length=1)]
-    aggregator: Name | None = Field(default=None, description="Agent that merges the summaries. None: they are joined in order.")
+    aggregator: Name | None = Field(
+        default=None, description="Agent that merges the summaries. None: they are joined in order."
+    )
     critic: Name | None = Field(default=None, description="Agent that scores the aggregate. None: no confidence check.")
-    finalizer: Name | None = Field(default=None, description="Agent that writes the answer. None: the aggregate is the answer.")
+    finalizer: Name | None = Field(
+        default=None, description="Agent that writes the answer. None: the aggregate is the answer."
+    )
 
     @model_validator(mode="after")
     def _one_plan(self) -> SupervisorTopology:
@@ -124,7 +137,12 @@ class SupervisorTopology(_Spec):
 
     def roles(self) -> dict[str, str]:
         """Agent name by the field that names it."""
-        named = {"planner": self.planner, "aggregator": self.aggregator, "critic": self.critic, "finalizer": self.finalizer}
+        named = {
+            "planner": self.planner,
+            "aggregator": self.aggregator,
+            "critic": self.critic,
+            "finalizer": self.finalizer,
+        }
         found = {field: name for field, name in named.items() if name is not None}
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
 
@@ -166,7 +184,9 @@ class FabricSpec(_Spec):
     gates: Gates = Gates()
     policy: FlowPolicy
     reviewers: tuple[Line, ...] = Field(default=(), description="Who answers escalations: user names or roles.")
-    decision_table: dict[FailureType, dict[Tier, Ladder]] = Field(default_factory=dict, description="Cells that differ.")
+    decision_table: dict[FailureType, dict[Tier, Ladder]] = Field(
+        default_factory=dict, description="Cells that differ."
+    )
 
     @model_validator(mode="after")
     def _names_exist(self) -> FabricSpec:

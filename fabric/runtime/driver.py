@@ -76,9 +76,7 @@ class RunDriver:
             self._fold(row)
         emitted: list[Emitted] = []
         commands: list[Command] = []
-        owner = OwnerChanged(
-            input_id=f"fence:{claimed.fence}", fence=claimed.fence, incarnation=happening.incarnation
-        )
+        owner = OwnerChanged(input_id=f"fence:{claimed.fence}", fence=claimed.fence, incarnation=happening.incarnation)
         given: list[Input] = [owner]
         consumed = [item.input_id for item in claimed.inbox]
         given += [INBOX.validate_json(item.body) for item in claimed.inbox]

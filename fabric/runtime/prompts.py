@@ -106,7 +106,9 @@ def _offer_json(offer: ToolOffer) -> JSON:
 class _Fill:
     """Fills one prompt's templates."""
 
-    def __init__(self, spec: FabricSpec, agent: AgentSpec, output: str, contents: Contents, documents: Documents) -> None:
+    def __init__(
+        self, spec: FabricSpec, agent: AgentSpec, output: str, contents: Contents, documents: Documents
+    ) -> None:
         self.spec, self.agent, self.output = spec, agent, output
         self.contents, self.documents = contents, documents
 
@@ -157,9 +159,7 @@ def _plan(fill: _Fill, message: Message) -> str:
 def _brief(fill: _Fill, message: Message) -> str:
     plan = fill.output_of(message, 1)
     brief = plan["briefs"][message.part or 0]
-    return (
-        f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached()}"
-    )
+    return f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached()}"
 
 
 def _merge(fill: _Fill, message: Message) -> str:

@@ -160,7 +160,10 @@ def _escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]])
 
 
 def _escalation_differs(row: Escalation, opened: EscalationChange, last: EscalationChange) -> Iterator[str]:
-    wanted = {name: getattr(opened, name) for name in _ASKED} | {"verbs": ",".join(opened.verbs), "due_at": opened.due_at}
+    wanted = {name: getattr(opened, name) for name in _ASKED} | {
+        "verbs": ",".join(opened.verbs),
+        "due_at": opened.due_at,
+    }
     wanted |= {
         "decided_at": last.decided_at,
         "verb": last.verb,

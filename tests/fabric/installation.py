@@ -46,7 +46,13 @@ class Installation:
     def start(self, fabric: str, text: str, documents: tuple[Document, ...] = (), tier: str | None = None) -> str:
         """Starts a run by the service; its id."""
         started = run_start(
-            store=wiring.store(), nudge=wiring.nudge(), actor=self.actor, fabric=fabric, text=text, documents=documents, tier=tier
+            store=wiring.store(),
+            nudge=wiring.nudge(),
+            actor=self.actor,
+            fabric=fabric,
+            text=text,
+            documents=documents,
+            tier=tier,
         )
         return started.run_id
 

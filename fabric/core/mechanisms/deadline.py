@@ -73,5 +73,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     evidence = Evidence(needed, round(remaining_s, 3), "s", scope, details={"deadline_at": end})
     if view.now >= end:
         return Trip(NAME, cause, evidence, f"the {scope} deadline has passed")
-    message = f"{max(0.0, remaining_s):.1f} s remain of the {scope} deadline, less than the {needed:.1f} s an attempt needs"
+    message = (
+        f"{max(0.0, remaining_s):.1f} s remain of the {scope} deadline, less than the {needed:.1f} s an attempt needs"
+    )
     return Trip(NAME, Cause.DEADLINE_NEAR, evidence, message)

@@ -50,4 +50,6 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if proposal.score is None or proposal.score >= config.tau:
         return PASS
     message = f"confidence {proposal.score:.2f} is below tau {config.tau:.2f}"
-    return Trip(NAME, Cause.BELOW_TAU, Evidence(config.tau, proposal.score, "score", f"stage:{proposal.stage}"), message)
+    return Trip(
+        NAME, Cause.BELOW_TAU, Evidence(config.tau, proposal.score, "score", f"stage:{proposal.stage}"), message
+    )

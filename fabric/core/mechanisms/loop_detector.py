@@ -84,14 +84,21 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if proposal.polling:
         return PASS
     call = (proposal.target, proposal.args_hash)
-    return _identical(config, state, call) or _consecutive(config, state, call) or _periodic(config, state, proposal) or PASS
+    return (
+        _identical(config, state, call)
+        or _consecutive(config, state, call)
+        or _periodic(config, state, proposal)
+        or PASS
+    )
 
 
 def _equal(results: Sequence[str]) -> bool:
     return len({result for result in results if result}) <= 1
 
 
-def _trip(detector: str, limit: int, observed: int, window: str, call: tuple[str, str], what: str, cycle: list[str]) -> Trip:
+def _trip(
+    detector: str, limit: int, observed: int, window: str, call: tuple[str, str], what: str, cycle: list[str]
+) -> Trip:
     details: dict[str, Any] = {"detector": detector, "tool": call[0], "args_hash": call[1], "cycle": cycle}
     evidence = Evidence(limit, observed, "calls", "step", window, details)
     advice = f"This call was not executed: {what}. Its result will not change. Use what you have, or do something else."
@@ -135,7 +142,9 @@ def _periodic(config: Config, state: State, proposal: Proposal) -> Trip | None:
         if same_calls and all(_same_results([group[n][1] for group in groups]) for n in range(period)):
             cycle = [tool for signature in first for tool, _ in signature]
             what = f"the cycle {' -> '.join(cycle)} repeats for the {_nth(config.period_repeats)} time, same results"
-            return _trip("B", config.period_repeats, config.period_repeats, f"{config.period_window} turns", call, what, cycle)
+            return _trip(
+                "B", config.period_repeats, config.period_repeats, f"{config.period_window} turns", call, what, cycle
+            )
     return None
 
 

@@ -72,7 +72,9 @@ FAILURE_CAUSE: Mapping[str, Cause] = {
 
 def problems_of(error: ValidationError) -> tuple[str, ...]:
     """Pydantic's errors as ``path: sentence``, without the offending values."""
-    return tuple(f"{'.'.join(str(part) for part in item['loc']) or 'answer'}: {item['msg']}" for item in error.errors()[:20])
+    return tuple(
+        f"{'.'.join(str(part) for part in item['loc']) or 'answer'}: {item['msg']}" for item in error.errors()[:20]
+    )
 
 
 def _schema(config: Config, proposal: Proposal, view: View) -> list[str]:
@@ -156,7 +158,9 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     return trip_of(judge(config, proposal, view), proposal.stage) or PASS
 
 
-def pre_gate(stage: Stage, *, payload: Any, upstream: type[BaseModel] | None, headroom: int, artifacts: list[str]) -> GateResult:
+def pre_gate(
+    stage: Stage, *, payload: Any, upstream: type[BaseModel] | None, headroom: int, artifacts: list[str]
+) -> GateResult:
     """The pre-gate: schema of the input, policy scope, budget headroom (micro-dollars), required upstream artifacts."""
     schema: list[str] = []
     if upstream is not None:

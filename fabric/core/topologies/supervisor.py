@@ -82,7 +82,9 @@ def _joined(work: Work) -> Concluded:
     """Without an aggregator the summaries stand one after the other, each under its title."""
     parts = work.ctx.output(work.run.stages[Stage.FAN_OUT].output_ref)
     given = [(part["title"], work.ctx.output(part["ref"])) for part in parts if part["ref"]]
-    text = given[0][1]["text"] if len(given) == 1 else "\n\n".join(f"{title}\n{found['text']}" for title, found in given)
+    text = (
+        given[0][1]["text"] if len(given) == 1 else "\n\n".join(f"{title}\n{found['text']}" for title, found in given)
+    )
     cited = list(dict.fromkeys(name for _, found in given for name in found["citations"]))
     return Concluded({"text": text or "No branch came back with a result.", "citations": cited})
 

@@ -83,7 +83,15 @@ class MemoryWorld:
 
     def escalation(self, name: str) -> tuple[Any, ...]:
         run_id, change = self.store.escalations[name]
-        return run_id, change.step_id, ",".join(change.verbs), bytes(change.content), change.decided_at, change.verb, change.due_at
+        return (
+            run_id,
+            change.step_id,
+            ",".join(change.verbs),
+            bytes(change.content),
+            change.decided_at,
+            change.verb,
+            change.due_at,
+        )
 
     def close(self) -> None:
         pass
@@ -108,7 +116,9 @@ class SqlWorld:
 
     def escalation(self, name: str) -> tuple[Any, ...]:
         columns = "run_id, step_id, verbs, content, decided_at, verb, due_at"
-        ((*before, content, decided, verb, due),) = self.ask(f"SELECT {columns} FROM fabric_escalation WHERE id = '{name}'")
+        ((*before, content, decided, verb, due),) = self.ask(
+            f"SELECT {columns} FROM fabric_escalation WHERE id = '{name}'"
+        )
         return (*before, bytes(content), decided, verb, due)
 
 

@@ -67,7 +67,7 @@ def settle(calls: CallLoop, reports: Reports) -> list:
 
     calls.submit(mark, answered)
     calls.flush()
-    found = []
+    found: list = []
     while mark not in [one for one, _ in found]:
         found += reports.next()
     return [one for one, _ in found if one != mark]

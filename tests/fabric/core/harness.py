@@ -83,7 +83,10 @@ class World:
         self._aborted: set[tuple[str, int]] = set()
         self._resting_wake: int | None = None
         agents = self.spec.agents
-        self.offers = {tool.name: ToolOffer(name=tool.name, description=tool.description, parameters={}) for tool in self.spec.tools}
+        self.offers = {
+            tool.name: ToolOffer(name=tool.name, description=tool.description, parameters={})
+            for tool in self.spec.tools
+        }
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
         self.compiled: Compiled = compile_spec(
             self.spec, prices=self.prices, validators=self.validators, prompt_overhead=overhead
@@ -127,7 +130,9 @@ class World:
         self.put(CancelRequested(input_id="cancel", actor="alice", reason=reason))
         return self.go()
 
-    def decide(self, verb: Any = "approve", *, digest: str | None = None, input_id: str = "", message: str = "") -> World:
+    def decide(
+        self, verb: Any = "approve", *, digest: str | None = None, input_id: str = "", message: str = ""
+    ) -> World:
         """Answers the oldest open question."""
         question = self.question.fact
         given = DecisionMade(
@@ -175,7 +180,9 @@ class World:
 
     @property
     def end(self) -> ev.RunEnded:
-        assert isinstance(self.facts[-1], ev.RunEnded), f"the run has not ended: {self.run.state}, last {self.facts[-3:]}"
+        assert isinstance(self.facts[-1], ev.RunEnded), (
+            f"the run has not ended: {self.run.state}, last {self.facts[-3:]}"
+        )
         return self.facts[-1]
 
     @property
@@ -184,10 +191,18 @@ class World:
         return self.contents(ref)["output"] if ref else None
 
     def contents(self, ref: str) -> JSON:
-        return next(json.loads(row.payload) for row, e in zip(self.rows, self.events, strict=True) if e.content_ref == ref and row.payload)
+        return next(
+            json.loads(row.payload)
+            for row, e in zip(self.rows, self.events, strict=True)
+            if e.content_ref == ref and row.payload
+        )
 
     def content_of(self, kind: type[Any]) -> list[JSON]:
-        return [json.loads(r.payload) for r, e in zip(self.rows, self.events, strict=True) if isinstance(e.fact, kind) and r.payload]
+        return [
+            json.loads(r.payload)
+            for r, e in zip(self.rows, self.events, strict=True)
+            if isinstance(e.fact, kind) and r.payload
+        ]
 
     @property
     def question(self) -> OpenQuestion:
@@ -210,7 +225,9 @@ class World:
         if self.run.terminal or not (self.inbox or forced):
             return False
         self.fence += 1
-        stored = tuple(StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows)
+        stored = tuple(
+            StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows
+        )
         self.driver = RunDriver(self.compiled)
         inbox, self.inbox = tuple(self.inbox), []
         claimed = Claimed(
@@ -275,7 +292,10 @@ class World:
             self._resting_wake = batch.wake_at
         self.run = fold(Run("run-1", tier=self.tier, seed=self.seed), self.events)
         assert self.run == self.driver.run, "the refold differs from the state in memory"
-        assert verify_chain([(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in self.rows], ZERO_HASH) is None
+        assert (
+            verify_chain([(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in self.rows], ZERO_HASH)
+            is None
+        )
         return self.driver.step(Committed(batch.last_seq + len(batch.rows)), self.now)
 
     def _perform(self, command: Command) -> None:
@@ -285,7 +305,9 @@ class World:
             self._aborted.add((command.command_id, command.attempt))
             return
         assert command.deadline_at > self.now
-        assert any(getattr(fact, "command_id", "") == command.command_id for fact in self.facts), "effect before its intent"
+        assert any(getattr(fact, "command_id", "") == command.command_id for fact in self.facts), (
+            "effect before its intent"
+        )
         name = self._render(command)
         answer = self._answer(name, command)
         given, at = answer.make, self.now + int(answer.after_s * US)
@@ -304,7 +326,9 @@ class World:
             return command.tool
         request = prompts.model_request(command, documents=lambda: self.documents, offers=self.offers, **about)
         issued = next(f for f in reversed(self.of(ev.CallIssued)) if f.command_id == command.command_id)
-        assert rendered_bytes(request) <= issued.reserved_tokens - issued.max_output_tokens, "a prompt larger than what was reserved"
+        assert rendered_bytes(request) <= issued.reserved_tokens - issued.max_output_tokens, (
+            "a prompt larger than what was reserved"
+        )
         self.requests.append(request)
         return command.agent
 

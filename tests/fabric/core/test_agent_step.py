@@ -183,7 +183,10 @@ def test_an_output_that_came_with_calls_stands_once_they_have_drained():
 
 
 def test_an_output_whose_call_failed_is_not_accepted():
-    script = {"worker": [asks(call(q="x"), text='{"text": "Found."}'), summary("Found again.")], "look": gives(error="no")}
+    script = {
+        "worker": [asks(call(q="x"), text='{"text": "Found."}'), summary("Found again.")],
+        "look": gives(error="no"),
+    }
     world = ran(lone(), script)
     assert len(world.requests) == 2
     assert world.outcome["text"] == "Found again."

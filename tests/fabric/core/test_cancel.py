@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.context import Contents, Context
 from fabric.core.engine import decide
-from fabric.core.context import Context, Contents
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import (
     CallFailed,
@@ -26,7 +26,13 @@ from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, say, sc
 
 LIVELY = {
     "planner": [fails(), planned(3)],
-    "worker": [asks(call(q="x")), asks(call(q="y"), call(q="z")), fails(), *[asks(call(q="w"))] * 2, summary().after(4)],
+    "worker": [
+        asks(call(q="x")),
+        asks(call(q="y"), call(q="z")),
+        fails(),
+        *[asks(call(q="w"))] * 2,
+        summary().after(4),
+    ],
     "critic": scored(0.3),
 }
 STEPS = 40

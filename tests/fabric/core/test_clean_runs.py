@@ -6,7 +6,9 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage
+from fabric.core.inputs import RunRequested
 from fabric.core.taxonomy import Tier
+from fabric.runtime import projection
 from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, plan, spec
 from tests.fabric.core.harness import World, ran
@@ -115,8 +117,6 @@ def test_a_second_start_changes_nothing():
 
 
 def _again(world):
-    from fabric.core.inputs import RunRequested
-
     return RunRequested(input_id="another", request={"text": "again"}, deadline_at=world.run.deadline_at + 1)
 
 
@@ -138,8 +138,6 @@ def test_the_run_pins_what_it_was_started_with():
 
 
 def test_money_and_tokens_are_those_of_the_answers():
-    from fabric.runtime import projection
-
     world = ran(lone(), {"worker": summary(input_tokens=30, output_tokens=7)})
     columns = projection.columns(world.run)
     assert (columns.cost_usd_micros, columns.tokens) == (30 + 2 * 7, 37)

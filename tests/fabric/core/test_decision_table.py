@@ -76,7 +76,9 @@ def test_each_cell_is_what_the_document_says(failure, tier, cell):
 
 
 def test_the_roles_and_the_critic_that_the_document_names():
-    roles = {key: rung.role for key, ladder in DEFAULT_TABLE.items() for rung in ladder.rungs if rung.role != "reviewer"}
+    roles = {
+        key: rung.role for key, ladder in DEFAULT_TABLE.items() for rung in ladder.rungs if rung.role != "reviewer"
+    }
     assert roles == {
         (FailureType.COST_OVERRUN, Tier.HIGH_STAKES): "finance",
         (FailureType.UNSAFE_OUTPUT, Tier.HIGH_STAKES): "safety",
@@ -87,7 +89,9 @@ def test_the_roles_and_the_critic_that_the_document_names():
 
 
 def test_high_stakes_never_injects_and_never_swaps():
-    reactions = {rung.reaction for (_, tier), cell in DEFAULT_TABLE.items() if tier is Tier.HIGH_STAKES for rung in cell.rungs}
+    reactions = {
+        rung.reaction for (_, tier), cell in DEFAULT_TABLE.items() if tier is Tier.HIGH_STAKES for rung in cell.rungs
+    }
     assert reactions == {Reaction.ESCALATE, Reaction.RETRY, Reaction.ABORT}
 
 
@@ -96,7 +100,18 @@ def test_high_stakes_never_injects_and_never_swaps():
 
 def test_the_order_of_gravity_is_total_and_the_documents():
     assert set(GRAVITY) == set(Reaction)
-    said = "halt abort escalate surface terminate replan fallback_model wait_for_breaker inject retry".split()
+    said = [
+        "halt",
+        "abort",
+        "escalate",
+        "surface",
+        "terminate",
+        "replan",
+        "fallback_model",
+        "wait_for_breaker",
+        "inject",
+        "retry",
+    ]
     assert [reaction for reaction in GRAVITY if reaction in said] == said
     assert abs(GRAVITY.index(Reaction.FALLBACK_MODEL) - GRAVITY.index(Reaction.CHEAPER_MODEL)) == 1
 
@@ -130,7 +145,10 @@ def ladder(*rungs):
     ("rungs", "message"),
     [
         ([("retry",), ("abort",)], "only the last rung may be unbounded: give times to the ones before it"),
-        ([("retry", 1), ("abort", 1)], "the last rung must be unbounded, so that the ladder always ends: leave its times out"),
+        (
+            [("retry", 1), ("abort", 1)],
+            "the last rung must be unbounded, so that the ladder always ends: leave its times out",
+        ),
         ([("abort", 1), ("retry",)], "retry does not end anything, so it cannot be the last rung"),
         ([("replan",)], "replan does not end anything, so it cannot be the last rung"),
         ([], "at least 1"),
@@ -169,4 +187,6 @@ def test_a_fabrics_cell_replaces_one_and_leaves_the_others():
 def test_the_version_of_a_table_follows_from_its_cells_alone():
     assert table_digest(table_with({})) == table_digest(DEFAULT_TABLE)
     assert table_digest(dict(reversed(DEFAULT_TABLE.items()))) == table_digest(DEFAULT_TABLE)
-    assert table_digest(table_with({FailureType.TOOL_LOOP: {Tier.BATCH: ladder(("abort",))}})) != table_digest(DEFAULT_TABLE)
+    assert table_digest(table_with({FailureType.TOOL_LOOP: {Tier.BATCH: ladder(("abort",))}})) != table_digest(
+        DEFAULT_TABLE
+    )

@@ -6,6 +6,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState
+from fabric.core.inputs import DecisionMade
 from fabric.core.run import visible_state
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
@@ -70,6 +71,24 @@ def test_a_low_score_is_asked_about_after_every_replan():
         world.decide("approve").go()
     assert world.end.state is RunState.COMPLETED
     assert world.run.epoch == 2
+
+
+def test_failures_and_low_scores_are_counted_apart():
+    # The whole stage is what fails here, as it is what scores low.
+    times = {"call_s": 60, "stage_s": 60, "run_s": 3600}
+    world = parked({"critic": [HANGS, HANGS, scored(0.2)]}, spec(deadlines={"high_stakes": times}))
+    world.decide("approve").go().decide("approve").go()
+    assert world.question.fact.item == "post_stage", "two failed rounds are no reason not to ask about a score"
+
+    table = {
+        "schema_grounding_fail": {"batch": {"rungs": [{"reaction": "replan", "times": 2}, {"reaction": "abort"}]}},
+        "cost_overrun": {"batch": {"rungs": [{"reaction": "escalate"}]}},
+    }
+    script = {"critic": [scored(0.2), scored(0.2), HANGS, scored(0.9)], "finalizer": [say("no")] * 8 + [summary()]}
+    world = parked(script, spec(table=table, deadlines={"batch": times}), Tier.BATCH)
+    world.decide("approve").go().decide("approve").go()
+    assert (world.question.fact.item, world.question.fact.round) == ("failure", 1)
+    assert world.decide("approve").go().end.state is RunState.COMPLETED
 
 
 def test_approving_a_failure_runs_the_failed_step_once_more():
@@ -147,8 +166,6 @@ def test_a_second_decision_changes_nothing():
     question = world.question.fact
     world.decide("approve", input_id="first")
     world.go(until_s=world.elapsed_s)
-    from fabric.core.inputs import DecisionMade
-
     second = DecisionMade(
         input_id="second", escalation_id=question.escalation_id, verb="reject", actor="eve", digest=question.digest
     )
@@ -164,7 +181,12 @@ def test_any_other_byte_asks_again():
 
 def test_the_person_sees_the_numbers_and_what_each_answer_does():
     shown = parked().content_of(ev.EscalationOpened)[0]
-    assert (shown["mechanism"], shown["cause"], shown["limit"], shown["observed"]) == ("agent_loop", "corrections_spent", 3, 4)
+    assert (shown["mechanism"], shown["cause"], shown["limit"], shown["observed"]) == (
+        "agent_loop",
+        "corrections_spent",
+        3,
+        4,
+    )
     assert (shown["agent"], shown["stage"], shown["cap_usd_micros"]) == ("worker", "fan_out", 10_000_000)
     assert shown["spent_usd_micros"] == 4 * (50 + 2 * 20)
     assert shown["approve"] == "the failed step runs once more"
@@ -274,3 +296,12 @@ def test_a_person_may_give_a_stage_its_time_once_more():
     reissued = world.of(ev.DeadlinesReissued)[0]
     at = next(event.at for event in world.events if event.fact.kind == "deadlines_reissued")
     assert reissued.stage_deadline_at == at + 100 * US
+
+
+def test_a_stage_without_time_for_one_more_attempt_gets_its_full_time_too():
+    fabric = lone(deadlines={"high_stakes": {"call_s": 60, "stage_s": 100, "run_s": 3600}})
+    slow = [asks(call(n=n)).after(47.5) for n in range(2)]
+    world = parked({"worker": [*slow, summary("In time.").after(50)]}, fabric)
+    assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.DEADLINE_NEAR
+    world.wait(600).decide("approve").go()
+    assert world.end.state is RunState.COMPLETED

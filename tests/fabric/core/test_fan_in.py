@@ -34,7 +34,9 @@ def test_all_waits_for_every_branch_and_fails_with_the_first_that_is_lost():
 def test_a_failed_branch_takes_its_own_ladder_first_and_only_once():
     world = ran(spec(), {"planner": planned(2), "worker": branches(summary(), fails(Cause.SERVER_ERROR))})
     assert world.asked("worker") == 1 + 3
-    assert [fact.reason for fact in world.of(ev.RungSkipped)][-1] == "each failed branch went to the end of its own ladder"
+    assert [fact.reason for fact in world.of(ev.RungSkipped)][
+        -1
+    ] == "each failed branch went to the end of its own ladder"
 
 
 def test_in_batch_a_partial_fan_in_is_replanned():

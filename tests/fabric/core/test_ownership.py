@@ -6,15 +6,19 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.flow import RunState
+from fabric.core.inputs import ModelReplied
 from fabric.core.mechanisms import budget
 from fabric.core.taxonomy import Cause, Tier
+from fabric.runtime.happenings import Answered
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, scored, summary
 
 SCRIPT = {
     "planner": planned(2),
-    "worker": lambda command: asks(call(call_id="c", q=command.step_id)) if command.command_id.endswith("t1") else summary(),
+    "worker": lambda command: (
+        asks(call(call_id="c", q=command.step_id)) if command.command_id.endswith("t1") else summary()
+    ),
     "look": gives().after(3),
     "critic": scored(0.9),
 }
@@ -134,9 +138,6 @@ def test_an_ending_run_lets_go_of_what_the_dead_process_held():
 
 
 def test_results_of_attempts_that_were_replaced_are_dropped():
-    from fabric.core.inputs import ModelReplied
-    from fabric.runtime.happenings import Answered
-
     world = World(lone(), {"worker": HANGS}).start()
     world.go(until_s=5)
     command = world.of(ev.CallIssued)[0].command_id

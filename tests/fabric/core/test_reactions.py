@@ -10,7 +10,7 @@ from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, summary
+from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, scored, summary
 
 LOOP = {"worker": lambda command: asks(call(q="x"))}
 LEDGER = (Document("ledger.md", "numbers"),)
@@ -130,6 +130,14 @@ def test_rungs_spent_survive_a_replan_retries_excepted():
     assert [f.spent for f in again.of(ev.ReactionDecided) if f.reaction == "retry"] == [0, 1, 0, 1]
 
 
+def test_what_was_cut_short_in_an_older_epoch_is_no_mark_on_the_new_one():
+    table = {"infinite_tool_loop": {"batch": {"rungs": [{"reaction": "terminate"}]}}}
+    script = {"worker": [*loops_then(summary("Cut.")), summary("Whole.")], "critic": [*[say("no")] * 4, scored(0.9)]}
+    world = ran(spec(table=table), script, tier=Tier.BATCH)
+    assert world.reactions == ["terminate", "replan"]
+    assert (world.end.state, world.end.truncated, world.end.reason) == (RunState.COMPLETED, False, "finished")
+
+
 def test_a_fixed_plan_has_nothing_to_replan():
     world = ran(lone(), LOOP, tier=Tier.BATCH)
     assert world.of(ev.RungSkipped)[0].reason == "the plan is fixed, so there is nothing to replan"
@@ -164,12 +172,20 @@ def test_results_of_an_older_epoch_are_journaled_as_late_and_ignored_as_data():
     ignored = late.of(ev.LateResultIgnored)
     assert [(f.command_id, f.reason) for f in ignored] == [("fan_out.1.e0.r0.t1", "its epoch was replanned")]
     assert all(f.epoch == 1 for f in late.of(ev.StageEntered)[2:])
-    assert "From the old plan." not in str([request.messages for request in late.requests if request.agent == "aggregator"])
+    assert "From the old plan." not in str(
+        [request.messages for request in late.requests if request.agent == "aggregator"]
+    )
 
 
 def test_a_replan_lets_go_of_what_is_out_and_charges_it_at_worst_case():
     def worker(command):
-        return HANGS if command.step_id.startswith("fan_out.1.e0") else summary() if ".e1" in command.step_id else say("no")
+        return (
+            HANGS
+            if command.step_id.startswith("fan_out.1.e0")
+            else summary()
+            if ".e1" in command.step_id
+            else say("no")
+        )
 
     world = ran(spec(), {"planner": planned(2), "worker": worker}, tier=Tier.BATCH)
     aborted = world.of(ev.CallAborted)[0]
@@ -219,12 +235,19 @@ def test_a_call_of_an_ending_run_that_fails_is_not_tried_again():
     assert len(world.requests) == 2
 
 
-def test_a_filtered_answer_cannot_change_how_an_ending_run_ends():
+def test_a_call_of_an_ending_run_that_proposes_more_is_the_last():
     table = {"provider_failure": {"interactive": {"rungs": [{"reaction": "abort"}]}}}
-    filtered = say("bad", finish="content_filter").after(9)
-    world = ran(lone(workers=2, table=table), {"worker": [fails(Cause.AUTH), filtered]})
+    world = ran(lone(workers=2, table=table), {"worker": [fails(Cause.AUTH), asks().after(9)]})
     assert world.end.state is RunState.ABORTED
-    assert len(world.of(ev.RunEnding)) == 1
+    assert world.executed == []
+
+
+def test_a_filtered_answer_cannot_change_how_an_ending_run_ends():
+    table = {"provider_failure": {"batch": {"rungs": [{"reaction": "abort"}]}}}
+    filtered = say("bad", finish="content_filter").after(9)
+    world = ran(lone(workers=2, table=table), {"worker": [fails(Cause.AUTH), filtered]}, tier=Tier.BATCH)
+    assert world.end.state is RunState.ABORTED
+    assert (world.end.reaction, len(world.of(ev.RunEnding))) == ("abort", 1)
 
 
 def test_halt_lets_nothing_finish():
@@ -270,8 +293,10 @@ def test_a_step_whose_output_fails_its_gate_runs_once_more_with_the_reason():
 
 
 def test_a_gate_that_fails_twice_surfaces():
-    world = ran(spec(gates={"citations": "required"}), documents=LEDGER)
+    script = {"aggregator": [summary("First."), summary("Second.")]}
+    world = ran(spec(gates={"citations": "required"}), script, documents=LEDGER)
     assert world.asked("aggregator") == 2
+    assert world.outcome["text"] == "Second.", "what ran again stands for what it replaced"
     assert world.reactions == ["retry", "surface"]
     assert world.end.state is RunState.FAILED
     assert "at least one of the attached documents must be cited" in world.end.reason

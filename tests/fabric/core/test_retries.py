@@ -167,3 +167,15 @@ def test_every_attempt_is_an_event():
     world = ran(lone(), {"worker": fails(Cause.SERVER_ERROR)}, tier=Tier.BATCH)
     assert len(world.of(ev.CallIssued)) == len(world.of(ev.AttemptFailed)) == len(world.requests) == 6
     assert [fact.attempt for fact in world.of(ev.AttemptFailed)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_each_retry_waits_for_its_own_instant():
+    first = {0: fails(Cause.RATE_LIMIT, retry_after_s=3), 1: fails(Cause.RATE_LIMIT, retry_after_s=20)}
+
+    def worker(command):
+        return first[int(command.step_id.split(".")[1])] if command.attempt == 1 else summary()
+
+    world = ran(lone(workers=2), {"worker": worker})
+    again = {e.fact.command_id: e.at for e in world.events if e.fact.kind == "call_issued" and e.fact.attempt == 2}
+    assert again == {fact.command_id: fact.not_before for fact in world.of(ev.RetryScheduled)}
+    assert sorted(again.values()) == [T0 + 4 * US, T0 + 21 * US]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from itertools import product
+from itertools import pairwise, product
 from typing import get_args
 
 import pytest
@@ -32,14 +32,14 @@ def test_every_stage_has_a_way_out_for_every_outcome():
 def test_stages_follow_each_other_replans_begin_anew_and_endings_stop():
     order = [*Stage, End.COMPLETE]
     assert list(Stage) == ["plan", "fan_out", "fan_in", "validate", "finalize"]
-    for stage, after in zip(order, order[1:], strict=False):
+    for stage, after in pairwise(order):
         assert flow.TRANSITIONS[stage, StageOutcome.PASSED] is after
         assert flow.TRANSITIONS[stage, StageOutcome.REPLAN] is Stage.PLAN
         assert flow.TRANSITIONS[stage, StageOutcome.ENDED] is End.STOP
 
 
 def test_the_four_terminal_states():
-    assert flow.TERMINAL == {RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
+    assert {RunState.COMPLETED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED} == flow.TERMINAL
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,9 @@ ROWS = [
 def test_causes_are_classified_as_the_document_says(cause, error_class, flow_class, counted, retried, failover):
     row = CLASSIFY[Cause(cause)]
     assert (row.error_class, row.flow_class) == (ErrorClass(error_class), FlowClass(flow_class))
-    assert (row.signature_counted, row.retried, row.failover) == tuple(word == "yes" for word in (counted, retried, failover))
+    assert (row.signature_counted, row.retried, row.failover) == tuple(
+        word == "yes" for word in (counted, retried, failover)
+    )
 
 
 # semantics.md 2, second table: which row of the decision table each cause enters.

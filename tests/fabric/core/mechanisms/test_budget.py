@@ -113,7 +113,9 @@ def test_tokens_have_a_cap_of_their_own():
 
 def test_a_tool_costs_nothing_and_a_retry_reserves_anew():
     state = held(None, "t", call="tool", target="look")
-    tool = ev.ToolAnswered(command_id="t", attempt=1, step_id=STEP, call_id="c", tool="look", args_hash="h", masked_hash="m")
+    tool = ev.ToolAnswered(
+        command_id="t", attempt=1, step_id=STEP, call_id="c", tool="look", args_hash="h", masked_hash="m"
+    )
     assert budget.observe(state, at(tool)).spent_usd_micros == 0
     again = held(budget.observe(held(usd=60), at(failed("a", charged=60))), "a", 60, attempt=2)
     assert (again.spent_usd_micros, again.reserved["a"].usd_micros) == (60, 60)
@@ -121,7 +123,10 @@ def test_a_tool_costs_nothing_and_a_retry_reserves_anew():
 
 @given(
     st.integers(0, 1_000),
-    st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["hold", "answer", "fail", "abort"]), st.floats(0, 1)), max_size=60),
+    st.lists(
+        st.tuples(st.integers(0, 300), st.sampled_from(["hold", "answer", "fail", "abort"]), st.floats(0, 1)),
+        max_size=60,
+    ),
 )
 def test_no_order_of_calls_that_keep_to_their_reservation_passes_the_cap(cap, acts):
     config, state, out, n = Budget(run_usd_micros=cap), budget.State(), [], 0

@@ -1,0 +1,284 @@
+"""What a host does with a run that it cannot load, step or write, and with all of them when its lease is lost."""
+
+import threading
+
+import pytest
+
+from fabric.adapters.store_errors import RowRefused
+from fabric.core.inputs import INBOX
+from fabric.runtime.ports import StoreUnavailable, Written
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, settled
+from tests.fabric.adapters.journal_worlds import REVISION
+
+ODD = b'{"kind": "an input of a later version"}'
+
+
+@pytest.fixture
+def site():
+    made = Site(Watched())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def on_sqlite(tmp_path, sqlite_template):
+    path = tmp_path / "journal.sqlite3"
+    path.write_bytes(sqlite_template.read_bytes())
+    made = Site(WatchedSqlite(path))
+    yield made
+    made.close()
+
+
+def claims_until(site, run_id, wanted):
+    """Waits until the run has been claimed that many times more."""
+    seen = 0
+    while seen < wanted:
+        seen += run_id in site.store.claims.get(timeout=WAIT_S)
+
+
+def until_given_back(site, run_id):
+    """Waits for the batch without rows that releases the run."""
+    return site.store.until_written(
+        lambda batch, fate: batch.run_id == run_id and batch.release and not batch.rows and fate is Written.COMMITTED
+    )
+
+
+def test_a_revision_that_cannot_be_loaded_is_tried_again_and_the_claims_show_it(site):
+    site.faults[REVISION] = "the revision is of a later version"
+    agents = site.agents()
+    host = site.host(agents, hold_s=0.05)
+    run_id = site.create()
+    host.offer(run_id)
+    for _ in range(3):
+        until_given_back(site, run_id)
+    assert site.store.standing(run_id)[2] >= 3  # Claims since it last made progress.
+    assert site.store.journal(run_id) == []
+    assert site.store.columns(run_id).state == "queued"
+    assert host.counters.faults >= 3
+    assert host.owned == {}
+    site.faults.clear()
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    assert site.store.standing(run_id)[2] == 0
+
+
+def test_no_hot_loop_while_it_is_held_whatever_is_offered(site):
+    site.faults[REVISION] = "the revision is of a later version"
+    host = site.host(site.agents())
+    run_id = site.create()
+    host.offer(run_id)
+    assert site.store.claims.get(timeout=WAIT_S) == [run_id]
+    commits = site.store.commits
+    for _ in range(5):
+        host.offer(run_id)
+        assert site.store.claims.get(timeout=WAIT_S) == []
+    assert site.claim("another") == []  # Nor does another process try at once, although its inbox has something for it.
+    assert site.store.commits == commits
+    assert (host.counters.claimed, host.counters.faults) == (1, 1)
+
+
+def test_another_host_that_can_load_it_gets_it(site):
+    site.faults[REVISION] = "the revision is of a later version"
+    old = site.host(site.agents(), hold_s=0.05)
+    run_id = site.create()
+    old.offer(run_id)
+    claims_until(site, run_id, 1)
+    agents = site.agents()
+    newer = Site(site.store)
+    newer.released = site.released
+    newer.host(agents, sweep_s=0.01)
+    old.stop(0.0)
+    site.until_released(run_id)
+    newer.close()
+    assert site.outcome(run_id) == "completed"
+
+
+@pytest.mark.parametrize("kind", ["site", "on_sqlite"])
+def test_a_step_that_raises_lets_the_run_go_with_its_journal_whole_and_it_is_found_again(kind, request):
+    site = request.getfixturevalue(kind)
+    agents = site.agents()
+    agents.holds = lambda asked: asked.agent == "worker"
+    host = site.host(agents, hold_s=0.05)
+    run_id = site.create()
+    host.offer(run_id)
+    parked = [agents.next() for _ in range(4)]
+    written = len(site.kinds(run_id))
+    assert site.store.put_input(run_id, "odd", ODD)
+    host.offer(run_id)
+    for one in parked:
+        assert one.ended.wait(WAIT_S)  # Its calls are let go of.
+    for _ in range(2):  # Given back, claimed again, let go of again.
+        until_given_back(site, run_id)
+    assert [row.seq for row in site.store.journal(run_id)] == list(range(1, written + 1))
+    assert len(agents.ledger) == 5
+    agents.holds = lambda asked: False
+    while not site.store.withdraw_input(run_id, "odd"):
+        pass
+    while site.outcome(run_id) == "":
+        site.released.get(timeout=WAIT_S)
+    assert site.outcome(run_id) == "completed"
+    again = agents.ledger[5:]
+    assert {one.request.command_id for one in again[:4]} == {one.request.command_id for one in parked}
+    assert {one.request.attempt for one in again[:4]} == {2}
+    assert all(one.intended for one in agents.ledger)
+
+
+def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
+    agents = site.agents()
+    host = site.host(agents, hold_s=0.01)
+    site.store.open.clear()
+    run_id = site.create()
+    host.offer(run_id)
+    (first,) = site.store.begun.get(timeout=WAIT_S)
+    assert site.store.put_input(run_id, "odd", ODD)
+    host.offer(run_id)
+    site.store.claims.get(timeout=WAIT_S)
+    assert site.store.claims.get(timeout=WAIT_S) == []
+    settled(host)
+    assert host.owned == {}
+    site.store.open.set()
+    released = until_given_back(site, run_id)
+    assert released.last_seq == len(first.rows)  # Behind what had been under way, which stands.
+    assert [row.kind for row in first.rows] == site.kinds(run_id)
+    assert agents.ledger == []  # Its intent is there, its driver is gone.
+
+
+def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(site):
+    agents = site.agents()
+    host = site.host(agents, hold_s=0.05)
+    site.store.open.clear()
+    bad, good = site.create(), site.create()
+    site.store.refused[bad] = RowRefused("there is something in it that the database does not take")
+    host.offer()
+    site.store.open.set()
+    site.until_released(good, bad)
+    assert site.outcome(good) == "completed"
+    assert site.store.journal(bad) == []
+    assert host.counters.refused >= 1
+    site.store.refused.clear()
+    while site.outcome(bad) == "":
+        site.released.get(timeout=WAIT_S)
+    assert site.outcome(bad) == "completed"
+    assert all(one.intended for one in agents.ledger)
+
+
+def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site):
+    agents = site.agents(doubtful)
+    host = site.host(agents)
+    run_id = site.create()
+    host.offer(run_id)
+    site.until_released(run_id)
+    before = site.store.journal(run_id)
+    decided = decision(site, run_id)
+    site.store.open.clear()
+    assert site.store.put_input(run_id, decided.input_id, INBOX.dump_json(decided))
+    while not site.store.begun.empty():
+        site.store.begun.get()
+    host.offer(run_id)
+    site.store.begun.get(timeout=WAIT_S)
+    assert site.store.withdraw_input(run_id, decided.input_id)
+    site.store.open.set()
+    site.until_released(run_id)  # Refused: the input is gone.
+    until_given_back(site, run_id)
+    site.until_released(run_id)  # Read again, and it waits as before.
+    assert site.store.journal(run_id) == before
+    assert site.store.standing(run_id)[0] is None
+    again = decision(site, run_id)
+    assert site.store.put_input(run_id, again.input_id, INBOX.dump_json(again))
+    host.offer(run_id)
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+
+
+def test_a_lost_lease_lets_everything_go_and_it_is_claimed_again_under_the_new_name(site):
+    agents = site.agents()
+    agents.holds = lambda asked: asked.attempt == 1 and asked.agent == "planner"
+    host = site.host(agents, beat_s=0.01)
+    run_id = site.create()
+    host.offer(run_id)
+    parked, name = agents.next(), host.lease.name
+    site.store.retire(name)
+    assert parked.ended.wait(WAIT_S)
+    assert agents.aborted == [(run_id, parked.request.command_id, 1)]
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    assert host.lease.name == f"{name}-2"
+    assert site.facts(run_id, "ownership_taken")[0]["incarnation"] == f"{name}-2"
+    assert host.counters.claimed == 2
+
+
+def test_an_outage_longer_than_the_lease_loses_no_answer(site):
+    agents = site.agents()
+    agents.holds = lambda asked: asked.agent == "planner"
+    host = site.host(agents, beat_s=0.01, lease_s=0.02, sweep_s=0.01)
+    run_id = site.create()
+    host.offer(run_id)
+    parked, name = agents.next(), host.lease.name
+    for call in ("beat", "inbox", "claim", "write"):
+        site.store.fail_next("away", call=call, times=4)
+    parked.answer()
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    assert host.counters.claimed == 1
+    assert host.lease.name == name
+    assert [one.request.attempt for one in agents.ledger] == [1] * 8
+
+
+def test_a_database_that_is_away_ends_no_loop(site):
+    agents = site.agents()
+    for call in ("claim", "inbox"):
+        site.store.fail_next("away", call=call, times=2)
+    host = site.host(agents, sweep_s=0.01)
+    run_id = site.create()
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    assert host.counters.faults == 0
+
+
+def test_nor_does_an_error_that_nobody_thought_of(site, monkeypatch):
+    agents = site.agents()
+    host = site.host(agents, sweep_s=0.01)
+    claim, raised = site.store.claim, threading.Event()
+
+    def broken(*given, **named):
+        raised.set()
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(site.store, "claim", broken)
+    assert raised.wait(WAIT_S)
+    monkeypatch.setattr(site.store, "claim", claim)
+    run_id = site.create()
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    assert host.counters.faults >= 1
+
+
+def test_documents_that_cannot_be_read_for_now_are_a_failed_attempt_not_a_wrong_configuration(site, monkeypatch):
+    agents = site.agents()
+    documents, times = site.store.documents, []
+
+    def away_once(run_id):
+        times.append(run_id)
+        if len(times) == 1:
+            raise StoreUnavailable("the database is away")
+        return documents(run_id)
+
+    monkeypatch.setattr(site.store, "documents", away_once)
+    host = site.host(agents)
+    run_id = site.create()
+    host.offer(run_id)
+    site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    (failed,) = site.facts(run_id, "attempt_failed")
+    assert failed["cause"] == "network"
+    assert failed["message"] == "the call could not be prepared: the database is away"
+
+
+def test_two_hosts_never_ask_the_same_attempt(site):
+    agents = site.agents()
+    runs = [site.create() for _ in range(20)]
+    hosts = [site.host(agents, sweep_s=0.01, max_owned=3) for _ in range(2)]
+    site.until_released(*runs)
+    keys = [one.key for one in agents.ledger]
+    assert len(keys) == len(set(keys)) == 8 * 20
+    assert all(host.counters.claimed for host in hosts)

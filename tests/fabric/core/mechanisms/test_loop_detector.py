@@ -1,0 +1,270 @@
+"""Loop detectors A, B and D (semantics.md 4): what reaches a threshold is blocked before it is executed; legal work never is."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.fingerprint import fingerprint, masked_fingerprint
+from fabric.core.mechanisms import loop_detector
+from fabric.core.policy import LoopDetector
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS
+from tests.fabric.core.fabrics import proposal, view
+from tests.fabric.core.mechanisms.facts import STEP, at, issued
+
+CONFIG = LoopDetector()
+PENDING = object()
+
+
+class Window:
+    """One agent step: each turn proposes calls, those that pass are executed and give their results."""
+
+    def __init__(self, config: LoopDetector = CONFIG) -> None:
+        self.config, self.state, self.turn = config, loop_detector.State(), 0
+
+    def propose(self, *calls, polling: bool = False):
+        """The verdicts of one turn. A call is ``(tool, args, result)``; blocked calls are not executed and leave the window."""
+        self.turn += 1
+        wave = tuple((tool, fingerprint(args)) for tool, args, _ in calls)
+        return [self._one(n, call, wave, polling) for n, call in enumerate(calls)]
+
+    def _one(self, n, call, wave, polling):
+        tool, args, result = call
+        judged = proposal(target=tool, args_hash=fingerprint(args), turn=self.turn, wave=wave, polling=polling)
+        verdict = loop_detector.check(self.config, self.state, judged, view())
+        if verdict is PASS:
+            given = {"target": tool, "args_hash": fingerprint(args), "turn": self.turn, "call_id": f"c{self.turn}.{n}"}
+            self.state = loop_detector.observe(self.state, at(issued(f"t{self.turn}.{n}", call="tool", **given)))
+            if result is not PENDING:
+                self.finish(f"c{self.turn}.{n}", tool, args, result)
+        return verdict
+
+    def finish(self, call_id, tool, args, result):
+        done = ev.ToolAnswered(
+            command_id="x",
+            attempt=1,
+            step_id=STEP,
+            call_id=call_id,
+            tool=tool,
+            args_hash=fingerprint(args),
+            masked_hash=masked_fingerprint(result),
+        )
+        self.state = loop_detector.observe(self.state, at(done))
+
+    def run(self, calls, **fields):
+        """The detector that stopped, and at which proposal (from 1); None when nothing did."""
+        for number, call in enumerate(calls, start=1):
+            (verdict,) = self.propose(call, **fields)
+            if verdict is not PASS:
+                return verdict.evidence.details["detector"], number
+        return None
+
+
+def look(q="x", result="the same"):
+    return ("look", {"q": q}, result)
+
+
+def test_the_defaults_are_those_of_the_document():
+    assert (CONFIG.identical_threshold, CONFIG.identical_window) == (3, 5)
+    assert (CONFIG.period_repeats, CONFIG.period_window, loop_detector.PERIODS) == (2, 10, (2, 3))
+    assert CONFIG.consecutive_threshold == 6
+
+
+# -- A -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_third_equal_call_with_equal_results_is_blocked():
+    assert Window().run([look()] * 3) == ("A", 3)
+
+
+def test_the_trip_says_what_was_seen():
+    window = Window()
+    window.run([look()] * 2)
+    (verdict,) = window.propose(look())
+    assert verdict.cause is Cause.LOOP_DETECTED
+    assert (
+        verdict.message == "loop detector A: look with the same arguments for the third time in 5 calls, same results"
+    )
+    assert (verdict.evidence.limit, verdict.evidence.observed, verdict.evidence.window) == (3, 3, "5 calls")
+    assert verdict.advice.startswith("This call was not executed")
+
+
+def test_equal_means_canonically_equal():
+    calls = [
+        ("look", {"n": 1, "q": "é"}, "r"),
+        ("look", {"q": "e\u0301", "n": 1.0}, "r"),
+        ("look", {"n": 1, "q": "é"}, "r"),
+    ]
+    assert Window().run(calls) == ("A", 3)
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_others_between_do_not_help_within_five_calls(others):
+    between = [look(f"other {n}") for n in range(others)]
+    assert Window().run([look(), *between[:1], look(), *between[1:], look()]) == ("A", 3 + others)
+
+
+def test_the_window_is_five_calls_the_proposed_one_included():
+    far = [look(), look("1"), look("2"), look("3"), look(), look("4"), look("5"), look("6"), look()]
+    assert Window().run(far) is None
+
+
+def test_results_that_differ_are_progress():
+    assert Window().run([look(result=n) for n in range(5)]) is None
+
+
+def test_results_are_compared_after_masking():
+    polls = [f"job 7 at 12:0{n}:30 took {n} ms, pid {n}: still running" for n in range(3)]
+    assert Window().run([look(result=poll) for poll in polls]) == ("A", 3)
+
+
+def test_a_number_in_a_result_is_not_masked():
+    assert Window().run([look(result=f"{n} rows") for n in range(3)]) is None
+
+
+def test_a_result_that_is_not_there_yet_counts_as_equal():
+    assert Window().run([look(result=PENDING)] * 3) == ("A", 3)
+    mixed = [look(result="one"), look(result=PENDING), look()]
+    assert Window().run(mixed) == ("A", 3)
+
+
+def test_within_one_answer_each_call_is_judged_with_those_before_it():
+    verdicts = Window().propose(*[look(result=PENDING)] * 4)
+    assert [verdict is PASS for verdict in verdicts] == [True, True, False, False]
+
+
+def test_a_blocked_call_leaves_the_window():
+    window = Window()
+    assert window.run([look()] * 3) == ("A", 3)
+    assert [seen.call[0] for seen in window.state.calls] == ["look", "look"]
+    assert window.run([look("1"), look("2"), look("3"), look()]) is None
+
+
+def test_another_tool_with_the_same_arguments_is_another_call():
+    assert Window().run([("a", {}, "r"), ("b", {}, "r"), ("c", {}, "r")]) is None
+
+
+# -- B -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_period_of_two_is_blocked_as_it_closes_for_the_second_time():
+    assert Window().run([look("a"), look("b"), look("a"), look("b")]) == ("B", 4)
+
+
+def test_a_period_of_three_is_blocked_as_it_closes_for_the_second_time():
+    assert Window().run([look(q) for q in "abcabc"]) == ("B", 6)
+
+
+def test_what_came_before_the_cycle_does_not_matter():
+    assert Window().run([look(q) for q in "xyzabab"]) == ("B", 7)
+
+
+def test_a_cycle_with_another_result_is_none():
+    calls = [look("a", 1), look("b", 1), look("a", 2), look("b", 2), look("a", 3)]
+    assert Window().run(calls) is None
+
+
+def test_the_cycle_is_named():
+    window = Window()
+    window.run([("read", {}, "r"), ("write", {}, "r"), ("read", {}, "r")])
+    (verdict,) = window.propose(("write", {}, "r"))
+    assert verdict.evidence.details["cycle"] == ["read", "write"]
+    assert "the cycle read -> write repeats for the second time, same results" in verdict.message
+
+
+def test_turns_of_several_calls_are_compared_whole():
+    window = Window()
+    one, two = [look("a"), look("b")], [look("c"), look("d")]
+    for wave in (one, two, one):
+        assert all(verdict is PASS for verdict in window.propose(*wave))
+    assert [v.evidence.details["detector"] for v in window.propose(*two)] == ["B", "B"]
+    other = Window()
+    for wave in (one, two, one):
+        other.propose(*wave)
+    assert all(verdict is PASS for verdict in other.propose(look("c"), look("e")))
+
+
+def test_a_period_of_one_is_not_bs_business():
+    assert Window(LoopDetector(identical_threshold=50, consecutive_threshold=50)).run([look()] * 8) is None
+
+
+# -- D -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_sixth_equal_call_in_a_row_is_blocked_whatever_its_results():
+    assert Window().run([look(result=n) for n in range(6)]) == ("D", 6)
+
+
+def test_a_streak_that_is_broken_begins_anew():
+    calls = [look(result=n) for n in range(5)] + [look("other")] + [look(result=n) for n in range(10, 15)]
+    assert Window().run(calls) is None
+
+
+# -- legal work --------------------------------------------------------------------------------------------------------
+
+
+def test_a_declared_polling_tool_is_left_alone():
+    assert Window().run([look()] * 40, polling=True) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"day": f"2024-01-{n + 1:02}"} for n in range(20)],
+        [{"page": n} for n in range(20)],
+        [{"id": f"{n:07x}"} for n in range(20)],
+    ],
+    ids=["dates", "pages", "ids"],
+)
+def test_a_scan_with_equal_empty_results_never_trips(values):
+    assert Window().run([("search", args, []) for args in values]) is None
+
+
+def test_an_edit_and_test_cycle_never_trips():
+    calls = []
+    for n in range(15):
+        calls += [
+            ("edit", {"line": n, "text": f"try {n}"}, "ok"),
+            ("test", {"command": "run tests"}, f"{15 - n} failed"),
+        ]
+    assert Window().run(calls) is None
+
+
+def test_a_tests_result_that_never_changes_is_a_loop_all_the_same():
+    calls = [("edit", {"text": "x"}, "ok"), ("test", {}, "1 failed")] * 4
+    assert Window().run(calls) == ("B", 4)
+
+
+# -- what is not seen --------------------------------------------------------------------------------------------------
+
+
+def test_retries_replays_and_model_calls_are_not_observed():
+    state = loop_detector.State()
+    assert loop_detector.observe(state, at(issued(call="tool", attempt=2, target="look", args_hash="h"))) == state
+    assert loop_detector.observe(state, at(issued(call="model"))) == state
+
+
+def test_a_call_answered_from_its_first_result_counts():
+    window = Window()
+    window.propose(look())
+    again = ev.CallDeduplicated(
+        step_id=STEP,
+        call_id="c",
+        tool="look",
+        args_hash=fingerprint({"q": "x"}),
+        turn=2,
+        result_ref="r",
+        masked_hash=masked_fingerprint("the same"),
+    )
+    window.state = loop_detector.observe(window.state, at(again))
+    window.turn = 2
+    (verdict,) = window.propose(look())
+    assert verdict.evidence.details["detector"] == "A"
+
+
+def test_a_step_of_any_length_remembers_no_more_than_its_windows_need():
+    window = Window()
+    for n in range(300):
+        window.propose(look(f"page {n}"))
+    assert len(window.state.calls) == loop_detector.KEPT == CONFIG.period_window * 16

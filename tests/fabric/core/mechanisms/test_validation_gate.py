@@ -1,0 +1,161 @@
+"""Gates: schema, policy, semantic invariants, grounding, in that order, the first failure stops (semantics.md 1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.flow import Stage
+from fabric.core.mechanisms import validation_gate as gate
+from fabric.core.payloads import Request
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS
+from tests.fabric.core.fabrics import plan, proposal, spec, view
+
+CONFIG = gate.Config(plan_branches=16)
+GOOD = {
+    Stage.PLAN: plan(2),
+    Stage.FAN_OUT: [{"branch": 0, "agent": "worker", "title": "Part 1", "ref": "r", "gap": ""}],
+    Stage.FAN_IN: {"text": "All of it.", "citations": []},
+    Stage.VALIDATE: {"text": "All of it.", "citations": []},
+    Stage.FINALIZE: {"text": "The answer.", "citations": []},
+}
+
+
+def judge(stage, payload, documents=(), **fields):
+    judged = proposal(kind="output", stage=stage, payload=payload, documents=documents)
+    return gate.judge(CONFIG, judged, view(fabric=spec(**fields)))
+
+
+def names(result):
+    return [(check.name, check.passed) for check in result.checks]
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_what_is_as_it_should_be_passes_all_four_in_order(stage):
+    result = judge(stage, GOOD[stage])
+    assert names(result) == [("schema", True), ("policy", True), ("invariants", True), ("grounding", True)]
+    assert result.cause is None
+    assert gate.trip_of(result, stage) is None
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_the_first_failure_stops_and_what_was_checked_is_kept(stage):
+    result = judge(stage, {"nonsense": True})
+    assert names(result) == [("schema", False)]
+    assert result.cause is (Cause.PLAN_GATE if stage is Stage.PLAN else Cause.SCHEMA_INVALID)
+    trip = gate.trip_of(result, stage)
+    assert trip.message.startswith(f"post-gate of {stage}, check schema: ")
+    assert trip.evidence.details["check"] == "schema"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"exit_criteria": []}, "exit_criteria: Tuple should have at least 1 item"),
+        ({"exit_criteria": ["  "]}, "exit_criteria.0: String should have at least 1 character"),
+        ({"briefs": []}, "briefs: Tuple should have at least 1 item"),
+        ({"briefs": [{"agent": "worker"}]}, "briefs.0.instructions: Field required"),
+    ],
+)
+def test_a_malformed_plan_says_where(change, problem):
+    result = judge(Stage.PLAN, plan(1) | change)
+    assert result.cause is Cause.PLAN_GATE
+    assert result.checks[-1].problems[0].startswith(problem)
+
+
+def test_a_plan_names_workers_only():
+    result = judge(Stage.PLAN, plan(2, agent="critic"))
+    assert names(result)[-1] == ("invariants", False)
+    assert result.checks[-1].problems[0] == "briefs.0.agent: 'critic' is not one of the workers (worker)"
+    assert result.cause is Cause.PLAN_GATE
+
+
+def test_a_plan_of_16_briefs_passes_and_one_of_17_does_not():
+    assert judge(Stage.PLAN, plan(16)).cause is None
+    result = judge(Stage.PLAN, plan(17))
+    assert result.checks[-1].problems == ("briefs: 17 of them, at most 16 are allowed",)
+
+
+def test_an_outcome_keeps_to_its_length():
+    limits = {"gates": {"max_outcome_chars": 5}}
+    assert judge(Stage.FINALIZE, {"text": "12345"}, **limits).cause is None
+    result = judge(Stage.FINALIZE, {"text": "123456"}, **limits)
+    assert (result.cause, result.checks[-1].problems) == (
+        Cause.INVARIANT,
+        ("text: 6 characters, at most 5 are allowed",),
+    )
+    assert judge(Stage.FAN_IN, {"text": "123456"}, **limits).cause is None
+
+
+CITED = {"text": "x", "citations": ["a.md", "gone.md"]}
+NONE = {"text": "x", "citations": []}
+REAL = {"text": "x", "citations": ["a.md"]}
+
+
+@pytest.mark.parametrize("stage", [Stage.FAN_IN, Stage.FINALIZE])
+@pytest.mark.parametrize(
+    ("level", "payload", "documents", "problem"),
+    [
+        ("off", CITED, ("a.md",), ""),
+        ("exist", REAL, ("a.md",), ""),
+        ("exist", NONE, ("a.md",), ""),
+        ("exist", CITED, ("a.md",), "citations: no document is named 'gone.md'"),
+        ("exist", REAL, (), "citations: no document is named 'a.md'"),
+        ("required", REAL, ("a.md",), ""),
+        ("required", CITED, ("a.md",), "citations: no document is named 'gone.md'"),
+        ("required", NONE, ("a.md",), "citations: at least one of the attached documents must be cited"),
+        ("required", NONE, (), ""),
+    ],
+)
+def test_citations_level_by_level(stage, level, payload, documents, problem):
+    result = judge(stage, payload, documents, gates={"citations": level})
+    assert result.checks[-1].name == "grounding"
+    assert result.checks[-1].problems == ((problem,) if problem else ())
+    assert result.cause is (Cause.GROUNDING if problem else None)
+
+
+@pytest.mark.parametrize("stage", [Stage.PLAN, Stage.FAN_OUT, Stage.VALIDATE])
+def test_stages_that_cite_nothing_are_not_asked_to(stage):
+    assert judge(stage, GOOD[stage], ("a.md",), gates={"citations": "required"}).cause is None
+
+
+def test_a_gate_is_a_verdict_too():
+    good, bad = (proposal(kind="output", stage=Stage.FAN_IN, payload=payload) for payload in (NONE, {}))
+    assert gate.check(CONFIG, gate.State(), good, view()) is PASS
+    assert gate.check(CONFIG, gate.State(), bad, view()).cause is Cause.SCHEMA_INVALID
+
+
+# -- pre-gate ----------------------------------------------------------------------------------------------------------
+
+
+def pre(**fields):
+    given = {"payload": {"text": "What?"}, "upstream": Request, "headroom": 0, "artifacts": [], **fields}
+    return gate.pre_gate(Stage.PLAN, **given)
+
+
+def test_the_pre_gate_checks_in_its_own_order():
+    assert names(pre()) == [("schema", True), ("policy", True), ("budget", True), ("artifacts", True)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "check", "cause"),
+    [
+        ({"payload": {}, "headroom": -1, "artifacts": ["x"]}, "schema", Cause.SCHEMA_INVALID),
+        ({"headroom": -1, "artifacts": ["x"]}, "budget", Cause.BUDGET_GATE),
+        ({"artifacts": ["stage plan left no output"]}, "artifacts", Cause.INVARIANT),
+    ],
+)
+def test_the_pre_gate_stops_at_its_first_failure(fields, check, cause):
+    result = pre(**fields)
+    assert (result.gate, result.checks[-1].name, result.checks[-1].passed, result.cause) == ("pre", check, False, cause)
+
+
+def test_money_spent_to_the_last_micro_dollar_is_no_overdraft():
+    assert pre(headroom=0).cause is None
+    assert pre(headroom=-5).checks[-1].problems == ("the run has overspent its budget by 5 micro-dollars",)
+
+
+def test_problems_name_paths_and_never_values():
+    result = judge(Stage.PLAN, plan(1, exit_criteria="a secret value"))
+    assert result.checks[-1].problems
+    assert "secret" not in str(result.checks)

@@ -1,0 +1,202 @@
+"""What cannot work is refused when a fabric is read, with the path of the field that says it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from fabric.core.cost import Price
+from fabric.core.spec import FabricSpec, ModelPrice
+from fabric.core.taxonomy import Tier
+from tests.fabric.core.fabrics import agent, plan, spec, tree
+
+
+def problems(given) -> str:
+    with pytest.raises(ValidationError) as caught:
+        FabricSpec.model_validate(given)
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors())
+
+
+def changed(**fields):
+    return tree() | fields
+
+
+def test_a_good_one_survives_json_byte_for_byte():
+    fabric = spec(workers=2, gates={"citations": "exist"}, budget={"call_usd_micros": 5})
+    again = FabricSpec.model_validate_json(fabric.model_dump_json(by_alias=True))
+    assert again == fabric
+    assert again.digest() == fabric.digest()
+
+
+def test_the_revision_is_the_digest_of_the_whole_tree():
+    assert spec().digest() == spec().digest()
+    assert spec().digest() != spec(tau=0.8).digest()
+    assert len(spec().digest()) == 32
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["planner", "aggregator", "critic", "finalizer"])
+def test_a_role_for_nobody_names_its_field(role):
+    assert f"topology.{role}: no agent is named 'nobody'" in problems(tree(topology={role: "nobody"}))
+
+
+def test_an_unknown_worker_model_and_tool_name_their_fields():
+    given = changed(agents=[agent("worker", model="huge", tools=["look", "saw"]), agent("planner")])
+    given["topology"] = {"planner": "planner", "workers": ["worker", "ghost"]}
+    said = problems(given)
+    assert "topology.workers.1: no agent is named 'ghost'" in said
+    assert "agents.0.model: no model is named 'huge'" in said
+    assert "agents.0.tools: no tool is named 'saw'" in said
+
+
+def test_a_brief_of_a_fixed_plan_names_a_worker():
+    said = problems(tree(roles=(), topology={"plan": plan(2, agent="stranger")}))
+    assert "topology.plan.briefs.0.agent: 'stranger' is not one of the workers" in said
+    assert "topology.plan.briefs.1.agent: 'stranger' is not one of the workers" in said
+
+
+@pytest.mark.parametrize("field", ["models", "tools", "agents"])
+def test_a_name_that_is_there_twice_is_refused(field):
+    given = tree()
+    given[field] = [*given[field], given[field][0]]
+    name = given[field][0]["name"]
+    assert f"{field}.{len(given[field]) - 1}.name: {name!r} is there twice" in problems(given)
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "9lives", "with space", "ümlaut", "a" * 64, "a/b"])
+def test_a_name_is_safe_in_an_address_and_a_file(name):
+    assert "name: " in problems(changed(name=name))
+
+
+def test_lookups_by_name():
+    fabric = spec()
+    assert (fabric.agent("worker").name, fabric.model("small").name, fabric.tool("look").name) == (
+        "worker",
+        "small",
+        "look",
+    )
+    for look in (fabric.agent, fabric.model, fabric.tool):
+        with pytest.raises(KeyError):
+            look("nobody")
+
+
+# -- plans, roles, answers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topology", [{"plan": plan()}, {"planner": None}])
+def test_a_planner_or_a_fixed_plan_and_never_both(topology):
+    assert "topology: name a planner or give a fixed plan, one of the two" in problems(tree(topology=topology))
+
+
+@pytest.mark.parametrize("role", ["planner", "critic"])
+def test_who_must_answer_in_json_may_not_answer_in_text(role):
+    said = problems(tree(agents={role: {"answers": "text"}}))
+    assert f"topology.{role}: {role!r} answers in text, but a {role} must answer in json" in said
+
+
+@pytest.mark.parametrize("role", ["aggregator", "finalizer", "worker"])
+def test_the_others_may(role):
+    assert spec(agents={role: {"answers": "text"}}).agent(role).answers == "text"
+
+
+def test_a_fixed_plan_has_an_exit_criterion():
+    assert "topology.plan.exit_criteria" in problems(tree(roles=(), topology={"plan": plan(exit_criteria=[])}))
+
+
+# -- money -------------------------------------------------------------------------------------------------------------
+
+
+def priced(**fields) -> ModelPrice:
+    return ModelPrice.model_validate({"input_usd_per_mtok": "0.15", "output_usd_per_mtok": "0.60", **fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cheap", "'cheap' is not a price; write dollars per million tokens, such as 0.15"),
+        ("", "'' is not a price"),
+        ("1,5", "'1,5' is not a price"),
+        ("-1", "'-1' is not a price between 0 and 100000 dollars per million tokens"),
+        ("NaN", "'NaN' is not a price between"),
+        ("Infinity", "'Infinity' is not a price between"),
+        ("100001", "'100001' is not a price between"),
+        (None, "'None' is not a price"),
+    ],
+)
+def test_a_price_that_is_none_says_what_one_looks_like(text, message):
+    with pytest.raises(ValidationError, match=message):
+        priced(input_usd_per_mtok=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"), [("0", 0), ("0.15", 150_000), (0.6, 600_000), ("0.0000001", 1), (3, 3_000_000)]
+)
+def test_a_price_is_whole_micro_dollars_rounded_up(text, micros):
+    assert priced(input_usd_per_mtok=text).price() == Price(micros, 600_000)
+
+
+def test_money_has_no_default():
+    given = tree()
+    given["policy"]["budget"] = {}
+    assert "policy.budget.run_usd_micros: Field required" in problems(given)
+    del given["policy"]
+    assert "policy: Field required" in problems(given)
+
+
+# -- policy ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "where"),
+    [
+        ({"limits": {"hops": 0}}, "policy.limits.hops"),
+        ({"limits": {"leaps": 1}}, "policy.limits.leaps"),
+        ({"tau": 1.1}, "policy.tau"),
+        ({"retry": {"factor": 0.5}}, "policy.retry.factor"),
+        (
+            {"deadlines": {"interactive": {"call_s": 0, "stage_s": 1, "run_s": 1}}},
+            "policy.deadlines.interactive.call_s",
+        ),
+        ({"deadlines": {"sometimes": {"call_s": 1, "stage_s": 1, "run_s": 1}}}, "policy.deadlines.sometimes"),
+        ({"budget": {"run_usd_micros": -1}}, "policy.budget.run_usd_micros"),
+        ({"surprise": 1}, "policy.surprise"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused_by_its_path(policy, where):
+    assert where in problems(tree(**policy))
+
+
+@pytest.mark.parametrize("fan_in", [{"mode": "quorum"}, {"mode": "all", "k": 2}, {"mode": "best_effort", "k": 1}])
+def test_a_quorum_and_only_a_quorum_names_k(fan_in):
+    assert "fan_in: give k with mode quorum, and only then" in problems(tree(fan_in=fan_in))
+
+
+def test_the_default_tier_is_among_the_allowed():
+    said = problems(changed(tiers={"default": "batch", "allowed": ["interactive"]}))
+    assert "the default batch is not among the allowed ones" in said
+
+
+def test_a_tiers_deadlines_may_be_set_and_the_others_keep_theirs():
+    policy = spec(deadlines={"batch": {"call_s": 1, "stage_s": 2, "run_s": 3}}).policy
+    assert policy.deadlines_of(Tier.BATCH).run_s == 3
+    assert policy.deadlines_of(Tier.INTERACTIVE).run_s == 300
+
+
+def test_due_times_are_the_tiers_or_the_fabrics():
+    assert [spec().policy.due_s(tier) for tier in Tier] == [300, 86_400, 28_800]
+    assert spec(humans={"due_s": 60}).policy.due_s(Tier.BATCH) == 60
+
+
+def test_a_table_cell_names_rows_and_tiers_that_exist():
+    good = {"rungs": [{"reaction": "abort"}]}
+    assert "decision_table.bad_luck" in problems(changed(decision_table={"bad_luck": {"batch": good}}))
+    assert "decision_table.cost_overrun.nightly" in problems(
+        changed(decision_table={"cost_overrun": {"nightly": good}})
+    )
+
+
+def test_everything_published_is_frozen():
+    with pytest.raises(ValidationError, match="frozen"):
+        spec().policy.limits.hops = 99

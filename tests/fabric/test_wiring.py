@@ -1,0 +1,214 @@
+"""The composition root: one engine a data directory, a worker that waits for it, and everything given back."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+
+from fabric import tasks, wiring
+from fabric.adapters.engine_lock import EngineLock, EngineRunning
+from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.adapters.nudge import NullNudge
+from fabric.core.inputs import ModelReplied
+from fabric.core.spec import ModelSpec
+from fabric.runtime.ports import StoreUnavailable
+from fabric.services.fabrics import fabric_publish
+from tests.fabric.adapters.host_scenes import OWN_THREADS, WAIT_S
+from tests.fabric.adapters.providers.asking import request
+from tests.fabric.installation import installation
+from tests.fabric.services.world import SMALL
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """No port of another test's."""
+    for cached in (wiring.store, wiring.nudge, wiring.compiled, wiring.offers_of):
+        cached.cache_clear()
+    yield
+    assert not left_threads()
+
+
+def left_threads():
+    return [thread.name for thread in threading.enumerate() if thread.name in OWN_THREADS | {"nudge-listener"}]
+
+
+def elsewhere():
+    """The lock as another process would hold it."""
+    return EngineLock(Path(settings.FABRIC_DATA))
+
+
+@contextmanager
+def engine():
+    made = wiring.Engine()
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop(0.0)
+
+
+def test_a_run_that_the_service_starts_comes_to_its_end():
+    with installation() as site:
+        name = fabric_publish(actor=site.actor, source=SMALL).name
+        run_id = site.start(name, "What do the notes say?")
+        assert site.rest(run_id).state == "completed"
+        assert site.host.counters.faults == 0
+
+
+def test_one_engine_a_data_directory_and_the_lock_is_given_back():
+    assert not wiring.engine_running()
+    with engine():
+        assert wiring.engine_running()
+        with pytest.raises(EngineRunning, match="an engine is running on .* already: use it, or stop it first"):
+            wiring.Engine().start()
+        with pytest.raises(EngineRunning), wiring.local_engine():
+            pass
+    assert not wiring.engine_running()
+    with wiring.local_engine() as host:
+        assert host.lease.name
+        assert wiring.engine_running()
+    assert not wiring.engine_running()
+
+
+def test_whoever_owned_runs_here_before_is_known_to_be_gone():
+    store = wiring.store()
+    assert isinstance(store, SqliteStore)
+    store.register("killed", lease_s=3_600)
+    with engine() as made:
+        assert not store.beat("killed", lease_s=3_600)
+        assert store.beat(made.host.lease.name, lease_s=10)
+
+
+@pytest.mark.parametrize("failing", ["register", "retire_others"])
+def test_an_engine_that_cannot_start_leaves_nothing_behind(monkeypatch, failing):
+    def away(*given, **named):
+        raise StoreUnavailable("the database is away")
+
+    monkeypatch.setattr(SqliteStore, failing, away)
+    with pytest.raises(StoreUnavailable):
+        wiring.Engine().start()
+    assert not wiring.engine_running()
+    assert not left_threads()
+
+
+def test_an_engine_that_hears_no_wake_ups_works_all_the_same(monkeypatch, caplog):
+    def deaf(self):
+        raise OSError("the path is too long")
+
+    monkeypatch.setattr("fabric.adapters.nudge_socket.SocketListener.start", deaf)
+    with engine() as made:
+        assert made.host.lease.name
+    assert "runs are found by looking every few seconds: the path is too long" in caplog.text
+
+
+def starting():
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "fabric-start"]
+    return thread
+
+
+def test_a_worker_without_an_engine_waits_for_the_lock():
+    lock, worker = elsewhere(), wiring.Worker()
+    lock.take()
+    worker.start()
+    thread = starting()
+    assert worker.engine is None
+    worker.stop()  # Nothing yet to be stopped.
+    lock.give_back()
+    thread.join(WAIT_S)
+    assert worker.engine is not None
+    worker.stop()
+    assert not wiring.engine_running()
+
+
+def test_a_worker_tries_again_when_the_database_is_away(monkeypatch, caplog):
+    register, tried = SqliteStore.register, []
+
+    def away_twice(self, name, *, lease_s):
+        tried.append(name)
+        if len(tried) < 3:
+            raise StoreUnavailable("the database is away")
+        register(self, name, lease_s=lease_s)
+
+    monkeypatch.setattr(SqliteStore, "register", away_twice)
+    monkeypatch.setattr(wiring, "AGAIN_S", 0.001)
+    worker = wiring.Worker()
+    worker.start()
+    starting().join(WAIT_S)
+    assert worker.engine is not None
+    assert len(set(tried)) == 3  # A new name each time.
+    assert caplog.text.count("the engine could not be started, trying again") == 2
+    worker.stop()
+
+
+def test_a_message_offers_a_run_to_the_host_of_its_process(monkeypatch):
+    assert wiring.host() is None
+    tasks.drive_run("run-1")  # Without a host it is dropped; the row is the truth.
+    worker = wiring.Worker()
+    monkeypatch.setattr(wiring, "WORKER", worker)
+    worker.start()
+    starting().join(WAIT_S)
+    offered = []
+    monkeypatch.setattr(worker.engine.host, "offer", offered.append)
+    tasks.drive_run("run-1")
+    tasks.stop_engine()
+    assert offered == ["run-1"]
+    assert not wiring.engine_running()
+
+
+def test_a_broker_that_does_not_take_a_message_costs_nothing_but_time(monkeypatch, caplog):
+    def refuses(*given, **named):
+        raise ConnectionError("the broker is away")
+
+    monkeypatch.setattr(wiring.current_app, "send_task", refuses)
+    wiring.CeleryNudge(NullNudge()).wake("run-1")
+    assert "the broker did not take the wake-up for run-1: the broker is away" in caplog.text
+
+
+def test_the_host_s_thread_keeps_no_connection_of_django_s():
+    found, open_after = [], []
+
+    def read(revision_id):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        found.append(connection.connection is not None)
+        return revision_id
+
+    def on_a_thread_of_its_own():
+        wiring._closing(read)("revision")
+        open_after.append(connection.connection is not None)
+
+    thread = threading.Thread(target=on_a_thread_of_its_own)
+    thread.start()
+    thread.join()
+    assert (found, open_after) == ([True], [False])
+
+
+def test_a_port_that_is_named_by_dotted_path_is_the_provider(settings):
+    settings.FABRIC_PROVIDERS = {"mine": "simulator.provider.ScriptedProvider"}
+    asked = request(30.0, model=ModelSpec(name="main", provider="mine"))
+    assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
+
+
+def test_a_provider_that_cannot_be_imported_is_a_sentence_and_the_worker_stays(settings, monkeypatch, caplog):
+    settings.FABRIC_PROVIDERS = {"mine": "no.such.Provider"}
+    with pytest.raises(ImproperlyConfigured) as refused:
+        wiring.model_port()
+    sentence = "provider 'mine' is 'no.such.Provider', which cannot be imported (No module named 'no'): correct FABRIC_PROVIDERS"
+    assert str(refused.value) == sentence
+    monkeypatch.setattr(wiring, "AGAIN_S", 0.001)
+    worker = wiring.Worker()
+    worker.start()
+    thread = starting()
+    while sentence not in caplog.text:
+        assert thread.is_alive()
+    settings.FABRIC_PROVIDERS = {}
+    thread.join(WAIT_S)
+    assert worker.engine is not None
+    worker.stop()
