@@ -45,7 +45,7 @@ class _Documents(forms.FileField):
             try:
                 documents_of([pair])
             except AttachmentRefused as refused:
-                problems.append(sentence(str(refused)))
+                problems.append(f"{refused}.")  # Begins with the file's name, which stays as it is.
         if len(named) > FILES_MAX:
             problems.append(f"{len(named)} files are attached; at most {FILES_MAX} are taken: attach fewer.")
         if problems:
@@ -57,7 +57,9 @@ class StartForm(forms.Form):
     """A run to be started."""
 
     fabric = forms.CharField(max_length=63, error_messages={"required": "Pick a fabric."})
-    text = forms.CharField(strip=True, error_messages={"required": "The request is empty: say what you want to know or have done."})
+    text = forms.CharField(
+        strip=True, error_messages={"required": "The request is empty: say what you want to know or have done."}
+    )
     documents = _Documents(required=False)
     tier = forms.CharField(max_length=32, required=False)
     start_key = forms.CharField(max_length=64, required=False)
@@ -95,7 +97,9 @@ class StartForm(forms.Form):
     @staticmethod
     def files_hint() -> str:
         """What may be attached."""
-        return f"Plain text in UTF-8 (.txt, .md, .csv, .json ...), up to {FILES_MAX} files of {BYTES_MAX // 1_000_000} MB."
+        return (
+            f"Plain text in UTF-8 (.txt, .md, .csv, .json ...), up to {FILES_MAX} files of {BYTES_MAX // 1_000_000} MB."
+        )
 
 
 class DecisionForm(forms.Form):

@@ -5,5 +5,5 @@ from django.urls import URLPattern, path
 from console.live.consumer import RunConsumer
 
 websocket_urlpatterns: list[URLPattern] = [
-    path("live/runs/<uuid:run_id>", RunConsumer.as_asgi(), name="live-run"),  # type: ignore[arg-type]
+    path("live/runs/<uuid:run_id>", RunConsumer.as_asgi(), name="live-run"),
 ]

@@ -143,7 +143,7 @@ class RunConsumer(AsyncWebsocketConsumer):
 
 def _position(query: bytes) -> tuple[int, tuple[str, ...]]:
     """Cursor and panel versions from the address; what is no number is 0, which only means more to send."""
-    given = parse_qs(query.decode("ascii", "replace"), max_num_fields=8)
+    given = parse_qs(query[:1024].decode("ascii", "replace"))
     after = given.get("after", ["0"])[-1]
     versions = given.get("panels", [""])[-1][:256]
     return int(after) if after.isdecimal() and len(after) < 12 else 0, tuple(versions.split(".")) if versions else ()

@@ -69,7 +69,9 @@ class Frame:
     text: str = field(repr=False)
 
 
-def frame(*, after: int, rows: Iterable[Row], panels: Iterable[Panel], versions: Versions, at_ms: int, head: Head) -> Frame:
+def frame(
+    *, after: int, rows: Iterable[Row], panels: Iterable[Panel], versions: Versions, at_ms: int, head: Head
+) -> Frame:
     """Encodes a frame. ``versions`` are the page's once it has this frame; ``panels`` those that change with it."""
     shown = tuple(rows)
     seq = shown[-1].seq if shown else after
@@ -100,7 +102,7 @@ def badge(*, seq: int, at_ms: int, more: int = 0, ended: bool = False) -> str:
         state, tone, word = "ended", "neutral", "Ended"
     else:
         state, tone, word = "live", "ok", "Live"
-    behind = format_html(" <span>{} more</span>", more) if more else ""
+    behind = format_html(" <span>{} more</span>", f"{more:,}") if more else ""
     return format_html(
         '<a id="live" class="live" href="" data-live="{}" data-tone="{}" data-seq="{}" data-at="{}" title="Events up to {}">'
         '{} <span class="muted" data-age></span>{}</a>',

@@ -44,9 +44,13 @@ class Reach(Source, Protocol):
 class Ear(Protocol):
     """Hears nudges on a thread of its own (``fabric.adapters.nudge.Listener``)."""
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Begins to listen. OSError when it cannot."""
+        ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Ends the thread."""
+        ...
 
 
 Heard = Callable[[Mapping[str, int]], None]

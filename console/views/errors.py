@@ -61,7 +61,9 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form without its token: from another site, or from before a sign-in or sign-out."""
-    return page(request, 403, "The form was made before you signed in or out: go back, reload the page and send it again.")
+    return page(
+        request, 403, "The form was made before you signed in or out: go back, reload the page and send it again."
+    )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -38,7 +38,9 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "login/link.html", {"next": _next(request)})
     user = login_link_consume(token)
     if user is None:
-        return errors.page(request, 410, "The link was used before or has expired: `python3 manage.py bootstrap` prints a new one.")
+        return errors.page(
+            request, 410, "The link was used before or has expired: `python3 manage.py bootstrap` prints a new one."
+        )
     auth.login(request, user, backend=BACKEND)
     # What signing out closes the sockets by. Not the session's key: with signed cookies that is the cookie itself.
     request.session["mark"] = secrets.token_hex(8)

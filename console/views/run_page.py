@@ -32,7 +32,9 @@ class StageMark:
     @property
     def tone(self) -> str:
         """Its tone."""
-        return {"passed": "ok", "current": "info", "waiting": "human", "stopped": "danger", "ahead": "neutral"}[self.state]
+        return {"passed": "ok", "current": "info", "waiting": "human", "stopped": "danger", "ahead": "neutral"}[
+            self.state
+        ]
 
     @property
     def word(self) -> str:
@@ -111,7 +113,7 @@ class RunPage:
     def reason(self) -> str:
         """Why, where it says more than the verdict."""
         reason = self.run.reason.strip()
-        return "" if reason in ("", "finished") else reason[:1].upper() + reason[1:]
+        return "" if reason == "finished" else reason
 
 
 TEXT_HEADINGS = {"text": "Text", "message": "Message"}
@@ -155,7 +157,9 @@ class EventLine:
         body = content.get("output", content) if isinstance(content, dict) else None
         if not isinstance(body, dict):
             return []
-        return [(TEXT_HEADINGS[key], body[key]) for key in TEXT_HEADINGS if isinstance(body.get(key), str) and body[key]]
+        return [
+            (TEXT_HEADINGS[key], body[key]) for key in TEXT_HEADINGS if isinstance(body.get(key), str) and body[key]
+        ]
 
     @property
     def content_rest(self) -> JSON:

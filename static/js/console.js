@@ -23,7 +23,13 @@ document.addEventListener("click", (event) => {
 
 // -- the event that is shown beside its list ---------------------------------------------------------------------------
 
-document.addEventListener("htmx:after:swap", () => {
+document.addEventListener("htmx:after:swap", (event) => {
+  const inspector = document.getElementById("inspector");
+  if (inspector && inspector.contains(event.detail.ctx?.target ?? null)) {
+    // On a narrow page it stands below the list; the reader is taken to it, and with the keyboard too.
+    if (inspector.getBoundingClientRect().top > innerHeight - 80) inspector.scrollIntoView({ block: "start" });
+    inspector.focus({ preventScroll: true });
+  }
   const shown = document.querySelector("#inspector [data-shown]")?.dataset.shown;
   for (const link of document.querySelectorAll("#events-rows a.seq[aria-current]")) link.removeAttribute("aria-current");
   if (shown) document.querySelector(`#events-rows tr[data-seq="${CSS.escape(shown)}"] a.seq`)?.setAttribute("aria-current", "true");

@@ -3,11 +3,14 @@
 import { localise, span } from "./times.js";
 
 const STALE_S = 20; // The server says something at least every 15 s.
+const GIVE_UP_S = 45; // A socket that is silent for so long is dead, whatever it says of itself: after a sleep, or behind a proxy.
 const SPEAK_MS = 5000;
 const ROWS_MAX = 1000;
 
 let spokenAt = 0;
 let unspoken = 0;
+let following = false;
+let link = null;
 
 export function startLive() {
   const socket = document.getElementById("live-socket");
@@ -26,6 +29,7 @@ function onFrame(event) {
   const { connection, message } = event.detail;
   const frame = read(message);
   const cursor = cursorOf(connection);
+  link = connection;
   if (frame && frame.after === cursor) {
     following = atEnd();
     return;
@@ -68,6 +72,7 @@ function age() {
   const seconds = Math.max(0, (Date.now() - offset - Number(badge.dataset.at)) / 1000);
   const shown = badge.querySelector("[data-age]");
   if (badge.dataset.live === "live" && seconds > STALE_S) say("stale", "warn", "Stale");
+  if (badge.dataset.live === "stale" && seconds > GIVE_UP_S && link?.socket?.readyState === WebSocket.OPEN) link.socket.close();
   if (shown && (badge.dataset.live === "live" || badge.dataset.live === "stale")) {
     const text = seconds < 1 ? "now" : span(seconds);
     if (shown.textContent !== text) shown.textContent = text;
@@ -117,8 +122,6 @@ function speak() {
 }
 
 // -- the rows --------------------------------------------------------------------------------------------------------
-
-let following = false;
 
 function atEnd() {
   const page = document.documentElement;

@@ -1,0 +1,57 @@
+"""What the tests of the pages share: somebody who is signed in, and fabrics to run."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from fabric import wiring
+from fabric.core.actor import Actor
+from fabric.models import Workspace
+from fabric.services.fabrics import fabric_publish
+from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
+from tests.fabric.services.world import DOUBTFUL, SMALL
+
+
+@pytest.fixture(autouse=True)
+def _fresh_wiring() -> None:
+    """A store must not outlive the database it was made for."""
+    for cached in (wiring.store, wiring.compiled, wiring.offers_of):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def owner(transactional_db: None) -> User:
+    """The local owner. The stores have connections of their own, so nothing is held back in a transaction."""
+    return owner_ensure()
+
+
+@pytest.fixture
+def actor(owner: User) -> Actor:
+    return owner_actor()
+
+
+@pytest.fixture
+def browser(owner: User) -> Client:
+    """A browser that has signed in by a one-time link."""
+    client = Client(HTTP_HOST="127.0.0.1")
+    client.post(f"/login/{login_link_create(owner)}")
+    return client
+
+
+@pytest.fixture
+def small(actor: Actor) -> str:
+    return fabric_publish(actor=actor, source=SMALL).name
+
+
+@pytest.fixture
+def doubtful(actor: Actor) -> str:
+    """A fabric whose runs wait for a person."""
+    return fabric_publish(actor=actor, source=DOUBTFUL).name
+
+
+@pytest.fixture
+def stranger(owner: User) -> Actor:
+    """Somebody of another workspace."""
+    return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id)

@@ -1,0 +1,53 @@
+"""The database as the hub's source."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.live.source import DatabaseSource, panels
+from console.live.watch import RunKey
+from fabric.selectors.errors import Refused
+from fabric.selectors.escalations import escalations_open
+from fabric.selectors.runs import run_get
+from tests.fabric.services.world import ran
+
+
+def test_rows_and_head(actor, small):
+    run = ran(actor, small)
+    key = RunKey(actor.workspace_id, run.id)
+    batch = DatabaseSource().read(key, 3, 4)
+    assert [row.seq for row in batch.rows] == [4, 5, 6, 7]
+    assert batch.head.seq == run.last_seq
+    assert batch.head.ended
+    assert [panel.name for panel in batch.head.panels] == ["head", "ask", "outcome"]
+
+
+def test_a_run_is_not_read_through_another_workspace(actor, small, stranger):
+    run = ran(actor, small)
+    with pytest.raises(Refused):
+        DatabaseSource().read(RunKey(stranger.workspace_id, run.id), 0, 10)
+    assert DatabaseSource().reach([RunKey(stranger.workspace_id, run.id)]) == {}
+
+
+def test_how_far_journals_reach(actor, small):
+    run = ran(actor, small)
+    key = RunKey(actor.workspace_id, run.id)
+    assert DatabaseSource().reach([key, RunKey(actor.workspace_id, "gone")]) == {key: run.last_seq}
+
+
+def test_a_write_by_another_connection_is_noticed(actor, small):
+    source = DatabaseSource()
+    assert source.may_have_changed()
+    assert not source.may_have_changed()
+    ran(actor, small)  # The store writes on a connection of its own.
+    assert source.may_have_changed()
+    assert not source.may_have_changed()
+
+
+def test_a_panel_has_a_version_for_its_content(actor, doubtful):
+    run = ran(actor, doubtful)
+    view, questions = run_get(actor, run.id), escalations_open(actor, run.id)
+    first, again = panels(actor, view, questions), panels(actor, view, questions)
+    assert first == again
+    answered = panels(actor, view, [])
+    assert [a.name for a, b in zip(first, answered, strict=True) if a.version != b.version] == ["ask"]

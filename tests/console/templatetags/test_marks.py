@@ -1,0 +1,52 @@
+"""The tables of words, tones and icons are total, and every icon is in the sprite."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings
+
+from console.templatetags.marks import EVENT_ICONS, FAILURES, STATES, TIERS, state_badge
+from fabric.core.flow import RunState
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.display import EVENT_DISPLAY
+
+SPRITE = set(re.findall(r'<symbol id="i-([\w-]+)"', (settings.BASE_DIR / "static" / "icons.svg").read_text()))
+
+
+def test_every_state_tier_and_failure_has_its_words():
+    assert set(STATES) == set(RunState)
+    assert set(TIERS) == set(Tier)
+    assert set(FAILURES) == set(FailureType)
+
+
+def test_every_kind_of_event_has_an_icon():
+    assert {row.icon for row in EVENT_DISPLAY.values()} <= set(EVENT_ICONS)
+
+
+def test_every_icon_is_in_the_sprite():
+    named = {icon for _, _, icon in STATES.values()} | set(EVENT_ICONS.values())
+    for template in (settings.BASE_DIR / "templates").rglob("*.html"):
+        text = template.read_text()
+        named |= set(re.findall(r'{% icon "([\w-]+)"', text)) | set(
+            re.findall(r'{% badge "[^"]*" "\w+" "([\w-]+)"', text)
+        )
+    named |= {"check", "run", "human", "x", "minus", "unknown"}
+    assert named - SPRITE == set()
+
+
+@pytest.mark.parametrize("state", list(RunState))
+def test_a_state_is_icon_word_and_colour(state):
+    shown = state_badge(SimpleNamespace(state=state, recovered=False))
+    word, tone, icon = STATES[state]
+    assert f'data-tone="{tone}"' in shown
+    assert f"#i-{icon}" in shown
+    assert word in shown
+
+
+def test_after_recovery_never_looks_clean():
+    clean = state_badge(SimpleNamespace(state=RunState.COMPLETED, recovered=False))
+    recovered = state_badge(SimpleNamespace(state=RunState.COMPLETED, recovered=True))
+    assert "after recovery" in recovered
+    assert 'class="badge recovered"' in recovered
+    assert "recovered" not in clean

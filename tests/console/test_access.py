@@ -1,0 +1,99 @@
+"""Every address has a policy, and is held to it."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver, reverse
+
+from console.access import ROUTES, SOCKETS, AccessMiddleware, Policy, actor_of
+from console.routing import websocket_urlpatterns
+
+SAMPLE = {"run_id": str(uuid4()), "seq": 1, "token": "x", "escalation_id": "0123456789abcdef"}
+
+
+def patterns(within: URLResolver | None = None) -> list[URLPattern]:
+    found: list[URLPattern] = []
+    for item in (within or get_resolver()).url_patterns:
+        found += patterns(item) if isinstance(item, URLResolver) else [item]
+    return found
+
+
+def address(name: str) -> str:
+    pattern = next(pattern for pattern in patterns() if pattern.name == name)
+    return reverse(name, kwargs={key: SAMPLE[key] for key in pattern.pattern.converters})
+
+
+def test_every_route_has_a_policy():
+    assert [pattern.name or str(pattern.pattern) for pattern in patterns() if pattern.name not in ROUTES] == []
+
+
+def test_every_policy_has_a_route():
+    assert set(ROUTES) == {pattern.name for pattern in patterns()}
+
+
+def test_strangers_get_the_login_and_the_health_and_nothing_else():
+    assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {"healthz", "login", "login-link"}
+    assert Policy.PUBLIC not in SOCKETS.values()
+
+
+def test_every_socket_has_a_policy():
+    assert {pattern.name for pattern in websocket_urlpatterns} == set(SOCKETS)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", [name for name, policy in ROUTES.items() if policy is Policy.SIGNED_IN])
+class TestSignedOut:
+    def test_a_page_leads_to_the_login(self, name):
+        answer = Client(HTTP_HOST="127.0.0.1").get(address(name))
+        assert answer.status_code == 302
+        assert answer.headers["Location"].startswith("/login")
+
+    def test_a_fragment_is_refused_in_a_sentence(self, name):
+        answer = Client(HTTP_HOST="127.0.0.1", headers={"HX-Request": "true"}).get(address(name))
+        assert answer.status_code == 401
+        assert answer.headers["Content-Type"].startswith("text/plain")
+
+    def test_a_form_without_its_token_is_refused(self, name):
+        client = Client(HTTP_HOST="127.0.0.1", enforce_csrf_checks=True)
+        assert client.post(address(name)).status_code == 403
+
+
+@pytest.mark.parametrize("name", [name for name in ROUTES if name != "healthz"])
+def test_a_form_from_elsewhere_is_refused(name, browser):
+    browser.handler.enforce_csrf_checks = True
+    assert browser.post(address(name)).status_code == 403
+
+
+def test_an_address_without_a_row_is_closed():
+    request = RequestFactory().get("/somewhere")
+    request.resolver_match = ResolverMatch(lambda: None, (), {}, url_name="forgotten")
+    request.user = AnonymousUser()
+    with pytest.raises(PermissionDenied):
+        AccessMiddleware(lambda request: HttpResponse()).process_view(request, HttpResponse, (), {})
+
+
+def test_nobody_is_no_actor():
+    with pytest.raises(PermissionDenied):
+        actor_of(AnonymousUser())
+
+
+def test_somebody_who_was_shut_out_is_no_actor(owner):
+    owner.is_active = False
+    with pytest.raises(PermissionDenied):
+        actor_of(owner)
+
+
+def test_pages_are_kept_by_no_cache_between(browser):
+    assert browser.get("/").headers["Cache-Control"] == "private, no-cache"
+
+
+def test_the_session_cookie_is_out_of_reach_of_scripts(browser):
+    cookie = next(morsel for name, morsel in browser.cookies.items() if "session" in name)
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Lax"

@@ -1,0 +1,58 @@
+"""What is served as it is, and what templates may not do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+from django.conf import settings
+
+STATIC = settings.BASE_DIR / "static"
+TEMPLATES = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
+VENDOR = STATIC / "vendor"
+
+
+def test_what_others_wrote_is_what_was_taken_in():
+    listed = dict(line.split(maxsplit=1)[::-1] for line in (VENDOR / "CHECKSUMS.sha256").read_text().splitlines())
+    there = {path.name for path in VENDOR.iterdir()} - {"CHECKSUMS.sha256"}
+    assert set(listed) == there
+    assert {name: hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() for name in there} == listed
+
+
+FORBIDDEN = {
+    "marks text as safe": r"\|\s*safe\b|{%\s*autoescape off|safeseq",
+    "runs script from an attribute": r"\shx-on\b|\son\w+=|hx-vals=.js:|hx-trigger=\"[^\"]*\[",
+    "styles inline": r"\sstyle=|<style",
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_template(what):
+    assert TEMPLATES
+    found = [path.name for path in TEMPLATES if re.search(FORBIDDEN[what], path.read_text())]
+    assert found == []
+
+
+def test_nothing_in_the_console_marks_text_as_safe():
+    sources = list((settings.BASE_DIR / "console").rglob("*.py"))
+    assert [path.name for path in sources if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text())] == []
+
+
+def test_every_form_that_sends_carries_a_token():
+    for path in TEMPLATES:
+        for form in re.findall(r"<form\b.*?</form>", path.read_text(), flags=re.DOTALL):
+            if 'method="post"' in form.partition(">")[0]:
+                assert "{% csrf_token %}" in form, path.name
+
+
+def test_every_address_in_the_scripts_is_our_own():
+    for path in (STATIC / "js").glob("*.js"):
+        assert not re.search(r"https?://|\beval\(|new Function|innerHTML", path.read_text()), path.name
+
+
+@pytest.mark.parametrize("name", ["css/tokens.css", "icons.svg", "js/console.js", "vendor/htmx-4.0.1.min.js"])
+def test_it_is_served(client, name):
+    answer = client.get(f"/static/{name}", headers={"host": "127.0.0.1"})
+    assert answer.status_code == 200
+    assert "script-src 'nonce-" in answer.headers["Content-Security-Policy"]
