@@ -50,7 +50,8 @@ def test_a_run_goes_end_to_end_over_real_http(settings: Any) -> None:
     row, events, requests = run_against(settings, agents())
     assert row.state == "completed", row.reason
     kinds = [event.kind for event in events]
-    assert kinds[0] == "run_started" and kinds[-1] == "run_ended"
+    assert kinds[0] == "run_started"
+    assert kinds[-1] == "run_ended"
     assert "tool_answered" in kinds
     assert requests == kinds.count("call_issued") - kinds.count("tool_answered")
     assert row.tokens > 0
@@ -88,8 +89,10 @@ def test_an_endpoint_that_is_down_is_named(settings: Any) -> None:
         name = site.publish("document-review", **SHORT)
         row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "interactive"))
         kinds = site.kinds(row.id)
-    assert row.state == "failed" and "127.0.0.1:9" in row.reason
-    assert kinds.count("attempt_failed") == 3 and kinds.count("retry_scheduled") == 2
+    assert row.state == "failed"
+    assert "127.0.0.1:9" in row.reason
+    assert kinds.count("attempt_failed") == 3
+    assert kinds.count("retry_scheduled") == 2
 
 
 def test_a_missing_key_is_said_before_any_request(settings: Any) -> None:
@@ -98,7 +101,8 @@ def test_a_missing_key_is_said_before_any_request(settings: Any) -> None:
         settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "m", "", endpoint.url
         with installation() as site:
             row = site.rest(site.start(site.publish("document-review", **SHORT), "Which?", DOCUMENTS, "interactive"))
-    assert row.state == "failed" and "FABRIC_MODEL_KEY" in row.reason
+    assert row.state == "failed"
+    assert "FABRIC_MODEL_KEY" in row.reason
 
 
 def test_nul_and_lone_surrogates_are_stored_as_replacement_characters(settings: Any) -> None:
@@ -106,7 +110,8 @@ def test_nul_and_lone_surrogates_are_stored_as_replacement_characters(settings: 
     row, events, _ = run_against(settings, [unfit_text()])
     assert row.state in ("failed", "aborted", "completed")
     said = [event for event in events if event.kind == "model_answered"]
-    assert said and all(event.fact["sanitized"] for event in said)
+    assert said
+    assert all(event.fact["sanitized"] for event in said)
     assert "\x00" not in json.dumps([event.content for event in events], ensure_ascii=False)
 
 

@@ -95,7 +95,7 @@ class World:
     # -- what a test does ----------------------------------------------------------------------------------------------
 
     def start(self, text: str = "What is it?") -> World:
-        request = {"text": text, "documents": [d.name for d in self.documents]}
+        request: dict[str, Any] = {"text": text, "documents": [d.name for d in self.documents]}
         request["document_bytes"] = [len(d.text.encode()) for d in self.documents]
         deadline = self.now + int(self.spec.policy.deadlines_of(self.tier).run_s * US)
         self.put(RunRequested(input_id="start", request=request, deadline_at=deadline, requested_by="alice"))
@@ -319,7 +319,12 @@ class World:
 
     def _render(self, command: CallModel | CallTool) -> str:
         assert self.driver is not None
-        about = {"run_id": "run-1", "trace_id": "t" * 32, "spec": self.spec, "contents": self.driver.contents}
+        about: dict[str, Any] = {
+            "run_id": "run-1",
+            "trace_id": "t" * 32,
+            "spec": self.spec,
+            "contents": self.driver.contents,
+        }
         if isinstance(command, CallTool):
             tool = prompts.tool_request(command, documents=lambda: self.documents, **about)
             self.executed.append((command.tool, tool.args))

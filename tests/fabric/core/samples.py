@@ -29,7 +29,7 @@ def _value(hint: Any, name: str) -> Any:
         return args[-1]
     if origin is tuple:
         return (_value(args[0], name), _value(args[0], name))
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return sample(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return list(hint)[-1]

@@ -123,7 +123,7 @@ def hold(world: World) -> None:
     assert len(answered) == len(set(answered))
     attempts = [(f.command_id, f.attempt) for f in world.of(ev.CallIssued)]
     assert len(attempts) == len(set(attempts))
-    keys = {}
+    keys: dict[str, str] = {}
     for fact in world.of(ev.CallIssued):
         assert keys.setdefault(fact.command_id, fact.key) == fact.key
     assert len(set(keys.values())) == len(keys)

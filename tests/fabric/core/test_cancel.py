@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fabric.core import events as ev
@@ -24,7 +26,7 @@ from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import T0, US, World, ran
 from tests.fabric.core.scripts import HANGS, asks, call, fails, planned, say, scored, summary
 
-LIVELY = {
+LIVELY: dict[str, Any] = {
     "planner": [fails(), planned(3)],
     "worker": [
         asks(call(q="x")),

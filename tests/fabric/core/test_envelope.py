@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -109,7 +110,7 @@ def test_a_header_that_is_not_ours_is_refused(header):
 
 # -- the chain of a real run -------------------------------------------------------------------------------------------
 
-SCRIPT = {
+SCRIPT: dict[str, Any] = {
     "planner": [fails(), planned(2)],
     "worker": [asks(), asks(), summary(), summary()],
     "critic": scored(0.4),

@@ -8,7 +8,7 @@ from fabric.core import events as ev
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import hop_limit
 from fabric.core.policy import Limits
-from fabric.core.run import Run, Step
+from fabric.core.run import Run, Step, StepStatus
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS
 from tests.fabric.core.fabrics import proposal, view
@@ -56,7 +56,7 @@ def test_the_one_last_answer_passes_the_turn_limit():
     assert check(kind="model", turn=26, final=True) is PASS
 
 
-def working(count: int, status: str = "active", stage: Stage = Stage.FAN_OUT) -> Run:
+def working(count: int, status: StepStatus = "active", stage: Stage = Stage.FAN_OUT) -> Run:
     steps = {f"{stage}.{n}": Step(f"{stage}.{n}", stage, n, 0, 0, "worker", status=status) for n in range(count)}
     return Run("run", steps=steps)
 
