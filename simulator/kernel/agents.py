@@ -42,10 +42,10 @@ MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
     ("quota", Cause.QUOTA, 429),
     ("filtered", Cause.CONTENT_FILTER, 400),
 )
-LOOPS = ("same_call", "period_two", "changing_loop", "chatter")
+LOOPS = ("same_call", "period_two", "changing_loop", "chatter", "same_id")
 """Habits: a step that has one keeps it."""
 CALL_FAULTS = ("unknown_tool", "bad_arguments", "flood", "twin_calls", "nameless_call", "eager_output")
-ANSWER_FAULTS = ("malformed", "off_schema", "empty")
+ANSWER_FAULTS = {"malformed": '{"text": "half of', "off_schema": '{"answer": 42}', "empty": "  "}
 
 
 class Agents:
@@ -117,9 +117,9 @@ class Agents:
                 return text, calls, False
         if self._strikes("filtered_answer"):
             return "", (), True
-        for name in ANSWER_FAULTS:
+        for name, text in ANSWER_FAULTS.items():
             if self._strikes(name):
-                return {"malformed": '{"text": "half of', "off_schema": '{"answer": 42}', "empty": "  "}[name], (), False
+                return text, (), False
         return self._output(request), (), False
 
     def _output(self, request: ModelRequest) -> str:
@@ -134,7 +134,10 @@ class Agents:
         limit = self.spec.policy.limits.plan_branches
         many = limit + 1 if self._strikes("big_plan") else min(limit, 1 + rng.randrange(4))
         names = ["nobody" if self._strikes("bad_plan") else workers[n % len(workers)] for n in range(many)]
-        briefs = [{"agent": name, "title": f"Part {n + 1}", "instructions": "Say what bears on it."} for n, name in enumerate(names)]
+        briefs = [
+            {"agent": name, "title": f"Part {n + 1}", "instructions": "Say what bears on it."}
+            for n, name in enumerate(names)
+        ]
         return {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
 
     def _critique(self, request: ModelRequest) -> JSON:
@@ -155,7 +158,9 @@ class Agents:
         name = self._rng.choice(request.tools).name
         calls: tuple[ToolCall, ...] = ()
         if first and self._rng.random() < 0.7:
-            calls = tuple(_call(f"c{turn}-{n}", name, {"query": f"part {n}"}) for n in range(1 + self._rng.randrange(2)))
+            calls = tuple(
+                _call(f"c{turn}-{n}", name, {"query": f"part {n}"}) for n in range(1 + self._rng.randrange(2))
+            )
         for fault in CALL_FAULTS:
             if self._strikes(fault):
                 return self._wrong(fault, request, turn, name)
@@ -172,7 +177,10 @@ class Agents:
             many = self.spec.policy.limits.calls_per_turn + 2
             return tuple(_call(f"c{turn}-{n}", name, {"query": f"flood {turn}.{n}"}) for n in range(many)), ""
         if fault == "twin_calls":
-            return (_call(call_id, name, query), _call(call_id, name, self._rng.choice([query, {"query": "another"}]))), ""
+            return (
+                _call(call_id, name, query),
+                _call(call_id, name, self._rng.choice([query, {"query": "another"}])),
+            ), ""
         if fault == "nameless_call":
             return (_call(" ", name, query), _call(call_id, name, query)), ""
         return (_call(call_id, name, query),), self._output(request)
@@ -225,10 +233,15 @@ def _chatter(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
     return (_call(f"c{turn}", tools[0], {"query": f"question {turn}"}),)
 
 
+def _same_id(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+    return (_call("once", tools[0], {"query": "once"}),)
+
+
 HABITS: Mapping[str, Callable[[int, list[str]], tuple[ToolCall, ...]]] = {
     "same_call": _same,
     "period_two": _period_two,
     "changing_loop": _changing,
     "chatter": _chatter,
+    "same_id": _same_id,
 }
 """What a step caught in a loop proposes in each turn."""

@@ -42,12 +42,13 @@ FAULTS: Mapping[str, Fault] = {
     "bad_plan": Fault("answer", "a plan for a worker that does not exist", 0.4),
     "big_plan": Fault("answer", "a plan with more briefs than allowed", 0.3),
     "bad_citation": Fault("answer", "a citation of a document that is not attached", 0.3),
-    "unsure": Fault("answer", "a critic's score below tau", 0.5),
+    "unsure": Fault("answer", "a critic's score below tau", 0.7),
     "filtered_answer": Fault("answer", "an answer that the content filter cut", 0.05),
     "same_call": Fault("answer", "a step that proposes one call again and again", 0.3),
     "period_two": Fault("answer", "a step that proposes two calls in turn, again and again", 0.3),
     "changing_loop": Fault("answer", "a step that repeats one call whose result always changes", 0.3),
     "chatter": Fault("answer", "a step that calls tools for ever, always with other arguments", 0.2),
+    "same_id": Fault("answer", "a step that proposes one call again under the id it had", 0.2),
     "unknown_tool": Fault("answer", "a call of a tool that was not offered", 0.3),
     "bad_arguments": Fault("answer", "arguments that are no JSON, or do not fit the tool", 0.3),
     "flood": Fault("answer", "more calls in one answer than are executed", 0.2),
@@ -64,7 +65,7 @@ FAULTS: Mapping[str, Fault] = {
     "sudden_death": Fault("process", "the process dies at some instant", 0.6),
     "pause": Fault("process", "the process stands still for longer than its lease, then goes on (a zombie)", 0.03),
     "deaf": Fault("process", "heartbeats are lost while the process works on", 0.3),
-    "retired": Fault("process", "the incarnation is retired while its process lives", 0.2),
+    "retired": Fault("process", "the incarnation is retired while its process lives", 0.5),
     "soft_stop": Fault("process", "the process is asked to stop and gives up its lease", 0.3),
     "late_result": Fault("process", "the result of a call that was let go of, or timed out, still comes", 1.0),
     "twin_result": Fault("process", "a result is delivered twice", 0.3),
@@ -83,8 +84,8 @@ FAULTS: Mapping[str, Fault] = {
     "cancel": Fault("inbox", "the run is cancelled at some instant", 0.5),
     "cancel_at_end": Fault("inbox", "the run is cancelled as it ends", 0.4),
     # People.
-    "double_click": Fault("human", "a decision is sent twice, each under its own id", 0.5),
-    "two_reviewers": Fault("human", "two people decide, differently", 0.4),
+    "double_click": Fault("human", "a decision is sent twice, each under its own id", 1.0),
+    "two_reviewers": Fault("human", "two people decide, differently", 0.8),
     "stale_digest": Fault("human", "a decision about something else than what is asked", 0.4),
     "late_decision": Fault("human", "a decision comes after the question has expired", 0.5),
     "wrong_verb": Fault("human", "a decision that is not possible here", 0.2),
@@ -96,6 +97,8 @@ FAULTS: Mapping[str, Fault] = {
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""
 SCALES = (0.1, 0.3, 1.0)
+OFTEN = frozenset({"late_result", "same_call", "period_two", "double_click", "two_reviewers", "unsure"})
+"""Faults that matter only together with others, and so are drawn more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +118,11 @@ NONE = Rates({})
 def draw(rng: Random) -> Rates:
     """A random subset of the faults with random rates."""
     density, scale = rng.choice(DENSITIES), rng.choice(SCALES)
-    return Rates({name: fault.top * scale for name, fault in FAULTS.items() if rng.random() < density})
+    often = 0.35 if density else 0.0
+    return Rates(
+        {
+            name: fault.top * (1.0 if name in OFTEN else scale)
+            for name, fault in FAULTS.items()
+            if rng.random() < (max(density, often) if name in OFTEN else density)
+        }
+    )

@@ -1,87 +1,27 @@
 """What must be true of a run, always: small named functions over its committed journal (reliability.md 3.4).
 
 Each takes what was seen so far, the next event and the state after it, and says in one sentence what is wrong, or nothing. ``@on`` names the event kinds
-that it is asked about. The sums are kept here anew, from the facts alone: an invariant that asked the engine's own ledgers would believe them.
+that it is asked about; those about decisions and people stand in ``judgements.py``.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator
 from typing import Any
 
 from fabric.core.commands import Call
-from fabric.core.context import Compiled
-from fabric.core.decision_table import GRAVITY, Reaction
-from fabric.core.envelope import KINDS, Event, Row
-from fabric.core.fingerprint import ZERO_HASH, event_hash
+from fabric.core.envelope import Event, Row
+from fabric.core.fingerprint import event_hash
+from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget
-from fabric.core.run import Pending, Run, rung_key
-from fabric.core.taxonomy import CLASSIFY, Direct
+from fabric.core.run import Run
 from fabric.runtime import projection
 from fabric.runtime.ports import RunColumns
+from simulator.kernel import judgements  # noqa: F401 - importing it registers its checks
+from simulator.kernel.seen import CHECKS, Seen, difference, on
 
 REPLANS_MAX = 2
 """semantics.md 1: at most 2 replans a stage, whatever a fabric says."""
-POST_ORDER, PRE_ORDER = ("schema", "policy", "invariants", "grounding"), ("schema", "policy", "budget", "artifacts")
-
-
-@dataclass(slots=True)
-class Seen:
-    """One run as its committed journal shows it, and what was counted on the way."""
-
-    run_id: str
-    compiled: Compiled
-    run: Run
-    head: bytes = ZERO_HASH
-    rows: int = 0
-    at: int = 0
-    fence: int = 0
-    owner: str = ""
-    consumed: set[str] = field(default_factory=set)
-    attempts: dict[str, int] = field(default_factory=dict)
-    """The newest attempt of each call."""
-    keys: dict[str, str] = field(default_factory=dict)
-    held: dict[str, int] = field(default_factory=dict)
-    """Micro-dollars reserved by each call in flight."""
-    settled: set[tuple[str, int]] = field(default_factory=set)
-    answered: set[str] = field(default_factory=set)
-    not_before: dict[str, int] = field(default_factory=dict)
-    calls: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Tool calls issued, by step and turn."""
-    spent: int = 0
-    overrun: int = 0
-    billed: int = 0
-    """What the provider billed for calls that this run's owners sent."""
-    first_attempts: int = 0
-    retries: int = 0
-    spawned: int = 0
-    stage_deadline: int = 0
-    run_deadline: int = 0
-    stopped: bool = False
-    skipped: list[tuple[str, int]] = field(default_factory=list)
-    """Rungs skipped since the last event of another kind."""
-
-    def take(self, event: Event, after: Run, hashed: bytes) -> None:
-        """Goes on to the next event."""
-        self.run, self.head, self.rows, self.at = after, hashed, self.rows + 1, event.at
-
-
-Check = Callable[[Seen, Event, Any, Run], str]
-_CHECKS: dict[str, list[Check]] = {kind: [] for kind in KINDS}
-
-
-def on(*kinds: str) -> Callable[[Check], Check]:
-    """Registers a check for those kinds of event; without any, for all."""
-
-    def register(check: Check) -> Check:
-        for kind in kinds or KINDS:
-            _CHECKS[kind].append(check)
-        return check
-
-    return register
 
 
 def judge(seen: Seen, event: Event, after: Run) -> tuple[str, str]:
@@ -104,36 +44,54 @@ def chain(seen: Seen, row: Row) -> str:
 
 @on()
 def dense_seq(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Events are numbered from 1 without a gap."""
     return "" if event.seq == seen.rows + 1 == after.seq else f"its seq is {event.seq}, {seen.rows + 1} is next"
 
 
 @on()
 def terminal_absorbs(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Nothing happens to a run that has ended."""
     return f"the run had ended as {seen.run.state}" if seen.run.terminal else ""
 
 
 @on()
 def time_goes_on(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No event is older than the one before it."""
     return "" if event.at >= seen.at else f"it is {seen.at - event.at} us older than the event before it"
+
+
+@on()
+def one_batch_an_input(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What an input caused stands in the one batch that consumed it."""
+    if event.input_id not in seen.given:
+        return ""
+    if event.input_id not in seen.consumed:
+        return f"it names input {event.input_id}, which its batch does not consume"
+    before = seen.caused.setdefault(event.input_id, seen.batch)
+    return "" if before == seen.batch else f"input {event.input_id} was decided on before"
 
 
 @on("run_started")
 def started_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A run starts once, with its first event, or is stopped before it starts."""
     return "" if event.seq == 1 else "the run had started already"
 
 
 @on("run_ended")
 def end_has_a_reason(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Whoever reads the last event learns why, and the run ends as it was going to."""
     if not fact.reason.strip():
         return "no reason is given"
     ending = seen.run.ending
     if ending is not None and ending.state != fact.state:
         return f"it was going to end as {ending.state} and ended as {fact.state}"
-    return "" if ending is not None or fact.state == "completed" else f"it ended as {fact.state} without having been stopped"
+    stopped = ending is not None or fact.state == "completed"
+    return "" if stopped else f"it ended as {fact.state} without having been stopped"
 
 
 @on("run_ending", "cancel_accepted")
 def stops_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A run that is ending does not begin to end in another way."""
     if fact.kind == "run_ending" and seen.run.ending is not None:
         return f"the run was ending already, as {seen.run.ending.state}"
     seen.stopped = True
@@ -142,10 +100,12 @@ def stops_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("replanned")
 def replans_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """At most two replans a stage, and the epoch rises by one each time."""
     if fact.epoch != seen.run.epoch + 1:
         return f"epoch {fact.epoch} after {seen.run.epoch}"
     limit = min(REPLANS_MAX, seen.compiled.spec.policy.limits.replans_per_stage)
-    return f"replan {after.replans[fact.stage]} of stage {fact.stage}, at most {limit}" if after.replans[fact.stage] > limit else ""
+    used = after.replans[fact.stage]
+    return f"replan {used} of stage {fact.stage}, at most {limit}" if used > limit else ""
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -158,6 +118,7 @@ def epoch_of(command_id: str) -> int:
 
 @on("call_issued")
 def nothing_issued_too_late(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No call after a cancel, while the run is ending, or after a deadline."""
     if seen.stopped or seen.run.ending is not None:
         return "the run was ending"
     end = min(seen.stage_deadline, seen.run_deadline)
@@ -168,6 +129,7 @@ def nothing_issued_too_late(seen: Seen, event: Event, fact: Any, after: Run) -> 
 
 @on("call_issued")
 def attempts_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Attempts of a call follow each other under one key, none before its time, none beside another."""
     before = seen.attempts.get(fact.command_id, 0)
     if fact.attempt != before + 1:
         return f"attempt {fact.attempt} after {before}"
@@ -188,6 +150,7 @@ def attempts_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("call_issued")
 def turns_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A step stays within its turns, its corrections and the calls of one answer."""
     limits = seen.compiled.spec.policy.limits
     step = seen.run.steps[fact.step_id]
     if step.status != "active":
@@ -198,7 +161,8 @@ def turns_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         return f"{many} calls in a turn, at most {limits.calls_per_turn}" if many > limits.calls_per_turn else ""
     if fact.turn > limits.turns + fact.final:
         return f"turn {fact.turn}, at most {limits.turns}"
-    return f"{step.corrections} corrections, at most {limits.corrections_per_step}" if step.corrections > limits.corrections_per_step else ""
+    most = limits.corrections_per_step
+    return f"{step.corrections} corrections, at most {most}" if step.corrections > most else ""
 
 
 @on("model_answered", "tool_answered", "attempt_failed", "attempt_interrupted")
@@ -217,6 +181,7 @@ def answers_what_is_out(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("retry_scheduled")
 def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Retries are at most twice the bucket and a share of the first attempts."""
     retry = seen.compiled.spec.policy.retry
     seen.retries += 1
     seen.not_before[fact.command_id] = fact.not_before
@@ -228,6 +193,7 @@ def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("stage_entered", "step_opened")
 def agents_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No more agents are spawned, and none more work at once, than the limits say."""
     if fact.stage != "fan_out":
         return ""
     limits = seen.compiled.spec.policy.limits
@@ -236,6 +202,39 @@ def agents_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if seen.spawned > limits.sub_agents_spawned:
         return f"{seen.spawned} agents were spawned, at most {limits.sub_agents_spawned}"
     return f"{alive} agents are alive, at most {limits.sub_agents_alive}" if alive > limits.sub_agents_alive else ""
+
+
+@on("call_issued", "call_deduplicated", "tool_answered")
+def loops_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No tool call goes out that would be the third like it in five with equal results, or the sixth in a row (detectors A and D)."""
+    window = seen.windows.setdefault(fact.step_id, [])
+    if fact.kind == "tool_answered":
+        for n, (tool, args_hash, call_id, masked) in enumerate(window):
+            if call_id == fact.call_id and not masked:
+                window[n] = (tool, args_hash, call_id, fact.masked_hash)
+        return ""
+    if fact.kind == "call_deduplicated":
+        window.append((fact.tool, fact.args_hash, fact.call_id, fact.masked_hash))
+        return ""
+    if fact.call != "tool" or fact.attempt > 1:
+        return ""
+    policy = seen.compiled.spec.policy.loop_detector
+    recent = [
+        masked
+        for tool, args, _, masked in window[1 - policy.identical_window :]
+        if (tool, args) == (fact.target, fact.args_hash)
+    ]
+    window.append((fact.target, fact.args_hash, fact.call_id, ""))
+    if seen.compiled.spec.tool(fact.target).polling:
+        return ""
+    if len(recent) + 1 >= policy.identical_threshold and len(set(recent) - {""}) <= 1:
+        return f"{fact.target} goes out {len(recent) + 1} times in {policy.identical_window} calls, same arguments, same results"
+    tail = {call[:2] for call in window[-policy.consecutive_threshold :]}
+    return (
+        "the same call goes out too often in a row"
+        if len(window) >= policy.consecutive_threshold and len(tail) == 1
+        else ""
+    )
 
 
 def may_execute(seen: Seen, command: Call, now: int) -> str:
@@ -250,7 +249,11 @@ def may_execute(seen: Seen, command: Call, now: int) -> str:
 # -- money -------------------------------------------------------------------------------------------------------------
 
 
-@on("call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+ATTEMPTS = ("call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+"""What reserves, and what settles."""
+
+
+@on(*ATTEMPTS)
 def settled_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Each reservation is settled exactly once."""
     if fact.kind == "call_issued":
@@ -271,21 +274,23 @@ def settled_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return ""
 
 
-@on("call_issued", "model_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+@on(*ATTEMPTS)
 def budget_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What is spent and reserved is within the cap, but for what providers billed above a reservation."""
     cap = seen.compiled.spec.policy.budget.run_usd_micros
     used = seen.spent + sum(seen.held.values())
     return f"{used} micro-dollars spent and reserved, the cap is {cap}" if used > cap + seen.overrun else ""
 
 
-@on("call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted", "replanned", "run_ended")
+@on(*ATTEMPTS, "replanned", "run_ended")
 def ledger_agrees(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What the engine holds reserved is what is in flight, no more and no less."""
     ledger = after.guards.get(budget.NAME) or budget.State()
     out = {key: pending.issued.reserved_usd_micros for key, pending in after.pending.items() if not pending.failed}
     if {key: one.usd_micros for key, one in ledger.reserved.items()} != out:
         return f"reserved is {sorted(ledger.reserved)}, in flight is {sorted(out)}"
-    return "" if (ledger.spent_usd_micros, out) == (seen.spent, seen.held) else f"spent {ledger.spent_usd_micros}, counted {seen.spent}"
+    agrees = (ledger.spent_usd_micros, out) == (seen.spent, seen.held)
+    return "" if agrees else f"the ledger says {ledger.spent_usd_micros} micro-dollars spent, {seen.spent} were counted"
 
 
 # -- deadlines ---------------------------------------------------------------------------------------------------------
@@ -303,93 +308,8 @@ def deadlines_move_by_facts_alone(seen: Seen, event: Event, fact: Any, after: Ru
     reached = after.stages.get(after.stage)
     if after.deadline_at != seen.run_deadline:
         return "the run's deadline moved"
-    return "" if reached is None or reached.deadline_at == seen.stage_deadline else f"the deadline of stage {after.stage} moved"
-
-
-# -- decisions ---------------------------------------------------------------------------------------------------------
-
-
-@on("rung_skipped")
-def skips_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    seen.skipped.append((fact.failure_type, fact.rung))
-    return "" if fact.reason else "no reason is given"
-
-
-@on("reaction_decided")
-def decision_follows(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """The decision is derived again from the table, the cause and what was spent before."""
-    skipped, seen.skipped = seen.skipped, []
-    goes_to = CLASSIFY[fact.cause.cause].goes_to
-    if isinstance(goes_to, Direct):
-        return "" if fact.failure_type is None else f"{fact.cause.cause} has no row"
-    if goes_to != fact.failure_type:
-        return f"{fact.cause.cause} belongs to {goes_to}"
-    rungs = seen.compiled.table[goes_to, seen.run.tier].rungs
-    rung = rungs[fact.rung]
-    spent = seen.run.spent_rungs.get(rung_key(fact.failure_type, fact.rung, fact.scope), 0)
-    if (fact.spent, fact.bound) != (spent, rung.times):
-        return f"{fact.spent} of {fact.bound} uses; the journal says {spent} of {rung.times}"
-    if fact.bound is not None and fact.spent >= fact.bound:
-        return f"the rung was spent ({fact.spent} of {fact.bound})"
-    if fact.reaction not in _possible(seen, fact, rung.reaction):
-        return f"the table says {rung.reaction}"
-    if fact.reaction != rung.reaction:
-        return ""  # What stands for the rung's reaction stands for every rung's.
-    for number in range(fact.rung):
-        uses = (n for key, n in seen.run.spent_rungs.items() if key.startswith(f"{fact.failure_type}/{number}/"))
-        if (fact.failure_type, number) not in skipped and not any(n >= (rungs[number].times or 0) for n in uses):
-            return f"rung {number} was neither spent nor skipped"
-    return ""
-
-
-def _possible(seen: Seen, fact: Any, reaction: Reaction) -> set[str]:
-    """The rung's reaction, and what stands for it when an answer was the last one or a person was asked often enough."""
-    found = {str(reaction)}
-    step = seen.run.steps.get(fact.step_id)
-    if (step is not None and step.final) or seen.run.truncated:
-        found.add(Reaction.SURFACE)
-    if reaction is Reaction.ESCALATE:
-        found.add(Reaction.ABORT)
-    return found
-
-
-@on("reaction_decided")
-def one_reaction_at_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    if seen.run.ending is not None:
-        return "the run was ending already"
-    return "" if fact.reaction in tuple(GRAVITY) else f"{fact.reaction} is no reaction"
-
-
-@on("escalation_opened")
-def rounds_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    most = seen.compiled.spec.policy.humans.failure_rounds
-    if fact.round > most:
-        return f"round {fact.round}, at most {most}"
-    return "" if event.at <= fact.remind_at <= fact.onward_at <= fact.due_at else "its clocks are not in order"
-
-
-@on("escalation_decided", "escalation_withdrawn")
-def answers_an_open_question(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    return "" if fact.escalation_id in seen.run.questions else "the question is not open"
-
-
-@on("stage_entered", "stage_left")
-def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    if fact.gate is None:
-        return "it has no gate" if getattr(fact, "outcome", "passed") == "passed" else ""
-    names = tuple(check.name for check in fact.gate.checks)
-    if names != (PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER)[: len(names)]:
-        return f"the checks came in another order: {', '.join(names)}"
-    if not all(check.passed for check in fact.gate.checks[:-1]):
-        return "it went on after a failed check"
-    passed = len(names) == 4 and fact.gate.checks[-1].passed
-    if passed != (fact.gate.cause is None):
-        return "its cause and its checks disagree"
-    return "a stage was left although its gate had failed" if fact.kind == "stage_left" and not passed else ""
-
-
-CHECKS: Mapping[str, tuple[Check, ...]] = {kind: tuple(checks) for kind, checks in _CHECKS.items()}
-"""Every check by the kind of event that it is asked about."""
+    kept = reached is None or reached.deadline_at == seen.stage_deadline
+    return "" if kept else f"the deadline of stage {after.stage} moved"
 
 
 # -- after each commit, and at the end ---------------------------------------------------------------------------------
@@ -400,8 +320,17 @@ def settled(seen: Seen, columns: RunColumns, open_questions: set[str]) -> Iterat
     expected = projection.columns(seen.run)
     if columns != expected:
         yield "columns_are_the_fold", f"the row says {difference(columns, expected)}"
+    plain = (columns.epoch, columns.stage, columns.cost_usd_micros, columns.ended_at or 0, columns.deadline_at)
+    counted = (seen.run.epoch, seen.run.stage, seen.spent, seen.run.ended_at, seen.run_deadline)
+    if plain != counted:
+        yield "columns_are_the_fold", f"the row says {plain}, counted were {counted}"
+    if seen.run.state is RunState.CANCELLING and seen.run.pending:
+        yield "cancel_lets_go", f"cancelled, and {sorted(seen.run.pending)} are still waited for"
     if open_questions != set(seen.run.questions):
-        yield "questions_are_the_fold", f"open are {sorted(open_questions)}, the journal says {sorted(seen.run.questions)}"
+        yield (
+            "questions_are_the_fold",
+            f"open are {sorted(open_questions)}, the journal says {sorted(seen.run.questions)}",
+        )
     if not seen.run.terminal and seen.run.ending is None and not _may_move(seen.run):
         yield "never_stranded", f"nothing can move it any more: {seen.run.state} in {seen.run.stage}"
 
@@ -418,33 +347,3 @@ def ended(seen: Seen) -> Iterator[tuple[str, str]]:
         yield "bills_are_charged", f"the provider billed {seen.billed} micro-dollars, the run counted {seen.spent}"
     if seen.run.pending or seen.run.questions or seen.run.timers:
         yield "end_is_clean", "calls, questions or timers are left"
-
-
-# -- comparing states --------------------------------------------------------------------------------------------------
-
-
-def state_bytes(value: Any) -> bytes:
-    """A state in one fixed form, the order of its mappings included: equal bytes mean equal in everything a decision can see."""
-    return _state_json(value).encode()
-
-
-def _parts(value: Any) -> Any:
-    try:
-        names = type(value).__dataclass_fields__
-    except AttributeError:
-        raise TypeError(f"a state holds a {type(value).__name__}") from None
-    return [type(value).__name__, *(getattr(value, name) for name in names)]
-
-
-_state_json = json.JSONEncoder(default=_parts, separators=(",", ":")).encode
-
-
-def difference(one: Any, other: Any) -> str:
-    """The first fields in which two states differ."""
-    found = [
-        f"{item.name}: {getattr(one, item.name)!r} and {getattr(other, item.name)!r}"
-        for item in fields(one)
-        if getattr(one, item.name) != getattr(other, item.name)
-    ]
-    return "; ".join(found)[:600] or "the order of their mappings"
-

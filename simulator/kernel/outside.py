@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabric.core.flow import TERMINAL
 from fabric.core.fingerprint import digest
+from fabric.core.flow import TERMINAL
 from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
 from fabric.runtime.ports import Batch, EscalationChange, NewRun
 from simulator.kernel.clock import US
@@ -50,7 +50,9 @@ class Outside:
             "document_bytes": [len(document.text) for document in DOCUMENTS] if plan.documents else [],
         }
         deadline_at = world.clock.now() + int(deadline_s * US)
-        given = RunRequested(input_id=f"start:{run_id}", request=request, deadline_at=deadline_at, requested_by="caller")
+        given = RunRequested(
+            input_id=f"start:{run_id}", request=request, deadline_at=deadline_at, requested_by="caller"
+        )
         new = NewRun(
             run_id=run_id,
             workspace_id="workspace",
@@ -68,12 +70,14 @@ class Outside:
             input_body=INBOX.dump_json(given),
             requested_by="caller",
         )
+        world.watch.given(run_id, given)
         world.store.create(new)
         if world.strikes("twin_input"):
             world.store.create(new)
         self._inserted(run_id, given, 0.0)
 
     def _insert(self, run_id: str, given: InboxInput, delay_s: float = 0.0) -> None:
+        self.world.watch.given(run_id, given)
         self.world.store.put_input(run_id, given.input_id, INBOX.dump_json(given), delay_s=delay_s)
         self._inserted(run_id, given, delay_s)
 
@@ -123,7 +127,11 @@ class Outside:
         if world.healed or world.strikes("silent"):
             return
         due_s = (change.due_at - world.clock.now()) / US
-        share = 1.0 + 0.2 * world.rng.random() if world.strikes("late_decision") else world.rng.random() * world.setup.answers_within
+        share = (
+            1.0 + 0.2 * world.rng.random()
+            if world.strikes("late_decision")
+            else world.rng.random() * world.setup.answers_within
+        )
         world.later(due_s * share, self._decide, run_id, change, "reviewer")
         if world.strikes("two_reviewers"):
             world.later(due_s * share * world.rng.choice((1.0, 1.0, 1.01)), self._decide, run_id, change, "second")

@@ -79,7 +79,9 @@ def _old_epoch_accepted() -> Iterator[None]:
 
     def folds(kind: str) -> AbstractContextManager[None]:
         answered = evolve.EVOLVE[kind]
-        return _swapped(evolve.EVOLVE, kind, lambda run, event, fact: answered(revived(run, fact.command_id), event, fact))
+        return _swapped(
+            evolve.EVOLVE, kind, lambda run, event, fact: answered(revived(run, fact.command_id), event, fact)
+        )
 
     with (
         _swapped(evolve.EVOLVE, "call_aborted", remembers),

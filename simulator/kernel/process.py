@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fabric.adapters.owned import given_back
 from fabric.core.commands import AbortCall, Call, Command
 from fabric.core.inputs import Result
 from fabric.runtime.driver import RunDriver, merged
@@ -59,6 +60,7 @@ class Owned:
     claimed: Claimed
     ready: Batch | None = None
     writing: bool = False
+    durable: Batch | None = None
     wake_at: int | None = None
     flights: dict[tuple[str, int], Flight] = field(default_factory=dict)
 
@@ -69,6 +71,7 @@ class Sent:
 
     owned: Owned
     batch: Batch
+    given_back: bool = False
 
 
 class Process:
@@ -78,17 +81,21 @@ class Process:
         self.world, self.name, self._lives = world, name, 1
         self.alive = True
         self.paused = False
-        self.leaving = False
         self.owned: dict[str, Owned] = {}
-        self.next_beat = world.clock.now() + int(BEAT_S * US)
-        self.lease_until = world.clock.now() + int(LEASE_S * US)
+        self.next_beat = self.lease_until = 0
         self.deaf_until = 0
         self._phase = world.rng.randrange(int(SWEEP_S * US))
         self._sweeps: set[int] = set()
         self._writing = False
+        self._returns: list[Sent] = []
         self._put_off: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._left: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        world.store.register(name, lease_s=LEASE_S)
+        self._register()
+
+    def _register(self) -> None:
+        now = self.world.clock.now()
+        self.next_beat, self.lease_until = now + int(BEAT_S * US), now + int(LEASE_S * US)
+        self.world.store.register(self.name, lease_s=LEASE_S)
         self.later(0.0, self.sweep)
 
     # -- being a process -----------------------------------------------------------------------------------------------
@@ -147,10 +154,10 @@ class Process:
         """The incarnation was retired: everything is let go of, and life begins anew under another name."""
         self.world.sometimes["noticed_retired"] += 1
         self.owned.clear()
+        self._returns.clear()
         self._lives += 1
         self.name = f"{self.name.partition('+')[0]}+{self._lives}"
-        self.world.store.register(self.name, lease_s=LEASE_S)
-        self.later(0.0, self.sweep)
+        self._register()
 
     def sweep_at(self, instant: int) -> None:
         """Sees to it that there is a sweep at the process's first tick from ``instant`` on."""
@@ -170,8 +177,6 @@ class Process:
     def sweep(self) -> None:
         """Claims what is due, then looks for inputs of the runs it owns."""
         world = self.world
-        if self.leaving:
-            return
         if world.strikes("claim_away"):
             world.store.fail_next("away", call="claim")
         try:
@@ -181,7 +186,8 @@ class Process:
             return
         for claimed in claims:
             world.watch.claimed(claimed, self.name)
-        self._point("claim") if claims else None
+        if claims:
+            self._point("claim")
         for claimed in claims:
             world.sometimes["taken_over"] += claimed.taken_over
             self._now(self._take, claimed)
@@ -252,7 +258,7 @@ class Process:
                 flight.wanted = False
             return
         flight = owned.flights[key] = Flight(command)
-        for delay_s, result in self.world.call(self, owned, command):
+        for delay_s, result in self.world.call(owned, command):
             self.later(delay_s, self._answer, owned, flight, result)
         self._point("performed")
 
@@ -267,7 +273,8 @@ class Process:
         """Sends what is ready, one batch a run, as soon as the write before has come back."""
         if self._writing:
             return
-        sent = []
+        sent = [one for one in self._returns if one.batch.run_id not in self.owned]
+        self._returns.clear()
         for owned in self.owned.values():
             if owned.ready is not None and not owned.writing:
                 sent.append(Sent(owned, owned.ready))
@@ -294,13 +301,16 @@ class Process:
     def _settle(self, one: Sent, fate: Written) -> None:
         one.owned.writing = False
         if fate is Written.COMMITTED:
+            one.owned.durable = one.batch
+            if one.given_back:
+                self.later(0.0, self.sweep)
             self.step(one.owned, Committed(one.batch.last_seq + len(one.batch.rows)))
             return
         self.world.sometimes[f"write_{fate}"] += 1
         mine = self.owned.get(one.batch.run_id) is one.owned
         self.step(one.owned, Refused(fate))
         if mine and fate is Written.INPUT_GONE:
-            self._load_again(one.owned)
+            self._give_back(one.owned)
 
     def unwritten(self, sent: list[Sent]) -> None:
         """The database did not take it: once more, later."""
@@ -324,14 +334,12 @@ class Process:
         else:
             self._writing = False
 
-    def _load_again(self, owned: Owned) -> None:
-        """An input was taken back: the run is still this process's, so it is read again under the same fence."""
-        store, claimed = self.world.store, owned.claimed
-        rows = tuple(store.journal(claimed.run_id))
-        inbox = tuple(item for item in store.inbox(self.name) if item.run_id == claimed.run_id)
+    def _give_back(self, owned: Owned) -> None:
+        """The run is still this process's, and what it held of it is void: its row is released where its journal ends."""
         for flight in owned.flights.values():
             flight.wanted = False
-        self._take(replace(claimed, rows=rows, inbox=inbox, taken_over=True))
+        batch = given_back(owned.claimed, owned.durable, self.world.clock.now())
+        self._returns.append(Sent(owned, batch, given_back=True))
 
     # -- dying ---------------------------------------------------------------------------------------------------------
 

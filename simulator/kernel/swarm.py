@@ -95,7 +95,9 @@ def variant(number: int) -> Fabric:
 
 def publish(spec: FabricSpec, revision_id: str) -> Fabric:
     """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
-    offers = {tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=QUERY) for tool in spec.tools}
+    offers = {
+        tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=QUERY) for tool in spec.tools
+    }
     compiled = compile_spec(
         spec,
         prices={model.name: model.price.price() for model in spec.models if model.price},
@@ -119,7 +121,9 @@ def _spec(rng: Random, number: int) -> JSON:
     if rng.random() < 0.7:
         topology["planner"] = "planner"
     else:
-        briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in workers]
+        briefs = [
+            {"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in workers
+        ]
         topology["plan"] = {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
     topology |= {role: role for role in ("aggregator", "critic", "finalizer") if rng.random() < 0.6}
     named = [*workers, *(role for role in ("planner", "aggregator", "critic", "finalizer") if role in topology)]
@@ -128,14 +132,22 @@ def _spec(rng: Random, number: int) -> JSON:
         "title": "A fabric of the swarm",
         "models": [
             {"name": "model", "provider": "scripted", "price": _price(rng)},
-            {"name": "small", "provider": "scripted", "price": {"input_usd_per_mtok": "0.1", "output_usd_per_mtok": "0.1"}},
+            {
+                "name": "small",
+                "provider": "scripted",
+                "price": {"input_usd_per_mtok": "0.1", "output_usd_per_mtok": "0.1"},
+            },
         ],
         "tools": [
-            {"name": name, "polling": name == "poll", "effect": "idempotent" if name == "put" else "read_only"} for name in tools
+            {"name": name, "polling": name == "poll", "effect": "idempotent" if name == "put" else "read_only"}
+            for name in tools
         ],
         "agents": [_agent(rng, name, tools) for name in named],
         "topology": topology,
-        "gates": {"citations": rng.choice(("off", "exist", "required")), "max_outcome_chars": 9 if rng.random() < 0.08 else None},
+        "gates": {
+            "citations": rng.choice(("off", "exist", "required")),
+            "max_outcome_chars": 9 if rng.random() < 0.08 else None,
+        },
         "policy": _policy(rng, len(workers)),
         "decision_table": _cells(rng),
     }
@@ -145,7 +157,10 @@ def _price(rng: Random) -> JSON:
     if rng.random() < 0.02:
         return None
     return rng.choice(
-        ({"input_usd_per_mtok": "0", "output_usd_per_mtok": "0"}, {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"})
+        (
+            {"input_usd_per_mtok": "0", "output_usd_per_mtok": "0"},
+            {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"},
+        )
     )
 
 
@@ -167,7 +182,9 @@ def _policy(rng: Random, workers: int) -> JSON:
         return rng.random() < 1 / n
 
     budget = {"run_usd_micros": rng.choice((40_000, 150_000, *(5_000_000,) * 5))}
-    budget |= {f"{scope}_usd_micros": rng.choice((9_000, 25_000, 90_000)) for scope in ("call", "stage", "agent") if one_in(8)}
+    budget |= {
+        f"{scope}_usd_micros": rng.choice((9_000, 25_000, 90_000)) for scope in ("call", "stage", "agent") if one_in(8)
+    }
     if one_in(8):
         budget["run_tokens"] = rng.choice((40_000, 200_000))
     limits = {
@@ -183,7 +200,8 @@ def _policy(rng: Random, workers: int) -> JSON:
     if one_in(5):
         call_s = rng.choice((1.0, 3.0, 20.0))
         policy["deadlines"] = {
-            tier: {"call_s": call_s, "stage_s": call_s * rng.choice((2, 8)), "run_s": call_s * rng.choice((6, 30))} for tier in TIERS
+            tier: {"call_s": call_s, "stage_s": call_s * rng.choice((2, 8)), "run_s": call_s * rng.choice((6, 30))}
+            for tier in TIERS
         }
     policy["retry"] = {"base_s": rng.choice((0.1, 1.0, 5.0)), "bucket": rng.choice((1, 3, 10)), "cap_s": 60.0}
     policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
@@ -197,13 +215,16 @@ def _cells(rng: Random) -> JSON:
     if rng.random() < 0.6:
         return {}
     return {
-        failure: {tier: _ladder(rng) for tier in TIERS if rng.random() < 0.3} for failure in FailureType if rng.random() < 0.4
+        failure: {tier: _ladder(rng) for tier in TIERS if rng.random() < 0.3}
+        for failure in FailureType
+        if rng.random() < 0.4
     }
 
 
 def _ladder(rng: Random) -> JSON:
     lasts = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
     rungs: list[JSON] = [
-        {"reaction": rng.choice([*Reaction, Reaction.REPLAN, Reaction.REPLAN]), "times": rng.randrange(1, 3)} for _ in range(rng.choice((0, 1, 1, 2)))
+        {"reaction": rng.choice([*Reaction, Reaction.REPLAN, Reaction.REPLAN]), "times": rng.randrange(1, 3)}
+        for _ in range(rng.choice((0, 1, 1, 2)))
     ]
     return {"rungs": [*rungs, {"reaction": rng.choice(lasts)}]}

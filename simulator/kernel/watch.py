@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.commands import Call
 from fabric.core.envelope import from_row
 from fabric.core.evolve import evolve
-from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import ModelReplied
+from fabric.core.flow import RunState
+from fabric.core.inputs import InboxInput, ModelReplied
 from fabric.core.run import Run, visible_state
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Batch, Claimed
 from simulator.kernel import invariants
 from simulator.kernel.agents import Reply
 from simulator.kernel.clock import US
-from simulator.kernel.invariants import Seen
+from simulator.kernel.seen import Seen, difference, state_bytes
 
 if TYPE_CHECKING:
     from simulator.kernel.process import Owned, Process
     from simulator.kernel.world import World
 
-RESTING = TERMINAL | {RunState.WAITING}
+OVERDUE_US = 60 * US
+"""How long after a due time or deadline a run may still wait: sweeps, leases and restarts take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class Watch:
         """A run that is going to be started."""
         self._seen[run_id] = Seen(run_id, self.world.setup.fabric.compiled, Run(run_id, tier=tier, seed=seed))
 
+    def given(self, run_id: str, given: InboxInput) -> None:
+        """Somebody inserts an input."""
+        self._seen[run_id].given[given.input_id] = given
+
     def violated(self, invariant: str, run_id: str, sentence: str) -> None:
         """Records a violation; the world stops at the first."""
         at_s = (self.world.clock.now() - self._began) / US
@@ -71,7 +76,9 @@ class Watch:
         """A process took a run over."""
         seen = self._seen[claimed.run_id]
         if seen.run.terminal:
-            self.violated("terminal_is_not_claimed", claimed.run_id, f"{name} claimed it although it is {seen.run.state}")
+            self.violated(
+                "terminal_is_not_claimed", claimed.run_id, f"{name} claimed it although it is {seen.run.state}"
+            )
         if claimed.fence <= seen.fence:
             self.violated("fences_rise", claimed.run_id, f"fence {claimed.fence} was handed out after {seen.fence}")
         seen.fence, seen.owner = claimed.fence, life(name)
@@ -84,6 +91,7 @@ class Watch:
         if not landed or self.violations:
             return
         self.changed = True
+        seen.batch += 1
         if batch.fence != seen.fence or life(process.name) != seen.owner:
             sentence = f"{process.name} wrote under fence {batch.fence}; it is {seen.owner}'s under {seen.fence}"
             self.violated("one_writer_per_fence", batch.run_id, sentence)
@@ -115,23 +123,25 @@ class Watch:
         store = self.world.store
         driver = owned.driver
         open_questions = {
-            key for key, (run_id, change) in store.escalations.items() if run_id == seen.run_id and change.decided_at is None
+            key
+            for key, (run_id, change) in store.escalations.items()
+            if run_id == seen.run_id and change.decided_at is None
         }
         for name, sentence in invariants.settled(seen, store.columns(seen.run_id), open_questions):
             self.violated(name, seen.run_id, sentence)
         if driver.run.seq == seen.run.seq and driver.run != seen.run:
-            self.violated("refold", seen.run_id, invariants.difference(driver.run, seen.run))
+            self.violated("refold", seen.run_id, difference(driver.run, seen.run))
         if seen.run.terminal and not self.violations:
             self._ended(seen, driver.run)
 
     def _ended(self, seen: Seen, held: Run) -> None:
-        if invariants.state_bytes(held) != invariants.state_bytes(seen.run):
-            self.violated("refold", seen.run_id, f"the fold has other bytes: {invariants.difference(held, seen.run)}")
+        if state_bytes(held) != state_bytes(seen.run):
+            self.violated("refold", seen.run_id, f"the fold has other bytes: {difference(held, seen.run)}")
         for name, sentence in invariants.ended(seen):
             self.violated(name, seen.run_id, sentence)
         self.world.sometimes[f"ended_{seen.run.state}"] += 1
 
-    def executing(self, process: Process, owned: Owned, command: Call) -> None:
+    def executing(self, owned: Owned, command: Call) -> None:
         """A call goes out. What a zombie sends cannot be held back; it is counted."""
         seen = self._seen[owned.claimed.run_id]
         if owned.claimed.fence != seen.fence:
@@ -144,13 +154,16 @@ class Watch:
     def billed(self, owned: Owned, command: Call, reply: Reply) -> None:
         """The provider's own ledger."""
         seen = self._seen[owned.claimed.run_id]
-        if owned.claimed.fence != seen.fence or not isinstance(reply.result, ModelReplied) or (reply.silent and not reply.billed):
+        if (
+            owned.claimed.fence != seen.fence
+            or not isinstance(reply.result, ModelReplied)
+            or (reply.silent and not reply.billed)
+        ):
             return
         result, price = reply.result, seen.compiled.prices.get(command.model)  # type: ignore[union-attr]
         if result.cost_usd_micros is not None or price is None:
             return  # A bill beyond the worst case is known by its answer alone, and that may be lost.
-        cost = price.cost(result.input_tokens, result.output_tokens)
-        seen.billed += cost
+        seen.billed += price.cost(result.input_tokens, result.output_tokens)
 
     def _count(self, fact: Any) -> None:
         count: Counter[str] = self.world.sometimes
@@ -158,6 +171,10 @@ class Watch:
         if fact.kind == "reaction_decided":
             count[f"reaction_{fact.reaction}"] += 1
             count[f"cause_{fact.cause.cause}"] += 1
+        elif fact.kind == "call_aborted":
+            count[f"let_go_{fact.reason.partition(' ')[0]}"] += 1
+        elif fact.kind == "late_result_ignored":
+            count[f"late_{'epoch' if 'epoch' in fact.reason else 'call'}"] += 1
         elif fact.kind == "input_ignored":
             count[f"ignored_{fact.input_kind}"] += 1
         elif fact.kind == "escalation_decided":
@@ -176,19 +193,28 @@ class Watch:
 
     def all_resting(self) -> bool:
         """Whether every run has ended, or waits for an answer that somebody can give."""
-        return all(
-            self._over(seen) or (visible_state(seen.run) is RunState.WAITING and bool(seen.run.questions))
-            for seen in self._seen.values()
-        )
+        return all(self._over(seen) or self._waits(seen.run) for seen in self._seen.values())
+
+    def _waits(self, run: Run) -> bool:
+        if visible_state(run) is not RunState.WAITING or not run.questions:
+            return False
+        clocks = [question.fact.due_at for question in run.questions.values()]
+        if run.suspended is None:
+            clocks.append(run.deadline_at)
+        return self.world.clock.now() < min(clocks) + OVERDUE_US
 
     def stuck(self, to_what: str) -> None:
         """Nothing goes wrong any more and yet a run does not move."""
         for seen in self._seen.values():
             if not self._over(seen):
-                owner, fence, _ = self.world.store.standing(seen.run_id) if seen.run_id in self.world.store.run_ids() else ("", 0, 0)
+                owner, fence, _ = (
+                    self.world.store.standing(seen.run_id) if seen.run_id in self.world.store.run_ids() else ("", 0, 0)
+                )
                 run = seen.run
                 sentence = f"it does not come {to_what}: {run.state} in {run.stage} at event {run.seq}, owner {owner}, fence {fence}"
-                self.violated("liveness", seen.run_id, f"{sentence}; pending {list(run.pending)}, questions {len(run.questions)}")
+                self.violated(
+                    "liveness", seen.run_id, f"{sentence}; pending {list(run.pending)}, questions {len(run.questions)}"
+                )
                 return
 
     def finish(self) -> None:

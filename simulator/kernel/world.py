@@ -46,7 +46,9 @@ WRITE_FAILURES: tuple[tuple[str, Failure], ...] = (
 class World:
     """One seed's world. ``run`` it once, then look at ``watch.violations``, ``sometimes`` and ``trace``."""
 
-    def __init__(self, setup: Setup, *, plants: frozenset[str] = frozenset(), ask: Callable[..., Reply] | None = None) -> None:
+    def __init__(
+        self, setup: Setup, *, plants: frozenset[str] = frozenset(), ask: Callable[..., Reply] | None = None
+    ) -> None:
         self.setup = setup
         self.rng = Random(setup.seed ^ 0x5EED)  # noqa: S311 - a simulation is to be repeatable
         self.clock = VirtualClock()
@@ -74,11 +76,11 @@ class World:
             self.born()
         self.outside.begin()
         until = self.clock.now() + int(self.setup.fault_phase_s * US)
-        self._go(lambda: self.watch.all_over(), until)
+        self._go(self.watch.all_over, until)
         self._heal()
-        self._settle("to rest", lambda: self.watch.all_resting())
+        self._settle("to rest", self.watch.all_resting)
         self.outside.answer_everything()
-        self._settle("to its end", lambda: self.watch.all_over())
+        self._settle("to its end", self.watch.all_over)
         self.watch.finish()
 
     def _settle(self, to_what: str, done: Callable[[], bool]) -> None:
@@ -186,7 +188,7 @@ class World:
             for other in self.processes:
                 other.sweep_at(self.clock.now() + 1)
         else:
-            process.leaving = True
+            # Asked to stop: it gives up its lease and goes, whatever is still out.
             self.store.retire(process.name)
             self.died(process)
 
@@ -225,14 +227,14 @@ class World:
 
     # -- models and tools ----------------------------------------------------------------------------------------------
 
-    def call(self, process: Process, owned: Owned, command: Call) -> Iterator[tuple[float, Result]]:
+    def call(self, owned: Owned, command: Call) -> Iterator[tuple[float, Result]]:
         """Executes a call: what comes back, and after how many seconds each."""
         left_s = (command.deadline_at - self.clock.now()) / US
         if left_s <= 0:
             # The process stood still before it could send it.
             yield 0.0, _timeout(command, billed=False)
             return
-        self.watch.executing(process, owned, command)
+        self.watch.executing(owned, command)
         reply = self._reply(owned, command)
         late = reply.silent or reply.delay_s > left_s
         self.watch.billed(owned, command, reply)
@@ -265,7 +267,9 @@ class World:
 
     def raised(self, run_id: str, happening: Happening, error: Exception) -> None:
         """A driver raised: never right, whatever the reason."""
-        self.watch.violated("no_exception", run_id, f"the driver raised {type(error).__name__} on {type(happening).__name__}: {error}")
+        self.watch.violated(
+            "no_exception", run_id, f"the driver raised {type(error).__name__} on {type(happening).__name__}: {error}"
+        )
 
     def trace(self, *what: Any) -> None:
         """Adds to the digest of everything that happened at the database."""
@@ -274,7 +278,9 @@ class World:
     def digest(self) -> str:
         """What two worlds of one seed must have in common: the heads of all journals and the order of all writes."""
         heads = self.store.heads(self.store.run_ids())
-        return digest(self._hash.hexdigest(), *(f"{run_id}:{head.last_seq}:{head.head.hex()}" for run_id, head in heads.items()))
+        return digest(
+            self._hash.hexdigest(), *(f"{run_id}:{head.last_seq}:{head.head.hex()}" for run_id, head in heads.items())
+        )
 
 
 def _timeout(command: Call, *, billed: bool) -> CallFailed:

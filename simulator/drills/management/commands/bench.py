@@ -31,6 +31,9 @@ class Command(BaseCommand):
         parser.add_argument("--concurrency", type=int, default=8, help="runs unfinished at once (default 8)")
         parser.add_argument("--runs", type=int, default=200, help="runs a round (default 200)")
         parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (default 5)")
+        parser.add_argument(
+            "--held", action="store_true", help="hold each COMMIT until every unfinished run has a batch ready"
+        )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,7 +44,7 @@ class Command(BaseCommand):
         if not os.environ.get(INSIDE):
             self._in_own_database(options)
             return
-        found = measure(options["db"], options["runs"], options["rounds"], options["concurrency"])
+        found = measure(options["db"], options["runs"], options["rounds"], options["concurrency"], held=options["held"])
         if options["json"]:
             self.stdout.write(json.dumps(found))
             return
@@ -52,17 +55,18 @@ class Command(BaseCommand):
         command = [sys.executable, str(database.ROOT / "manage.py"), "bench", options["work"]]
         for name in ("db", "concurrency", "runs", "rounds"):
             command += [f"--{name}", str(options[name])]
-        command += ["--json"] if options["json"] else []
+        command += [f"--{name}" for name in ("held", "json") if options[name]]
         with database.fresh(options["db"]) as environment:
             done = subprocess.run(command, check=False, env={**environment, INSIDE: "1"}, cwd=database.ROOT)
         if done.returncode:
             raise SystemExit(done.returncode)
 
 
-def measure(db: str, runs: int, rounds: int, concurrency: int) -> dict[str, Any]:
+def measure(db: str, runs: int, rounds: int, concurrency: int, *, held: bool = False) -> dict[str, Any]:
     """The figures of one benchmark in the database that Django is connected to."""
     from fabric import wiring
-    from simulator.bench import bare, flow5
+    from simulator.bench import bare, figures, flow5
+    from simulator.bench.lockstep import LockstepWriter
 
     ids = _rows()
     store: Any = wiring.store()
@@ -71,29 +75,27 @@ def measure(db: str, runs: int, rounds: int, concurrency: int) -> dict[str, Any]
         if db == "sqlite"
         else [bare.BarePostgresql(wiring.dsn()) for _ in range(concurrency)]
     )
-    engine = flow5.Flow5(store, *ids)
+    engine = flow5.Flow5(store, *ids, LockstepWriter(store) if held else None)
     engine.run(max(8, runs // 10), concurrency)
-    before, syncs = _counters(store), _syncs()
-    speeds, bares, last = [], [], []
+    before = figures.Counted.of(store)
+    speeds: list[float] = []
+    bares: list[float] = []
+    last: list[str] = []
     for number in range(rounds):
         seconds, last = engine.run(runs, concurrency)
         speeds.append(runs / seconds)
         if number == 0:
-            counted, synced = _counters(store), _syncs()
+            spent = figures.Counted.of(store).since(before)
         bares.append(runs / bare.timed(loops, runs, f"round{number}"))
     engine.stop()
-    steps = runs * flow5.STEPS
-    spent = {name: counted[name] - before[name] for name in counted}
     return {
         "work": "flow5",
         "db": db,
         "concurrency": concurrency,
+        "held": held,
         "runs": runs,
-        "commits_per_step": round(spent["commits"] / steps, 3),
-        "syncs_per_step": round((synced - syncs) / steps, 3) if synced is not None and syncs is not None else None,
-        "statements_per_step": round(spent["statements"] / steps, 3),
-        "bytes_per_step": round(spent["bytes_written"] / steps),
-        "event_rows_per_run": _most_rows(store, last),
+        **figures.per_step(spent, runs, syncing=figures.commits_sync(store)),
+        "event_rows_per_run": figures.event_rows(store, last),
         "runs_per_s": round(statistics.median(speeds), 1),
         "bare_runs_per_s": round(statistics.median(bares), 1),
         "ratio_to_bare": round(statistics.median(s / b for s, b in zip(speeds, bares, strict=True)), 3),
@@ -111,24 +113,3 @@ def _rows() -> tuple[str, str]:
         workspace=workspace, fabric=fabric, number=1, digest=flow5.SPEC.digest(), spec=flow5.SPEC.model_dump_json()
     )
     return workspace.id, revision.id
-
-
-def _counters(store: Any) -> dict[str, int]:
-    return {name: getattr(store, name) for name in ("commits", "statements", "bytes_written")}
-
-
-def _syncs() -> int | None:
-    """Flushes of the database's log so far: PostgreSQL counts them; SQLite's WAL makes one a commit, counted as commits."""
-    from fabric import wiring
-
-    if connection.vendor != "postgresql":
-        store: Any = wiring.store()
-        return int(store.commits)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
-        cursor.execute("SELECT wal_sync FROM pg_stat_wal")
-        return int(cursor.fetchone()[0])
-
-
-def _most_rows(store: Any, run_ids: list[str]) -> int:
-    return max(head.last_seq for head in store.heads(run_ids).values())

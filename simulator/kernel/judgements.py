@@ -1,0 +1,110 @@
+"""What must be true of decisions, questions and gates: invariants as in ``invariants.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.decision_table import GRAVITY, Reaction
+from fabric.core.envelope import Event
+from fabric.core.inputs import DecisionMade
+from fabric.core.run import Run, rung_key
+from fabric.core.taxonomy import CLASSIFY, Direct
+from simulator.kernel.seen import Seen, on
+
+POST_ORDER, PRE_ORDER = ("schema", "policy", "invariants", "grounding"), ("schema", "policy", "budget", "artifacts")
+
+
+@on("rung_skipped")
+def skips_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Every rung passed over says why."""
+    seen.skipped.append((fact.failure_type, fact.rung))
+    return "" if fact.reason else "no reason is given"
+
+
+@on("reaction_decided")
+def decision_follows(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """The decision is derived again from the table, the cause and what was spent before."""
+    skipped, seen.skipped = seen.skipped, []
+    goes_to = CLASSIFY[fact.cause.cause].goes_to
+    if isinstance(goes_to, Direct):
+        return "" if fact.failure_type is None else f"{fact.cause.cause} has no row"
+    if goes_to != fact.failure_type:
+        return f"{fact.cause.cause} belongs to {goes_to}"
+    rungs = seen.compiled.table[goes_to, seen.run.tier].rungs
+    rung = rungs[fact.rung]
+    spent = seen.run.spent_rungs.get(rung_key(fact.failure_type, fact.rung, fact.scope), 0)
+    if (fact.spent, fact.bound) != (spent, rung.times):
+        return f"{fact.spent} of {fact.bound} uses; the journal says {spent} of {rung.times}"
+    if fact.bound is not None and fact.spent >= fact.bound:
+        return f"the rung was spent ({fact.spent} of {fact.bound})"
+    if fact.reaction not in _possible(seen, fact, rung.reaction):
+        return f"the table says {rung.reaction}"
+    if fact.reaction != rung.reaction:
+        return ""  # What stands for the rung's reaction stands for every rung's.
+    for number in range(fact.rung):
+        uses = (n for key, n in seen.run.spent_rungs.items() if key.startswith(f"{fact.failure_type}/{number}/"))
+        if (fact.failure_type, number) not in skipped and not any(n >= (rungs[number].times or 0) for n in uses):
+            return f"rung {number} was neither spent nor skipped"
+    return ""
+
+
+def _possible(seen: Seen, fact: Any, reaction: Reaction) -> set[str]:
+    """The rung's reaction, and what stands for it when an answer was the last one or a person was asked often enough."""
+    found = {str(reaction)}
+    step = seen.run.steps.get(fact.step_id)
+    if (step is not None and step.final) or seen.run.truncated:
+        found.add(Reaction.SURFACE)
+    if reaction is Reaction.ESCALATE:
+        found.add(Reaction.ABORT)
+    return found
+
+
+@on("reaction_decided")
+def one_reaction_at_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A run that is ending decides about nothing any more."""
+    if seen.run.ending is not None:
+        return "the run was ending already"
+    return "" if fact.reaction in tuple(GRAVITY) else f"{fact.reaction} is no reaction"
+
+
+@on("escalation_opened")
+def rounds_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A person is asked about one thing a bounded number of times, and the question's clocks are in order."""
+    most = seen.compiled.spec.policy.humans.failure_rounds
+    if fact.round > most:
+        return f"round {fact.round}, at most {most}"
+    return "" if event.at <= fact.remind_at <= fact.onward_at <= fact.due_at else "its clocks are not in order"
+
+
+@on("escalation_decided", "escalation_withdrawn")
+def answers_an_open_question(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Only an open question is answered or withdrawn."""
+    question = seen.run.questions.get(fact.escalation_id)
+    if question is None:
+        return "the question is not open"
+    given = seen.given.get(event.input_id)
+    if fact.kind == "escalation_withdrawn" or fact.system:
+        return (
+            "nobody had to answer yet" if fact.kind == "escalation_decided" and event.at < question.fact.due_at else ""
+        )
+    if not isinstance(given, DecisionMade):
+        return "nobody gave this answer"
+    if (given.escalation_id, given.verb, given.actor) != (fact.escalation_id, fact.verb, fact.actor):
+        return f"{given.actor} said {given.verb} about {given.escalation_id}"
+    return "" if given.digest == question.fact.digest else "it answers something else than what was asked"
+
+
+@on("stage_entered", "stage_left")
+def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A gate's checks come in their order, stop at the first failure, and a failed one is not passed."""
+    if fact.gate is None:
+        return "it has no gate" if getattr(fact, "outcome", "passed") == "passed" else ""
+    names = tuple(check.name for check in fact.gate.checks)
+    if names != (PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER)[: len(names)]:
+        return f"the checks came in another order: {', '.join(names)}"
+    if not all(check.passed for check in fact.gate.checks[:-1]):
+        return "it went on after a failed check"
+    passed = len(names) == 4 and fact.gate.checks[-1].passed
+    if passed != (fact.gate.cause is None):
+        return "its cause and its checks disagree"
+    return "a stage was left although its gate had failed" if fact.kind == "stage_left" and not passed else ""

@@ -1,0 +1,221 @@
+"""The invariants have teeth: each bug put into the engine here is found by the rule that it breaks."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fabric.core import agent_loop, engine, ladder, questions, reactions
+from fabric.core import events as ev
+from fabric.core.flow import RunState
+from fabric.core.frozen import replace
+from fabric.core.inputs import CancelRequested, OwnerChanged, TimeReached
+from fabric.core.mechanisms import deadline, hop_limit, loop_detector, retry_budget, saga
+from fabric.core.verdict import PASS
+from fabric.runtime import driver, projection
+from fabric.runtime.happenings import Arrived, Perform, Taken
+from simulator.kernel.campaign import campaign
+
+BUGS: dict[str, tuple[Any, tuple[str, ...]]] = {}
+
+
+def bug(*found_by):
+    def register(function):
+        BUGS[function.__name__] = (function, found_by)
+        return function
+
+    return register
+
+
+@bug("intent_before_effect")
+def effects_go_out_before_their_commit(patch):
+    out = driver.RunDriver._out
+
+    def early(self, emitted, commands, consumed, now):
+        return [*out(self, emitted, [], consumed, now), *(Perform(command) for command in commands)]
+
+    patch.setattr(driver.RunDriver, "_out", early)
+
+
+@bug("input_consumed_once", "liveness")
+def an_input_is_taken_as_often_as_it_is_seen(patch):
+    arrived = driver.RunDriver._arrived
+
+    def forgetful(self, happening, now):
+        self._consumed.discard(happening.item.input_id)
+        return arrived(self, happening, now)
+
+    patch.setitem(driver._STEPS, Arrived, forgetful)
+
+
+@bug("bills_are_charged")
+def an_interrupted_call_is_free(patch):
+    fact = ev.AttemptInterrupted
+    patch.setattr(ev, "AttemptInterrupted", lambda **fields: fact(**{**fields, "charged_usd_micros": 0}))
+
+
+@bug("bills_are_charged")
+def an_aborted_call_is_free(patch):
+    fact = ev.CallAborted
+    patch.setattr(ev, "CallAborted", lambda **fields: fact(**{**fields, "charged_usd_micros": 0}))
+
+
+@bug("nothing_issued_too_late")
+def deadlines_are_not_asked(patch):
+    patch.setattr(deadline, "check", lambda *asked: PASS)
+
+
+@bug("retries_in_bucket")
+def the_retry_budget_is_not_asked(patch):
+    patch.setattr(retry_budget, "check", lambda *asked: PASS)
+
+
+@bug("agents_in_bounds", "turns_in_bounds")
+def counts_are_not_asked(patch):
+    patch.setattr(hop_limit, "check", lambda *asked: PASS)
+
+
+@bug("loops_in_bounds")
+def loops_are_not_detected(patch):
+    patch.setattr(loop_detector, "check", lambda *asked: PASS)
+
+
+@bug("liveness")
+def nobody_is_woken(patch):
+    patch.setattr(engine, "wake_at", lambda run: None)
+
+
+@bug("liveness")
+def inputs_that_waited_are_overlooked(patch):
+    taken = driver.RunDriver._taken
+
+    def hasty(self, happening, now):
+        return taken(self, Taken(dataclasses.replace(happening.claimed, inbox=()), happening.incarnation), now)
+
+    patch.setitem(driver._STEPS, Taken, hasty)
+
+
+@bug("liveness")
+def a_new_owner_waits_for_calls_that_are_gone(patch):
+    patch.setitem(engine.HANDLERS, OwnerChanged, lambda work, given: None)
+
+
+@bug("cancel_lets_go")
+def a_cancel_leaves_calls_out(patch):
+    def cancelled(work, given):
+        work.emit(ev.CancelAccepted(actor=given.actor))
+        if work.run.ending is None:
+            reactions.end(work, RunState.CANCELLED, "cancel", "cancelled")
+
+    patch.setitem(engine.HANDLERS, CancelRequested, cancelled)
+
+
+@bug("attempts_in_order")
+def a_retry_gets_another_key(patch):
+    key, numbers = saga.key, iter(range(1_000_000))
+    patch.setattr(saga, "key", lambda *parts: f"{key(*parts)}{next(numbers)}")
+
+
+@bug("attempts_in_order")
+def a_retry_does_not_wait(patch):
+    reached = engine.HANDLERS[TimeReached]
+
+    def hasty(work, given):
+        reached(work, given)
+        for command_id in list(work.run.timers):
+            if work.run.ending is None and command_id in work.run.timers:
+                engine._again(work, command_id)
+
+    patch.setitem(engine.HANDLERS, TimeReached, hasty)
+
+
+@bug("answers_what_is_out", "settled_once")
+def any_attempt_answers(patch):
+    answers = engine._answers
+
+    def trusting(work, given):
+        return answers(work, given) or work.run.pending.get(given.command_id)
+
+    patch.setattr(engine, "_answers", trusting)
+
+
+@bug("replans_in_bounds")
+def replans_are_not_counted(patch):
+    patch.setattr(ladder, "replans_spent", lambda work, stage: "")
+
+
+@bug("rounds_in_bounds")
+def people_are_asked_for_ever(patch):
+    patch.setattr(questions, "rounds_spent", lambda work, failure: False)
+
+
+@bug("answers_an_open_question")
+def a_decision_about_something_else_counts(patch):
+    refused = questions.refused
+
+    def lax(work, given):
+        return "" if given.escalation_id in work.run.questions else refused(work, given)
+
+    patch.setattr(questions, "refused", lax)
+
+
+@bug("no_exception")
+def the_clocks_stay_stopped(patch):
+    patch.setattr(questions, "resume_clocks", lambda work, question: None)
+
+
+@bug("chain")
+def a_new_owner_forgets_the_chain(patch):
+    fold = driver.RunDriver._fold
+
+    def forgetful(self, row):
+        fold(self, row)
+        self._head = b"\0" * 32
+
+    patch.setattr(driver.RunDriver, "_fold", forgetful)
+
+
+@bug("questions_are_the_fold")
+def withdrawn_questions_stay_in_the_table(patch):
+    shown = projection.escalations
+    patch.setattr(projection, "escalations", lambda emitted: tuple(c for c in shown(emitted) if c.verb != "withdrawn"))
+
+
+@bug("columns_are_the_fold")
+def the_row_shows_another_epoch(patch):
+    shown = projection.columns
+    patch.setattr(projection, "columns", lambda run: dataclasses.replace(shown(run), epoch=0))
+
+
+@bug("columns_are_the_fold", "refold")
+def state_changes_without_an_event(patch):
+    move = agent_loop.move
+
+    def sly(work, step):
+        work.run = replace(work.run, truncated=True)
+        return move(work, step)
+
+    patch.setattr(agent_loop, "move", sly)
+
+
+@bug("settled_once")
+def a_late_result_is_charged_again(patch):
+
+    def recorded(work, given):
+        if given.command_id in work.run.voided:
+            work.emit(
+                ev.CallAborted(command_id=given.command_id, attempt=given.attempt, reason="again", charged_usd_micros=1)
+            )
+        return answers(work, given)
+
+    answers = engine._answers
+    patch.setattr(engine, "_answers", recorded)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_the_bug_is_found(name, monkeypatch):
+    plant, found_by = BUGS[name]
+    plant(monkeypatch)
+    found = next((report for report in campaign(range(600)) if report.violations), None)
+    assert found is not None
+    assert found.violations[0].invariant in found_by
