@@ -28,7 +28,7 @@ from fabric.adapters.evaluators import evaluators_digest
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_postgresql import PostgresqlStore
 from fabric.adapters.journal_sqlite import SqliteStore
-from fabric.adapters.nudge import Listener, OnMessage
+from fabric.adapters.nudge import Listener, Nudged, OnMessage
 from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
 from fabric.adapters.providers.prices import price_of
@@ -200,7 +200,11 @@ class Engine:
     def __init__(self, config: HostConfig | None = None) -> None:
         self.host = new_host(config)
         self._lock = None if _is_postgresql() else EngineLock(Path(settings.FABRIC_DATA))
-        self._ear = listener(lambda heard: self.host.offer(), "wake")
+        self._ear = listener(self._heard, "wake")
+
+    def _heard(self, nudged: Nudged) -> None:
+        for run_id in nudged.run_seqs or ("",):
+            self.host.offer(run_id)
 
     def start(self, *, wait: bool = False) -> None:
         """Takes the lock and starts. EngineRunning when another process has it and ``wait`` is False."""

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from fabric.adapters.calls import CallLoop, Key
+from fabric.adapters.claimer import Claimer, Found, Question
 from fabric.adapters.lease import Lease
 from fabric.adapters.owned import Owned, Ports, given_back, prepared
 from fabric.core.commands import AbortCall, Command
@@ -92,13 +93,14 @@ class RunHost:
         self._touched: dict[str, None] = {}
         self._held: dict[str, Batch] = {}
         """Runs let go of whose rows will be given back, with the batch that does it."""
-        self._claim_wanted = True
-        self._full = False
+        self._claim_wanted = self._inbox_wanted = True
+        self._asking = self._full = False
         self._last_sweep = 0
         self._stopping = False
         self._idle = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="fabric-host", daemon=True)
         self.lease = Lease(ports.store, incarnation, self.config.lease_s, self.config.beat_s, self._lost)
+        self._claimer = Claimer(ports.store, self.config.queues, lambda found: self._messages.put(("found", found)))
 
     # -- from other threads --------------------------------------------------------------------------------------------
 
@@ -107,6 +109,7 @@ class RunHost:
         self.lease.start()
         self.ports.writer.start()
         self.calls.start()
+        self._claimer.start()
         self._thread.start()
 
     def offer(self, run_id: str = "") -> None:
@@ -119,6 +122,7 @@ class RunHost:
         self._idle.wait(grace_s)
         self._messages.put(("end",))
         self._thread.join(timeout=grace_s + 10)
+        self._claimer.stop()
         self.calls.stop()
         self.ports.writer.close(10.0)
         self.lease.stop()
@@ -168,7 +172,7 @@ class RunHost:
             return found
 
     def _pause_s(self) -> float:
-        if self._claim_wanted and not self._stopping:
+        if self._claim_wanted and not (self._stopping or self._asking):
             return 0.0001
         now = self.ports.clock.now()
         due = self._last_sweep + int(self.config.sweep_s * US)
@@ -179,7 +183,11 @@ class RunHost:
     def _take_in(self, message: tuple[Any, ...]) -> None:
         kind = message[0]
         if kind == "offer":
-            self._claim_wanted = True
+            self._claim_wanted = self._claim_wanted or message[1] not in self.owned
+            self._inbox_wanted = self._inbox_wanted or not message[1] or message[1] in self.owned
+        elif kind == "found":
+            self._asking = False
+            self._take(message[1])
         elif kind == "results":
             for key, result in message[1]:
                 if (owned := self.owned.get(key[0])) is not None:
@@ -195,7 +203,7 @@ class RunHost:
             self._held.clear()
             for run_id in list(self.owned):
                 self._drop(run_id)
-            self._claim_wanted = True
+            self._claim_wanted = self._inbox_wanted = True
 
     def _fire_timers(self) -> None:
         now = self.ports.clock.now()
@@ -216,33 +224,33 @@ class RunHost:
             heapq.heapify(self._timers)
 
     def _sweep(self) -> None:
+        """Asks for due runs and new inputs: when something was offered, when room came free, and every ``sweep_s`` as the net."""
         now = self.ports.clock.now()
-        due = now - self._last_sweep >= int(self.config.sweep_s * US)
+        if now - self._last_sweep >= int(self.config.sweep_s * US):
+            self._claim_wanted = self._inbox_wanted = True
         if self._full and self._room() > self.config.max_owned // 16:
             self._full, self._claim_wanted = False, True
-        if not (due or self._claim_wanted):
+        if self._asking or not (self._claim_wanted or self._inbox_wanted):
             return
-        self._claim_wanted = False
+        room = 0 if self._stopping or not self._claim_wanted else self._room()
+        self._full = self._full or (self._claim_wanted and room <= 0)
+        inbox = self._inbox_wanted and bool(self.owned)
+        self._claim_wanted = self._inbox_wanted = False
         self._last_sweep = now
-        try:
-            if not self._stopping:
-                self._claim()
-            for item in self.ports.store.inbox(self.lease.name) if self.owned else ():
-                self._step(item.run_id, Arrived(item))
-        except StoreUnavailable as error:
-            log.warning("database away: %s", error)
+        if room > 0 or inbox:
+            self._asking = True
+            self._claimer.ask(Question(self.lease.name, max(0, room), inbox))
 
     def _room(self) -> int:
         return min(self.config.max_owned - len(self.owned), self.config.max_inflight_calls - self.calls.inflight)
 
-    def _claim(self) -> None:
-        room = self._room()
-        if room <= 0:
-            self._full = True
+    def _take(self, found: Found) -> None:
+        """Takes over what was claimed. Claims of an earlier life of this process, or of one that stops, are freed by the end of its lease."""
+        self._claim_wanted = self._claim_wanted or found.more
+        self.counters.faults += found.fault
+        if self._stopping or found.question.incarnation != self.lease.name:
             return
-        claims = self.ports.store.claim(self.lease.name, limit=min(room, 256), queues=self.config.queues)
-        self._claim_wanted = len(claims) == min(room, 256)
-        for claimed in claims:
+        for claimed in found.claims:
             self.counters.claimed += 1
             self._drop(claimed.run_id)
             try:
@@ -253,6 +261,8 @@ class RunHost:
                 continue
             self.owned[claimed.run_id] = Owned(driver, claimed)
             self._step(claimed.run_id, Taken(claimed, self.lease.name))
+        for item in found.items:
+            self._step(item.run_id, Arrived(item))
 
     # -- stepping ------------------------------------------------------------------------------------------------------
 

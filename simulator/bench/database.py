@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ def fresh(kind: str) -> Iterator[dict[str, str]]:
             yield environment
             return
         server = os.environ.get("TEST_DATABASE_URL", SERVER)
-        name = f"fabric_bench_{os.getpid()}"
+        name = f"fabric_bench_{os.getpid()}_{secrets.token_hex(3)}"
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
             connection.execute(f'CREATE DATABASE "{name}"')

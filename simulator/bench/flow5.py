@@ -23,6 +23,7 @@ from fabric.core.taxonomy import Tier
 from fabric.models.keys import new_id
 from fabric.runtime.ports import JournalStore, ModelRequest, NewRun
 from fabric.runtime.prompts import overhead_bytes
+from simulator.bench.lockstep import LockstepWriter
 
 STEPS = 8
 WORKERS = 4
@@ -91,16 +92,21 @@ class InstantModels:
 
 
 class Flow5:
-    """One host over one store, driven as a closed loop: at most ``concurrency`` runs unfinished at any time."""
+    """One host over one store, driven as a closed loop: at most ``concurrency`` runs unfinished at any time.
 
-    def __init__(self, store: JournalStore, workspace_id: str, revision_id: str) -> None:
+    ``writer``: another journal writer than the plain one.
+    """
+
+    def __init__(
+        self, store: JournalStore, workspace_id: str, revision_id: str, writer: JournalWriter | None = None
+    ) -> None:
         self.store = store
         self._ids = (workspace_id, revision_id)
         self._waiting: dict[str, threading.Event] = {}
         fabric = compiled()
         ports = Ports(
             store=store,
-            writer=JournalWriter(store, NullNudge()),
+            writer=writer or JournalWriter(store, NullNudge()),
             models=InstantModels(),
             tools=ToolRunner(),
             clock=SYSTEM_CLOCK,
@@ -127,11 +133,22 @@ class Flow5:
     def run(self, runs: int, concurrency: int) -> tuple[float, list[str]]:
         """Seconds for ``runs`` runs, ``concurrency`` at once, and their ids."""
         ids: list[str] = []
+        writer = self.host.ports.writer
+        if isinstance(writer, LockstepWriter):
+            writer.expect(min(concurrency, runs))
         shares = [runs // concurrency + (n < runs % concurrency) for n in range(concurrency)]
         begun = time.perf_counter()
         with ThreadPoolExecutor(concurrency) as clients:
-            list(clients.map(lambda share: ids.extend(self.one() for _ in range(share)), shares))
+            for done in clients.map(self._client, shares):
+                ids += done
         return time.perf_counter() - begun, ids
+
+    def _client(self, share: int) -> list[str]:
+        done = [self.one() for _ in range(share)]
+        writer = self.host.ports.writer
+        if share and isinstance(writer, LockstepWriter):
+            writer.one_less()
+        return done
 
     def stop(self) -> None:
         """Gives everything back."""

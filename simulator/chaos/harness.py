@@ -58,6 +58,15 @@ class Site:
             self.start_worker()
         return len(dead)
 
+    def deaths(self) -> int:
+        """Workers that ended without being told to, those that were replaced included."""
+        return self.restarts + sum(worker.poll() is not None for worker in self.workers)
+
+    def said(self, *words: str) -> list[str]:
+        """Lines of the workers' log that hold one of these words."""
+        lines = (self.folder / "worker.log").read_text(errors="replace").splitlines()
+        return [line for line in lines if any(word in line for word in words)]
+
     def manage(self, *arguments: str) -> dict[str, Any]:
         """Runs a command that ends with one line of JSON, and gives that line; RuntimeError with its words when it fails."""
         done = subprocess.run(
@@ -110,7 +119,8 @@ def until(done: Callable[[], bool], site_: Site, timeout_s: float) -> None:
     while not done():
         site_.replace_the_dead()
         if time.monotonic() > give_up:
-            tail = (site_.folder / "worker.log").read_text(errors="replace")[-3000:]
+            log = site_.folder / "worker.log"
+            tail = log.read_text(errors="replace")[-3000:] if log.exists() else "nothing"
             raise TimeoutError(f"not done within {timeout_s:.0f} s; the workers said: {tail}")
         time.sleep(0.1)
 
@@ -122,6 +132,10 @@ class Judgement:
     runs: int
     ended: dict[str, int]
     asked: int
+    answered: int
+    """Answers that were journaled; the others of those asked were lost with a process, and their calls sent again as a new attempt."""
+    interrupted: int
+    """Attempts that a new owner found out."""
     kills: int
     asked_twice: list[str]
     """Attempts that were sent more than once: none, or an intent was performed by two owners."""
@@ -135,6 +149,7 @@ def judge(entries: list[dict[str, Any]], journals: dict[str, list[dict[str, Any]
     """Holds the provider's ledger against the journals. ``journals``: facts by run, in order."""
     sent = Counter((e["run"], e["command"], e["attempt"]) for e in entries)
     answered: dict[tuple[str, str], int] = {}
+    interrupted = 0
     intended: set[tuple[str, str, int]] = set()
     ended: Counter[str] = Counter()
     for run_id, facts in journals.items():
@@ -143,12 +158,16 @@ def judge(entries: list[dict[str, Any]], journals: dict[str, list[dict[str, Any]
                 intended.add((run_id, fact["command_id"], fact["attempt"]))
             elif fact["kind"] == "model_answered":
                 answered[run_id, fact["command_id"]] = fact["attempt"]
+            elif fact["kind"] == "attempt_interrupted":
+                interrupted += 1
             elif fact["kind"] == "run_ended":
                 ended[fact["state"]] += 1
     return Judgement(
         runs=len(journals),
         ended=dict(ended),
         asked=len(entries),
+        answered=len(answered),
+        interrupted=interrupted,
         kills=kills,
         asked_twice=[str(key) for key, count in sent.items() if count > 1],
         asked_after_journaled=[str(key) for key in sent if key[2] > answered.get(key[:2], key[2])],

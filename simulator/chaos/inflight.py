@@ -12,11 +12,11 @@ from simulator.chaos.rows import start_runs, states
 PROVIDER = "simulator.chaos.providers.WatchingProvider"
 
 
-def run(db: str, runs: int, delay_s: float) -> dict[str, Any]:
-    """One run alone, then ``runs`` at once; how many calls were in flight, on how many threads, and the wall time beside one run's."""
+def run(db: str, runs: int, delay_s: float, *, alone: bool = True) -> dict[str, Any]:
+    """One run ``alone``, then ``runs`` at once; how many calls were in flight, on how many threads, and the wall time beside one run's."""
     with site(db, provider=PROVIDER, workers=1) as made:
         options = {"delay_s": delay_s}
-        alone_s = _wall_s(made, 1, options)
+        alone_s = _wall_s(made, 1, options) if alone else None
         together_s = _wall_s(made, runs, options)
         peak = json.loads((made.folder / "peak.json").read_text())
         replayed = made.manage("replay_run", "--all", "--json")
@@ -27,9 +27,9 @@ def run(db: str, runs: int, delay_s: float) -> dict[str, Any]:
             "states": ended,
             "in_flight_peak": peak["in_flight"],
             "threads": peak["threads"],
-            "alone_s": round(alone_s, 2),
+            "alone_s": alone_s and round(alone_s, 2),
             "together_s": round(together_s, 2),
-            "ratio": round(together_s / alone_s, 2),
+            "ratio": alone_s and round(together_s / alone_s, 2),
             "replayed": replayed,
         }
 

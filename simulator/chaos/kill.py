@@ -14,16 +14,23 @@ WAVE_S = 240.0
 
 
 def run(db: str, kills: int) -> Judgement:
-    """Starts runs until ``kills`` workers have killed themselves, lets everything end, and judges. TimeoutError when it does not end."""
+    """Starts runs until ``kills`` workers have killed themselves, lets everything end, and judges.
+
+    TimeoutError when it does not end; RuntimeError when a worker died that was not killed, or a journal does not read back as it was written.
+    """
     with site(db, provider=PROVIDER, workers=1 if db == "sqlite" else 2) as made:
         for number in range(kills):
             (made.folder / f"kill-{number:04d}").touch()
         while any(made.folder.glob("kill-*")):
             start_runs(made, RUNS_AT_ONCE)
             until(lambda: _all_ended(made), made, WAVE_S)
-        left = len(list(made.folder.glob("kill-*")))
+        done = kills - len(list(made.folder.glob("kill-*")))
+        if made.deaths() != done:
+            raise RuntimeError(
+                f"{done} workers were to be killed and {made.deaths()} died: {made.said('Error', 'ERROR')[-5:]}"
+            )
         made.manage("replay_run", "--all", "--json")
-        return judge(_ledger(made), facts_by_run(made), kills - left)
+        return judge(_ledger(made), facts_by_run(made), done)
 
 
 def _all_ended(made: Site) -> bool:

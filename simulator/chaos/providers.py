@@ -31,10 +31,11 @@ def folder() -> Path:
 class KillingProvider:
     """Appends to its ledger, answers, and then, as long as there are kills left, kills its own process with SIGKILL.
 
-    The kill comes up to 20 ms after the answer: before the result was journaled, while it is, or after.
+    The kill comes up to 20 ms after the answer: before the result was journaled, while it is, or after. One a process.
     """
 
     def __init__(self) -> None:
+        self._dying = False
         self._ledger = os.open(folder() / "ledger.ndjson", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
@@ -43,7 +44,8 @@ class KillingProvider:
         os.write(self._ledger, json.dumps({**line, "key": request.idempotency_key}).encode() + b"\n")
         os.fsync(self._ledger)
         drawn = unit(0, "kill", f"{request.run_id}/{request.command_id}/{request.attempt}")
-        if drawn < KILL_SHARE and self._take_a_kill():
+        if drawn < KILL_SHARE and not self._dying and self._take_a_kill():
+            self._dying = True
             delay = drawn / KILL_SHARE * KILL_WITHIN_S
             asyncio.get_running_loop().call_later(delay, os.kill, os.getpid(), signal.SIGKILL)
         scripted = answer(request)

@@ -280,7 +280,7 @@ class WatchedSqlite(Watching, SqliteStore):
     """On a SQLite file."""
 
 
-OWN_THREADS = {"fabric-host", "fabric-calls", "fabric-lease", "journal-writer"}
+OWN_THREADS = {"fabric-host", "fabric-calls", "fabric-claimer", "fabric-lease", "journal-writer"}
 
 
 def own_threads() -> list[str]:
@@ -296,11 +296,14 @@ def reported(host: RunHost) -> None:
 
 
 def settled(host: RunHost) -> None:
-    """Returns when the host has taken in everything that was reported until now."""
+    """Returns when the host has taken in everything that was reported until now, and the answer to whatever it asked the store."""
     reported(host)
-    done = threading.Event()
-    host._messages.put(("results", _Noticed(done)))
-    assert done.wait(WAIT_S)
+    while True:
+        done = threading.Event()
+        host._messages.put(("results", _Noticed(done)))
+        assert done.wait(WAIT_S)
+        if not (host._asking or (host._claim_wanted and not host._stopping)):
+            return
 
 
 class _Noticed:

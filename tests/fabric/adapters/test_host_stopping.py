@@ -158,6 +158,18 @@ def test_a_batch_that_is_being_written_is_waited_for(site):
     assert not claimed.taken_over
 
 
+class Busy:
+    """No results at all; looking through them takes until it may go on."""
+
+    def __init__(self, busy: threading.Event, go_on: threading.Event) -> None:
+        self.busy, self.go_on = busy, go_on
+
+    def __iter__(self):
+        self.busy.set()
+        assert self.go_on.wait(WAIT_S)
+        return iter(())
+
+
 def test_an_answer_that_came_before_the_end_is_journaled(site):
     agents = site.agents()
     agents.holds = lambda request: request.agent == "worker"
@@ -166,10 +178,9 @@ def test_an_answer_that_came_before_the_end_is_journaled(site):
     host.offer(run_id)
     parked = [agents.next() for _ in range(4)]
     settled(host)
-    site.store.claiming.clear()
-    site.store.claim_open.clear()
-    host.offer()
-    assert site.store.claiming.wait(WAIT_S)  # The host is busy now,
+    busy, go_on = threading.Event(), threading.Event()
+    host._messages.put(("results", Busy(busy, go_on)))
+    assert busy.wait(WAIT_S)  # The host is busy now,
     parked[0].answer()
     assert parked[0].ended.wait(WAIT_S)
     reported(host)
@@ -177,7 +188,7 @@ def test_an_answer_that_came_before_the_end_is_journaled(site):
     thread.start()
     while host._messages.qsize() < 3:  # and finds the answer, the wish to stop and the end of its patience all at once.
         pass
-    site.store.claim_open.set()
+    go_on.set()
     thread.join(WAIT_S)
     answered = site.facts(run_id, "model_answered")
     assert [fact["command_id"] for fact in answered][1:] == [parked[0].request.command_id]

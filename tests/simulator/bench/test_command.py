@@ -1,0 +1,48 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from simulator.bench.database import ROOT
+
+FIGURES = {
+    "commits_per_step",
+    "syncs_per_step",
+    "statements_per_step",
+    "bytes_per_step",
+    "event_rows_per_run",
+    "runs_per_s",
+    "bare_runs_per_s",
+    "ratio_to_bare",
+}
+
+
+@pytest.mark.slow
+def test_the_last_line_has_the_figures():
+    command = [sys.executable, str(ROOT / "manage.py"), "bench", "flow5", "--json", "--held"]
+    command += ["--runs", "4", "--rounds", "1", "--concurrency", "2"]
+    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["work"], found["db"], found["concurrency"], found["runs"]) == ("flow5", "sqlite", 2, 4)
+    assert found.keys() >= FIGURES
+    assert all(found[name] > 0 for name in FIGURES)
+    assert found["commits_per_step"] <= 1.0
+    assert found["event_rows_per_run"] <= 28
+
+
+@pytest.mark.parametrize(("option", "given"), [("runs", 0), ("rounds", -1), ("concurrency", 0)])
+def test_a_number_that_makes_no_sense_is_a_sentence(option, given):
+    with pytest.raises(CommandError, match=f"--{option} {given}: give a number of at least 1") as refused:
+        call_command("bench", "flow5", **{option: given})
+    assert refused.value.returncode == 2
+
+
+@pytest.mark.parametrize("options", [{"kills": 0}, {"runs": 0}, {"delay": -1.0}, {"delay": 61.0}])
+def test_the_same_for_chaos(options):
+    with pytest.raises(CommandError, match="give --kills and --runs of at least 1") as refused:
+        call_command("chaos", "inflight", **options)
+    assert refused.value.returncode == 2
