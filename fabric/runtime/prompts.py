@@ -129,15 +129,14 @@ class _Fill:
         """A branch's summary, or why there is none."""
         return str(self.contents.read(part["ref"])["output"]["text"]) if part["ref"] else f"No result: {part['gap']}"
 
-    def attached(self) -> str:
-        """The attached documents as far as the agent's prompt holds them, or their names."""
-        limit = self.agent.inline_document_chars
-        found = self.documents()
-        if not found:
+    def attached(self, request: JSON) -> str:
+        """The attached documents as far as the agent's prompt holds them, or their names. Texts are read only where they are shown."""
+        names, limit = request.get("documents", ()), self.agent.inline_document_chars
+        if not names:
             return ""
         if not limit:
-            return "\n\nAttached documents: " + ", ".join(document.name for document in found)
-        shown = (f"--- {document.name} ---\n{document.text[:limit]}" for document in found)
+            return "\n\nAttached documents: " + ", ".join(names)
+        shown = (f"--- {document.name} ---\n{document.text[:limit]}" for document in self.documents())
         return "\n\nAttached documents:\n" + "\n".join(shown)
 
 
@@ -151,7 +150,7 @@ def _plan(fill: _Fill, message: Message) -> str:
     roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
     limit = fill.spec.policy.limits.plan_branches
     return (
-        f"Request:\n{fill.read(message, 0)['text']}{fill.attached()}\n\nWorkers:\n{roster}\n\n"
+        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
         f"Divide the request into at most {limit} briefs, each for one of these workers by name."
     )
 
@@ -159,7 +158,7 @@ def _plan(fill: _Fill, message: Message) -> str:
 def _brief(fill: _Fill, message: Message) -> str:
     plan = fill.output_of(message, 1)
     brief = plan["briefs"][message.part or 0]
-    return f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached()}"
+    return f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached(fill.read(message, 0))}"
 
 
 def _merge(fill: _Fill, message: Message) -> str:
