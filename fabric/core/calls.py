@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fabric.core import events as ev
 from fabric.core import guard, prompt
-from fabric.core.commands import AbortCall, Call, CallModel, CallTool
+from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
 from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import saga, scope_key
@@ -30,10 +30,10 @@ def deadline_at(work: Work, stage: Stage, timeout: float) -> int:
     return min(work.ctx.now + int(timeout * US), work.run.stages[stage].deadline_at, work.run.deadline_at)
 
 
-def model_proposal(work: Work, step: Step, *, turn: int, attempt: int, final: bool) -> Proposal:
+def model_proposal(work: Work, step: Step, opened: tuple[Message, ...], *, turn: int, attempt: int) -> Proposal:
     """What the guard is asked before a model call."""
     agent = work.compiled.spec.agent(step.agent)
-    tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step))
+    tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step, opened))
     price = work.compiled.prices.get(agent.model)
     return Proposal(
         kind="model",
@@ -43,7 +43,7 @@ def model_proposal(work: Work, step: Step, *, turn: int, attempt: int, final: bo
         target=agent.model,
         turn=turn,
         attempt=attempt,
-        final=final,
+        final=step.final,
         worst_usd_micros=None if price is None else price.cost(tokens_in, agent.max_output_tokens),
         worst_tokens=tokens_in + agent.max_output_tokens,
         timeout_s=timeout_s(work),
@@ -52,8 +52,8 @@ def model_proposal(work: Work, step: Step, *, turn: int, attempt: int, final: bo
 
 def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Trip]:
     """Issues the step's model call, or gives back why not."""
-    final = step.final
-    proposal = model_proposal(work, step, turn=turn, attempt=attempt, final=final)
+    opened = prompt.opening(work.run, step)
+    proposal = model_proposal(work, step, opened, turn=turn, attempt=attempt)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if trips:
         return trips
@@ -70,13 +70,13 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         turn=turn,
         deadline_at=deadline_at(work, step.stage, proposal.timeout_s),
         key=saga.key(state, work.run.id, step.id, agent.model, str(turn)),
-        prompt=prompt.digest_of(work.run, step),
+        prompt=prompt.digest_of(step, opened),
         reserved_usd_micros=proposal.worst_usd_micros or 0,
         reserved_tokens=proposal.worst_tokens,
         max_output_tokens=agent.max_output_tokens,
-        final=final,
+        final=step.final,
     )
-    _issue(work, issued)
+    _issue(work, issued, opened)
     return []
 
 
@@ -142,13 +142,13 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     return []
 
 
-def _issue(work: Work, issued: ev.CallIssued) -> None:
+def _issue(work: Work, issued: ev.CallIssued, opened: tuple[Message, ...] = ()) -> None:
     work.emit(issued)
-    work.commands.append(command_for(work.run, work.compiled.spec, issued))
+    work.commands.append(command_for(work.run, work.compiled.spec, issued, opened))
 
 
-def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued) -> Call:
-    """The command that an intent stands for."""
+def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple[Message, ...] = ()) -> Call:
+    """The command that an intent stands for. ``opened``: the opening of a model's prompt, where the caller has it."""
     if issued.call == "tool":
         return CallTool(
             command_id=issued.command_id,
@@ -168,7 +168,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued) -> Call:
         step_id=issued.step_id,
         agent=issued.agent,
         model=issued.target,
-        messages=prompt.messages(run, step),
+        messages=prompt.messages(run, step, opened),
         tools=() if issued.final else agent.tools,
         output=prompt.OUTPUT[step.stage],
         max_output_tokens=issued.max_output_tokens,

@@ -36,7 +36,11 @@ def evolve(run: Run, event: Event) -> Run:
     fact = event.fact
     changed = _EVOLVE[fact.kind](run, event, fact)
     guards = observe(run.guards, event)
-    return replace(changed, seq=event.seq, guards=guards)
+    if changed is run:
+        return replace(run, seq=event.seq, guards=guards)
+    # Nobody but us has seen this copy yet, so it need not be copied once more.
+    vars(changed).update(seq=event.seq, guards=guards)
+    return changed
 
 
 def fold(run: Run, events: Iterable[Event]) -> Run:

@@ -53,9 +53,9 @@ def _summaries(run: Run) -> tuple[str, ...]:
     return tuple(step.output_ref for step in sorted(done, key=lambda step: step.branch))
 
 
-def messages(run: Run, step: Step) -> tuple[Message, ...]:
-    """The whole prompt of the step's next request."""
-    found = list(opening(run, step))
+def messages(run: Run, step: Step, opened: tuple[Message, ...] = ()) -> tuple[Message, ...]:
+    """The whole prompt of the step's next request. ``opened``: its opening, where the caller has it."""
+    found = list(opened or opening(run, step))
     if step.note_ref:
         found.append(Message(role="user", template="note@1", refs=(step.note_ref,)))
     for turn in step.history:
@@ -79,23 +79,22 @@ def _result(call: CallRecord) -> Message:
     return Message(role="tool", template="result@1", refs=refs, call_id=call.call_id, tool=call.tool, error=call.error)
 
 
-def digest_of(run: Run, step: Step) -> str:
+def digest_of(step: Step, opened: tuple[Message, ...]) -> str:
     """Rolling digest of all references that make up the step's next prompt: with the templates' names it stands for the prompt."""
-    opened = (f"{message.template}/{ref}" for message in opening(run, step) for ref in message.refs)
-    return digest(step.prompt, *opened)
+    return digest(step.prompt, *(f"{message.template}/{ref}" for message in opened for ref in message.refs))
 
 
-def prompt_bytes(work: Work, step: Step) -> int:
+def prompt_bytes(work: Work, step: Step, opened: tuple[Message, ...]) -> int:
     """An upper bound of the next prompt's size in bytes, templates and tool definitions included."""
     agent = work.compiled.spec.agent(step.agent)
-    opened = work.ctx.contents.size(tuple(ref for message in opening(work.run, step) for ref in message.refs))
+    begun = work.ctx.contents.size(tuple(ref for message in opened for ref in message.refs))
     inlined = 0
     if agent.inline_document_chars:
         request = work.ctx.contents.read(work.run.request_ref)
         inlined = sum(min(4 * agent.inline_document_chars, size) for size in request.get("document_bytes", ()))
     overhead = work.compiled.prompt_overhead.get(step.agent, 0)
     around = TURN_BYTES * (len(step.history) + 1) + CORRECTION_BYTES * step.corrections
-    return overhead + opened + inlined + step.prompt_bytes + around
+    return overhead + begun + inlined + step.prompt_bytes + around
 
 
 TURN_BYTES = 64

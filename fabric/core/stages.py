@@ -59,8 +59,9 @@ def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
 
 def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | None:
     """Takes a stage's output past its post-gate; enters what follows, or gives back what failed."""
-    gate = _post_gate(work, stage, done)
-    failure = _gate_failure(work, stage, gate, done)
+    proposal = _proposal(work, stage, done)
+    gate = _post_gate(work, proposal, done.score)
+    failure = _gate_failure(work, gate, proposal)
     if failure is not None:
         return failure
     work.emit(
@@ -84,21 +85,20 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
     )
 
 
-def _post_gate(work: Work, stage: Stage, done: supervisor.Concluded) -> ev.GateResult:
+def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult:
     policy = work.compiled.spec.policy
-    result = validation_gate.judge(validation_gate.config(policy), _proposal(work, stage, done), work.view)
-    return result if done.score is None else replace(result, score=done.score, tau=policy.tau)
+    result = validation_gate.judge(validation_gate.config(policy), proposal, work.view)
+    return result if score is None else replace(result, score=score, tau=policy.tau)
 
 
-def _gate_failure(work: Work, stage: Stage, gate: ev.GateResult, done: supervisor.Concluded) -> Failure | None:
+def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failure | None:
     """The first thing that stops the output: a failed check, then confidence below tau."""
-    trip = validation_gate.trip_of(gate, stage)
+    trip = validation_gate.trip_of(gate, proposal.stage)
     if trip is not None:
-        return Failure((trip,), stage, done.step_id)
-    verdict = escalation.check(
-        escalation.config(work.compiled.spec.policy), escalation.State(), _proposal(work, stage, done), work.view
-    )
-    return Failure((verdict,), stage) if isinstance(verdict, Trip) else None
+        return Failure((trip,), proposal.stage, proposal.step_id)
+    config = escalation.config(work.compiled.spec.policy)
+    verdict = escalation.check(config, escalation.State(), proposal, work.view)
+    return Failure((verdict,), proposal.stage) if isinstance(verdict, Trip) else None
 
 
 def complete(work: Work) -> None:

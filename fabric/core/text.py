@@ -7,6 +7,7 @@ refuse them later, inside a run. What was changed is reported, so that the journ
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from math import isfinite
@@ -29,6 +30,7 @@ _unfit = re.compile("[\x00\ud800-\udfff]")
 _structure = re.compile(r'["{}\[\]]')
 _string_end = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _opening = re.compile(r'\{\s*["}]')
+_long_integer = re.compile(r"[0-9]{19}")
 _fence = re.compile(r"```[ \t]*(?:json|JSON)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
@@ -111,7 +113,13 @@ def parse_json_object(text: str, *, strict: bool = False) -> tuple[dict[str, JSO
         return None, "the answer is empty; a JSON object is wanted"
     if len(text) > JSON_CHARS_MAX:
         return None, f"the answer has {len(text)} characters; at most {JSON_CHARS_MAX} are read as JSON"
-    if text.lstrip().startswith("[") and _is_list(text):
+    whole = text.strip()
+    if whole[0] == "{" and whole[-1] == "}" and whole.count("{") + whole.count("[") <= DEPTH_MAX:
+        # Nothing but an object, and too few brackets to be too deep: the common case needs no search.
+        value, _ = _load(whole)
+        if value is not None:
+            return value, ""
+    if whole[0] == "[" and _is_list(text):
         # The object inside it must not pass for the answer.
         return None, "the answer is a JSON list; a JSON object is wanted"
     problem = ""
@@ -192,14 +200,33 @@ def _closing(text: str, start: int) -> int:
 
 def _load(raw: str) -> tuple[dict[str, JSON] | None, str]:
     try:
-        value = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)
+        value = json.loads(
+            raw, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_finite
+        )
     except json.JSONDecodeError as error:
         return None, f"the JSON is malformed at line {error.lineno}, column {error.colno}: {error.msg.lower()}"
     except ValueError as error:
         return None, f"the JSON is refused: {error}"
     if not isinstance(value, dict):
         return None, "the answer is no JSON object"
-    return clean(value)[0], ""
+    return value if _is_clean(raw) else clean(value)[0], ""
+
+
+def _is_clean(raw: str) -> bool:
+    """Whether JSON text can hold nothing that ``clean`` would change: no escaped or lone surrogates, no NUL, no integer beyond 64 bits."""
+    if "\\u" in raw or _long_integer.search(raw) is not None:
+        return False
+    try:
+        raw.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _finite(digits: str) -> float | None:
+    """A float, or null for one that is too large to be one."""
+    value = float(digits)
+    return value if math.isfinite(value) else None
 
 
 def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
