@@ -35,6 +35,7 @@ from fabric.adapters.providers.prices import price_of
 from fabric.adapters.providers.router import ModelRouter
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
+from fabric.adapters.tuning import tune_process
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.spec import FabricSpec
@@ -198,6 +199,7 @@ class Engine:
     """One process's engine: the host, the ear for wake-ups and, on SQLite, the data directory's lock."""
 
     def __init__(self, config: HostConfig | None = None) -> None:
+        tune_process()
         self.host = new_host(config)
         self._lock = None if _is_postgresql() else EngineLock(Path(settings.FABRIC_DATA))
         self._ear = listener(self._heard, "wake")

@@ -23,6 +23,8 @@ CANDIDATES_MAX = 16
 """Balanced objects tried in one answer before giving up."""
 DIGITS_MAX = 1_000
 """Digits of an integer that is read from text."""
+SURE_DIGITS = 19
+"""An integer with fewer characters fits in 64 bits."""
 INT64_MAX = 2**63 - 1
 REPLACEMENT = "\ufffd"
 
@@ -30,7 +32,6 @@ _unfit = re.compile("[\x00\ud800-\udfff]")
 _structure = re.compile(r'["{}\[\]]')
 _string_end = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _opening = re.compile(r'\{\s*["}]')
-_long_integer = re.compile(r"[0-9]{19}")
 _fence = re.compile(r"```[ \t]*(?:json|JSON)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
@@ -213,8 +214,8 @@ def _load(raw: str) -> tuple[dict[str, JSON] | None, str]:
 
 
 def _is_clean(raw: str) -> bool:
-    """Whether JSON text can hold nothing that ``clean`` would change: no escaped or lone surrogates, no NUL, no integer beyond 64 bits."""
-    if "\\u" in raw or _long_integer.search(raw) is not None:
+    """Whether JSON text can hold nothing that ``clean`` would change: no escapes by number, no lone surrogates. Numbers are seen to in reading."""
+    if "\\u" in raw:
         return False
     try:
         raw.encode()
@@ -242,7 +243,8 @@ def _no_constant(name: str) -> JSON:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _integer(digits: str) -> int:
+def _integer(digits: str) -> int | str:
     if len(digits) > DIGITS_MAX:
         raise ValueError(f"an integer has {len(digits)} digits; at most {DIGITS_MAX} are read")
-    return int(digits)
+    value = int(digits)
+    return value if len(digits) < SURE_DIGITS else clean(value)[0]

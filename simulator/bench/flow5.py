@@ -15,6 +15,7 @@ from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.nudge import NullNudge
 from fabric.adapters.tools.registry import ToolRunner
+from fabric.adapters.tuning import tune_process
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.inputs import INBOX, ModelReplied, RunRequested
@@ -115,6 +116,7 @@ class Flow5:
         )
         # No sweep within a benchmark: what is measured is the path of a run, not the net under it.
         self.host = RunHost(ports, f"bench-{new_id()[-8:]}", HostConfig(sweep_s=3_600.0), self._ended)
+        tune_process()
         self.host.start()
 
     def _ended(self, run_id: str) -> None:

@@ -4,9 +4,12 @@ import threading
 
 import pytest
 
+from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.store_errors import RowRefused
-from fabric.core.inputs import INBOX
-from fabric.runtime.ports import StoreUnavailable, Written
+from fabric.core.inputs import INBOX, RunRequested
+from fabric.core.spec import FabricSpec
+from fabric.runtime.ports import Document, StoreUnavailable, Written
+from simulator.bench.flow5 import SPEC
 from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, settled
 from tests.fabric.adapters.journal_worlds import REVISION
 
@@ -251,6 +254,12 @@ def test_nor_does_an_error_that_nobody_thought_of(site, monkeypatch):
     assert host.counters.faults >= 1
 
 
+def reading(spec):
+    """The fabric with agents whose prompts hold the documents."""
+    agents = [agent.model_dump() | {"inline_document_chars": 100} for agent in spec.agents]
+    return FabricSpec.model_validate(spec.model_dump() | {"agents": agents})
+
+
 def test_documents_that_cannot_be_read_for_now_are_a_failed_attempt_not_a_wrong_configuration(site, monkeypatch):
     agents = site.agents()
     documents, times = site.store.documents, []
@@ -262,8 +271,15 @@ def test_documents_that_cannot_be_read_for_now_are_a_failed_attempt_not_a_wrong_
         return documents(run_id)
 
     monkeypatch.setattr(site.store, "documents", away_once)
+    site.spec = reading(SPEC)
     host = site.host(agents)
-    run_id = site.create()
+    document = Document("notes.md", "The bridge is 40 metres long.")
+    asked = RunRequested(
+        input_id="start",
+        request={"text": "How long?", "documents": [document.name], "document_bytes": [len(document.text)]},
+        deadline_at=SYSTEM_CLOCK.now() + 86_400_000_000,
+    )
+    run_id = site.create(documents=(document,), input_body=INBOX.dump_json(asked))
     host.offer(run_id)
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
