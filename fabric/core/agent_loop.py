@@ -6,7 +6,6 @@ corrections at the end of the wave; when they are spent the step fails. Calls th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +14,7 @@ from fabric.core import calls, guard
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import fingerprint, masked_fingerprint
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.inputs import ModelReplied, ToolCall, ToolFinished
 from fabric.core.mechanisms.validation_gate import problems_of
 from fabric.core.payloads import AGENT_OUTPUT
@@ -156,7 +155,7 @@ def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:
 # -- a wave of calls ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Proposed:
     """A proposed call under an id that the history can answer, with what is structurally wrong with it."""
 

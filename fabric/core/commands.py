@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
+
+from fabric.core.frozen import value
 
 JSON = Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Message:
     """One message of a prompt by reference: which template renders it and whose content fills it."""
 
@@ -24,7 +25,7 @@ class Message:
     error: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallModel:
     """Ask a model once."""
 
@@ -45,7 +46,7 @@ class CallModel:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallTool:
     """Run a tool once."""
 
@@ -63,7 +64,7 @@ class CallTool:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AbortCall:
     """Let go of a call in flight; its result no longer matters."""
 

@@ -12,7 +12,6 @@ Pure: the time, draws and contents are in the context. The same arguments give t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import agent_loop, calls, ladder, questions, reactions, stages
@@ -22,6 +21,7 @@ from fabric.core.context import Context
 from fabric.core.decision_table import Reaction
 from fabric.core.failure import Failure, of_call
 from fabric.core.flow import RunState
+from fabric.core.frozen import value
 from fabric.core.inputs import (
     CallFailed,
     CancelRequested,
@@ -40,7 +40,7 @@ from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Emitted, Work
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Decision:
     """What one input led to. No facts: it changed nothing."""
 

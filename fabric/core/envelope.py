@@ -6,7 +6,6 @@ defaults. ``payload`` is the content's JSON, absent when there is none or when i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, get_args
 
@@ -15,12 +14,13 @@ from pydantic_core import from_json, to_json
 
 from fabric.core import events
 from fabric.core.fingerprint import event_hash
+from fabric.core.frozen import value
 
 NO_PAYLOAD = b""
 """Payload hash of an event that never had a content."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Event:
     """One recorded fact in its envelope."""
 
@@ -41,7 +41,7 @@ class Event:
     content_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Row:
     """One journal row, ready to be written: bytes are encoded once and serve row, hash and socket."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fabric.core import events as ev
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.taxonomy import CLASSIFY, Classification
 from fabric.core.verdict import Evidence, Trip
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Failure:
     """What the ladder decides about. ``trips`` are in guard order; the gravest will win."""
 

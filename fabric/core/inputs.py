@@ -6,18 +6,18 @@ from the ports in memory. Each has an ``input_id``: the same id twice is the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
 
 JSON = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys, cleaned of NUL, lone surrogates and NaN."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RunRequested:
     """Start. The first input of every run; everything a run pins for good."""
 
@@ -31,7 +31,7 @@ class RunRequested:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DecisionMade:
     """A person (or, at expiry, the system) answered an escalation."""
 
@@ -46,7 +46,7 @@ class DecisionMade:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CancelRequested:
     """Stop issuing, abort what is in flight, end as cancelled."""
 
@@ -57,7 +57,7 @@ class CancelRequested:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ToolCall:
     """A call proposed by a model, as it came. ``args`` is None when ``raw_args`` was no JSON object."""
 
@@ -67,7 +67,7 @@ class ToolCall:
     raw_args: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ModelReplied:
     """A model answered: text, proposed calls, or both."""
 
@@ -86,7 +86,7 @@ class ModelReplied:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ToolFinished:
     """A tool came back. ``error`` is data for the model, not an exception."""
 
@@ -99,7 +99,7 @@ class ToolFinished:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallFailed:
     """One attempt of a call ended without an answer."""
 
@@ -117,7 +117,7 @@ class CallFailed:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OwnerChanged:
     """A process took the run over. ``recovered`` is true when calls may have been in flight with the previous owner."""
 
@@ -128,7 +128,7 @@ class OwnerChanged:
     version: Literal[1] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TimeReached:
     """The instant a run asked to be woken at has come (or passed)."""
 

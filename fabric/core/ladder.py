@@ -6,13 +6,13 @@ Pure choice, no effect: ``choose`` says what to do and which rungs were skipped 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from fabric.core import guard
 from fabric.core.decision_table import COUNTED_PER, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import rung_key
 from fabric.core.taxonomy import Cause, Direct, FailureType
@@ -20,7 +20,7 @@ from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Skipped:
     """A rung that could not apply."""
 
@@ -29,7 +29,7 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Choice:
     """What the table says about one failure."""
 

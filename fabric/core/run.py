@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 from fabric.core import events as ev
 from fabric.core.flow import TERMINAL, RunState, Stage
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, Tier
 
 StepStatus = Literal["active", "parked", "done", "failed", "void"]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class CallRecord:
     """One proposed tool call of a turn and what became of it."""
 
@@ -26,7 +27,7 @@ class CallRecord:
     correction: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Turn:
     """One journaled answer of the model with its calls; ``notes`` are corrective messages that came after it."""
 
@@ -65,7 +66,7 @@ class Step:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Pending:
     """A call that is out, or waits for its retry, without a journaled result."""
 
@@ -75,7 +76,7 @@ class Pending:
     """True: its last attempt failed and the next is scheduled or parked."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StageRun:
     """One stage in the current epoch."""
 
@@ -87,7 +88,7 @@ class StageRun:
     left: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class OpenQuestion:
     """An escalation that waits for its answer."""
 

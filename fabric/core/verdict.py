@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Evidence:
     """The numbers behind a trip, enough to derive it again from the journal alone (semantics.md, general rules)."""
 
@@ -20,7 +21,7 @@ class Evidence:
     """What was observed: the cycle, the spend, the remaining time. Names and hashes, never contents."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Trip:
     """A mechanism refused. ``message`` is for a person, ``advice`` is what the model is told about its blocked call."""
 
@@ -31,7 +32,7 @@ class Trip:
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Pass:
     """Nothing to object."""
 

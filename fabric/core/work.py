@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +16,7 @@ from fabric.core.context import Compiled, Context
 from fabric.core.envelope import Event
 from fabric.core.evolve import evolve
 from fabric.core.fingerprint import content_ref, encode
+from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import View
 from fabric.core.run import Run
 
@@ -22,7 +24,7 @@ JSON = Any
 US = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Emitted:
     """An event with its content's bytes, encoded once for row, hash and socket."""
 
@@ -75,6 +77,7 @@ class Work:
         return event
 
 
+@lru_cache(maxsize=4_096)
 def span_of(trace_id: str, *names: str | int) -> str:
     """A W3C span id, 16 hex digits, the same wherever it is computed."""
     return blake2b("|".join((trace_id, *map(str, names))).encode(), digest_size=8).hexdigest()

@@ -7,12 +7,12 @@ Two implementations of each exist and pass the same contract tests: the real one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from fabric.core.envelope import Row
 from fabric.core.flow import RunState
+from fabric.core.frozen import value
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import ModelSpec, ToolSpec
 from fabric.core.taxonomy import Tier
@@ -22,7 +22,7 @@ JSON = Any
 # -- the journal store -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewRun:
     """A run to be inserted, with its first inbox row, in one transaction."""
 
@@ -50,7 +50,7 @@ class NewRun:
     documents: tuple[Document, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Document:
     """An attached text document."""
 
@@ -58,7 +58,7 @@ class Document:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class InboxItem:
     """One visible, unconsumed inbox row of a run."""
 
@@ -67,7 +67,7 @@ class InboxItem:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class StoredRow:
     """One journal row as read back. ``payload`` is None when there was none or it was erased."""
 
@@ -80,7 +80,7 @@ class StoredRow:
     hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Claimed:
     """A run that this incarnation now owns under ``fence``, with all that is needed to go on."""
 
@@ -98,7 +98,7 @@ class Claimed:
     """True: the previous owner did not release it (it died, or was fenced out)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EscalationChange:
     """The projection of an escalation event, written in the same batch. ``decided_at`` None: opened; else closed."""
 
@@ -121,7 +121,7 @@ class EscalationChange:
     by_system: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RunColumns:
     """The run row's projection after the batch: what lists filter on."""
 
@@ -138,7 +138,7 @@ class RunColumns:
     deadline_at: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Batch:
     """What one run has ready: written whole or not at all, on condition that ``fence`` and ``last_seq`` are still the row's."""
 
@@ -169,7 +169,7 @@ class Written(StrEnum):
     """An inbox row it consumed was withdrawn or consumed. Discard and load again."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Head:
     """Where a run's row stands: to learn what became of an unknown commit."""
 
@@ -247,7 +247,7 @@ class JournalStore(Protocol):
 # -- models and tools --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ChatMessage:
     """One rendered message. ``calls`` are the assistant's proposals; ``call_id`` names the call a tool message answers."""
 
@@ -258,7 +258,7 @@ class ChatMessage:
     tool: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ToolOffer:
     """A tool as it is offered to a model."""
 
@@ -267,7 +267,7 @@ class ToolOffer:
     parameters: Mapping[str, JSON]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ModelRequest:
     """One attempt at one model call, rendered and ready to send."""
 
@@ -289,7 +289,7 @@ class ModelRequest:
     deadline_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ToolRequest:
     """One attempt at one tool call."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fabric.core.events.parts import ProposedCall
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, ErrorClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StepOpened:
     """A further activation of an agent after one that failed. Content: what it is told about that."""
 
@@ -25,7 +25,7 @@ class StepOpened:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallIssued:
     """The intent: committed before the call goes out. Carries key, deadline and the worst-case reservation."""
 
@@ -53,7 +53,7 @@ class CallIssued:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ModelAnswered:
     """A model's answer, journaled. Content: ``{"output": ...}``, ``{"text", "calls"}`` or the raw text of what was refused."""
 
@@ -72,7 +72,7 @@ class ModelAnswered:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ToolAnswered:
     """A tool's result, journaled. Content: the result."""
 
@@ -90,7 +90,7 @@ class ToolAnswered:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallRefused:
     """A proposed call was not executed. Content: what the model is told for its call id."""
 
@@ -107,7 +107,7 @@ class CallRefused:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallDeduplicated:
     """The same call id with equal arguments came again: the first result stands for both."""
 
@@ -123,7 +123,7 @@ class CallDeduplicated:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OutputAccepted:
     """An output that came together with calls stands, now that all of them have drained without an error."""
 
@@ -133,7 +133,7 @@ class OutputAccepted:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HandedOff:
     """The active agent of a peer chain changed."""
 
@@ -144,7 +144,7 @@ class HandedOff:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AttemptFailed:
     """One attempt ended without an answer. Content: the raw text, where there is any."""
 
@@ -162,7 +162,7 @@ class AttemptFailed:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class AttemptInterrupted:
     """The process that held this attempt is gone; whether it was billed is unknown, so it is charged at worst case."""
 
@@ -174,7 +174,7 @@ class AttemptInterrupted:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CallAborted:
     """A call in flight was let go (cancel, halt, replan, quorum met): charged at worst case, its result is void."""
 
@@ -187,7 +187,7 @@ class CallAborted:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class LateResultIgnored:
     """A result for a call that was superseded (older epoch, aborted, over): kept as a fact, ignored as data. Content: the result."""
 
@@ -198,7 +198,7 @@ class LateResultIgnored:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class InputIgnored:
     """Something from outside changed nothing, and why (a decision too late, a second start)."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fabric.core.events.parts import TripRecord
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, FailureType, Tier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RungSkipped:
     """A rung of the ladder could not apply here, and why."""
 
@@ -23,7 +23,7 @@ class RungSkipped:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ReactionDecided:
     """The decision: which cell, which rung, on what numbers. With it the decision can be derived again from the journal alone."""
 
@@ -50,7 +50,7 @@ class ReactionDecided:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RetryScheduled:
     """The same call again at ``not_before``: backoff with full jitter, or the provider's Retry-After."""
 
@@ -65,7 +65,7 @@ class RetryScheduled:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class MessageInjected:
     """A corrective message for the step. Content: its text."""
 
@@ -74,7 +74,7 @@ class MessageInjected:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ToolsStripped:
     """Terminate: the agent answers once with what it has."""
 
@@ -84,7 +84,7 @@ class ToolsStripped:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StepFailed:
     """A step ended without a result."""
 
@@ -95,7 +95,7 @@ class StepFailed:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EscalationOpened:
     """An open question to a person; its branch is parked. Content: what the person is shown."""
 
@@ -120,7 +120,7 @@ class EscalationOpened:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EscalationReminded:
     """Half of the time (``reminder``) or three quarters (``onward``) have passed unanswered."""
 
@@ -130,7 +130,7 @@ class EscalationReminded:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EscalationDecided:
     """Answered. Content: the reviewer's message, where there is one."""
 
@@ -143,7 +143,7 @@ class EscalationDecided:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class EscalationWithdrawn:
     """The question no longer matters: its epoch was replanned, or the run ended."""
 
@@ -153,7 +153,7 @@ class EscalationWithdrawn:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DeadlinesSuspended:
     """Nothing is live but questions to people: in batch and high-stakes the clocks stop (semantics.md 4 "Human waits")."""
 
@@ -163,7 +163,7 @@ class DeadlinesSuspended:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DeadlinesReissued:
     """The clocks run again, from these new instants. Commands already out keep their own."""
 
@@ -173,7 +173,7 @@ class DeadlinesReissued:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class CancelAccepted:
     """Somebody cancelled the run."""
 

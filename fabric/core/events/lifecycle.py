@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from fabric.core.events.parts import GateResult
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Tier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RunStarted:
     """The first event. Pins the revision, the tier and the absolute deadline. Content: ``payloads.Request``."""
 
@@ -26,7 +26,7 @@ class RunStarted:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OwnershipTaken:
     """Another worker process (or a restarted one) goes on with the run from its journal."""
 
@@ -36,7 +36,7 @@ class OwnershipTaken:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StageEntered:
     """A stage began: its deadline, its pre-gate, the agent of each branch (none: the engine does it itself)."""
 
@@ -49,7 +49,7 @@ class StageEntered:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class StageLeft:
     """A stage ended. Content, where the engine made the output itself: the typed payload; else ``output_ref`` names the answer."""
 
@@ -62,7 +62,7 @@ class StageLeft:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Replanned:
     """The epoch rose: what the older one still has in flight is void as data. Content: what the planner is told about it."""
 
@@ -74,7 +74,7 @@ class Replanned:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RunEnding:
     """The run will end in ``state`` once the calls in flight have settled. Nothing is issued any more."""
 
@@ -85,7 +85,7 @@ class RunEnding:
     version: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class RunEnded:
     """The last event. Content, where the outcome is no stage's output as it stands: ``{"output": payloads.Outcome}``."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Evidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Check:
     """One check of a gate: name, whether it passed, and where it hurt."""
 
@@ -18,7 +19,7 @@ class Check:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class GateResult:
     """The ValidationResult of one gate: the checks in order up to the first failure (S0 "Validation Gates Between Stages")."""
 
@@ -31,7 +32,7 @@ class GateResult:
     tau: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ProposedCall:
     """A call as a model proposed it, by fingerprint."""
 
@@ -40,7 +41,7 @@ class ProposedCall:
     args_hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class TripRecord:
     """A trip as it is journaled: the mechanism, its cause, the sentence and the numbers."""
 

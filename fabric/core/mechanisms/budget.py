@@ -8,10 +8,10 @@ the reservation; the overrun is recorded and the next call is refused. Scopes th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Budget as Config
 from fabric.core.taxonomy import Cause
@@ -29,7 +29,7 @@ OBSERVES: frozenset[str] = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Reservation:
     """What one call in flight may still cost."""
 
@@ -39,7 +39,7 @@ class Reservation:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """The run's ledger: what was spent, what is reserved."""
 

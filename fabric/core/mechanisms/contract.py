@@ -7,11 +7,11 @@ proposal and changes nothing. A mechanism never chooses a reaction and never loo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Scope(StrEnum):
     STEP = "step"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Proposal:
     """One thing the engine is about to do, for the mechanisms to judge."""
 
@@ -67,7 +67,7 @@ class Proposal:
     """Names of the documents attached to the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class View:
     """What a check may look at besides its own state."""
 

@@ -7,9 +7,9 @@ value)) remains. Does not stop: a call that is out (its own deadline does, at th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
@@ -27,12 +27,12 @@ NEAR_SHARE = 0.1
 US = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Config:
     """Nothing beyond the instants, which are facts."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """The instants in force."""
 

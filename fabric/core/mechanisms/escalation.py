@@ -6,9 +6,9 @@ type and has no ladder: it escalates in every tier. Does not stop: a confident w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
@@ -23,14 +23,14 @@ APPLIES_TO: frozenset[ProposalKind] = frozenset({"output"})
 OBSERVES: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Config:
     """tau: the lowest score that passes, 0 to 1."""
 
     tau: float
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """Open questions are part of the run; nothing to count here."""
 

@@ -6,10 +6,9 @@ N+1st trips. Does not stop: a loop within the limits (the loop detector does).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Limits as Config
 from fabric.core.taxonomy import Cause
@@ -26,7 +25,7 @@ OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_of
 STEERING = "You have reached the number of turns you may take. Answer with what you have."
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """What has been counted over the whole run, replans included."""
 

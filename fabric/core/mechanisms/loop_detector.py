@@ -9,10 +9,9 @@ Does not stop: paraphrases (C, later), and tools declared as polling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import LoopDetector as Config
 from fabric.core.taxonomy import Cause
@@ -31,7 +30,7 @@ KEPT = 160
 """Calls remembered: ten turns of sixteen calls, so that a step of any length costs the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Seen:
     """One executed call."""
 
@@ -48,7 +47,7 @@ class Seen:
         return (self.tool, self.args_hash)
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """The step's window, oldest first."""
 

@@ -5,9 +5,9 @@ No rule is configurable yet, so every proposal passes; the place in the guard or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.verdict import PASS, Verdict
 
@@ -21,12 +21,12 @@ APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool", "handoff", "ou
 OBSERVES: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Config:
     """Nothing to set yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """Nothing to remember: policy judges each action alone."""
 

@@ -7,10 +7,9 @@ attempts. Counted in tenths of a token, so that sums are exact. Does not stop: a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Retry as Config
 from fabric.core.taxonomy import Cause
@@ -29,7 +28,7 @@ UNITS = 1_000
 CREDIT_EVERY_US = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """The bucket as the last retry left it, and the first attempts since."""
 

@@ -7,11 +7,11 @@ Stops: a mutating tool without a compensation, before execution; a second execut
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.fingerprint import digest
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
@@ -26,12 +26,12 @@ APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool"})
 OBSERVES: frozenset[str] = frozenset({"call_issued"})
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Config:
     """Nothing to set."""
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """How often each (target, arguments) was issued in this step: the ordinal of the next."""
 

@@ -8,13 +8,13 @@ citation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fabric.core.events.parts import Check, GateResult
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
@@ -30,14 +30,14 @@ APPLIES_TO: frozenset[ProposalKind] = frozenset({"output"})
 OBSERVES: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Config:
     """The contract that a plan must keep for the next stage: most briefs."""
 
     plan_branches: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class State:
     """A gate judges each payload alone."""
 

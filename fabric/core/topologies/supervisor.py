@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import calls
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
+from fabric.core.frozen import value
 from fabric.core.policy import FanIn
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
@@ -18,7 +18,7 @@ from fabric.core.work import Work
 JSON = Any
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Concluded:
     """A stage's output: the payload to judge, and where it stands when an answer holds it already."""
 

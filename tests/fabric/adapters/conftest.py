@@ -44,7 +44,7 @@ def postgresql_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 made.execute(SEED.encode())
             yield address
         finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def url(server: str, name: str) -> str:

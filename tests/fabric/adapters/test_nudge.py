@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -14,6 +16,7 @@ from fabric.adapters.nudge import Nudged, NullNudge, read_told
 from fabric.adapters.nudge_postgresql import PostgresqlNudge
 from fabric.adapters.nudge_socket import PATH_MAX, SocketListener, SocketNudge, socket_directory
 
+ROOT = Path(__file__).resolve().parents[3]
 WAIT_S = 10
 
 
@@ -62,11 +65,9 @@ def test_each_listener_hears_what_it_asked_for(nudge, listening):
 
 def test_a_process_hears_another(nudge, listening, data):
     heard, _ = listening("told")
-    child = os.fork()
-    if child == 0:
-        SocketNudge(data).told({"run-1": 3})
-        os._exit(0)
-    os.waitpid(child, 0)
+    told = "import sys; from pathlib import Path; from fabric.adapters.nudge_socket import SocketNudge\n"
+    told += "SocketNudge(Path(sys.argv[1])).told({'run-1': 3})"
+    subprocess.run([sys.executable, "-c", told, str(data)], check=True, cwd=ROOT)
     assert heard.get(timeout=WAIT_S) == Nudged("told", {"run-1": 3})
 
 

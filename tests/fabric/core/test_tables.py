@@ -12,6 +12,7 @@ from fabric.core import engine, envelope, evolve, flow, ladder, prompt, reaction
 from fabric.core import events as ev
 from fabric.core.decision_table import GRAVITY, Reaction
 from fabric.core.flow import End, RunState, Stage, StageOutcome
+from fabric.core.frozen import is_frozen
 from fabric.core.inputs import INBOX, InboxInput, Input
 from fabric.core.mechanisms import ORDER, validation_gate
 from fabric.core.payloads import AGENT_OUTPUT
@@ -81,7 +82,7 @@ def test_every_fact_is_exported_and_explained():
 
 
 def test_every_fact_is_frozen_and_named_by_keyword():
-    assert all(fact.__dataclass_params__.frozen for fact in FACTS)
+    assert all(is_frozen(fact) for fact in FACTS)
     assert all(field.kw_only for fact in FACTS for field in fields(fact))
 
 
