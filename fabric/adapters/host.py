@@ -20,6 +20,7 @@ from fabric.adapters.calls import CallLoop, Key
 from fabric.adapters.claimer import Claimer, Found, Question
 from fabric.adapters.lease import Lease
 from fabric.adapters.owned import Owned, Ports, given_back, prepared
+from fabric.adapters.writer import OnDone
 from fabric.core.commands import AbortCall, Command
 from fabric.core.inputs import CallFailed, Result
 from fabric.core.taxonomy import Cause
@@ -93,6 +94,9 @@ class RunHost:
         self._touched: dict[str, None] = {}
         self._held: dict[str, Batch] = {}
         """Runs let go of whose rows will be given back, with the batch that does it."""
+        self._fates: list[tuple[Owned, Batch, Written | Exception]] = []
+        """Fates of the flush under way; the writer's thread alone touches it."""
+        ports.writer.on_flushed = self._flushed
         self._claim_wanted = self._inbox_wanted = True
         self._asking = self._full = False
         self._last_sweep = 0
@@ -194,7 +198,8 @@ class RunHost:
                     owned.out.discard(key)
                 self._step(key[0], Answered(result))
         elif kind == "written":
-            self._written(message[1], message[2], message[3])
+            for owned, batch, fate in message[1]:
+                self._written(owned, batch, fate)
         elif kind == "stop":
             self._stopping = True
         elif kind == "end":
@@ -329,6 +334,7 @@ class RunHost:
 
     def _hand_over(self) -> None:
         """Gives the writer every touched run's batch; a run whose batch is being written keeps collecting."""
+        ready: list[tuple[Batch, OnDone]] = []
         for run_id in list(self._touched):
             owned = self.owned.get(run_id)
             if owned is None or owned.ready is None:
@@ -337,10 +343,18 @@ class RunHost:
                 batch, owned.ready = owned.ready, None
                 owned.writing = batch
                 del self._touched[run_id]
-                self.ports.writer.submit(batch, partial(self._put_written, owned, batch))
+                ready.append((batch, partial(self._note_fate, owned, batch)))
+        if ready:
+            self.ports.writer.submit_all(ready)
 
-    def _put_written(self, owned: Owned, batch: Batch, fate: Written | Exception) -> None:
-        self._messages.put(("written", owned, batch, fate))
+    def _note_fate(self, owned: Owned, batch: Batch, fate: Written | Exception) -> None:
+        self._fates.append((owned, batch, fate))
+
+    def _flushed(self) -> None:
+        """On the writer's thread: what one flush wrote is one message, so that all its runs go on in one turn of the loop."""
+        if self._fates:
+            fates, self._fates = self._fates, []
+            self._messages.put(("written", fates))
 
     def _written(self, owned: Owned, batch: Batch, fate: Written | Exception) -> None:
         run_id, owned.writing = batch.run_id, None

@@ -85,6 +85,8 @@ class JournalWriter:
         """Calls of the store's ``write``."""
         self.trouble: StoreUnavailable | None = None
         """Why nothing is being written at the moment; None while the database answers."""
+        self.on_flushed: Callable[[], None] | None = None
+        """Called on the writer's thread after the callbacks of a flush: whoever collected them can take them in together."""
 
     def start(self) -> None:
         """Starts the thread."""
@@ -92,11 +94,16 @@ class JournalWriter:
 
     def submit(self, batch: Batch, on_done: OnDone) -> None:
         """Queues a batch; never waits. WriterClosed after ``close``."""
-        pending = _Pending(batch, on_done, weight(batch))
+        self.submit_all([(batch, on_done)])
+
+    def submit_all(self, ready: Sequence[tuple[Batch, OnDone]]) -> None:
+        """Queues batches together, so that one flush takes them all if they fit; never waits. WriterClosed after ``close``."""
+        pending = [_Pending(batch, on_done, weight(batch)) for batch, on_done in ready]
         with self._changed:
             if self._closing:
                 raise WriterClosed
-            self._queues.setdefault(batch.run_id, deque()).append(pending)
+            for one in pending:
+                self._queues.setdefault(one.batch.run_id, deque()).append(one)
             self._changed.notify()
 
     def waiting(self) -> int:
@@ -184,6 +191,11 @@ class JournalWriter:
         error = self.trouble or StoreUnavailable("the process stopped before the database took what was left to write")
         for pending in left:
             self._done(pending, error)
+        self._flushed()
+
+    def _flushed(self) -> None:
+        if self.on_flushed is not None:
+            self.on_flushed()
 
     # -- a flush -------------------------------------------------------------------------------------------------------
 
@@ -214,6 +226,7 @@ class JournalWriter:
                     self._done(group[0], error)
                 continue
             self._settle(group, fates, told)
+        self._flushed()
         if told:
             self._tell(told)
 

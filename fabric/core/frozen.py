@@ -36,7 +36,7 @@ _VALUES: set[type[Any]] = set()
 
 def is_frozen(cls: type[Any]) -> bool:
     """Whether a class was declared with ``value``, or as a frozen dataclass."""
-    return cls in _VALUES or bool(cls.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return cls in _VALUES or bool(cls.__dataclass_params__.frozen)
 
 
 def replace(given: T, **changes: Any) -> T:
