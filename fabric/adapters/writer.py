@@ -203,6 +203,7 @@ class JournalWriter:
         told: dict[str, int] = {}
         groups = [taken]
         while groups:
+            self._flushed()  # What is written already does not wait for what may wait now.
             group = groups.pop()
             try:
                 fates = self._write(group)

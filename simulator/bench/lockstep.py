@@ -25,9 +25,9 @@ class LockstepWriter(JournalWriter):
         self._clients = 0
         super().__init__(_Held(store, self._hold), NullNudge())
 
-    def submit(self, batch: Batch, on_done: OnDone) -> None:
+    def submit_all(self, ready: Sequence[tuple[Batch, OnDone]]) -> None:
         """See ``JournalWriter``."""
-        super().submit(batch, on_done)
+        super().submit_all(ready)
         with self._all_in:
             self._all_in.notify_all()
 
@@ -43,7 +43,7 @@ class LockstepWriter(JournalWriter):
             self._all_in.notify_all()
 
     def _hold(self, batches: Sequence[Batch]) -> None:
-        # Nothing changes between two looks but by ``submit`` or ``one_less``, and each of them says so.
+        # Nothing changes between two looks but by ``submit_all`` or ``one_less``, and each of them says so.
         with self._all_in:
             if not self._all_in.wait_for(lambda: len(batches) + self.waiting() >= self._clients, WAIT_S):
                 raise TimeoutError(f"{self._clients} runs should have a batch ready, and {len(batches)} have")
