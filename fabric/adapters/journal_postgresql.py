@@ -91,8 +91,7 @@ class PostgresqlStore(Counters):
         try:
             with (on or self._calls).use() as connection:
                 try:
-                    cursor = connection.execute(statement.sql, statement.arguments(values), prepare=True, binary=True)
-                    return cursor.fetchall() if cursor.description else []
+                    return connection.run(statement, values)
                 except psycopg.Error as error:
                     raise translated(error, self.dsn, sent=changes_rows) from error
         except psycopg.Error as error:

@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Any, ClassVar
-
-from psycopg import pq
-from psycopg.abc import AdaptContext
-from psycopg.adapt import Dumper
 
 _HEAD = Struct("!iiI")
 _DIMENSION = Struct("!ii")
@@ -23,61 +18,25 @@ _TRUE = _LENGTH.pack(1) + b"\1"
 _FALSE = _LENGTH.pack(1) + b"\0"
 
 
-class PackedArray(bytes):
-    """One array, packed; ``oid`` is its type."""
-
-    oid: ClassVar[int]
-
-
-class BoolArray(PackedArray):
-    """``boolean[]``."""
-
-    oid = 1000
-
-
-class ByteaArray(PackedArray):
-    """``bytea[]``."""
-
-    oid = 1001
-
-
-class TextArray(PackedArray):
-    """``text[]``."""
-
-    oid = 1009
-
-
-class BigintArray(PackedArray):
-    """``bigint[]``."""
-
-    oid = 1016
-
-
-def texts(values: Sequence[str]) -> TextArray:
+def texts(values: Sequence[str]) -> bytes:
     """``text[]``. UnicodeEncodeError for a lone surrogate: text is cleaned before it comes here."""
-    return TextArray(_array(25, len(values), _lengthed(value.encode() for value in values)))
+    return _array(25, len(values), _lengthed(value.encode() for value in values))
 
 
-def byteas(values: Sequence[bytes | None]) -> ByteaArray:
+def byteas(values: Sequence[bytes | None]) -> bytes:
     """``bytea[]``."""
-    return ByteaArray(_array(17, len(values), _lengthed(values)))
+    return _array(17, len(values), _lengthed(values))
 
 
-def bigints(values: Sequence[int | None]) -> BigintArray:
+def bigints(values: Sequence[int | None]) -> bytes:
     """``bigint[]``."""
     pack = _BIGINT.pack
-    return BigintArray(_array(20, len(values), [_NULL if value is None else pack(8, value) for value in values]))
+    return _array(20, len(values), [_NULL if value is None else pack(8, value) for value in values])
 
 
-def bools(values: Sequence[bool]) -> BoolArray:
+def bools(values: Sequence[bool]) -> bytes:
     """``boolean[]``."""
-    return BoolArray(_array(16, len(values), [_TRUE if value else _FALSE for value in values]))
-
-
-def register(context: AdaptContext) -> None:
-    """Teaches a connection to send packed arrays as they are."""
-    for kind in (BoolArray, ByteaArray, TextArray, BigintArray):
-        context.adapters.register_dumper(kind, _dumper(kind.oid))
+    return _array(16, len(values), [_TRUE if value else _FALSE for value in values])
 
 
 def _lengthed(values: Iterable[bytes | None]) -> list[bytes]:
@@ -97,14 +56,3 @@ def _array(element: int, length: int, parts: list[bytes]) -> bytes:
         return _HEAD.pack(0, 0, element)
     # The flag may say that there are nulls when there are none: the elements tell for themselves.
     return b"".join([_HEAD.pack(1, 1, element), _DIMENSION.pack(length, 1), *parts])
-
-
-def _dumper(array_oid: int) -> type[Dumper]:
-    class PackedDumper(Dumper):
-        oid = array_oid
-        format = pq.Format.BINARY
-
-        def dump(self, obj: Any) -> bytes:
-            return obj
-
-    return PackedDumper

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from fabric.adapters import postgresql_arrays
+from fabric.adapters.postgresql_prepared import PreparedConnection
 from fabric.adapters.store_errors import RowRefused, StoreBusy
 from fabric.runtime.ports import StoreUnavailable
 
@@ -26,7 +26,7 @@ CONNECT_DEFAULTS = {
     "tcp_user_timeout": "11000",
 }
 IDLE_MAX = 4
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection = PreparedConnection
 
 _BROKEN = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
 BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected)
@@ -36,8 +36,9 @@ def connect(dsn: str, settings: Mapping[str, str]) -> Connection:
     """Opens a connection, one transaction a statement, with these settings of the server. Raises psycopg.Error."""
     given = conninfo_to_dict(dsn)
     defaults: dict[str, Any] = {key: value for key, value in CONNECT_DEFAULTS.items() if key not in given}
-    connection = psycopg.connect(make_conninfo(dsn, **defaults), autocommit=True, cursor_factory=psycopg.RawCursor)
-    postgresql_arrays.register(connection)
+    connection = PreparedConnection.connect(
+        make_conninfo(dsn, **defaults), autocommit=True, cursor_factory=psycopg.RawCursor
+    )
     for name, value in settings.items():
         connection.execute("SELECT set_config($1, $2, false)", [name, value])
     return connection
