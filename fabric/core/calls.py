@@ -10,6 +10,7 @@ from fabric.core import guard, prompt
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
 from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
+from fabric.core.frozen import replace
 from fabric.core.mechanisms import saga, scope_key
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Pending, Run, Step
@@ -134,11 +135,8 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
     if trips:
         return trips
-    fields = {
-        name: getattr(issued, name) for name in ev.CallIssued.__dataclass_fields__ if name not in ("kind", "version")
-    }
-    fields |= {"attempt": issued.attempt + 1, "deadline_at": deadline_at(work, step.stage, proposal.timeout_s)}
-    _issue(work, ev.CallIssued(**fields))
+    deadline = deadline_at(work, step.stage, proposal.timeout_s)
+    _issue(work, replace(issued, attempt=issued.attempt + 1, deadline_at=deadline))
     return []
 
 

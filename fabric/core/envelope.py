@@ -1,20 +1,21 @@
 """The outer form of every event (S3's envelope), its bytes in the journal, and the chain over them.
 
-A journal row is ``(seq, kind, version, header, payload, payload_hash, hash)``. ``header`` is JSON: the envelope and the fact without its
-defaults. ``payload`` is the content's JSON, absent when there is none or when it was erased; ``payload_hash`` stays.
+A journal row is ``(seq, kind, version, header, payload, payload_hash, hash)``. ``header`` is JSON: what the envelope adds, and the fact without its
+defaults; spans and parties follow from the fact (``tracing``) and are not repeated in it. ``payload`` is the content's JSON, absent when there is none or when it was erased; ``payload_hash`` stays.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from hashlib import sha256
 from typing import Any, get_args
 
-from pydantic import TypeAdapter
-from pydantic_core import from_json, to_json
+import msgspec
 
 from fabric.core import events
 from fabric.core.fingerprint import event_hash
 from fabric.core.frozen import value
+from fabric.core.tracing import parties, spans
 
 NO_PAYLOAD = b""
 """Payload hash of an event that never had a content."""
@@ -29,12 +30,6 @@ class Event:
     at: int
     """Microseconds since the epoch."""
     fact: events.Fact
-    span: str = ""
-    """W3C span id: 16 hex digits."""
-    parent: str = ""
-    source: str = "flow/engine"
-    """``layer/agent``: who it comes from."""
-    destination: str = "flow/engine"
     input_id: str = ""
     """The input that caused it, where it came from outside."""
     content_ref: str = ""
@@ -60,8 +55,6 @@ class UnknownEvent(ValueError):
 
 
 _FACTS: dict[str, type[Any]] = {cls.kind: cls for cls in get_args(events.Fact)}
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {kind: TypeAdapter(cls) for kind, cls in _FACTS.items()}
-_READERS = {kind: adapter.validator.validate_python for kind, adapter in _ADAPTERS.items()}
 KINDS: tuple[str, ...] = tuple(_FACTS)
 """Every event kind there is, in the order of the union."""
 
@@ -76,13 +69,22 @@ def fact_class(kind: str) -> type[Any]:
         ) from None
 
 
+_encode = msgspec.json.Encoder().encode
+
+
+def _reader(fact: type[Any]) -> msgspec.json.Decoder[Any]:
+    """Reads a header: ``e`` is the instant, the input's id, the content's reference and size; ``d`` is the fact."""
+    fields = [("e", tuple[int, str, str, int]), ("d", fact)]
+    return msgspec.json.Decoder(msgspec.defstruct("Header", fields))
+
+
+_READERS = {kind: _reader(cls) for kind, cls in _FACTS.items()}
+
+
 def to_row(event: Event, content: bytes | None, prev: bytes) -> Row:
     """Encodes an event and chains it to ``prev`` (the hash of the event before it, 32 bytes)."""
     fact = event.fact
-    head: list[Any] = [event.at, event.span, event.parent, event.source, event.destination, event.input_id]
-    head += [event.content_ref, event.content_bytes]
-    body = _ADAPTERS[fact.kind].dump_json(fact, exclude_defaults=True)
-    header = b'{"e":' + to_json(head) + b',"d":' + body + b"}"
+    header = _encode({"e": (event.at, event.input_id, event.content_ref, event.content_bytes), "d": fact})
     payload_hash = NO_PAYLOAD if content is None else sha256(content).digest()
     hashed = event_hash(prev, event.seq, fact.kind, fact.version, header, payload_hash)
     return Row(event.seq, fact.kind, fact.version, event.at, header, content, payload_hash, hashed)
@@ -95,16 +97,25 @@ def from_row(seq: int, kind: str, version: int, header: bytes) -> Event:
         raise UnknownEvent(
             f"event {seq} is {kind} version {version}; this program knows version {cls.version}: upgrade it"
         )
-    raw = from_json(header)
-    at, span, parent, source, destination, input_id, ref, size = raw["e"]
-    fact = _READERS[kind](raw["d"])
-    return Event(seq, at, fact, span, parent, source, destination, input_id, ref, size)
+    try:
+        read = _READERS[kind].decode(header)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"the header of event {seq} ({kind}) cannot be read: {error}") from error
+    at, input_id, ref, size = read.e
+    return Event(seq, at, read.d, input_id, ref, size)
 
 
 def fact_json(event: Event) -> dict[str, Any]:
     """The fact as JSON, defaults included, ``kind`` and ``version`` first."""
-    dumped: dict[str, Any] = _ADAPTERS[event.fact.kind].dump_python(event.fact, mode="json")
-    return {"kind": event.fact.kind, "version": event.fact.version, **dumped}
+    return {"kind": event.fact.kind, "version": event.fact.version, **_shown(event.fact)}
+
+
+def _shown(given: Any) -> Any:
+    if isinstance(given, msgspec.Struct):
+        return {name: _shown(getattr(given, name)) for name in given.__struct_fields__}
+    if isinstance(given, tuple | list):
+        return [_shown(item) for item in given]
+    return given.value if isinstance(given, Enum) else given
 
 
 def envelope(run_id: str, trace_id: str, event: Event) -> dict[str, Any]:
@@ -114,14 +125,16 @@ def envelope(run_id: str, trace_id: str, event: Event) -> dict[str, Any]:
         layer, _, agent = name.partition("/")
         return {"layer": layer, "agent_id": agent}
 
+    span, parent = spans(trace_id, event.fact)
+    source, destination = parties(event.fact)
     return {
         "id": f"{run_id}.{event.seq}",
         "trace_id": trace_id,
-        "span_id": event.span,
-        "parent_span_id": event.parent,
+        "span_id": span,
+        "parent_span_id": parent,
         "timestamp": event.at,
-        "source": party(event.source),
-        "destination": party(event.destination),
+        "source": party(source),
+        "destination": party(destination),
         "payload": {"seq": event.seq, "content_ref": event.content_ref, **fact_json(event)},
     }
 

@@ -13,7 +13,7 @@ from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import digest
 from fabric.core.flow import RunState, Stage, StageOutcome
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, stamp
 from fabric.core.mechanisms import observe
 from fabric.core.run import CallRecord, OpenQuestion, Pending, Run, StageRun, Step, Turn, rung_key, step_id
 
@@ -38,8 +38,8 @@ def evolve(run: Run, event: Event) -> Run:
     guards = observe(run.guards, event)
     if changed is run:
         return replace(run, seq=event.seq, guards=guards)
-    # Nobody but us has seen this copy yet, so it need not be copied once more.
-    vars(changed).update(seq=event.seq, guards=guards)
+    stamp(changed, "seq", event.seq)
+    stamp(changed, "guards", guards)
     return changed
 
 

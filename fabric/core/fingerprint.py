@@ -6,20 +6,18 @@ durations and process ids are masked in *results* only (semantics.md 4 "What the
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-_plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+import msgspec
+
+encode: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").encode
+"""JSON in one fixed form (sorted keys, no blanks, UTF-8): equal values give equal bytes. NaN and infinity become null."""
 ZERO_HASH = b"\0" * 32
 """What the first event of a chain follows."""
-
-
-def encode(value: Any) -> bytes:
-    """JSON in one fixed form (sorted keys, no blanks, UTF-8): equal values give equal bytes. ValueError on NaN or infinity."""
-    return _plain(value).encode()
 
 
 def content_ref(raw: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from fabric.core import events as ev
@@ -37,7 +37,7 @@ class Turn:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)  # Without slots: see frozen.py.
+@value()
 class Step:
     """One agent's activation in a stage, branch and epoch: from its input to its output."""
 
@@ -97,7 +97,7 @@ class OpenQuestion:
     onward: bool = False
 
 
-@dataclass(frozen=True)  # Without slots: see frozen.py.
+@value()
 class Run:
     """Everything that decisions depend on. Hashes of contents, never contents."""
 

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 from fabric.core import events as ev
@@ -58,63 +56,8 @@ class Work:
         ref = "" if raw is None else content_ref(raw)
         if raw is not None:
             self.ctx.contents.put(ref, content, len(raw))
-        span, parent = spans(self.ctx.trace_id, fact)
-        source, destination = parties(fact)
-        event = Event(
-            seq=self.run.seq + 1,
-            at=self.ctx.now,
-            fact=fact,
-            span=span,
-            parent=parent,
-            source=source,
-            destination=destination,
-            input_id=self.input_id,
-            content_ref=ref,
-            content_bytes=0 if raw is None else len(raw),
-        )
+        size = 0 if raw is None else len(raw)
+        event = Event(self.run.seq + 1, self.ctx.now, fact, self.input_id, ref, size)
         self.run = evolve(self.run, event)
         self.emitted.append(Emitted(event, raw))
         return event
-
-
-@lru_cache(maxsize=4_096)
-def span_of(trace_id: str, *names: str | int) -> str:
-    """A W3C span id, 16 hex digits, the same wherever it is computed."""
-    return blake2b("|".join((trace_id, *map(str, names))).encode(), digest_size=8).hexdigest()
-
-
-def spans(trace_id: str, fact: Any) -> tuple[str, str]:
-    """``(span, parent span)`` of a fact: call under step under run (semantics.md 7 "Tracing")."""
-    step = getattr(fact, "step_id", "")
-    command = getattr(fact, "command_id", "")
-    if command:
-        above = step or command.rpartition(".t")[0]
-        return span_of(trace_id, command, getattr(fact, "attempt", 1)), span_of(trace_id, above)
-    if step:
-        return span_of(trace_id, step), span_of(trace_id)
-    return span_of(trace_id), ""
-
-
-def parties(fact: Any) -> tuple[str, str]:
-    """``(source, destination)`` of a fact as ``layer/agent``."""
-    match fact.kind:
-        case "call_issued":
-            return f"agent/{fact.agent}", f"{fact.call}/{fact.target}"
-        case "model_answered":
-            return "model/", f"step/{fact.step_id}"
-        case "tool_answered":
-            return f"tool/{fact.tool}", f"step/{fact.step_id}"
-        case "run_started":
-            return f"caller/{fact.requested_by}", ENGINE
-        case "escalation_opened":
-            return ENGINE, f"human/{fact.required_role}"
-        case "escalation_decided":
-            return f"human/{fact.actor}", ENGINE
-        case "cancel_accepted":
-            return f"human/{fact.actor}", ENGINE
-        case "run_ended":
-            return ENGINE, "caller/"
-    return ENGINE, ENGINE
-
-
-ENGINE = "flow/engine"

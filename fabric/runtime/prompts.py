@@ -14,7 +14,7 @@ from fabric.core.context import Contents
 from fabric.core.inputs import ToolCall
 from fabric.core.payloads import json_schema
 from fabric.core.spec import AgentSpec, FabricSpec, SupervisorTopology
-from fabric.core.work import span_of
+from fabric.core.tracing import span_of
 from fabric.runtime.ports import ChatMessage, Document, ModelRequest, ToolOffer, ToolRequest
 
 JSON = Any

@@ -16,6 +16,7 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.core.payloads import Outcome
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
+from fabric.core.tracing import parties
 from fabric.models import Attachment, Event, Priority, Run
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
@@ -213,14 +214,15 @@ def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw
             seq=seq, at=at, kind=kind, fact={}, content=content, source="", destination="", summary=str(error)
         )
     fact = fact_json(event)
+    source, destination = parties(event.fact)
     return EventView(
         seq=seq,
         at=event.at,
         kind=kind,
         fact=fact,
         content=content,
-        source=event.source,
-        destination=event.destination,
+        source=source,
+        destination=destination,
         summary=summary_of(kind, fact),
     )
 

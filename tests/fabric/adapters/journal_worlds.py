@@ -244,7 +244,7 @@ class Journal:
         made = []
         for _ in range(rows):
             self.last_seq += 1
-            event = Event(self.last_seq, NOON + self.last_seq, InputIgnored(input_kind="test", reason="Grüße"), "span")
+            event = Event(self.last_seq, NOON + self.last_seq, InputIgnored(input_kind="test", reason="Grüße"))
             made.append(to_row(event, content, self.head))
             self.head = made[-1].hash
         self.written += made

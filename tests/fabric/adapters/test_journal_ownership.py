@@ -9,6 +9,7 @@ from fabric.adapters.store_errors import IncarnationRetired
 from fabric.core.events import OwnershipTaken
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState
+from fabric.core.frozen import replace
 from fabric.runtime.ports import Head, Written
 from tests.fabric.adapters.journal_worlds import NOON, SECOND, Journal, columns, new_run, question
 
@@ -112,11 +113,8 @@ def test_claims_count_up_until_the_run_makes_progress(world):
     assert world.claims(journal.run_id) == 3
     journal.fence = claimed.fence
     taken = journal.batch()
-    row = taken.rows[0]
-    taken_over = type(row)(row.seq, OwnershipTaken.kind, *(getattr(row, name) for name in type(row).__slots__[2:]))
-    world.store.write(
-        [type(taken)(**{name: getattr(taken, name) for name in taken.__slots__} | {"rows": (taken_over,)})]
-    )
+    taken_over = replace(taken.rows[0], kind=OwnershipTaken.kind)
+    world.store.write([replace(taken, rows=(taken_over,))])
     assert world.claims(journal.run_id) == 3, "taking a run over is no progress"
     world.store.write([journal.batch()])
     assert world.claims(journal.run_id) == 0

@@ -8,6 +8,7 @@ from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage
 from fabric.core.inputs import RunRequested
 from fabric.core.taxonomy import Tier
+from fabric.core.tracing import parties
 from fabric.runtime import projection
 from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, plan, spec
@@ -134,7 +135,7 @@ def test_the_run_pins_what_it_was_started_with():
     assert (started.fabric, started.revision, started.tier) == ("sample", world.spec.digest(), Tier.BATCH)
     assert started.requested_by == "alice"
     assert (world.events[0].input_id, world.events[1].input_id) == ("start", "")
-    assert (world.events[0].source, world.events[0].destination) == ("caller/alice", "flow/engine")
+    assert parties(started) == ("caller/alice", "flow/engine")
 
 
 def test_money_and_tokens_are_those_of_the_answers():

@@ -46,9 +46,8 @@ def test_encoding_sorts_keys_and_writes_no_blanks_and_no_escapes():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, {"deep": [math.nan]}])
-def test_what_is_no_json_number_is_refused(value):
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        encode(value)
+def test_what_is_no_json_number_becomes_null(value):
+    assert encode(value) in (b"null", b'{"deep":[null]}')
 
 
 @given(JSON)
@@ -57,7 +56,7 @@ def test_a_canonical_form_is_its_own(value):
 
 
 def test_whole_floats_are_integers_and_others_stay():
-    assert encode(canonical([1.0, -2.0, 1.5, 1e300, True])) == b"[1,-2,1.5,1e+300,true]"
+    assert encode(canonical([1.0, -2.0, 1.5, 1e300, True])) == b"[1,-2,1.5,1e300,true]"
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=4), st.lists(st.text(max_size=3), min_size=1, max_size=4))

@@ -34,11 +34,11 @@ def test_the_value_it_copies_stays_as_it_was():
 
 
 def test_a_field_that_does_not_exist_is_refused():
-    with pytest.raises(TypeError, match="Run has no field 'naem'"):
+    with pytest.raises(TypeError, match="`Run` has no field 'naem'"):
         replace(Run("run-1"), naem="x")
 
 
 def test_copies_are_frozen_too():
     step = replace(Step("s", "plan", 0, 0, 0, "worker"), round=1)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="immutable type"):
         step.round = 2

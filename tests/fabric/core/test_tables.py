@@ -8,11 +8,10 @@ from typing import get_args
 
 import pytest
 
-from fabric.core import engine, envelope, evolve, flow, ladder, prompt, reactions, stages, taxonomy, work
+from fabric.core import engine, envelope, evolve, flow, ladder, prompt, reactions, stages, taxonomy, tracing
 from fabric.core import events as ev
 from fabric.core.decision_table import GRAVITY, Reaction
 from fabric.core.flow import End, RunState, Stage, StageOutcome
-from fabric.core.frozen import is_frozen
 from fabric.core.inputs import INBOX, InboxInput, Input
 from fabric.core.mechanisms import ORDER, validation_gate
 from fabric.core.payloads import AGENT_OUTPUT
@@ -82,7 +81,7 @@ def test_every_fact_is_exported_and_explained():
 
 
 def test_every_fact_is_frozen_and_named_by_keyword():
-    assert all(is_frozen(fact) for fact in FACTS)
+    assert all(fact.__struct_config__.frozen for fact in FACTS)
     assert all(field.kw_only for fact in FACTS for field in fields(fact))
 
 
@@ -91,7 +90,7 @@ def test_mechanisms_observe_kinds_that_exist():
 
 
 def test_every_party_that_is_told_apart_is_a_kind():
-    source = work.parties.__code__.co_consts
+    source = tracing.parties.__code__.co_consts
     named = {text for text in source if isinstance(text, str) and text.isidentifier() and "_" in text}
     assert named - {"requested_by", "required_role", "step_id"} <= set(KINDS)
 

@@ -12,7 +12,6 @@ import pytest
 
 from fabric.core import mechanisms
 from fabric.core.envelope import KINDS
-from fabric.core.frozen import is_frozen
 from fabric.core.mechanisms import ORDER, contract, observe, scope_key
 from fabric.core.mechanisms.contract import ProposalKind, Scope
 from fabric.core.policy import FlowPolicy
@@ -55,7 +54,7 @@ def test_it_has_the_shape(module):
 def test_its_state_begins_empty_is_frozen_and_compares_by_value(module):
     assert module.State() == module.State()
     assert is_dataclass(module.State)
-    assert is_frozen(module.State)
+    assert module.State.__struct_config__.frozen
 
 
 @each
