@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import uvloop
+
 from fabric.core.inputs import CallFailed, Result
 from fabric.core.taxonomy import Cause
 
@@ -33,7 +35,7 @@ class CallLoop:
 
     def __init__(self, on_results: OnResults, *, limit: int) -> None:
         self._on_results = on_results
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fabric-calls", daemon=True)
         self._room = asyncio.Semaphore(limit)
         self._collected: list[tuple[Key, Call | None]] = []

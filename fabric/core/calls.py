@@ -11,7 +11,7 @@ from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
 from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
-from fabric.core.mechanisms import saga, scope_key
+from fabric.core.mechanisms import saga, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Pending, Run, Step
 from fabric.core.spec import FabricSpec
@@ -59,7 +59,7 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
     if trips:
         return trips
     command_id = f"{step.id}.t{turn}"
-    state = work.run.guards.get(scope_key(saga, step.id)) or saga.State()
+    state = state_of(work.run.guards, saga, step.id)
     agent = work.compiled.spec.agent(step.agent)
     issued = ev.CallIssued(
         command_id=command_id,
@@ -106,7 +106,7 @@ def tool_proposal(
 
 def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int) -> None:
     """Issues a tool call that the guard has let pass."""
-    state = work.run.guards.get(scope_key(saga, step.id)) or saga.State()
+    state = state_of(work.run.guards, saga, step.id)
     issued = ev.CallIssued(
         command_id=f"{step.id}.t{turn}.c{index}",
         attempt=1,

@@ -33,7 +33,7 @@ from fabric.core.inputs import (
     TimeReached,
     ToolFinished,
 )
-from fabric.core.run import Pending, Run
+from fabric.core.run import Pending, Run, Step
 from fabric.core.taxonomy import CLASSIFY, Cause
 from fabric.core.topologies import supervisor
 from fabric.core.verdict import Evidence, Trip
@@ -68,6 +68,8 @@ def absorbed(run: Run) -> bool:
 
 def _outgoing(commands: list[Command]) -> tuple[Command, ...]:
     """Without the calls that were let go of in the same decision: those never go out at all."""
+    if not any(isinstance(c, AbortCall) for c in commands):
+        return tuple(commands)
     gone = {(c.command_id, c.attempt) for c in commands if isinstance(c, AbortCall)}
     here = {(c.command_id, c.attempt) for c in commands if not isinstance(c, AbortCall)}
     both = gone & here
@@ -95,24 +97,27 @@ def _move(work: Work) -> Failure | None:
     reached = run.stages.get(run.stage)
     if reached is None:
         return stages.enter(work, run.stage)
-    for step in supervisor.steps_of(work, run.stage):
-        if step.status == "active" and _idle(work, step.id):
+    steps = supervisor.steps_of(work, run.stage)
+    waiting = {pending.issued.step_id for pending in run.pending.values()}
+    for step in steps:
+        if step.status == "active" and step.id not in waiting and _answered(step):
             return agent_loop.move(work, step)
-    asked = any(not q.fact.step_id and q.fact.stage == run.stage for q in run.questions.values())
-    if asked:
+    if _asked(run):
         return None
-    done = supervisor.concluded(work, run.stage)
+    done = supervisor.concluded(work, run.stage, steps)
     if done is None or isinstance(done, Failure):
         return done
     return stages.leave(work, run.stage, done)
 
 
-def _idle(work: Work, step_id: str) -> bool:
-    """Whether a step waits for nothing: no call out or scheduled, no open call in its last turn."""
-    if any(pending.issued.step_id == step_id for pending in work.run.pending.values()):
-        return False
-    history = work.run.steps[step_id].history
-    return not history or all(call.state != "open" for call in history[-1].calls)
+def _answered(step: Step) -> bool:
+    """Whether no call of the step's last turn is open any more."""
+    return not step.history or all(call.state != "open" for call in step.history[-1].calls)
+
+
+def _asked(run: Run) -> bool:
+    """Whether a person is asked about the current stage as a whole."""
+    return any(not q.fact.step_id and q.fact.stage == run.stage for q in run.questions.values())
 
 
 # -- handlers: one a kind of input -------------------------------------------------------------------------------------
@@ -308,8 +313,7 @@ def _deadline(work: Work) -> Failure | None:
         cause, at, scope = Cause.RUN_DEADLINE, run.deadline_at, "run"
     else:
         reached = run.stages.get(run.stage)
-        asked = any(not q.fact.step_id and q.fact.stage == run.stage for q in run.questions.values())
-        if reached is None or reached.left or work.ctx.now < reached.deadline_at or asked:
+        if reached is None or reached.left or work.ctx.now < reached.deadline_at or _asked(run):
             return None
         cause, at, scope = Cause.STAGE_DEADLINE, reached.deadline_at, f"stage:{run.stage}"
     evidence = Evidence(at, work.ctx.now, "us since epoch", scope)
@@ -336,9 +340,8 @@ def wake_at(run: Run) -> int | None:
     instants = list(run.timers.values())
     if run.suspended is None:
         reached = run.stages.get(run.stage)
-        asked = any(not q.fact.step_id and q.fact.stage == run.stage for q in run.questions.values())
         instants.append(run.deadline_at)
-        if reached is not None and not reached.left and not asked:
+        if reached is not None and not reached.left and not _asked(run):
             instants.append(reached.deadline_at)
     for question in run.questions.values():
         fact = question.fact

@@ -45,12 +45,8 @@ def fingerprint(value: Any) -> str:
 
 def digest(*parts: str | int) -> str:
     """128 bits in hex over parts, each length-prefixed so that ``("ab", "c")`` and ``("a", "bc")`` differ."""
-    state = sha256()
-    for part in parts:
-        raw = str(part).encode("utf-8", "surrogatepass")
-        state.update(len(raw).to_bytes(4, "big"))
-        state.update(raw)
-    return state.hexdigest()[:32]
+    encoded = [str(part).encode("utf-8", "surrogatepass") for part in parts]
+    return sha256(b"".join([len(raw).to_bytes(4, "big") + raw for raw in encoded])).hexdigest()[:32]
 
 
 def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, payload_hash: bytes) -> bytes:
@@ -58,12 +54,8 @@ def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, pa
 
     The payload enters by its hash alone, so that erasing a payload keeps the chain whole.
     """
-    state = sha256(prev)
     name = kind.encode()
-    state.update(b"%d|%d|%b|%d|%d|" % (seq, len(name), name, version, len(header)))
-    state.update(header)
-    state.update(payload_hash)
-    return state.digest()
+    return sha256(b"%b%d|%d|%b|%d|%d|%b%b" % (prev, seq, len(name), name, version, len(header), header, payload_hash)).digest()
 
 
 _MASKS = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import ModuleType
 
-from fabric.core.mechanisms import ORDER, scope_key
+from fabric.core.mechanisms import ORDER, state_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, View
 from fabric.core.policy import FlowPolicy
 from fabric.core.verdict import Trip
@@ -31,8 +31,8 @@ def judge(proposal: Proposal, view: View, policy: FlowPolicy) -> list[Trip]:
     """All trips for one proposal, earliest mechanism first; empty when everybody passes."""
     trips: list[Trip] = []
     for module in _BY_KIND[proposal.kind]:
-        state = view.run.guards.get(scope_key(module, proposal.step_id))
-        verdict = module.check(module.config(policy), module.State() if state is None else state, proposal, view)
+        state = state_of(view.run.guards, module, proposal.step_id)
+        verdict = module.check(module.config(policy), state, proposal, view)
         if isinstance(verdict, Trip):
             trips.append(verdict)
     return trips

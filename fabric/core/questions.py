@@ -15,7 +15,7 @@ from fabric.core.fingerprint import content_ref, digest, encode
 from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.ladder import Choice, rerunnable
-from fabric.core.mechanisms import budget, deadline, scope_key
+from fabric.core.mechanisms import budget, deadline, state_of
 from fabric.core.run import OpenQuestion, live
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.work import US, Work
@@ -80,7 +80,7 @@ def _parked(work: Work, failure: Failure) -> str:
 
 def _shown(work: Work, failure: Failure, choice: Choice, item: str) -> JSON:
     """What the person sees: the facts of the decision, the money, the payload in question, what each verb does."""
-    ledger = work.run.guards.get(scope_key(budget, "")) or budget.State()
+    ledger = state_of(work.run.guards, budget)
     trip = record(choice.trip)
     reached = work.run.stages.get(Stage.FAN_IN)
     payload = work.ctx.output(reached.output_ref) if item == "post_stage" and reached and reached.output_ref else None

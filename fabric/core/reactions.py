@@ -11,7 +11,7 @@ from fabric.core.failure import Failure, record
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.ladder import Choice
-from fabric.core.mechanisms import retry_budget, scope_key
+from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.run import step_id
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
@@ -82,7 +82,7 @@ def _retry(work: Work, failure: Failure, choice: Choice) -> None:
         rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
         return
     delay = ladder.delay_s(work, failure, choice.spent)
-    state = work.run.guards.get(scope_key(retry_budget, "")) or retry_budget.State()
+    state = state_of(work.run.guards, retry_budget)
     left = retry_budget.balance(work.compiled.spec.policy.retry, state) - retry_budget.UNITS
     work.emit(
         ev.RetryScheduled(

@@ -9,7 +9,7 @@ from fabric.core import guard
 from fabric.core.failure import Failure
 from fabric.core.flow import TRANSITIONS, End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
-from fabric.core.mechanisms import budget, escalation, scope_key, validation_gate
+from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.payloads import Aggregate, Plan, Request
 from fabric.core.topologies import supervisor
@@ -52,7 +52,7 @@ def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
     payload = None
     if ref:
         payload = work.ctx.contents.read(ref) if before is None else work.ctx.output(ref)
-    ledger = work.run.guards.get(scope_key(budget, "")) or budget.State()
+    ledger = state_of(work.run.guards, budget)
     headroom = work.compiled.spec.policy.budget.run_usd_micros - ledger.spent_usd_micros
     return validation_gate.pre_gate(stage, payload=payload, upstream=model, headroom=headroom, artifacts=artifacts)
 

@@ -201,9 +201,7 @@ def _closing(text: str, start: int) -> int:
 
 def _load(raw: str) -> tuple[dict[str, JSON] | None, str]:
     try:
-        value = json.loads(
-            raw, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_finite
-        )
+        value = _strict.decode(raw)
     except json.JSONDecodeError as error:
         return None, f"the JSON is malformed at line {error.lineno}, column {error.colno}: {error.msg.lower()}"
     except ValueError as error:
@@ -248,3 +246,8 @@ def _integer(digits: str) -> int | str:
         raise ValueError(f"an integer has {len(digits)} digits; at most {DIGITS_MAX} are read")
     value = int(digits)
     return value if len(digits) < SURE_DIGITS else clean(value)[0]
+
+
+_strict = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_finite
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fabric.core import events as ev
-from fabric.core.mechanisms import budget
+from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run, visible_state
 from fabric.core.work import Emitted
 from fabric.runtime.ports import EscalationChange, RunColumns
@@ -13,7 +13,7 @@ from fabric.runtime.ports import EscalationChange, RunColumns
 
 def columns(run: Run) -> RunColumns:
     """The run row as it should read now."""
-    ledger = run.guards.get(budget.NAME) or budget.State()
+    ledger = state_of(run.guards, budget)
     return RunColumns(
         state=visible_state(run),
         stage=run.stage,

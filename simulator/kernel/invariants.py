@@ -13,7 +13,7 @@ from fabric.core.commands import Call
 from fabric.core.envelope import Event, Row
 from fabric.core.fingerprint import event_hash
 from fabric.core.flow import RunState
-from fabric.core.mechanisms import budget
+from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
 from fabric.runtime import projection
 from fabric.runtime.ports import RunColumns
@@ -285,7 +285,7 @@ def budget_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on(*ATTEMPTS, "replanned", "run_ended")
 def ledger_agrees(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What the engine holds reserved is what is in flight, no more and no less."""
-    ledger = after.guards.get(budget.NAME) or budget.State()
+    ledger = state_of(after.guards, budget)
     out = {key: pending.issued.reserved_usd_micros for key, pending in after.pending.items() if not pending.failed}
     if {key: one.usd_micros for key, one in ledger.reserved.items()} != out:
         return f"reserved is {sorted(ledger.reserved)}, in flight is {sorted(out)}"

@@ -36,6 +36,10 @@ ORDER: tuple[ModuleType, ...] = (
 """Guard order, total (semantics.md, general rules): ties between equally grave trips go to the one that stands earlier."""
 
 
+FRESH: Mapping[str, Any] = {module.NAME: module.State() for module in ORDER}
+"""What each mechanism remembers before anything was observed."""
+
+
 def _observers() -> dict[str, tuple[tuple[ModuleType, bool], ...]]:
     kinds = {kind for module in ORDER for kind in module.OBSERVES}
     return {kind: tuple((m, m.SCOPE is Scope.STEP) for m in ORDER if kind in m.OBSERVES) for kind in kinds}
@@ -50,14 +54,21 @@ def scope_key(module: ModuleType, step_id: str) -> str:
     return f"{module.NAME}/{step_id}" if module.SCOPE is Scope.STEP else module.NAME
 
 
+def state_of(guards: Mapping[str, Any], module: ModuleType, step_id: str = "") -> Any:
+    """What a mechanism remembers, of a step where it keeps a state for each."""
+    return guards.get(scope_key(module, step_id), FRESH[module.NAME])
+
+
 def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """The mechanism states after ``event``; the same mapping when none observes it."""
-    modules = _OBSERVERS.get(event.fact.kind)
-    if not modules:
-        return guards
-    changed = dict(guards)
-    for module, by_step in modules:
-        key = f"{module.NAME}/{getattr(event.fact, 'step_id', '')}" if by_step else module.NAME
-        state = changed.get(key)
-        changed[key] = module.observe(module.State() if state is None else state, event)
-    return changed
+    """The mechanism states after ``event``; the same mapping when it changes none of them."""
+    changed: dict[str, Any] | None = None
+    for module, by_step in _OBSERVERS.get(event.fact.kind, ()):
+        name = module.NAME
+        key = f"{name}/{getattr(event.fact, 'step_id', '')}" if by_step else name
+        before = guards.get(key, FRESH[name])
+        after = module.observe(before, event)
+        if after is not before:
+            if changed is None:
+                changed = dict(guards)
+            changed[key] = after
+    return guards if changed is None else changed

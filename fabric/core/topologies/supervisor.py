@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from fabric.core import calls
@@ -16,6 +17,7 @@ from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
 JSON = Any
+_BRANCH = attrgetter("branch")
 
 
 @value()
@@ -48,13 +50,12 @@ def agents(work: Work, stage: Stage) -> tuple[str, ...]:
 
 def steps_of(work: Work, stage: Stage) -> list[Step]:
     """The steps that count in ``stage``: the latest round of each branch, in branch order."""
-    found = (step for step in work.run.steps.values() if step.stage == stage and step.status != "void")
-    return sorted(found, key=lambda step: step.branch)
+    found = [step for step in work.run.steps.values() if step.stage == stage and step.status != "void"]
+    return sorted(found, key=_BRANCH) if len(found) > 1 else found
 
 
-def concluded(work: Work, stage: Stage) -> Concluded | Failure | None:
-    """The stage's output, what failed, or None while it is open."""
-    steps = steps_of(work, stage)
+def concluded(work: Work, stage: Stage, steps: list[Step]) -> Concluded | Failure | None:
+    """The stage's output, what failed, or None while it is open. ``steps``: those that count in it."""
     if stage is Stage.FAN_OUT:
         return _fan_out(work, steps)
     if any(step.status != "done" for step in steps):
