@@ -10,11 +10,11 @@ import os
 import platform
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from celery import current_app
 from django.conf import settings
@@ -31,6 +31,7 @@ from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import Listener, Nudged, OnMessage
 from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
+from fabric.adapters.owned import Revision
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.providers.router import ModelRouter
 from fabric.adapters.tools.outbound import Gate
@@ -40,7 +41,7 @@ from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.spec import FabricSpec
 from fabric.models import Incarnation
-from fabric.runtime.ports import JournalStore, ModelPort, Nudge, ToolOffer
+from fabric.runtime.ports import JournalStore, ModelPort, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
 
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
 AGAIN_S = 2.0
 """Until a worker whose engine could not start tries again."""
-T = TypeVar("T")
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
 """Provider adapters by the name a fabric uses; each takes no arguments. ``openai`` is built below from the operator's endpoint."""
 
@@ -138,21 +138,15 @@ def compiled(revision_id: str) -> Compiled:
 
 
 @lru_cache(maxsize=256)
-def offers_of(revision_id: str) -> dict[str, ToolOffer]:
-    """The tools of a revision as models are offered them."""
-    return {tool.name: offers(tool) for tool in compiled(revision_id).spec.tools}
-
-
-def _closing(read: Callable[[str], T]) -> Callable[[str], T]:
-    """For the host's thread, which no request ever ends: Django's connection is not kept, since one that was cut would stay so."""
-
-    def read_and_close(revision_id: str) -> T:
-        try:
-            return read(revision_id)
-        finally:
-            connection.close()
-
-    return read_and_close
+def _revision(revision_id: str) -> Revision:
+    """What a host needs of a revision. For its claimer's thread, which no request ever ends: Django's connection is not kept, since one that was
+    cut would stay so.
+    """
+    try:
+        found = compiled(revision_id)
+    finally:
+        connection.close()
+    return Revision(found, {tool.name: offers(tool) for tool in found.spec.tools})
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -189,8 +183,7 @@ def new_host(config: HostConfig | None = None) -> RunHost:
         models=model_port(),
         tools=ToolRunner(gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS)),
         clock=SYSTEM_CLOCK,
-        compiled=_closing(compiled),
-        offers=_closing(offers_of),
+        revision=_revision,
     )
     return RunHost(ports, incarnation, config)
 

@@ -1,14 +1,15 @@
-"""Asks the store for due runs and new inputs on a thread of its own: the host's loop never waits for the database."""
+"""Asks the store for due runs, the revisions they are pinned to, and new inputs, on a thread of its own: the host's loop never waits for the database."""
 
 from __future__ import annotations
 
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from fabric.runtime.ports import Claimed, InboxItem, JournalStore, StoreUnavailable
+from fabric.adapters.owned import Ports, Revision
+from fabric.runtime.ports import Claimed, InboxItem, StoreUnavailable
 
 log = logging.getLogger(__name__)
 CLAIMS_MAX = 256
@@ -30,6 +31,8 @@ class Found:
 
     question: Question
     claims: Sequence[Claimed] = ()
+    revisions: Mapping[str, Revision | None] = field(default_factory=dict)
+    """The revisions that the claimed runs are pinned to, by row id; None: it cannot be loaded."""
     items: Sequence[InboxItem] = ()
     more: bool = False
     fault: bool = False
@@ -39,8 +42,8 @@ class Found:
 class Claimer:
     """One question at a time; what waits meanwhile shares the next one. ``on_found`` is called on the claimer's thread."""
 
-    def __init__(self, store: JournalStore, queues: Sequence[str], on_found: Callable[[Found], None]) -> None:
-        self._store, self._queues, self._on_found = store, queues, on_found
+    def __init__(self, ports: Ports, queues: Sequence[str], on_found: Callable[[Found], None]) -> None:
+        self._ports, self._queues, self._on_found = ports, queues, on_found
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._answer, name="fabric-claimer", daemon=True)
 
@@ -67,12 +70,22 @@ class Claimer:
         limit = min(question.room, CLAIMS_MAX)
         try:
             if limit > 0:
-                claims = self._store.claim(question.incarnation, limit=limit, queues=self._queues)
+                claims = self._ports.store.claim(question.incarnation, limit=limit, queues=self._queues)
             if question.inbox:
-                items = self._store.inbox(question.incarnation)
+                items = self._ports.store.inbox(question.incarnation)
         except StoreUnavailable as error:
             log.warning("database away: %s", error)
         except Exception:
             log.exception("due runs could not be looked for")
-            return Found(question, claims, fault=True)
-        return Found(question, claims, items, more=0 < limit == len(claims))
+            return Found(question, claims, self._revisions(claims), fault=True)
+        return Found(question, claims, self._revisions(claims), items, more=0 < limit == len(claims))
+
+    def _revisions(self, claims: Sequence[Claimed]) -> dict[str, Revision | None]:
+        return {revision_id: self._revision(revision_id) for revision_id in {one.revision_id for one in claims}}
+
+    def _revision(self, revision_id: str) -> Revision | None:
+        try:
+            return self._ports.revision(revision_id)
+        except Exception:
+            log.exception("revision %s cannot be loaded; its runs wait", revision_id)
+            return None

@@ -1,7 +1,7 @@
 """The process that owns runs: the real interpreter of ``runtime/driver.py``. Kept tiny: it is the part that the simulator does not run.
 
-One loop thread owns all runs and steps their drivers; one writer thread commits; one thread has all calls in flight; one keeps the lease. A run that
-waits for a model, a retry or a person occupies no thread. What became ready in one turn of the loop, or while a run's batch was being
+One loop thread owns all runs, steps their drivers and has all their calls in flight; one writer thread commits; one asks the store; one keeps the
+lease. A run that waits for a model, a retry or a person occupies no thread. What became ready in one turn of the loop, or while a run's batch was being
 written, goes out as one batch (design.md 4.3-4.7).
 """
 
@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import heapq
 import logging
-import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fabric.adapters.calls import CallLoop, Key
+from fabric.adapters.calls import Calls, Key
 from fabric.adapters.claimer import Claimer, Found, Question
 from fabric.adapters.lease import Lease
-from fabric.adapters.owned import Owned, Ports, given_back, prepared
+from fabric.adapters.loop_thread import LoopThread, Message
+from fabric.adapters.owned import Owned, Ports, called, given_back
 from fabric.adapters.writer import OnDone
 from fabric.core.commands import AbortCall, Command
-from fabric.core.inputs import CallFailed, Result
-from fabric.core.taxonomy import Cause
+from fabric.core.inputs import Result
 from fabric.runtime.driver import RunDriver, merged
 from fabric.runtime.happenings import (
     Answered,
@@ -39,12 +38,13 @@ from fabric.runtime.happenings import (
     Taken,
     WakeAt,
 )
-from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
+from fabric.runtime.ports import Batch, Claimed, Written
 
 __all__ = ["HostConfig", "HostCounters", "Ports", "RunHost"]
 
 log = logging.getLogger(__name__)
 US = 1_000_000
+NEVER_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class RunHost:
         self.config = config or HostConfig()
         self.counters = HostCounters()
         self.owned: dict[str, Owned] = {}
-        self.calls = CallLoop(self._on_results, limit=self.config.max_inflight_calls)
-        self._messages: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self.loop = LoopThread("fabric-host", self._on_messages)
+        self.calls = Calls(self.loop.asyncio, self._on_results, limit=self.config.max_inflight_calls)
         self._timers: list[tuple[int, str]] = []
         self._touched: dict[str, None] = {}
         self._held: dict[str, Batch] = {}
@@ -102,9 +102,9 @@ class RunHost:
         self._last_sweep = 0
         self._stopping = False
         self._idle = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="fabric-host", daemon=True)
+        self._ended = threading.Event()
         self.lease = Lease(ports.store, incarnation, self.config.lease_s, self.config.beat_s, self._lost)
-        self._claimer = Claimer(ports.store, self.config.queues, lambda found: self._messages.put(("found", found)))
+        self._claimer = Claimer(ports, self.config.queues, lambda found: self.loop.put(("found", found)))
 
     # -- from other threads --------------------------------------------------------------------------------------------
 
@@ -112,40 +112,41 @@ class RunHost:
         """Registers the incarnation and starts the threads. Raises StoreUnavailable when the database is away."""
         self.lease.start()
         self.ports.writer.start()
-        self.calls.start()
         self._claimer.start()
-        self._thread.start()
+        self.loop.start()
 
     def offer(self, run_id: str = "") -> None:
         """A hint that something is due. The row is the truth: a refused or repeated offer costs nothing."""
-        self._messages.put(("offer", run_id))
+        self.loop.put(("offer", run_id))
 
     def stop(self, grace_s: float = 30.0) -> None:
         """Stops claiming, lets calls finish within ``grace_s`` seconds, gives all runs back, ends the threads."""
-        self._messages.put(("stop",))
+        self.loop.put(("stop",))
         self._idle.wait(grace_s)
-        self._messages.put(("end",))
-        self._thread.join(timeout=grace_s + 10)
+        self.loop.put(("end",))
+        self._ended.wait(10.0)
         self._claimer.stop()
-        self.calls.stop()
+        self.loop.stop(self.calls.end())
         self.ports.writer.close(10.0)
         self.lease.stop()
 
     def _on_results(self, results: list[tuple[Key, Result]]) -> None:
-        self._messages.put(("results", results))
+        self.loop.put(("results", results))
 
     def _lost(self) -> None:
-        self._messages.put(("lost",))
+        self.loop.put(("lost",))
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
-    def _loop(self) -> None:
-        while True:
-            for message in self._drain():
+    def _on_messages(self, messages: list[Message]) -> float:
+        """One turn with everything that has arrived; gives back in how many seconds the next is due."""
+        for message in messages:
+            if not self._ended.is_set():
                 self._guarded(self._take_in, message)
-                if message[0] == "end":
-                    return
-            self._guarded(self._turn)
+        if self._ended.is_set():
+            return NEVER_S
+        self._guarded(self._turn)
+        return self._pause_s()
 
     def _turn(self) -> None:
         if self._stopping:
@@ -153,7 +154,6 @@ class RunHost:
         self._fire_timers()
         self._sweep()
         self._hand_over()
-        self.calls.flush()
         if self._stopping and not self.owned:
             self._idle.set()
 
@@ -164,16 +164,6 @@ class RunHost:
         except Exception:
             log.exception("the host goes on after an error of its own")
             self.counters.faults += 1
-
-    def _drain(self) -> list[tuple[Any, ...]]:
-        """Everything that has arrived; waits until the next timer or sweep when there is nothing."""
-        found: list[tuple[Any, ...]] = []
-        try:
-            found.append(self._messages.get(timeout=self._pause_s()))
-            while True:
-                found.append(self._messages.get_nowait())
-        except queue.Empty:
-            return found
 
     def _pause_s(self) -> float:
         if self._claim_wanted and not (self._stopping or self._asking):
@@ -203,7 +193,10 @@ class RunHost:
         elif kind == "stop":
             self._stopping = True
         elif kind == "end":
-            self._hand_over()
+            try:
+                self._hand_over()
+            finally:
+                self._ended.set()
         elif kind == "lost":
             self._held.clear()
             for run_id in list(self.owned):
@@ -258,13 +251,11 @@ class RunHost:
         for claimed in found.claims:
             self.counters.claimed += 1
             self._drop(claimed.run_id)
-            try:
-                driver = RunDriver(self.ports.compiled(claimed.revision_id))
-            except Exception:
-                log.exception("revision %s of run %s cannot be loaded", claimed.revision_id, claimed.run_id)
+            revision = found.revisions[claimed.revision_id]
+            if revision is None:
                 self._give_back(claimed, None, self.config.hold_s)
                 continue
-            self.owned[claimed.run_id] = Owned(driver, claimed)
+            self.owned[claimed.run_id] = Owned(RunDriver(revision.compiled), claimed, revision.offers)
             self._step(claimed.run_id, Taken(claimed, self.lease.name))
         for item in found.items:
             self._step(item.run_id, Arrived(item))
@@ -317,18 +308,7 @@ class RunHost:
         if self._stopping:  # Whoever claims the run next finds the intent and sends it.
             return
         owned.out.add(key)
-        try:
-            self.calls.submit(key, prepared(owned, command, self.ports))
-        except Exception as error:
-            log.exception("call %s of run %s could not be prepared", command.command_id, run_id)
-            away = isinstance(error, StoreUnavailable)
-            failed = CallFailed(
-                command_id=command.command_id,
-                attempt=command.attempt,
-                cause=Cause.NETWORK if away else Cause.BAD_CONFIGURATION,
-                message=f"the call could not be prepared: {error}"[:500],
-            )
-            self._messages.put(("results", [(key, failed)]))
+        self.calls.begin(key, partial(called, owned, command, self.ports))
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -354,7 +334,7 @@ class RunHost:
         """On the writer's thread: what one flush wrote is one message, so that all its runs go on in one turn of the loop."""
         if self._fates:
             fates, self._fates = self._fates, []
-            self._messages.put(("written", fates))
+            self.loop.put(("written", fates))
 
     def _written(self, owned: Owned, batch: Batch, fate: Written | Exception) -> None:
         run_id, owned.writing = batch.run_id, None

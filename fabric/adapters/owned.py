@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fabric.adapters.calls import Call, Key
@@ -13,12 +14,33 @@ from fabric.core.context import Compiled
 from fabric.core.envelope import from_row
 from fabric.core.evolve import evolve
 from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.inputs import CallFailed, Result
 from fabric.core.run import Run
+from fabric.core.taxonomy import Cause
 from fabric.runtime import projection, prompts
 from fabric.runtime.driver import RunDriver
-from fabric.runtime.ports import Batch, Claimed, Clock, Document, JournalStore, ModelPort, ToolOffer, ToolPort
+from fabric.runtime.ports import (
+    Batch,
+    Claimed,
+    Clock,
+    Document,
+    JournalStore,
+    ModelPort,
+    StoreUnavailable,
+    ToolOffer,
+    ToolPort,
+)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a host needs to know of a published revision."""
+
+    compiled: Compiled
+    offers: Mapping[str, ToolOffer]
+    """Its tools as models are offered them, by name."""
 
 
 @dataclass(slots=True)
@@ -30,10 +52,8 @@ class Ports:
     models: ModelPort
     tools: ToolPort
     clock: Clock
-    compiled: Callable[[str], Compiled]
-    """Published revision by row id."""
-    offers: Callable[[str], dict[str, ToolOffer]]
-    """Tool offers of a revision by row id."""
+    revision: Callable[[str], Revision]
+    """A published revision by row id. May wait for the database: it is called on the claimer's thread, once a claim."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +62,7 @@ class Owned:
 
     driver: RunDriver
     claimed: Claimed
+    offers: Mapping[str, ToolOffer]
     ready: Batch | None = None
     """What became ready since the last hand-over to the writer."""
     writing: Batch | None = None
@@ -61,9 +82,35 @@ class Owned:
         return self.writing is None and self.ready is None and not self.out
 
 
-def prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call:
-    """A call, ready to be begun. MissingContent when a content it needs was erased, StoreUnavailable when documents cannot be read."""
+async def called(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Result:
+    """Makes one call: fetches what it needs, on a thread where that waits, asks the port, and gives back what came of it.
 
+    What cannot be prepared (a content that was erased, documents that cannot be read) is a failed call that says so.
+    """
+    try:
+        if owned.documents is None and _shows_documents(owned, command):
+            owned.documents = await asyncio.to_thread(ports.store.documents, owned.claimed.run_id)
+        call = _prepared(owned, command, ports)
+    except Exception as error:
+        log.exception("call %s of run %s could not be prepared", command.command_id, owned.claimed.run_id)
+        away = isinstance(error, StoreUnavailable)
+        return CallFailed(
+            command_id=command.command_id,
+            attempt=command.attempt,
+            cause=Cause.NETWORK if away else Cause.BAD_CONFIGURATION,
+            message=f"the call could not be prepared: {error}"[:500],
+        )
+    return await call()
+
+
+def _shows_documents(owned: Owned, command: CallModel | CallTool) -> bool:
+    """Whether the texts of attached documents go into the call itself; a tool reads them on its own thread."""
+    if not isinstance(command, CallModel):
+        return False
+    return bool(owned.driver.compiled.spec.agent(command.agent).inline_document_chars)
+
+
+def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call:
     def documents() -> tuple[Document, ...]:
         if owned.documents is None:
             owned.documents = ports.store.documents(claimed.run_id)
@@ -78,7 +125,7 @@ def prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call:
             spec=spec,
             contents=contents,
             documents=documents,
-            offers=ports.offers(claimed.revision_id),
+            offers=owned.offers,
         )
         return lambda: ports.models.ask(asked)
     wanted = prompts.tool_request(

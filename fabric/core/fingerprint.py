@@ -55,7 +55,9 @@ def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, pa
     The payload enters by its hash alone, so that erasing a payload keeps the chain whole.
     """
     name = kind.encode()
-    return sha256(b"%b%d|%d|%b|%d|%d|%b%b" % (prev, seq, len(name), name, version, len(header), header, payload_hash)).digest()
+    return sha256(
+        b"%b%d|%d|%b|%d|%d|%b%b" % (prev, seq, len(name), name, version, len(header), header, payload_hash)
+    ).digest()
 
 
 _MASKS = (

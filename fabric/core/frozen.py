@@ -28,7 +28,9 @@ def value(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
         made: type[T] = _StructMeta(
             cls.__name__, (msgspec.Struct,), namespace, frozen=True, kw_only=kw_only, omit_defaults=True
         )
-        made.__dataclass_fields__ = dataclass(kw_only=kw_only)(cls).__dataclass_fields__  # type: ignore[attr-defined]
+        shape: Any = dataclass(kw_only=kw_only)(cls)
+        for name in ("__dataclass_fields__", "__dataclass_params__"):
+            setattr(made, name, getattr(shape, name))
         return made
 
     return declare

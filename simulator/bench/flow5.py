@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.nudge import NullNudge
+from fabric.adapters.owned import Revision
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.adapters.tuning import tune_process
 from fabric.adapters.writer import JournalWriter
@@ -24,6 +25,7 @@ from fabric.core.taxonomy import Tier
 from fabric.models.keys import new_id
 from fabric.runtime.ports import JournalStore, ModelRequest, NewRun
 from fabric.runtime.prompts import overhead_bytes
+from simulator.bench.clients import Clients
 from simulator.bench.lockstep import LockstepWriter
 
 STEPS = 8
@@ -104,15 +106,15 @@ class Flow5:
         self.store = store
         self._ids = (workspace_id, revision_id)
         self._waiting: dict[str, threading.Event] = {}
-        fabric = compiled()
+        self._clients: Clients | None = None
+        fabric = Revision(compiled(), {})
         ports = Ports(
             store=store,
             writer=writer or JournalWriter(store, NullNudge()),
             models=InstantModels(),
             tools=ToolRunner(),
             clock=SYSTEM_CLOCK,
-            compiled=lambda revision: fabric,
-            offers=lambda revision: {},
+            revision=lambda revision_id: fabric,
         )
         # No sweep within a benchmark: what is measured is the path of a run, not the net under it.
         self.host = RunHost(ports, f"bench-{new_id()[-8:]}", HostConfig(sweep_s=3_600.0), self._ended)
@@ -120,13 +122,17 @@ class Flow5:
         self.host.start()
 
     def _ended(self, run_id: str) -> None:
-        self._waiting.pop(run_id).set()
+        waiting = self._waiting.pop(run_id, None)
+        if waiting is not None:
+            waiting.set()
+        elif self._clients is not None:
+            self._clients.ended(run_id)
 
     def one(self) -> str:
         """Inserts one run as the service does, offers it, waits until it was given back."""
         run_id, ended = new_id(), threading.Event()
         self._waiting[run_id] = ended
-        self.store.create(_new_run(run_id, *self._ids))
+        self.store.create(new_run(run_id, *self._ids))
         self.host.offer(run_id)
         if not ended.wait(60):
             raise TimeoutError(f"run {run_id} did not end within 60 s")
@@ -152,12 +158,24 @@ class Flow5:
             writer.one_less()
         return done
 
+    def run_for_others(self, runs: int, concurrency: int) -> float:
+        """Seconds for ``runs`` runs that another process starts, ``concurrency`` at once. The store must be one that it can reach as well."""
+        if self._clients is None:
+            self._clients = Clients(*self._ids, self.host.offer)
+            self._clients.run(concurrency, concurrency)
+        begun = time.perf_counter()
+        self._clients.run(runs, concurrency)
+        return time.perf_counter() - begun
+
     def stop(self) -> None:
         """Gives everything back."""
         self.host.stop(5.0)
+        if self._clients is not None:
+            self._clients.stop()
 
 
-def _new_run(run_id: str, workspace_id: str, revision_id: str) -> NewRun:
+def new_run(run_id: str, workspace_id: str, revision_id: str) -> NewRun:
+    """A run of flow5, as the service would insert it."""
     deadline = SYSTEM_CLOCK.now() + RUN_S * 1_000_000
     asked = RunRequested(input_id="start", request={"text": FILLER[:200]}, deadline_at=deadline)
     return NewRun(

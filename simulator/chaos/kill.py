@@ -11,6 +11,7 @@ from simulator.chaos.rows import facts_by_run, start_runs, states
 PROVIDER = "simulator.chaos.providers.KillingProvider"
 RUNS_AT_ONCE = 6
 WAVE_S = 240.0
+DYING_S = 30.0
 
 
 def run(db: str, kills: int) -> Judgement:
@@ -25,6 +26,9 @@ def run(db: str, kills: int) -> Judgement:
             start_runs(made, RUNS_AT_ONCE)
             until(lambda: _all_ended(made), made, WAVE_S)
         done = kills - len(list(made.folder.glob("kill-*")))
+        until(
+            lambda: made.deaths() >= done, made, DYING_S
+        )  # The last kill may come after the last answer was journaled.
         if made.deaths() != done:
             raise RuntimeError(
                 f"{done} workers were to be killed and {made.deaths()} died: {made.said('Error', 'ERROR')[-5:]}"

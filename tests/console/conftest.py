@@ -17,7 +17,7 @@ from tests.fabric.services.world import DOUBTFUL, SMALL
 @pytest.fixture(autouse=True)
 def _fresh_wiring() -> None:
     """A store must not outlive the database it was made for."""
-    for cached in (wiring.store, wiring.compiled, wiring.offers_of):
+    for cached in (wiring.store, wiring.compiled, wiring._revision):
         cached.cache_clear()
 
 

@@ -88,7 +88,7 @@ class Installation:
 @contextmanager
 def installation() -> Iterator[Installation]:
     """Hosts runs in this process while the block runs."""
-    for cached in (wiring.store, wiring.compiled, wiring.offers_of):
+    for cached in (wiring.store, wiring.compiled, wiring._revision):
         cached.cache_clear()
     heard = threading.Condition()
 

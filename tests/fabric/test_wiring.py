@@ -16,6 +16,7 @@ from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import NullNudge
 from fabric.core.inputs import ModelReplied
 from fabric.core.spec import ModelSpec
+from fabric.models import Revision
 from fabric.runtime.ports import StoreUnavailable
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.adapters.host_scenes import OWN_THREADS, WAIT_S
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def fresh():
     """No port of another test's."""
-    for cached in (wiring.store, wiring.nudge, wiring.compiled, wiring.offers_of):
+    for cached in (wiring.store, wiring.nudge, wiring.compiled, wiring._revision):
         cached.cache_clear()
     yield
     assert not left_threads()
@@ -171,23 +172,21 @@ def test_a_broker_that_does_not_take_a_message_costs_nothing_but_time(monkeypatc
     assert "the broker did not take the wake-up for run-1: the broker is away" in caplog.text
 
 
-def test_the_host_s_thread_keeps_no_connection_of_django_s():
+def test_the_claimer_s_thread_keeps_no_connection_of_django_s():
+    with installation() as site:
+        fabric_publish(actor=site.actor, source=SMALL)
+    published = Revision.objects.get().id
     found, open_after = [], []
 
-    def read(revision_id):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-        found.append(connection.connection is not None)
-        return revision_id
-
     def on_a_thread_of_its_own():
-        wiring._closing(read)("revision")
+        found.append(wiring._revision(published))
         open_after.append(connection.connection is not None)
 
     thread = threading.Thread(target=on_a_thread_of_its_own)
     thread.start()
     thread.join()
-    assert (found, open_after) == ([True], [False])
+    assert found[0].compiled.spec.digest() == Revision.objects.get().digest
+    assert open_after == [False]
 
 
 def test_a_port_that_is_named_by_dotted_path_is_the_provider(settings):

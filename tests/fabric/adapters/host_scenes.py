@@ -15,6 +15,7 @@ from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import NullNudge
+from fabric.adapters.owned import Revision
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
@@ -157,10 +158,10 @@ class Site:
     def host(self, agents: Agents, *, start: bool = True, **config: Any) -> RunHost:
         fabric = compile_(self.spec)
 
-        def compiled(revision_id: str) -> Compiled:
+        def revision(revision_id: str) -> Revision:
             if revision_id in self.faults:
                 raise LookupError(self.faults[revision_id])
-            return fabric
+            return Revision(fabric, {})
 
         ports = Ports(
             store=self.store,
@@ -168,8 +169,7 @@ class Site:
             models=agents,
             tools=ToolRunner(),
             clock=SYSTEM_CLOCK,
-            compiled=compiled,
-            offers=lambda revision: {},
+            revision=revision,
         )
         values = {"sweep_s": NEVER_S, "beat_s": NEVER_S, "lease_s": NEVER_S} | config
         host = RunHost(ports, f"host-{next(_names)}", HostConfig(**values), self.released.put)
@@ -208,7 +208,7 @@ class Site:
 
     def close(self) -> None:
         for host in self.hosts:
-            if host._thread.is_alive():
+            if host.loop.alive:
                 host.stop(0.0)
 
 
@@ -280,7 +280,7 @@ class WatchedSqlite(Watching, SqliteStore):
     """On a SQLite file."""
 
 
-OWN_THREADS = {"fabric-host", "fabric-calls", "fabric-claimer", "fabric-lease", "journal-writer"}
+OWN_THREADS = {"fabric-host", "fabric-claimer", "fabric-lease", "journal-writer"}
 
 
 def own_threads() -> list[str]:
@@ -291,7 +291,7 @@ def own_threads() -> list[str]:
 def reported(host: RunHost) -> None:
     """Returns when every answer that was given until now is in the host's queue."""
     turned = threading.Event()
-    host.calls._loop.call_soon_threadsafe(lambda: host.calls._loop.call_soon(turned.set))
+    host.loop.asyncio.call_soon_threadsafe(lambda: host.loop.asyncio.call_soon(turned.set))
     assert turned.wait(WAIT_S)
 
 
@@ -299,19 +299,24 @@ def settled(host: RunHost) -> None:
     """Returns when the host has taken in everything that was reported until now, and the answer to whatever it asked the store."""
     reported(host)
     while True:
-        done = threading.Event()
-        host._messages.put(("results", _Noticed(done)))
-        assert done.wait(WAIT_S)
-        if not (host._asking or (host._claim_wanted and not host._stopping)):
+        noticed = _Noticed(host)
+        host.loop.put(("results", noticed))
+        assert noticed.done.wait(WAIT_S)
+        if noticed.idle:
             return
 
 
 class _Noticed:
-    """No results at all; says when they were looked through."""
+    """No results at all; looks, on the host's own thread, whether it waits for the store or is about to ask it."""
 
-    def __init__(self, done: threading.Event) -> None:
-        self._done = done
+    def __init__(self, host: RunHost) -> None:
+        self._host = host
+        self.idle = False
+        self.done = threading.Event()
 
     def __iter__(self) -> Iterator[Any]:
-        self._done.set()
+        host = self._host
+        wanted = host._inbox_wanted or (host._claim_wanted and not host._stopping)
+        self.idle = not (host._asking or wanted)
+        self.done.set()
         return iter(())

@@ -1,289 +1,256 @@
+"""Calls on one asyncio loop: how they begin, how they are let go of, what is reported together."""
+
+from __future__ import annotations
+
 import asyncio
 import threading
-from collections.abc import Iterator
-from queue import SimpleQueue
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
-from fabric.adapters.calls import CallLoop, Key
-from fabric.core.inputs import CallFailed, ToolFinished
+from fabric.adapters.calls import Calls, Key
+from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
 
-WAIT_S = 20
+WAIT_S = 30.0
 
 
-def key(number: int = 1, run: str = "run") -> Key:
-    return (run, f"call-{number}", 1)
+def key(n: int = 1, run: str = "run") -> Key:
+    return (run, f"call-{n}", 1)
 
 
-def result(of: Key, said: str = "") -> ToolFinished:
-    return ToolFinished(command_id=of[1], attempt=of[2], result=said)
+def result(of: Key, text: str = "fine") -> ModelReplied:
+    return ModelReplied(command_id=of[1], attempt=of[2], text=text)
 
 
-class Reports:
-    """What the loop reported, one entry a report, and the threads it was reported on."""
+class Scene:
+    """Calls on the running loop, and what they report."""
 
-    def __init__(self) -> None:
-        self.seen: SimpleQueue[list] = SimpleQueue()
-        self.threads: set[int] = set()
+    def __init__(self, limit: int = 1000) -> None:
+        self.reports: asyncio.Queue[list[Any]] = asyncio.Queue()
+        self.calls = Calls(asyncio.get_running_loop(), self.reports.put_nowait, limit=limit)
+        self.gate = asyncio.Event()
+        self.begun: list[Key] = []
 
-    def __call__(self, results):
-        self.threads.add(threading.get_ident())
-        self.seen.put(results)
+    async def next(self) -> list[Any]:
+        return await asyncio.wait_for(self.reports.get(), WAIT_S)
 
-    def next(self):
-        return self.seen.get(timeout=WAIT_S)
+    async def settle(self) -> list[Key]:
+        """A call that is begun after everything before it and answers at once: what is reported until then."""
+        mark = key(0, "mark")
 
+        async def answered():
+            return result(mark)
 
-@pytest.fixture
-def reports() -> Reports:
-    return Reports()
+        self.calls.begin(mark, answered)
+        found: list[Key] = []
+        while mark not in found:
+            found += [one for one, _ in await self.next()]
+        return [one for one in found if one != mark]
 
+    def waiting(self, of: Key) -> None:
+        """Begins a call that answers when the gate opens."""
 
-@pytest.fixture
-def calls(reports: Reports) -> Iterator[CallLoop]:
-    made = CallLoop(reports, limit=1000)
-    made.start()
-    yield made
-    made.stop()
-    assert not made._thread.is_alive()
+        async def waits():
+            self.begun.append(of)
+            await self.gate.wait()
+            return result(of)
 
-
-def gate(calls: CallLoop) -> asyncio.Event:
-    """An event that is opened from a test by ``open_``."""
-    return asyncio.Event()
-
-
-def open_(calls: CallLoop, event: asyncio.Event) -> None:
-    calls._loop.call_soon_threadsafe(event.set)
+        self.calls.begin(of, waits)
 
 
-def settle(calls: CallLoop, reports: Reports) -> list:
-    """A call that is begun after everything before it and answers at once: what is reported until then."""
-    mark = key(0, "mark")
-
-    async def answered():
-        return result(mark)
-
-    calls.submit(mark, answered)
-    calls.flush()
-    found: list = []
-    while mark not in [one for one, _ in found]:
-        found += reports.next()
-    return [one for one, _ in found if one != mark]
+def on_a_loop(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scene(), WAIT_S))
 
 
-def test_calls_begin_with_flush_and_results_of_one_turn_are_one_report(calls, reports):
-    event, begun = gate(calls), SimpleQueue()
+def test_results_of_one_turn_are_one_report():
+    async def scene():
+        made = Scene()
+        keys = [key(n) for n in range(8)]
+        for one in keys:
+            made.waiting(one)
+        assert await made.settle() == []
+        assert made.begun == keys
+        made.gate.set()
+        together = await made.next()
+        assert [one for one, _ in together] == keys
+        assert together[3][1] == result(keys[3])
+        assert not made.calls._tasks
 
-    async def waits(of):
-        begun.put(of)
-        await event.wait()
-        return result(of)
-
-    keys = [key(n) for n in range(8)]
-    for one in keys:
-        calls.submit(one, lambda one=one: waits(one))
-    assert settle(calls, reports) == []
-    assert sorted(begun.get(timeout=WAIT_S) for _ in keys) == keys
-    open_(calls, event)
-    together = reports.next()
-    assert [one for one, _ in together] == keys
-    assert together[3][1] == result(keys[3])
-    assert reports.threads == {calls._thread.ident}
+    on_a_loop(scene)
 
 
-def test_calls_wait_for_flush(calls, reports):
-    begun = threading.Event()
+def test_an_aborted_call_reports_nothing_and_is_told():
+    async def scene():
+        made, told = Scene(), []
 
-    async def never_begun():
-        begun.set()
-        return result(key())
+        async def waits():
+            made.begun.append(key())
+            try:
+                await made.gate.wait()
+            finally:
+                told.append(True)
+            return result(key())
 
-    calls.submit(key(), never_begun)
-    turned = threading.Event()
-    calls._loop.call_soon_threadsafe(turned.set)
-    assert turned.wait(WAIT_S)
-    assert not begun.is_set()
-    calls.flush()
-    assert begun.wait(WAIT_S)
+        made.calls.begin(key(), waits)
+        assert await made.settle() == []
+        assert made.begun == [key()]
+        assert made.calls.inflight == 1
+        made.calls.abort(key())
+        assert await made.settle() == []
+        assert told == [True]
+        assert made.calls.inflight == 0
+        assert key() not in made.calls._tasks
 
-
-def test_an_aborted_call_reports_nothing_and_is_told(calls, reports):
-    begun, told = threading.Event(), threading.Event()
-
-    async def waits():
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            told.set()
-        return result(key())
-
-    calls.submit(key(), waits)
-    calls.flush()
-    assert begun.wait(WAIT_S)
-    calls.abort(key())
-    calls.flush()
-    assert told.wait(WAIT_S)
-    assert settle(calls, reports) == []
-    assert calls.inflight == 0
-    assert key() not in calls._tasks
+    on_a_loop(scene)
 
 
-def test_a_port_that_answers_although_it_was_let_go_of_is_not_heard(calls, reports):
-    begun = threading.Event()
+def test_a_port_that_answers_although_it_was_let_go_of_is_not_heard():
+    async def scene():
+        made = Scene()
 
-    async def stubborn():
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return result(key(), "too late")
+        async def stubborn():
+            try:
+                await made.gate.wait()
+            except asyncio.CancelledError:
+                return result(key(), "too late")
 
-    calls.submit(key(), stubborn)
-    calls.flush()
-    assert begun.wait(WAIT_S)
-    calls.abort(key())
-    calls.flush()
-    assert settle(calls, reports) == []
+        made.calls.begin(key(), stubborn)
+        assert await made.settle() == []
+        made.calls.abort(key())
+        assert await made.settle() == []
+        assert not made.calls._tasks
 
-
-def test_a_call_aborted_before_its_first_turn_leaves_nothing_behind(calls, reports):
-    begun = threading.Event()
-
-    async def never_begun():
-        begun.set()
-        return result(key())
-
-    calls.submit(key(), never_begun)
-    calls.abort(key())
-    calls.flush()
-    assert settle(calls, reports) == []
-    assert not begun.is_set()
-    assert key() not in calls._tasks
+    on_a_loop(scene)
 
 
-def test_a_run_s_calls_are_let_go_of_together_and_nobody_else_s(calls, reports):
-    event = gate(calls)
+def test_a_call_aborted_before_its_first_turn_leaves_nothing_behind():
+    async def scene():
+        made = Scene()
+        made.waiting(key())
+        made.calls.abort(key())
+        assert await made.settle() == []
+        assert made.begun == []
+        assert key() not in made.calls._tasks
 
-    async def waits(of):
-        await event.wait()
-        return result(of)
+    on_a_loop(scene)
 
-    mine = [key(n, "mine") for n in range(3)]
-    other = key(1, "other")
-    for one in (*mine, other):
-        calls.submit(one, lambda one=one: waits(one))
-    calls.flush()
-    collected = key(9, "mine")
-    calls.submit(collected, lambda: waits(collected))
-    calls.abort_run("mine")
-    calls.flush()
-    assert settle(calls, reports) == []
-    open_(calls, event)
-    assert [one for one, _ in reports.next()] == [other]
-    assert settle(calls, reports) == []
+
+def test_a_call_that_is_not_out_may_be_aborted():
+    async def scene():
+        made = Scene()
+        made.calls.abort(key())
+        made.calls.abort_run("run")
+        made.waiting(key())
+        assert await made.settle() == []
+        assert made.begun == [key()]
+        await made.calls.end()
+
+    on_a_loop(scene)
+
+
+def test_a_run_s_calls_are_let_go_of_together_and_nobody_else_s():
+    async def scene():
+        made = Scene()
+        mine, other = [key(n, "mine") for n in range(3)], key(1, "other")
+        for one in (*mine, other):
+            made.waiting(one)
+        assert await made.settle() == []
+        made.waiting(key(9, "mine"))
+        made.calls.abort_run("mine")
+        assert await made.settle() == []
+        made.gate.set()
+        assert [one for one, _ in await made.next()] == [other]
+        assert await made.settle() == []
+
+    on_a_loop(scene)
 
 
 @pytest.mark.parametrize("error", [ValueError("no such thing"), asyncio.CancelledError("from inside a library")])
-def test_a_port_that_raises_becomes_a_failed_call(calls, reports, error):
+def test_a_port_that_raises_becomes_a_failed_call(error):
     async def raises():
         raise error
 
-    calls.submit(key(), raises)
-    calls.flush()
-    [(of, failed)] = reports.next()
-    assert of == key()
-    assert isinstance(failed, CallFailed)
-    assert (failed.command_id, failed.attempt, failed.cause, failed.billed) == ("call-1", 1, Cause.UNKNOWN, True)
-    assert failed.message == f"the adapter failed: {type(error).__name__}: {error}"
+    async def scene():
+        made = Scene()
+        made.calls.begin(key(), raises)
+        [(of, failed)] = await made.next()
+        assert of == key()
+        assert isinstance(failed, CallFailed)
+        assert (failed.command_id, failed.attempt, failed.cause, failed.billed) == ("call-1", 1, Cause.UNKNOWN, True)
+        assert failed.message == f"the adapter failed: {type(error).__name__}: {error}"
+
+    on_a_loop(scene)
 
 
-def test_no_more_calls_are_out_than_the_limit_and_the_rest_take_turns(reports):
-    calls = CallLoop(reports, limit=3)
-    calls.start()
-    out, most, begun = set(), [], SimpleQueue()
+def test_no_more_calls_are_out_than_the_limit_and_the_rest_take_turns():
+    async def scene():
+        made, most = Scene(limit=3), []
+        events = {key(n): asyncio.Event() for n in range(7)}
+        begun: asyncio.Queue[Key] = asyncio.Queue()
 
-    async def waits(of, event):
-        out.add(of)
-        most.append(len(out))
-        begun.put(of)
-        await event.wait()
-        out.discard(of)
-        return result(of)
+        async def waits(of):
+            most.append(made.calls.inflight)
+            begun.put_nowait(of)
+            await events[of].wait()
+            return result(of)
 
-    events = {key(n): asyncio.Event() for n in range(7)}
-    for one, event in events.items():
-        calls.submit(one, lambda one=one, event=event: waits(one, event))
-    calls.flush()
-    for _ in range(7):
-        one = begun.get(timeout=WAIT_S)
-        open_(calls, events[one])
-    found = []
-    while len(found) < 7:
-        found += reports.next()
-    calls.stop()
-    assert max(most) == calls.inflight_peak == 3
-    assert calls.inflight == 0
+        for one in events:
+            made.calls.begin(one, lambda one=one: waits(one))
+        for _ in events:
+            events[await begun.get()].set()
+        found: list[Any] = []
+        while len(found) < 7:
+            found += await made.next()
+        assert max(most) == made.calls.inflight_peak == 3
+        assert made.calls.inflight == 0
+
+    on_a_loop(scene)
 
 
-def test_an_aborted_call_makes_room_for_the_next(reports):
-    calls = CallLoop(reports, limit=1)
-    calls.start()
-    begun = threading.Event()
+def test_an_aborted_call_makes_room_for_the_next():
+    async def scene():
+        made = Scene(limit=1)
+        made.waiting(key(1))
+        await asyncio.sleep(0)
+        assert made.begun == [key(1)]
+        made.calls.abort(key(1))
+        assert await made.settle() == []
 
-    async def waits():
-        begun.set()
-        await asyncio.Event().wait()
-
-    calls.submit(key(1), waits)
-    calls.flush()
-    assert begun.wait(WAIT_S)
-    calls.abort(key(1))
-    assert settle(calls, reports) == []
-    calls.stop()
+    on_a_loop(scene)
 
 
-def test_300_calls_at_once_are_on_one_thread(calls, reports):
-    before, threads, event, all_out = threading.active_count(), set(), gate(calls), threading.Event()
+def test_300_calls_at_once_need_no_further_thread():
+    async def scene():
+        made, before = Scene(), threading.active_count()
+        for n in range(300):
+            made.waiting(key(n))
+        assert await made.settle() == []
+        assert made.calls.inflight == 300
+        assert threading.active_count() == before
+        made.gate.set()
+        assert len(await made.next()) == 300
+        assert made.calls.inflight_peak == 301, "and the mark"
 
-    async def waits(of):
-        threads.add(threading.get_ident())
-        if calls.inflight == 300:
-            all_out.set()
-        await event.wait()
-        return result(of)
-
-    for n in range(300):
-        calls.submit(key(n), lambda n=n: waits(key(n)))
-    calls.flush()
-    assert all_out.wait(WAIT_S)
-    assert threading.active_count() == before
-    open_(calls, event)
-    assert len(reports.next()) == 300
-    assert threads == {calls._thread.ident}
-    assert calls.inflight_peak == 300
+    on_a_loop(scene)
 
 
-def test_stopping_lets_ports_clean_up_and_reports_nothing(reports):
-    calls = CallLoop(reports, limit=10)
-    calls.start()
-    begun, cleaned = threading.Event(), []
+def test_ending_lets_ports_clean_up_and_reports_nothing():
+    async def scene():
+        made, cleaned = Scene(), []
 
-    async def waits():
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)  # As a client that closes its connection does.
-            cleaned.append(True)
+        async def waits():
+            try:
+                await made.gate.wait()
+            finally:
+                await asyncio.sleep(0)  # As a client that closes its connection does.
+                cleaned.append(True)
 
-    calls.submit(key(), waits)
-    calls.flush()
-    assert begun.wait(WAIT_S)
-    calls.stop()
-    assert cleaned == [True]
-    assert not calls._thread.is_alive()
-    assert calls._loop.is_closed()
-    assert reports.seen.empty()
+        made.calls.begin(key(), waits)
+        assert await made.settle() == []
+        await made.calls.end()
+        assert cleaned == [True]
+        assert made.reports.empty()
+
+    on_a_loop(scene)

@@ -252,7 +252,7 @@ def test_timers_of_runs_that_have_gone_do_not_pile_up(watched):
     host.offer()
     watched.until_released(*runs)
     settled(host)
-    host._messages.put(("results", []))
+    host.loop.put(("results", []))
     settled(host)
     assert len(host._timers) <= 256
 

@@ -14,7 +14,6 @@ from tests.fabric.adapters.host_scenes import (
     WatchedSqlite,
     own_threads,
     policy,
-    reported,
     said,
     settled,
 )
@@ -178,15 +177,16 @@ def test_an_answer_that_came_before_the_end_is_journaled(site):
     host.offer(run_id)
     parked = [agents.next() for _ in range(4)]
     settled(host)
+    command_id, reply = parked[0].request.command_id, said(parked[0].request)
     busy, go_on = threading.Event(), threading.Event()
-    host._messages.put(("results", Busy(busy, go_on)))
+    host.loop.put(("results", Busy(busy, go_on)))
     assert busy.wait(WAIT_S)  # The host is busy now,
-    parked[0].answer()
-    assert parked[0].ended.wait(WAIT_S)
-    reported(host)
+    host.loop.put(("results", [((run_id, command_id, 1), reply)]))
     thread = threading.Thread(target=host.stop, args=(0.0,))
     thread.start()
-    while host._messages.qsize() < 3:  # and finds the answer, the wish to stop and the end of its patience all at once.
+    while (
+        len(host.loop._messages) < 3
+    ):  # and finds the answer, the wish to stop and the end of its patience all at once.
         pass
     go_on.set()
     thread.join(WAIT_S)

@@ -20,14 +20,22 @@ FIGURES = {
 }
 
 
+DATABASES = [
+    ("sqlite", ["--held"], "threads of the engine's process"),
+    pytest.param("postgresql", [], "a process of their own", marks=pytest.mark.postgresql),
+]
+
+
 @pytest.mark.slow
-def test_the_last_line_has_the_figures():
-    command = [sys.executable, str(ROOT / "manage.py"), "bench", "flow5", "--json", "--held"]
+@pytest.mark.parametrize(("db", "more", "clients"), DATABASES)
+def test_the_last_line_has_the_figures(db, more, clients):
+    command = [sys.executable, str(ROOT / "manage.py"), "bench", "flow5", "--json", "--db", db, *more]
     command += ["--runs", "4", "--rounds", "1", "--concurrency", "2"]
     inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    assert (found["work"], found["db"], found["concurrency"], found["runs"]) == ("flow5", "sqlite", 2, 4)
+    assert (found["work"], found["db"], found["concurrency"], found["runs"]) == ("flow5", db, 2, 4)
+    assert found["clients"] == clients
     assert found.keys() >= FIGURES
     assert all(found[name] > 0 for name in FIGURES)
     assert found["commits_per_step"] <= 1.0

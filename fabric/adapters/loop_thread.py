@@ -1,0 +1,91 @@
+"""One thread with one asyncio loop, and messages for its owner that are handed over together.
+
+A host steps its runs on the loop on which their calls are out. Both need the interpreter, so a thread each would not make them faster: it would
+only add a switch of threads to every answer, which costs more than the step that follows from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import uvloop
+
+Message = tuple[Any, ...]
+Turn = Callable[[list[Message]], float]
+"""Takes everything that has arrived, in order; gives back in how many seconds it wants another turn, come what may."""
+ENDING_S = 10.0
+"""How long the loop's last coroutine may take."""
+
+
+class LoopThread:
+    """Runs ``turn`` on its thread: soon after a message was put, and when the time has come that the last turn named."""
+
+    def __init__(self, name: str, turn: Turn) -> None:
+        self.asyncio: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+        self._turn = turn
+        self._messages: deque[Message] = deque()
+        self._rung = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread = threading.Thread(target=self.asyncio.run_forever, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread; the first turn follows at once."""
+        self._thread.start()
+        self._ring()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def here(self) -> bool:
+        """Whether the caller is on the loop's thread."""
+        return threading.get_ident() == self._thread.ident
+
+    def put(self, message: Message) -> None:
+        """Leaves a message, from any thread; the turn that takes it follows soon. None follows after ``stop``."""
+        self._messages.append(message)
+        self._ring()
+
+    def _ring(self) -> None:
+        # Set before the queue is emptied and read after it was filled: a message is never left lying.
+        if not self._rung:
+            self._rung = True
+            if self.here():
+                self.asyncio.call_soon(self._take_turn)
+            elif not self.asyncio.is_closed():
+                self.asyncio.call_soon_threadsafe(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._rung = False
+        found: list[Message] = []
+        while self._messages:
+            found.append(self._messages.popleft())
+        due = self.asyncio.time() + self._turn(found)
+        # A timer that comes too early costs a turn; a new one after every turn would cost more.
+        if self._timer is None or self._timer.cancelled() or self._timer.when() > due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self.asyncio.call_at(due, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._ring()
+
+    def stop(self, ending: Coroutine[Any, Any, None]) -> None:
+        """Runs ``ending`` on the loop, then ends the thread and closes the loop. Once, from another thread."""
+        asyncio.run_coroutine_threadsafe(self._end(ending), self.asyncio)
+        self._thread.join(timeout=ENDING_S + 1)
+        if not self._thread.is_alive():
+            self.asyncio.close()
+
+    async def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        try:
+            await asyncio.wait_for(ending, ENDING_S)
+            await self.asyncio.shutdown_asyncgens()
+        finally:
+            self.asyncio.stop()
