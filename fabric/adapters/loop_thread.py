@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import uvloop
@@ -57,8 +58,9 @@ class LoopThread:
             self._rung = True
             if self.here():
                 self.asyncio.call_soon(self._take_turn)
-            elif not self.asyncio.is_closed():
-                self.asyncio.call_soon_threadsafe(self._take_turn)
+            else:
+                with suppress(RuntimeError):  # The loop is closed: nobody takes messages any more.
+                    self.asyncio.call_soon_threadsafe(self._take_turn)
 
     def _take_turn(self) -> None:
         self._rung = False

@@ -194,8 +194,11 @@ class JournalWriter:
         self._flushed()
 
     def _flushed(self) -> None:
-        if self.on_flushed is not None:
-            self.on_flushed()
+        try:
+            if self.on_flushed is not None:
+                self.on_flushed()
+        except Exception:  # noqa: BLE001 - The same as for one batch's callback.
+            _log.exception("what is told after a flush of the journal writer raised")
 
     # -- a flush -------------------------------------------------------------------------------------------------------
 

@@ -310,3 +310,18 @@ def test_the_tables_are_tuned(postgresql_world, tmp_path: Path):
     )
     assert world.ask(f"SELECT indexname FROM pg_indexes WHERE tablename IN {hot} AND indexname LIKE '%like'") == []
     migrate(tmp_path, DATABASE_URL=world.dsn)  # Again: nothing to do, no error.
+
+
+def test_a_nul_in_a_text_is_refused_and_not_cut_off(postgresql_world):
+    with pytest.raises(RowRefused, match="invalid byte sequence"):
+        postgresql_world.store.create(new_run(title="before\x00after"))
+    assert postgresql_world.ask("SELECT count(*) FROM fabric_run") == [(0,)]
+
+
+def test_a_statement_is_prepared_once_a_connection(postgresql_world):
+    world = postgresql_world
+    for _ in range(3):
+        world.store.create(new_run())
+    with world.store._calls.use() as connection:
+        prepared = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+    assert len([one for (one,) in prepared if "INSERT INTO fabric_run" in one]) == 1

@@ -1,6 +1,7 @@
 """The journal writer: what goes together, in which order, and what is told to whom."""
 
 from fabric.adapters.nudge import NullNudge
+from fabric.adapters.store_errors import RowRefused
 from fabric.adapters.writer import JournalWriter
 from fabric.runtime.ports import Written
 from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, Outcomes, hold, owned
@@ -138,3 +139,57 @@ def test_a_shared_store_gets_its_pauses_between_flushes_and_not_when_idle():
     assert writer.close(WAIT_S)
     assert len(store.flushes) == 3
     assert store.pauses == 2
+
+
+# -- together ----------------------------------------------------------------------------------------------------------
+
+
+def test_batches_that_are_handed_over_together_are_one_flush(store, writer):
+    outcomes = Outcomes()
+    journals = owned(store, 5)
+    writer.submit_all([(journal.batch(), outcomes.of(journal.run_id)) for journal in journals])
+    outcomes.wait(5)
+    assert store.flushes == [[journal.run_id for journal in journals]]
+
+
+def test_who_collects_the_fates_of_a_flush_is_told_once_after_all_of_them(store, writer):
+    outcomes, told = Outcomes(), []
+    journals = owned(store, 9)
+    hold(store, writer, journals[0], outcomes)
+    writer.on_flushed = lambda: told.append(len(outcomes.seen))
+    writer.submit_all([(journal.batch(), outcomes.of(journal.run_id)) for journal in journals[1:]])
+    store.open.set()
+    outcomes.wait(9)
+    assert writer.close(WAIT_S)
+    assert set(told) == {1, 9}, "after the first flush, and after the second"
+
+
+def test_fates_that_are_known_do_not_wait_with_those_that_are_not(store, writer):
+    """A poisoned run is found by halving, and what was written before the database goes away is told at once."""
+    outcomes, told = Outcomes(), []
+    journals = owned(store, 4)
+    hold(store, writer, journals[0], outcomes)
+    writer.on_flushed = lambda: told.append([name for name, _ in outcomes.seen])
+    writer.submit_all([(journal.batch(), outcomes.of(journal.run_id)) for journal in journals[1:]])
+    store.refused[journals[3].run_id] = RowRefused("a value it cannot store")
+    store.open.set()
+    outcomes.wait(4)
+    assert writer.close(WAIT_S)
+    first_half = [journals[0].run_id, journals[1].run_id]
+    assert first_half in told
+
+
+def test_one_that_raises_there_does_not_break_the_pen(store, writer, caplog):
+    outcomes = Outcomes()
+    (journal,) = owned(store, 1)
+
+    def raises():
+        raise RuntimeError("no")
+
+    writer.on_flushed = raises
+    for _ in range(2):
+        writer.submit(journal.batch(), outcomes.of(journal.run_id))
+        outcomes.wait(1)
+    assert len(store.journal(journal.run_id)) == 2
+    assert writer.close(WAIT_S)
+    assert "what is told after a flush" in caplog.text
