@@ -24,7 +24,8 @@ Everything that happens to a run is an event in its journal, and the run is the 
 may be. `hash = H(hash before | seq | kind | version | header | payload_hash)`, so an erased payload leaves the chain whole.
 
 Every event travels in one envelope: `id` (run and seq), `trace_id`, `span_id`, `parent_span_id`, `timestamp`, `source` and `destination` (each a `layer`
-and an `agent_id`), and the fact itself. Fields at their default are left out of the header.
+and an `agent_id`), and the fact itself. The ids and the two parties follow from the run and the fact and are not stored; fields at their
+default are left out of the header.
 
 Instants (`*_at`, `not_before`) are microseconds since the epoch, UTC; durations (`*_s`) are seconds, `*_us` microseconds; money is integer micro-dollars. A
 kind is never edited in place: a changed one is a new version, and a row of an unknown kind or version is refused with a sentence.
