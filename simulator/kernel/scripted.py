@@ -45,7 +45,7 @@ _result = re.compile(
 )
 _checked = re.compile(r"^Checked result:\n(.*?)\nCitations: ([^\n]*)$", re.DOTALL | re.MULTILINE)
 _judged = re.compile(r"^Exit criteria:\n((?:- .*\n)+)\nResult:\n(.*)\nCitations: ([^\n]*)$", re.DOTALL | re.MULTILINE)
-_cited = re.compile(r"\[([^\[\]\n]{1,200})\]")
+_cited = re.compile(r"\[([^\[\]\n]{1,200})\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def _summary(seen: _Seen) -> JSON:
     if checked:
         text = checked.group(1).strip()
         listed = [name for name in checked.group(2).split(", ") if name and name != "none"]
-        return {"text": cut(text, seen.room), "citations": listed or list(dict.fromkeys(_cited.findall(text)))}
+        return {"text": cut(text, seen.room), "citations": listed or _cites(text)}
     results = _result.findall(seen.opening)
     if results:
         return _merged(seen, results)
@@ -239,6 +239,12 @@ def _summary(seen: _Seen) -> JSON:
     return {"text": cut(text, seen.room), "citations": []}
 
 
+def _cites(text: str) -> list[str]:
+    """The documents that paragraphs rest on: named at their ends. What else stands in brackets is the documents' own text."""
+    found = (_cited.search(paragraph.strip()) for paragraph in text.split("\n\n"))
+    return list(dict.fromkeys(one.group(1) for one in found if one))
+
+
 def _merged(seen: _Seen, results: Sequence[tuple[str, str, str]]) -> JSON:
     """The parts one after another, each paragraph once."""
     paragraphs: dict[str, None] = {}
@@ -250,7 +256,7 @@ def _merged(seen: _Seen, results: Sequence[tuple[str, str, str]]) -> JSON:
             if paragraph.strip():
                 paragraphs[paragraph.strip()] = None
     text = "\n\n".join(fitting(list(paragraphs), seen.room))
-    return {"text": text, "citations": list(dict.fromkeys(_cited.findall(text)))}
+    return {"text": text, "citations": _cites(text)}
 
 
 def _critique(seen: _Seen) -> JSON:

@@ -138,6 +138,14 @@ def test_without_documents_it_says_so_and_cites_nothing():
     assert "no document is attached" in summary.text
 
 
+def test_brackets_within_a_document_s_text_are_no_citation():
+    merge = (
+        f"Request:\n{QUESTION}\n\nResults:\n## One (reader)\nlog.md says: “In the form of [Keep a Changelog](x).” [log.md]"
+        "\n\nMerge these results into one answer to the request."
+    )
+    assert Summary.model_validate_json(said(merge).text).citations == ("log.md",)
+
+
 def test_results_are_merged_with_their_citations_and_gaps():
     merge = (
         f"Request:\n{QUESTION}\n\nResults:\n## One (reader)\nRevenue rose. [report.md]\n\n## Two (checker)\n"
