@@ -10,10 +10,13 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
+from console.api import callers
 from console.views import errors
 from fabric.core.actor import Actor
+from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.errors import Refused
 from fabric.services import workspaces
 
@@ -23,6 +26,10 @@ class Policy(StrEnum):
 
     PUBLIC = "public"
     SIGNED_IN = "signed_in"
+    API = "api"
+    """A bearer token or a session, and the operation's scope (``console.api.callers``)."""
+    STAFF = "staff"
+    """Who looks after the installation: Django's staff, and the local owner."""
 
 
 ROUTES: Mapping[str, Policy] = {
@@ -30,16 +37,44 @@ ROUTES: Mapping[str, Policy] = {
     "login": Policy.PUBLIC,
     "login-link": Policy.PUBLIC,
     "logout": Policy.SIGNED_IN,
+    "overview": Policy.SIGNED_IN,
+    "overview-live": Policy.SIGNED_IN,
+    "overview-card": Policy.SIGNED_IN,
     "start": Policy.SIGNED_IN,
     "runs": Policy.SIGNED_IN,
+    "runs-news": Policy.SIGNED_IN,
     "run": Policy.SIGNED_IN,
     "run-cancel": Policy.SIGNED_IN,
     "run-question": Policy.SIGNED_IN,
     "run-event": Policy.SIGNED_IN,
+    "run-event-json": Policy.SIGNED_IN,
+    "run-events-download": Policy.SIGNED_IN,
     "reviews": Policy.SIGNED_IN,
     "decide": Policy.SIGNED_IN,
+    "search": Policy.SIGNED_IN,
+    "frame": Policy.SIGNED_IN,
+    "styleguide": Policy.STAFF,
+    "fabrics": Policy.SIGNED_IN,
+    "fabric": Policy.SIGNED_IN,
+    "fabric-revision": Policy.SIGNED_IN,
+    "fabric-yaml": Policy.SIGNED_IN,
+    "api-docs": Policy.SIGNED_IN,
+    "api-openapi": Policy.API,
+    "api-unknown": Policy.API,
+    "api-fabrics": Policy.API,
+    "api-fabric": Policy.API,
+    "api-runs": Policy.API,
+    "api-run": Policy.API,
+    "api-run-cancel": Policy.API,
+    "api-run-events": Policy.API,
+    "api-escalations": Policy.API,
+    "api-escalation": Policy.API,
+    "api-escalation-decision": Policy.API,
 }
-"""Pages and fragments, by route name."""
+"""Pages, fragments and the API, by route name."""
+
+OWNER = "owner"
+"""The role of who owns the installation."""
 
 SOCKETS: Mapping[str, Policy] = {"live-run": Policy.SIGNED_IN}
 """Sockets, by route name."""
@@ -52,6 +87,11 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     return workspaces.actor_of(user)
 
 
+def is_staff(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether a signed-in user looks after the installation."""
+    return bool(getattr(user, "is_staff", False)) or OWNER in actor_of(user).roles
+
+
 class AccessMiddleware:
     """Holds every view to its row of ``ROUTES``, and turns a refusal that no view handled into its page."""
 
@@ -61,6 +101,8 @@ class AccessMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer the request; what is shown to somebody is kept by no cache in between."""
         response = self._get_response(request)
+        if response.status_code == 405 and not response.content:
+            response = errors.not_allowed(request, response.headers.get("Allow", ""))
         # no-cache, not no-store: a browser may keep a half-written form for its Back button.
         response.headers.setdefault("Cache-Control", "private, no-cache")
         return response
@@ -73,17 +115,37 @@ class AccessMiddleware:
         policy = ROUTES.get(match.view_name) if match else None
         if policy is Policy.PUBLIC:
             return None
+        if policy is Policy.API and match:
+            return callers.admit(request, match.view_name)
         if policy is None:
             raise PermissionDenied(f"the address {request.path} has no access policy")
-        if request.user.is_authenticated:
-            return None
+        try:
+            allowed = _meets(policy, request.user)
+        except DatabaseError as error:
+            return errors.database_away(request, error)
+        if allowed is not None:
+            return (
+                None
+                if allowed
+                else errors.page(request, 403, "This page is for staff: ask the owner of this installation.")
+            )
         if request.headers.get("HX-Request"):
             return errors.page(request, 401, "You are signed out. Sign in again in another tab, then send this again.")
-        following = {"next": request.get_full_path()} if request.method == "GET" and request.path != "/" else {}
+        asked = request.method == "GET" and request.path != settings.LOGIN_REDIRECT_URL
+        following = {"next": request.get_full_path()} if asked else {}
         return HttpResponseRedirect(settings.LOGIN_URL + (f"?{urlencode(following)}" if following else ""))
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """A refusal's page; None leaves other exceptions to Django."""
         if isinstance(exception, Refused):
             return errors.refused(request, exception)
+        if isinstance(exception, DatabaseError | StoreUnavailable):
+            return errors.database_away(request, exception)
         return None
+
+
+def _meets(policy: Policy, user: AbstractBaseUser | AnonymousUser) -> bool | None:
+    """Whether a signed-in user meets the policy; None for nobody."""
+    if not user.is_authenticated:
+        return None
+    return policy is not Policy.STAFF or is_staff(user)

@@ -3,9 +3,9 @@
 import os
 import warnings
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import OriginValidator
+from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -16,13 +16,15 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 
 from django.conf import settings  # noqa: E402
 
+from console.api.waiting import LongPoll  # noqa: E402
 from console.body_limit import BodyLimit  # noqa: E402
 from console.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": BodyLimit(http),
+        "http": BodyLimit(LongPoll(http)),
+        # Who it is the consumer asks itself, and goes on asking.
         # Exact origins, scheme and port included: a page of another program on this machine is another origin.
-        "websocket": OriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.FABRIC_ORIGINS),
+        "websocket": OriginValidator(CookieMiddleware(URLRouter(websocket_urlpatterns)), settings.FABRIC_ORIGINS),
     }
 )

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from console.api.problems import MEDIA_TYPE, REQUEST_ID, Problem, encode, request_id
 
 BODY_MAX = 32 * 1024 * 1024
 """Bytes. Eight attachments of 1 MB fit with room to say which one was too large."""
+API_BODY_MAX = 1024 * 1024
+API_START_MAX = 25 * 1024 * 1024
+"""Eight attachments of 1 MB whose JSON writes each character in three times its bytes, and the request."""
 DRAIN_MAX = 64 * 1024 * 1024
 """Bytes of a refused body that are read and thrown away, so that a browser still sending sees the answer and not a reset."""
 
-SENTENCE = f"The request is larger than {BODY_MAX // 1024 // 1024} MB: send fewer or smaller files.\n".encode()
+_api = re.compile(r"/api/")
+BODIES: tuple[tuple[str, re.Pattern[str], int], ...] = (
+    ("POST", re.compile(r"/api/v1/runs\Z"), API_START_MAX),
+    ("", _api, API_BODY_MAX),
+)
+"""Method (empty: any), path and bound; the first that fits counts, what fits none has ``BODY_MAX``."""
+
+
+def body_max(method: str, path: str) -> int:
+    """The most bytes that a request's body may have."""
+    fitting = (most for verb, pattern, most in BODIES if verb in ("", method) and pattern.match(path))
+    return next(fitting, BODY_MAX)
+
+
+def too_large(limit: int) -> str:
+    """The sentence for a body over its bound."""
+    return f"The request is larger than {limit // 1024 // 1024} MB: send fewer or smaller files."
 
 
 class _TooLarge(Exception):
@@ -17,9 +39,9 @@ class _TooLarge(Exception):
 
 
 class BodyLimit:
-    """An ASGI application around another: answers 413 with one sentence to a body over ``BODY_MAX``, whatever its length header says."""
+    """An ASGI application around another: answers 413 with one sentence to a body over its bound, whatever its length header says."""
 
-    def __init__(self, app: Any, limit: int = BODY_MAX) -> None:
+    def __init__(self, app: Any, limit: int | None = None) -> None:
         self._app = app
         self._limit = limit
 
@@ -28,8 +50,11 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if _declared(scope) > self._limit:
-            await _refuse(receive, send, seen=0)
+        limit = self._limit
+        if limit is None:
+            limit = body_max(scope["method"], scope["path"])
+        if _declared(scope) > limit:
+            await _refuse(scope, receive, send, seen=0, limit=limit)
             return
         seen = 0
 
@@ -37,7 +62,7 @@ class BodyLimit:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._limit:
+            if seen > limit:
                 raise _TooLarge
             return message
 
@@ -45,22 +70,40 @@ class BodyLimit:
             await self._app(scope, counted, send)
         except _TooLarge:
             # Django reads the whole body before it answers anything, so nothing has been sent.
-            await _refuse(receive, send, seen=seen)
+            await _refuse(scope, receive, send, seen=seen, limit=limit)
 
 
 def _declared(scope: Any) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            return int(value) if value.isdigit() else 0
-    return 0
+    given = _header(scope, b"content-length")
+    return int(given) if given.isdigit() and len(given) < 20 else 0
 
 
-async def _refuse(receive: Any, send: Any, *, seen: int) -> None:
+def _header(scope: Any, wanted: bytes) -> bytes:
+    found: bytes = next((value for name, value in scope["headers"] if name == wanted), b"")
+    return found
+
+
+async def _refuse(scope: Any, receive: Any, send: Any, *, seen: int, limit: int) -> None:
     while seen < DRAIN_MAX:
         message = await receive()
         seen += len(message.get("body", b""))
         if message["type"] != "http.request" or not message.get("more_body"):
             break
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(SENTENCE)).encode())]
+    body, headers = _answer(scope, limit)
+    headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": SENTENCE})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _answer(scope: Any, limit: int) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """A problem document for a program, a line of text for a browser."""
+    path = scope.get("path", "")
+    if not _api.match(path):
+        return f"{too_large(limit)}\n".encode(), [(b"content-type", b"text/plain; charset=utf-8")]
+    known = request_id(_header(scope, REQUEST_ID.lower().encode()).decode("latin-1"))
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"cache-control", b"no-store"),
+        (REQUEST_ID.lower().encode(), known.encode()),
+    ]
+    return encode(Problem(413, too_large(limit)), instance=path, request=known), headers

@@ -10,10 +10,11 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.models import Priority
 from fabric.runtime.ports import Document
 from fabric.selectors.fabrics import FabricView
 from fabric.services.escalations import MESSAGE_CHARS_MAX
-from fabric.services.runs import REASON_CHARS_MAX, TEXT_BYTES_MAX
+from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX
 
 
 def new_start_key() -> str:
@@ -61,7 +62,10 @@ class StartForm(forms.Form):
         strip=True, error_messages={"required": "The request is empty: say what you want to know or have done."}
     )
     documents = _Documents(required=False)
+    documents_of = forms.CharField(max_length=64, required=False)
     tier = forms.CharField(max_length=32, required=False)
+    priority = forms.CharField(max_length=32, required=False)
+    session_key = forms.CharField(strip=True, required=False)
     start_key = forms.CharField(max_length=64, required=False)
 
     def __init__(self, fabrics: Sequence[FabricView], *args: Any, **kwargs: Any) -> None:
@@ -85,9 +89,27 @@ class StartForm(forms.Form):
             )
         return text
 
+    def clean_priority(self) -> str:
+        """One of the four, or none."""
+        priority: str = self.cleaned_data["priority"]
+        if priority and priority not in Priority.labels:
+            raise forms.ValidationError(f"There is no such priority; there are: {', '.join(Priority.labels)}.")
+        return priority
+
+    def clean_session_key(self) -> str:
+        """Not too long."""
+        key: str = self.cleaned_data["session_key"]
+        if len(key) > KEY_CHARS_MAX:
+            raise forms.ValidationError(
+                f"The session has {len(key):,} characters; at most {KEY_CHARS_MAX} are taken: use a shorter name."
+            )
+        return key
+
     def clean(self) -> dict[str, Any]:
         """The tier is one that the fabric allows."""
         cleaned = super().clean() or {}
+        if "start_key" in self.errors or "documents_of" in self.errors:
+            self.add_error(None, "The form was damaged on its way: reload the page and send it again.")
         fabric, tier = self.fabrics.get(cleaned.get("fabric", "")), cleaned.get("tier")
         if fabric is not None and tier and tier not in fabric.tiers:
             allowed = ", ".join(fabric.tiers)

@@ -80,6 +80,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "console.api.middleware.ApiMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.headers.SafeHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

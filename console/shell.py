@@ -1,35 +1,187 @@
-"""What every page's frame shows."""
+"""What every page's frame shows: where one can go, what waits there, and whether anybody works."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
 
 from console.access import actor_of
-from fabric.models import Escalation
+from console.keys import KEYS, Key
+from fabric.core.actor import Actor
+from fabric.selectors import standing
+
+T = TypeVar("T")
 
 COUNTED = 100
-"""Open questions are counted so far; what is more is said to be more."""
+"""Things are counted so far; what is more is said to be more."""
+
+
+class Place(NamedTuple):
+    """A row of the navigation."""
+
+    route: str
+    label: str
+    icon: str
+    under: tuple[str, ...] = ()
+    """First words of the route names of the pages that lie under it."""
+    ask: Callable[[Actor, int], int] | None = None
+    """Counts what waits there, so far as it is told."""
+    tone: str = ""
+    """Of the count: empty for one that only informs."""
+    counted: str = ""
+    """What the number counts, for who cannot see where it stands."""
+
+
+NAV: tuple[Place, ...] = (
+    Place("overview", "Overview", "overview", ("overview",)),
+    Place("runs", "Runs", "runs", ("runs", "run"), standing.runs_live_count, "", "live"),
+    Place(
+        "reviews",
+        "Reviews",
+        "review",
+        ("reviews", "review", "decide"),
+        standing.escalations_open_count,
+        "human",
+        "open",
+    ),
+    Place("fabrics", "Fabrics", "fabric", ("fabrics", "fabric")),
+    Place("start", "New run", "plus", ("start",)),
+)
+"""The navigation, in its order. A row whose page there is not is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A row of the navigation as it is shown."""
+
+    place: Place
+    address: str
+    current: bool
+    count: str
+    """Empty for nothing, or when it could not be counted."""
+
+
+@dataclass
+class Frame:
+    """The frame of one page, for who looks at it. Each part is asked for when a template shows it, and fails alone to nothing."""
+
+    request: HttpRequest
+
+    @cached_property
+    def actor(self) -> Actor | None:
+        """Who looks; None for a stranger and while the database is away."""
+        return _or_else(lambda: actor_of(self.request.user) if self.request.user.is_authenticated else None, None)
+
+    @cached_property
+    def links(self) -> list[Link]:
+        """The navigation."""
+        there = [(place, address_of(place.route)) for place in NAV]
+        return [Link(place, to, self._lies_under(place), self._count(place)) for place, to in there if to]
+
+    @property
+    def here(self) -> str:
+        """Route name of the page; when the frame is asked for alone, of the page that it stands around."""
+        match = self.request.resolver_match
+        name = (match.view_name or "") if match else ""
+        return self.request.GET.get("at", "") if name == "frame" else name
+
+    @property
+    def keys(self) -> list[tuple[str, list[tuple[Key, str]]]]:
+        """The sheet of keys: each with the address it leads to, where it leads to one."""
+        groups = [(title, [(key, _target(key)) for key in group]) for title, group in KEYS]
+        return [(title, [(key, to) for key, to in group if to or key.do != "go"]) for title, group in groups]
+
+    @property
+    def places(self) -> list[PaletteRow]:
+        """The pages one can go to, for the palette before anything is typed."""
+        return places()
+
+    @cached_property
+    def workspace(self) -> str:
+        """What the workspace is called."""
+        actor = self.actor
+        return _or_else(lambda: standing.workspace_name(actor), "") if actor else ""
+
+    @property
+    def environment(self) -> str:
+        """Which installation this is: where it is reached."""
+        return urlsplit(settings.FABRIC_PUBLIC_URL).netloc
+
+    @cached_property
+    def workers(self) -> int | None:
+        """Worker processes alive; None when it is not known."""
+        return _or_else(standing.workers_alive_count, None) if self.actor else None
+
+    @cached_property
+    def ready(self) -> str:
+        """Runs that wait for a worker while none is alive; empty when that is not so."""
+        actor = self.actor
+        if actor is None or self.workers != 0:
+            return ""
+        return capped(_or_else(lambda: standing.runs_ready_count(actor, COUNTED + 1), 0))
+
+    def _lies_under(self, place: Place) -> bool:
+        return self.here.partition("-")[0] in place.under
+
+    def _count(self, place: Place) -> str:
+        ask, actor = place.ask, self.actor
+        if ask is None or actor is None:
+            return ""
+        return capped(_or_else(lambda: ask(actor, COUNTED + 1), 0))
+
+
+def _or_else(ask: Callable[[], T], otherwise: T) -> T:
+    """What is asked for; while the database does not answer, ``otherwise``: the frame stands around every page."""
+    try:
+        return ask()
+    except DatabaseError:
+        return otherwise
+
+
+def capped(count: int) -> str:
+    """A count as it is shown: nothing for none, ``100+`` for more than is counted."""
+    return f"{COUNTED}+" if count > COUNTED else str(count or "")
+
+
+class PaletteRow(NamedTuple):
+    """A page in the palette."""
+
+    label: str
+    icon: str
+    address: str
+    keys: str
+    """The keys that lead there; empty for none."""
+
+
+def places(query: str = "") -> list[PaletteRow]:
+    """The pages whose name has all words of the query."""
+    keys = {key.to: key.keys for _, group in KEYS for key in group if key.do == "go"}
+    rows = [PaletteRow(place.label, place.icon, address_of(place.route), keys.get(place.route, "")) for place in NAV]
+    words = query.lower().split()
+    return [row for row in rows if row.address and all(word in row.label.lower() for word in words)]
+
+
+def _target(key: Key) -> str:
+    return address_of(key.to) if key.do == "go" else key.to
+
+
+def address_of(route: str) -> str:
+    """The address of a route without arguments; empty when there is no such route."""
+    try:
+        return reverse(route)
+    except NoReverseMatch:
+        return ""
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """The nonce of script elements and, for who is signed in, how many questions are open; counted when a template asks."""
-    return {
-        "csp_nonce": getattr(request, "csp_nonce", ""),
-        "open_questions": SimpleLazyObject(lambda: _open_questions(request)),
-        "open_questions_max": COUNTED,
-    }
-
-
-def _open_questions(request: HttpRequest) -> int:
-    user = getattr(request, "user", None)
-    if user is None or not user.is_authenticated:
-        return 0
-    try:
-        rows = Escalation.objects.filter(workspace_id=actor_of(user).workspace_id, decided_at__isnull=True)
-        return rows.values("id")[: COUNTED + 1].count()
-    except DatabaseError:
-        return 0  # The frame stands even around the page that says the database is away.
+    """The nonce of script elements, and the page's frame."""
+    return {"csp_nonce": getattr(request, "csp_nonce", ""), "frame": SimpleLazyObject(lambda: Frame(request))}

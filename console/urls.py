@@ -1,21 +1,47 @@
 """Addresses of the pages. Who may use which: ``console.access.ROUTES``."""
 
-from django.urls import path
+from django.urls import include, path
 
-from console.views import health, login, reviews, runs, start
+from console.views import (
+    fabrics,
+    health,
+    login,
+    overview,
+    reviews,
+    run_events,
+    runs,
+    runs_list,
+    search,
+    start,
+    styleguide,
+)
 
 urlpatterns = [
-    path("", start.start, name="start"),
+    path("", overview.overview, name="overview"),
+    path("overview/live", overview.live, name="overview-live"),
+    path("overview/cards/<slug:card>", overview.card, name="overview-card"),
+    path("start", start.start, name="start"),
     path("login", login.login, name="login"),
     path("login/<str:token>", login.login_link, name="login-link"),
     path("logout", login.logout, name="logout"),
-    path("runs", runs.runs, name="runs"),
+    path("runs", runs_list.runs, name="runs"),
+    path("runs/news", runs_list.news, name="runs-news"),
     path("runs/<uuid:run_id>", runs.run, name="run"),
     path("runs/<uuid:run_id>/cancel", runs.cancel, name="run-cancel"),
     path("runs/<uuid:run_id>/question", runs.question, name="run-question"),
-    path("runs/<uuid:run_id>/events/<int:seq>", runs.event, name="run-event"),
+    path("runs/<uuid:run_id>/events.ndjson", run_events.download, name="run-events-download"),
+    path("runs/<uuid:run_id>/events/<int:seq>", run_events.event, name="run-event"),
+    path("runs/<uuid:run_id>/events/<int:seq>/json", run_events.event_json, name="run-event-json"),
     path("reviews", reviews.reviews, name="reviews"),
     path("reviews/<str:escalation_id>/decision", reviews.decide, name="decide"),
+    path("fabrics", fabrics.fabrics, name="fabrics"),
+    path("fabrics/<str:name>", fabrics.fabric, name="fabric"),
+    path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),
+    path("fabrics/<str:name>/r<int:number>.yaml", fabrics.download, name="fabric-yaml"),
+    path("search", search.results, name="search"),
+    path("frame", search.frame, name="frame"),
+    path("styleguide", styleguide.styleguide, name="styleguide"),
+    path("api/", include("console.api.urls")),
     path("healthz", health.healthz, name="healthz"),
 ]
 

@@ -1,6 +1,6 @@
 """Keeps one command, and everything it starts, from outliving `up`.
 
-    python -m console.launch.child PIPE [KEPT ...] -- COMMAND ...
+    python child.py PIPE [KEPT ...] -- COMMAND ...
 
 `up` holds the write end of PIPE. When it closes, because `up` ended in whatever way, the command gets one SIGTERM
 and ORPHAN_GRACE_S to obey; then it and all its descendants are killed. One byte on the pipe means "kill now". A
@@ -116,6 +116,7 @@ def _kill(pid: int) -> None:
 
 def _dying_with(keeper: int) -> Callable[[], None]:
     def before_exec() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # That the keeper ignores it is its own affair.
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != keeper:  # It died before the line above could take effect.
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,5 +1,6 @@
 """The data directory: its making, its secret key, and the lock that lets one `up` at a time have it."""
 
+import errno
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ from console.launch.errors import Refused
 
 LOCK_NAME = "up.lock"
 KEY_NAME = "secret.key"
+KEY_CHARS_MIN = 32
 _POLL_S = 0.1
 
 
@@ -22,7 +24,7 @@ def prepare(data: Path) -> Path:
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"The data directory {data} cannot be made ({error.strerror}): {_ELSEWHERE}") from error
+        raise Refused(f"The data directory {data} cannot be made ({error.strerror}): {_hint(error)}") from error
     if not os.access(data, os.W_OK | os.X_OK):
         raise Refused(f"The data directory {data} cannot be written by this user: {_ELSEWHERE}")
     return data
@@ -32,14 +34,16 @@ def secret_key(data: Path) -> str:
     """Return the installation's secret key, generating it (mode 0600) the first time. Safe when many start at once."""
     path = data / KEY_NAME
     try:
-        return path.read_text(encoding="ascii")
-    except FileNotFoundError:
-        _write_once(path, secrets.token_urlsafe(64))
-        return path.read_text(encoding="ascii")
+        if not path.exists():
+            _write_once(path, secrets.token_urlsafe(64))
+        key = path.read_text(encoding="ascii", errors="replace").strip()
     except OSError as error:
         raise Refused(
             f"The secret key in {path} cannot be read ({error.strerror}): run as the user who owns it."
         ) from error
+    if len(key) < KEY_CHARS_MIN:
+        raise Refused(f"The secret key in {path} is damaged: delete the file; everybody will have to log in again.")
+    return key
 
 
 def _write_once(path: Path, text: str) -> None:
@@ -55,16 +59,28 @@ def _write_once(path: Path, text: str) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise Refused(f"{path} cannot be written ({error.strerror}): {_ELSEWHERE}") from error
+        raise Refused(f"{path} cannot be written ({error.strerror}): {_hint(error)}") from error
 
 
 def hold(data: Path, url: str) -> TextIO:
     """Take the data directory for this process until the returned file, and every copy of it, is closed.
 
     Children are given a copy, so what a killed `up` left running still holds the lock until it has ended; that is
-    waited for. Raises Refused when another `up` has the directory.
+    waited for. Raises Refused when another `up` has the directory, and when the lock cannot be had or written.
     """
-    file = (data / LOCK_NAME).open("a+", encoding="utf-8")
+    path = data / LOCK_NAME
+    try:
+        file = path.open("a+", encoding="utf-8")
+        _take(file, data)
+        file.truncate(0)
+        file.write(json.dumps({"pid": os.getpid(), "url": url}))
+        file.flush()
+    except OSError as error:
+        raise Refused(f"{path} cannot be written ({error.strerror}): {_hint(error)}") from error
+    return file
+
+
+def _take(file: TextIO, data: Path) -> None:
     given_up_at = time.monotonic() + 2 * ORPHAN_GRACE_S
     told = False
     while not _try(file):
@@ -77,10 +93,6 @@ def hold(data: Path, url: str) -> TextIO:
             print("Waiting for what a killed `up` left running on this data directory to end.", flush=True)
             told = True
         time.sleep(_POLL_S)
-    file.truncate(0)
-    file.write(json.dumps({"pid": os.getpid(), "url": url}))
-    file.flush()
-    return file
 
 
 def _try(file: TextIO) -> bool:
@@ -110,6 +122,12 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room on that disk, or choose another directory with --data or FABRIC_DATA."
+    return _ELSEWHERE
 
 
 _ELSEWHERE = "choose one that you can write, with --data or FABRIC_DATA."

@@ -10,16 +10,20 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from console.launch import lockfile
+from console.launch import kept, lockfile
 from console.launch.errors import Refused
 from console.launch.paths import cache_dir
+
+ROOM = 600 * 1024 * 1024
+"""Bytes that the largest environment takes, with what is unpacked on the way; asked about only when a build has failed."""
 
 
 def ensure(lock: Path) -> Path:
@@ -31,16 +35,16 @@ def ensure(lock: Path) -> Path:
     running = Path(sys.executable)
     if Path(sys.prefix) == home or lockfile.satisfied(lock):
         return running
-    if not _usable(home):
+    if not _usable(home, lock):
         try:
             home.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(home):
-                if not _usable(home):  # Somebody else may have built it while this process waited.
-                    _build(home, lock)
+            with _alone(home) as held:
+                if not _usable(home, lock):  # Somebody else may have built it while this process waited.
+                    _build(home, lock, held.fileno())
         except OSError as error:
             raise Refused(
                 f"The environment cannot be written to {home.parent} ({error.strerror}): "
-                "set XDG_CACHE_HOME to a folder you can write."
+                "set XDG_CACHE_HOME to a folder that you can write and that has room."
             ) from error
     return home / "bin" / "python"
 
@@ -51,58 +55,73 @@ def name_of(lock: Path, abi: str | None = None) -> str:
     return f"{lock.stem}-{abi or sysconfig.get_config_var('SOABI') or sys.implementation.cache_tag}-{digest}"
 
 
-def _usable(home: Path) -> bool:
-    # False as well when the Python it was built from has been removed: its link then leads nowhere.
-    return os.access(home / "bin" / "python", os.X_OK)
+def _usable(home: Path, lock: Path) -> bool:
+    # False when the Python it was built from has been removed, its link then leads nowhere, and when something that
+    # cleans caches has taken packages out of it.
+    if not os.access(home / "bin" / "python", os.X_OK):
+        return False
+    return lockfile.satisfied(lock, sysconfig.get_path("purelib", "venv", {"base": str(home)}))
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
+def _alone(home: Path) -> Iterator[TextIO]:
     with home.with_name(home.name + ".lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             _say("Another process is making the environment; waiting for it.")
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file
 
 
-def _build(home: Path, lock: Path) -> None:
-    _say(f"Making the environment for {lock.name} in {home.parent} (once; it takes a minute or two).")
+def _build(home: Path, lock: Path, held: int) -> None:
+    """Build into a temporary name, then rename. `held` is the lock, which what a killed builder started holds too."""
     building = home.with_name(home.name + ".building")
+    recipes = _recipes(building, lock)
+    _say(f"Making the environment for {lock.name} in {home.parent} (once; it takes a minute or two).")
     for leftover in (building, home):
         shutil.rmtree(leftover, ignore_errors=True)
-    for recipe in _recipes(building, lock):
-        if all(subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode == 0 for command in recipe):
+    for recipe in recipes:
+        if all(kept.run(line, shared_fds=[held], capture=recipe.quiet).returncode == 0 for line in recipe.commands):
             _point_scripts_at(building, home)
             building.rename(home)
             return
         shutil.rmtree(building, ignore_errors=True)
+    if shutil.disk_usage(home.parent).free < ROOM:
+        raise Refused(
+            f"The dependencies in {lock.name} do not fit on the disk of {home.parent}: make room for "
+            f"{ROOM // 2**20} MB there, or set XDG_CACHE_HOME to a folder that has it."
+        )
     raise Refused(
         f"The dependencies in {lock.name} could not be installed: the messages above say why; "
         "check that the package index can be reached, then run the command again."
     )
 
 
-def _recipes(building: Path, lock: Path) -> list[list[list[str]]]:
-    """Return the ways of building, best first; each is a list of commands."""
+@dataclass(frozen=True)
+class _Recipe:
+    commands: Sequence[Sequence[str]]
+    quiet: bool = False
+
+
+def _recipes(building: Path, lock: Path) -> list[_Recipe]:
+    """Return the ways of building, best first."""
     python = str(building / "bin" / "python")
     exact = ["--require-hashes", "--no-deps", "-r", str(lock)]
     recipes = []
     if uv := shutil.which("uv"):
-        recipes.append(
-            [
-                [uv, "venv", "--quiet", "--python", sys.executable, str(building)],
-                [uv, "pip", "install", "--quiet", "--python", python, *exact],
-            ]
-        )
+        make = [uv, "venv", "--quiet", "--python", sys.executable, str(building)]
+        install = [uv, "pip", "install", "--quiet", "--python", python, *exact]
+        # Exact versions with their hashes: what uv has kept is as good as what the index has, and needs no network.
+        recipes += [_Recipe([make, [*install, "--offline"]], quiet=True), _Recipe([make, install])]
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
+        make = [sys.executable, "-m", "venv", str(building)]
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-        recipes.append([[sys.executable, "-m", "venv", str(building)], [*pip, *exact]])
+        recipes.append(_Recipe([make, [*pip, *exact]]))
     if not recipes:
         raise Refused(
-            "This Python has neither `uv` nor `venv` to install the dependencies with: "
-            f"run `apt install python{sys.version_info[0]}.{sys.version_info[1]}-venv`, then this command again."
+            "This Python has neither `uv` nor `venv` to install the dependencies with: run "
+            f"`apt install python{sys.version_info[0]}.{sys.version_info[1]}-venv` as root, then this command again."
         )
     return recipes
 

@@ -23,17 +23,23 @@ def pins(lock: Path) -> Iterator[tuple[str, str, str]]:
             yield found["name"], found["version"], (found["marker"] or "").strip()
 
 
-def satisfied(lock: Path) -> bool:
-    """Say whether the running interpreter has exactly the versions that the lock names for it."""
+def satisfied(lock: Path, folder: str | None = None) -> bool:
+    """Say whether the running interpreter, or a `site-packages` folder for it, has exactly the versions of the lock."""
+    path = sys.path if folder is None else [folder]
     for name, version, marker in pins(lock):
         if marker and not applies(marker, this_interpreter()):
             continue
-        try:
-            if metadata.version(name) != version:
-                return False
-        except metadata.PackageNotFoundError:
+        found = next(iter(metadata.distributions(name=name, path=path)), None)
+        if found is None or _version(found) != version:
             return False
     return True
+
+
+def _version(found: metadata.Distribution) -> str | None:
+    try:
+        return found.version
+    except (KeyError, FileNotFoundError):  # Newer Pythons say so of a half-removed package, older ones give None.
+        return None
 
 
 def this_interpreter() -> Mapping[str, str]:

@@ -8,22 +8,33 @@ from pathlib import Path
 from console.launch import environment, suite, up
 from console.launch.paths import RUN_LOCK, TEST_LOCK
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as a shell has it."""
+
 
 def main(argv: Sequence[str]) -> int:
     """Run one manage.py command line in an environment that can run it, and return its exit code.
 
     Replaces the process by the environment's interpreter when the running one lacks the dependencies.
     """
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _main(argv: Sequence[str]) -> int:
     command = argv[1] if len(argv) > 1 else "help"
     # Read first: a wrong option should not cost the making of an environment.
     options = up.parse(argv[2:]) if command == "up" else None
+    for_pytest = suite.parse(argv[2:]) if command == "test" else []
     python = environment.ensure(TEST_LOCK if command == "test" else RUN_LOCK)
     if python != Path(sys.executable):
         _become(python, argv)
     if options is not None:
         return up.run(options)
     if command == "test":
-        return suite.run(argv[2:])
+        return suite.run(for_pytest)
     return _django(argv)
 
 

@@ -1,34 +1,31 @@
 """`manage.py test`: every check there is, in order, each with its result; exit code 1 if any failed.
 
-Import contracts, ruff, mypy, pytest. Tool caches go to the user's cache folder, so a read-only checkout will do.
+Import contracts, ruff, mypy, pytest, and, counted apart, the tests in a real browser. Tool caches go to the user's
+cache folder, so a read-only checkout will do.
 """
 
+import argparse
 import json
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree  # noqa: ICN001 - A name that says what it is.
 
+from console.launch import kept
+from console.launch.errors import Refused
 from console.launch.paths import ROOT, cache_dir
 
 # What an operator's shell may hold and a test must not touch.
 _REAL_STORES = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL", "FABRIC_DATA", "DJANGO_SETTINGS_MODULE")
 
 _LINT_IMPORTS = "from importlinter.cli import lint_imports_command as main; main()"
-
-
-@dataclass(frozen=True)
-class Result:
-    """How one check went."""
-
-    name: str
-    passed: bool
-    seconds: float
+_IN_A_BROWSER = "tests.e2e."
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True)
@@ -39,39 +36,124 @@ class Counts:
     failed: int = 0
     skipped: int = 0
 
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one part went."""
+
+    name: str
+    passed: bool
+    seconds: float
+    counts: Counts | None = None
+    """For the parts that consist of tests."""
+
+    def __str__(self) -> str:
+        counted = "" if self.counts is None else f"{self.counts}; "
+        return f"{'ok    ' if self.passed else 'FAILED'} {self.name} ({counted}{self.seconds:.0f} s)"
+
+
+@dataclass
+class Report:
+    """What pytest wrote down about one session."""
+
+    tests: Counts = Counts()
+    in_a_browser: Counts = Counts()
+    in_a_browser_s: float = 0.0
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Numbers of skipped tests, by the reason given."""
+
+
+def parse(argv: Sequence[str]) -> list[str]:
+    """Return what is meant for pytest: all of it, without the `--` that may stand before it."""
+    if argv and argv[0] in ("-h", "--help"):
+        argparse.ArgumentParser(
+            prog="manage.py test",
+            usage="manage.py test [-- PYTEST ARGUMENTS]",
+            description="Run every check: import contracts, ruff, mypy, pytest, and the tests in headless Chromium.",
+            epilog="With CI=true nothing may be left out: a missing server or browser is a failure.",
+        ).parse_args(argv)
+    at = argv.index("--") if "--" in argv else len(argv)
+    return [*argv[:at], *argv[at + 1 :]]
+
 
 def run(pytest_arguments: Sequence[str]) -> int:
     """Run everything; `pytest_arguments` are handed to pytest. Ends with a line `N passed, N failed, N skipped`."""
     with tempfile.TemporaryDirectory(prefix="fabric-test-") as scratch:
         environ = _environ(Path(scratch))
-        results = [_servers(environ)]
-        results += [_check(name, command, environ) for name, command in _checks()]
-        report = Path(scratch) / "junit.xml"
-        results.append(_check("pytest", _pytest(report, pytest_arguments), environ))
-        counts = read_counts(report)
+        servers, missing = _servers(environ)
+        results = [servers, *(_check(name, command, environ) for name, command in _checks())]
+        written = Path(scratch) / "junit.xml"
+        ran = _check("pytest", _pytest(written, pytest_arguments), environ)
+        report = read_report(written)
+    results += _tests(ran, report)
     print()
     for result in results:
-        print(f"{'ok    ' if result.passed else 'FAILED'} {result.name} ({result.seconds:.0f} s)")
-    failed_checks = sum(not result.passed for result in results if result.name != "pytest")
-    failed = counts.failed + failed_checks
-    if not results[-1].passed and not counts.failed:
-        failed += 1  # pytest itself did not come to an end, or found nothing to run.
-    print(f"{counts.passed} passed, {failed} failed, {counts.skipped} skipped")
+        print(result)
+    for sentence in [*missing, *_reasons(report, missing)]:
+        print(f"LEFT OUT: {sentence}")
+    if missing and nothing_may_be_left_out():
+        print(f"FAILED: with CI=true nothing may be left out, and {len(missing)} of the above were.")
+    failed = sum((result.counts.failed if result.counts else 0) or 1 for result in results if not result.passed)
+    total = report.tests + report.in_a_browser
+    print(Counts(total.passed, failed, total.skipped), flush=True)
     return 1 if failed else 0
 
 
-def read_counts(report: Path) -> Counts:
-    """Read the numbers of tests from a JUnit report; all zero when pytest did not get to write one."""
+def nothing_may_be_left_out() -> bool:
+    """Say whether `CI` is set, where a check that is left out is a failed one."""
+    return os.environ.get("CI", "").lower() in ("true", "1")
+
+
+def read_report(path: Path) -> Report:
+    """Read a JUnit report; one without any tests when pytest did not get to write it."""
+    report = Report()
     try:
-        suites = ElementTree.parse(report).getroot().iter("testsuite")  # noqa: S314 - Our own pytest wrote it.
+        cases = ElementTree.parse(path).getroot().iter("testcase")  # noqa: S314 - Our own pytest wrote it.
     except (FileNotFoundError, ElementTree.ParseError):
-        return Counts()
-    total = failed = skipped = 0
-    for suite in suites:
-        total += int(suite.get("tests", 0))
-        failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-        skipped += int(suite.get("skipped", 0))
-    return Counts(max(0, total - failed - skipped), failed, skipped)
+        return report
+    seen: dict[tuple[str, str], str] = {}
+    for case in cases:
+        name = (case.get("classname", ""), case.get("name", ""))
+        outcomes = {child.tag for child in case}
+        # A test that fails and whose tear-down fails as well is written down twice.
+        outcome = "failed" if outcomes & {"failure", "error"} else "skipped" if "skipped" in outcomes else "passed"
+        if seen.get(name) != "failed":
+            seen[name] = outcome
+        if f"{name[0]}.".startswith(_IN_A_BROWSER):
+            report.in_a_browser_s += float(case.get("time", 0))
+        if outcome == "skipped":
+            reason = next((child.get("message", "") for child in case if child.tag == "skipped"), "")
+            report.skipped[reason] = report.skipped.get(reason, 0) + 1
+    for (folder, _), outcome in seen.items():
+        one = Counts(**{outcome: 1})
+        if f"{folder}.".startswith(_IN_A_BROWSER):
+            report.in_a_browser += one
+        else:
+            report.tests += one
+    return report
+
+
+def _tests(ran: Result, report: Report) -> list[Result]:
+    """Return pytest's result without the browser's tests, and that of those if there were any."""
+    # pytest can fail without a failed test: it was interrupted, or found nothing to run.
+    unexplained = not ran.passed and not report.in_a_browser.failed
+    passed = not report.tests.failed and not unexplained
+    results = [Result("pytest", passed, ran.seconds, report.tests)]
+    if report.in_a_browser != Counts():
+        results.append(
+            Result("browser tests", not report.in_a_browser.failed, report.in_a_browser_s, report.in_a_browser)
+        )
+    return results
+
+
+def _reasons(report: Report, missing: Sequence[str]) -> list[str]:
+    return [f"{count} tests: {reason}" for reason, count in report.skipped.items() if reason not in missing]
 
 
 def _environ(scratch: Path) -> dict[str, str]:
@@ -107,22 +189,28 @@ def _pytest(report: Path, arguments: Sequence[str]) -> list[str]:
 def _check(name: str, command: Sequence[str], environ: Mapping[str, str]) -> Result:
     print(f"\n== {name}", flush=True)
     started = time.monotonic()
-    code = subprocess.run(command, check=False, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL).returncode
+    # Under a keeper: whatever the tests started ends with this process.
+    code = kept.run(command, cwd=ROOT, environ=environ).returncode
     return Result(name, code == 0, time.monotonic() - started)
 
 
-def _servers(environ: dict[str, str]) -> Result:
-    """Look for the servers that some tests need and put the addresses found into `environ`."""
+def _servers(environ: dict[str, str]) -> tuple[Result, list[str]]:
+    """Look for what some tests need, put the addresses found into `environ`, and return what is missing."""
     started = time.monotonic()
-    looked = subprocess.run(
-        [sys.executable, "-m", "tests.servers"], check=True, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True
-    )
+    looked = kept.run([sys.executable, "-m", "tests.servers"], cwd=ROOT, environ=environ, capture=True)
+    if looked.returncode:
+        raise Refused(f"The servers for the tests could not be looked for: {looked.stderr.strip()[-500:]}")
     answer = json.loads(looked.stdout)
-    environ.update(answer["found"])
-    print("== servers")
-    for variable, address in answer["found"].items():
+    found, missing = dict(answer["found"]), list(answer["missing"])
+    if chromium := environ.get("TEST_CHROMIUM") or next(filter(None, map(shutil.which, _CHROMIUM)), None):
+        found["TEST_CHROMIUM"] = chromium
+    else:
+        missing.append("every test in a browser: no chromium is installed (TEST_CHROMIUM names one)")
+    environ.update(found)
+    print("== servers and browser")
+    for variable, address in found.items():
         print(f"{variable}={address}")
-    for sentence in answer["missing"]:
+    for sentence in missing:
         print(f"LEFT OUT: {sentence}")
-    nothing_may_be_left_out = os.environ.get("CI", "").lower() in ("true", "1")
-    return Result("servers", not (answer["missing"] and nothing_may_be_left_out), time.monotonic() - started)
+    passed = not (missing and nothing_may_be_left_out())
+    return Result("servers and browser", passed, time.monotonic() - started), missing

@@ -7,14 +7,12 @@ supervisor alone, which turns it into exactly one SIGTERM each.
 import os
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from console.launch.child import KILL
+from console.launch.kept import Kept
 from console.launch.paths import ROOT
 
 STOP_GRACE_S = 35.0  # A worker lets its calls finish for 30 s and then needs a moment to write down where it stopped.
@@ -22,7 +20,13 @@ KILL_GRACE_S = 5.0
 HEALTHY_AFTER_S = 5.0
 BACKOFF_FIRST_S = 0.25
 BACKOFF_LAST_S = 5.0
-HOPELESS_AFTER = 8
+HOPELESS_AFTER = 5
+REPEAT_S = (
+    0.5  # A second signal sooner than this is the same stop: `timeout`, and a closing terminal, send two at once.
+)
+
+# Signals that somebody else sends. Any other one (SIGSEGV, SIGABRT ...) is how a process fails by itself.
+_FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
 
 Say = Callable[[str], None]
 
@@ -50,7 +54,8 @@ class Backoff:
         """Return the seconds to wait after a child that lived `lived_s` ended with `exit_code`."""
         if lived_s >= HEALTHY_AFTER_S:
             self._doublings = self.fruitless = 0
-        if 0 < exit_code < 128:  # Above: ended by a signal from outside, which says nothing about the child.
+        # Nobody asked it to stop, so an end with code 0 is a failure too.
+        if _signal_of(exit_code) not in _FROM_OUTSIDE:
             self.fruitless += 1
         delay = min(self.first_s * 2**self._doublings, BACKOFF_LAST_S)
         self._doublings = min(self._doublings + 1, 16)
@@ -61,32 +66,20 @@ class Backoff:
 class _Child:
     spec: ChildSpec
     backoff: Backoff
-    process: subprocess.Popen[bytes] | None = None
-    pipe: int = -1
+    kept: Kept | None = None
     started_at: float = 0.0
     start_at: float = 0.0
 
     def start(self, shared_fds: Sequence[int]) -> None:
-        read, self.pipe = os.pipe()
-        keeper = [sys.executable, "-m", "console.launch.child", str(read), *map(str, self.spec.kept_fds), "--"]
-        try:
-            self.process = subprocess.Popen(
-                [*keeper, *self.spec.command],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=(read, *self.spec.kept_fds, *shared_fds),
-            )
-        finally:
-            os.close(read)
+        self.kept = Kept(self.spec.command, kept_fds=self.spec.kept_fds, shared_fds=shared_fds, cwd=ROOT)
         self.started_at = time.monotonic()
 
     def buried(self) -> int | None:
         """Return the exit code of a process that has ended since it was last asked about, else None."""
-        if self.process is None or (code := self.process.poll()) is None:
+        if self.kept is None or (code := self.kept.ended()) is None:
             return None
-        os.close(self.pipe)
-        self.process = None
+        self.kept.close()
+        self.kept = None
         return code
 
 
@@ -103,33 +96,40 @@ class Supervisor:
         shared_fds: Sequence[int] = (),
         say: Say,
         backoff_s: float = BACKOFF_FIRST_S,
+        repeat_s: float = REPEAT_S,
     ) -> None:
         self._children = [_Child(spec, Backoff(backoff_s)) for spec in specs]
         self._shared_fds = shared_fds
         self._say = say
+        self._repeat_s = repeat_s
         self._stops = 0
+        self._stopped_at = 0.0
         self._wake_read, self._wake_write = os.pipe()
         for descriptor in (self._wake_read, self._wake_write):
             os.set_blocking(descriptor, False)
         # Every signal, SIGCHLD included, writes a byte: the loop waits for that byte and nothing else.
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_stop)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Else `nohup` says that a closing terminal is no reason.
+            signal.signal(signal.SIGHUP, self._on_stop)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self) -> int:
         """Keep the children alive until told to stop; return 0, or 1 if one of them never came to life."""
         hopeless = None
         while not self._stops and hopeless is None:
-            now = time.monotonic()
             for child in self._children:
                 self._bury(child)
-                if child.process is None and now >= child.start_at:
-                    child.start(self._shared_fds)
                 if child.backoff.fruitless >= HOPELESS_AFTER:
                     hopeless = child
-            self._wait(min((c.start_at for c in self._children if c.process is None), default=None))
-        if hopeless is not None:
+                elif child.kept is None and time.monotonic() >= child.start_at:
+                    child.start(self._shared_fds)
+            if hopeless is None:
+                self._wait(min((c.start_at for c in self._children if c.kept is None), default=None))
+        if hopeless is None:
+            self._say("Stopping: calls under way may end, for up to 30 s. Ctrl-C again stops at once.")
+        else:
             self._say(
                 f"The {hopeless.spec.name} failed {HOPELESS_AFTER} times at its start: its messages above say why."
             )
@@ -143,21 +143,20 @@ class Supervisor:
         now = time.monotonic()
         delay = child.backoff.after(now - child.started_at, code)
         child.start_at = now + delay
-        self._say(f"The {child.spec.name} {_ended(code)}; starting it again in {delay:g} s.")
+        after = "" if child.backoff.fruitless >= HOPELESS_AFTER else f"; starting it again in {delay:g} s"
+        self._say(f"The {child.spec.name} {_ended(code)}{after}.")
 
     def _stop(self) -> None:
-        for child in self._children:
-            if child.process is not None:
-                child.process.terminate()
+        for _, kept in self._living():
+            kept.stop()
         self._await_ends(STOP_GRACE_S)
-        for child in self._living():
-            self._say(f"The {child.spec.name} does not stop; killing it.")
-            os.write(child.pipe, KILL)
+        for name, kept in self._living():
+            self._say(f"The {name} has not stopped yet; killing it.")
+            kept.kill()
         self._await_ends(KILL_GRACE_S, patient=True)
-        for child in self._living():
-            assert child.process is not None
-            child.process.kill()
-            child.process.wait()
+        for _, kept in self._living():
+            kept.process.kill()
+            kept.process.wait()
 
     def _await_ends(self, seconds: float, *, patient: bool = False) -> None:
         until = time.monotonic() + seconds
@@ -165,8 +164,8 @@ class Supervisor:
         while self._living() and time.monotonic() < until and (patient or self._stops <= stops):
             self._wait(until)
 
-    def _living(self) -> list[_Child]:
-        return [child for child in self._children if child.buried() is None and child.process is not None]
+    def _living(self) -> list[tuple[str, Kept]]:
+        return [(child.spec.name, child.kept) for child in self._children if child.buried() is None and child.kept]
 
     def _wait(self, until: float | None) -> None:
         timeout = None if until is None else max(0.0, until - time.monotonic())
@@ -178,13 +177,18 @@ class Supervisor:
             pass
 
     def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._stops += 1
-        if self._stops == 1:
-            self._say("Stopping; once more stops at once.")
+        now = time.monotonic()
+        if not self._stops or now - self._stopped_at >= self._repeat_s:
+            self._stops += 1
+            self._stopped_at = now
+
+
+def _signal_of(code: int) -> int:
+    return -code if code < 0 else max(0, code - 128)
 
 
 def _ended(code: int) -> str:
-    number = -code if code < 0 else code - 128
-    if number > 0:
-        return f"was ended by signal {number}"
-    return f"ended with exit code {code}"
+    number = _signal_of(code)
+    if number == signal.SIGKILL:
+        return "was killed (signal 9: by somebody, or by the system because memory ran out)"
+    return f"was ended by signal {number}" if number else f"ended with exit code {code}"

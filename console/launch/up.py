@@ -5,31 +5,38 @@ worker. The listening socket belongs to this process, so a web server that is re
 """
 
 import argparse
+import errno
 import http.client
+import json
 import os
-import re
 import socket
-import subprocess
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn, TextIO
 
-from console.launch import datadir
+from console.launch import datadir, kept
 from console.launch.errors import Refused
 from console.launch.paths import HOST, PORT, ROOT, data_dir
 from console.launch.supervisor import ChildSpec, Supervisor
 
 WORKER_THREADS = 4  # A Celery task only offers a run to the host and returns; runs are not what these threads are for.
-_PROBE_TIMEOUT_S = 60.0
+_PROBE_TIMEOUT_S = 15.0
 _PROBE_PAUSE_S = 0.5
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')} (--help lists the options).\n")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the options of `up`; ends the process with usage and exit code 2 when they are wrong."""
-    parser = argparse.ArgumentParser(prog="manage.py up", description="Run Fabric Flow on this machine.")
-    parser.add_argument("--port", type=_port, default=PORT, help=f"port on {HOST} (default {PORT})")
+    parser = _Parser(prog="manage.py up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
+    port = os.environ.get("FABRIC_PORT") or str(PORT)
+    parser.add_argument("--port", type=_port, default=port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
     parser.add_argument("--data", type=Path, help="data directory (default: FABRIC_DATA, else the XDG data folder)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     return parser.parse_args(argv)
@@ -42,21 +49,41 @@ def run(options: argparse.Namespace) -> int:
     held = datadir.hold(data, url)
     listener = listen(options.port)
     os.environ.update(FABRIC_DATA=str(data), FABRIC_PORT=str(options.port), PYTHONUNBUFFERED="1")
-    try:
-        _manage("migrate", "--no-input", "--verbosity", "0", problem="The database could not be brought up to date")
-        welcome = _manage("bootstrap", problem="The first start could not be prepared") if _has("bootstrap") else ""
-    except KeyboardInterrupt:
-        return 130
+    report = _prepare(held)
     supervisor = Supervisor(_children(listener), shared_fds=[held.fileno()], say=_say)
     stopping = threading.Event()
     announcement = threading.Thread(
-        target=_announce, args=(options.port, welcome, not options.no_browser, stopping), name="announce", daemon=True
+        target=_announce,
+        args=(options.port, welcome(url, data, report), "" if options.no_browser else report["login"], stopping),
+        name="announce",
+        daemon=True,
     )
     announcement.start()
     try:
         return supervisor.run()
     finally:
         stopping.set()
+
+
+def welcome(url: str, data: Path, report: Mapping[str, str]) -> str:
+    """Return what a newcomer needs, in less than ten lines; the login link has a line of its own."""
+    database = report["database"].replace(f"{data}{os.sep}", "")
+    lines = [
+        f"Fabric Flow runs at {url} (Ctrl-C stops it).",
+        "Sign in with this link, once and within an hour (`manage.py bootstrap` makes another):",
+        f"  {report['login']}",
+        f"  data      {data}",
+        f"  database  {database}",
+        f"  broker    {report['broker']}",
+        f"  workers   {report['workers']}",
+        f"  models    {report['models']}",
+    ]
+    if os.environ.get("SSH_CONNECTION"):
+        port = url.rpartition(":")[2]
+        lines.append(
+            f"  ssh       from your own machine: ssh -L {port}:{HOST}:{port} THIS-HOST, then open the link there"
+        )
+    return "\n".join(lines)
 
 
 def listen(port: int) -> socket.socket:
@@ -68,15 +95,14 @@ def listen(port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise Refused(
-            f"Port {port} on {HOST} cannot be used ({error.strerror}): choose another with --port."
-        ) from error
+        why = f"{error.strerror}; below 1024 is for root" if error.errno == errno.EACCES else error.strerror
+        raise Refused(f"Port {port} on {HOST} cannot be used ({why}): choose another with --port.") from error
     return listener
 
 
 def _children(listener: socket.socket) -> list[ChildSpec]:
     web = f"uvicorn console.asgi:application --fd {listener.fileno()} --log-level warning --no-access-log"
-    web += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536"
+    web += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
     worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS} --loglevel WARNING"
     worker += " --without-gossip --without-mingle --without-heartbeat"
     return [
@@ -85,33 +111,45 @@ def _children(listener: socket.socket) -> list[ChildSpec]:
     ]
 
 
-def _has(command: str) -> bool:
-    return any(ROOT.glob(f"*/management/commands/{command}.py"))
+def _prepare(held: TextIO) -> dict[str, str]:
+    """Bring the database up to date in a process of its own (this one stays free of Django); return what it reports."""
+    command = [sys.executable, str(ROOT / "manage.py"), "prepare", "--json"]
+    done = kept.run(command, shared_fds=[held.fileno()], cwd=ROOT, capture=True)
+    said = done.stderr.strip()
+    if done.returncode == 0:
+        if said:
+            _say(said)
+        report: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+        return report
+    last = (said or f"exit code {done.returncode}").splitlines()[-1]
+    if "Traceback" not in said:
+        raise Refused(f"{last[:1].upper()}{last[1:].rstrip('.')}.")
+    if os.environ.get("FABRIC_DEBUG"):
+        _say(said)
+    raise Refused(f"Fabric Flow could not be prepared: {last.rstrip('.')}. `FABRIC_DEBUG=1` shows the whole message.")
 
 
-def _manage(*command: str, problem: str) -> str:
-    """Run a Django command in a process of its own (this one stays free of Django) and return what it printed."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *command], check=False, capture_output=True, text=True, cwd=ROOT
-    )
-    if done.returncode:
-        if os.environ.get("FABRIC_DEBUG"):
-            sys.stderr.write(done.stderr)
-        cause = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
-        raise Refused(f"{problem}: {cause.rstrip('.')}. `FABRIC_DEBUG=1` shows the whole message.")
-    return done.stdout.strip()
-
-
-def _announce(port: int, welcome: str, browser: bool, stopping: threading.Event) -> None:
-    if not _until(lambda: _healthy(port), stopping):
+def _announce(port: int, text: str, link: str, stopping: threading.Event) -> None:
+    late = threading.Timer(_PROBE_TIMEOUT_S, _say, [_LATE])
+    late.daemon = True
+    late.start()
+    healthy = _until(lambda: _healthy(port), stopping)
+    late.cancel()
+    if not healthy:
         return
-    url = f"http://{HOST}:{port}"
-    print(f"Fabric Flow runs at {url} (Ctrl-C stops it).", flush=True)
-    if welcome:
-        print(welcome, flush=True)
-    if browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
-        link = re.search(r"https?://\S+", welcome)
-        webbrowser.open(link[0] if link else url)
+    _put(text, sys.stdout)
+    if link and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
+        _open(link)
+
+
+def _open(link: str) -> None:
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return
+    # The plain class is a browser in the terminal, which would take it away from us.
+    if type(browser) is not webbrowser.GenericBrowser:
+        browser.open(link)
 
 
 def _until(condition: Callable[[], bool], stopping: threading.Event) -> bool:
@@ -128,7 +166,7 @@ def _healthy(port: int) -> bool:
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status == http.HTTPStatus.OK
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
     finally:
         connection.close()
@@ -141,4 +179,19 @@ def _port(text: str) -> int:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+    _put(sentence, sys.stderr)
+
+
+def _put(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        # The terminal was closed or nobody reads the pipe. What is said from here on is lost, which must not end us.
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - For its descriptor.
+            os.dup2(nowhere.fileno(), stream.fileno())
+
+
+_LATE = (
+    "The web server does not answer yet: if there are messages above, they say why; otherwise the machine is slow, "
+    "or the database is away."
+)

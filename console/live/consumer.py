@@ -1,7 +1,8 @@
 """The socket of a run's page. It says what the hub found and hears nothing; who is at the other end is asked again every 5 s.
 
-Close codes: 1000 the run ended and the page has all of it; 1012 come back (the socket is old, or the server restarts); 4401 signed out;
-4403 may not see this run; 4408 too many sockets, or one that talks. A page comes back by itself after 1012 and after a loss, not after the others.
+Close codes (``console.live.door``): 1000 the run ended and the page has all of it; 1011 the run could not be read; 1012 come back, the
+socket is old or the server restarts; 1013 come back, the page reads too slowly or nobody could say whether it may; 4401 signed out;
+4403 may not see this run; 4408 too many sockets, or one that talks. A page comes back by itself after those below 4000, but for 1000.
 """
 
 from __future__ import annotations
@@ -9,71 +10,86 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from importlib import import_module
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
-from channels.db import database_sync_to_async
+from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.utils import await_many_dispatch
 from django.conf import settings
-from django.contrib.auth import get_user
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
 
-from console.access import SOCKETS, Policy, actor_of
-from console.live.process import live_hub
+from console.access import SOCKETS, Policy
+from console.live.door import (
+    BROKEN,
+    COME_BACK,
+    ENDED,
+    NOT_ALLOWED,
+    SIGNED_OUT,
+    TOO_MUCH,
+    TRY_AGAIN,
+    Admission,
+)
+from console.live.process import live_door, live_hub
 from console.live.watch import RunKey
-from fabric.selectors.errors import Refused
-from fabric.selectors.runs import run_get
 
 log = logging.getLogger(__name__)
+
+__all__ = ["BROKEN", "COME_BACK", "ENDED", "NOT_ALLOWED", "SIGNED_OUT", "TOO_MUCH", "TRY_AGAIN", "RunConsumer"]
 
 RECHECK_S = 5.0
 LIFE_S = 4 * 3600.0
 """Longer than a page is looked at, shorter than anything that forgets a socket."""
+SEND_S = 10.0
+"""A page that has not taken a frame for so long is let go: what it would have got it reads anew when it comes back."""
+CLOSE_S = 1.0
 SOCKETS_PER_USER = 20
 INBOUND_BYTES_MAX = 1024
 INBOUND_MAX = 20
 """Messages a page may send before it is cut off: it has nothing to say."""
 
-ENDED, COME_BACK, BROKEN, SIGNED_OUT, NOT_ALLOWED, TOO_MUCH = 1000, 1012, 1011, 4401, 4403, 4408
-
 _open: Counter[str] = Counter()
 """Open sockets by user, in this process."""
 
 
-def session_group(mark: str) -> str:
-    """The group that every socket of one sign-in is in, so that signing out closes them everywhere."""
-    return f"session.{mark}"
-
-
 class RunConsumer(AsyncWebsocketConsumer):
-    """Follows one run for one page: ``?after=SEQ&panels=VERSIONS``."""
+    """Follows one run for one page: ``?after=SEQ&panels=VERSIONS``.
 
-    user_key = ""
-    group = ""
+    Whatever ends it, a check, a slow page or the run itself, is an order to itself, carried out one at a time. It uses no channel layer:
+    a page must not go blind when Redis does.
+    """
+
+    admission = Admission()
+    counted = ""
     heard = 0
+    over = False
     tasks: tuple[asyncio.Task[None], ...] = ()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one socket."""
+        self.scope, self.base_send = scope, send
+        self.orders: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        with suppress(StopConsumer):
+            await await_many_dispatch([receive, self.orders.get], self.dispatch)
 
     async def connect(self) -> None:
         """Accept, then close with a reason where there is one: a page that is turned away before is told nothing and tries for ever."""
         await self.accept()
         assert SOCKETS["live-run"] is Policy.SIGNED_IN
         run_id = str(self.scope["url_route"]["kwargs"]["run_id"])
-        key, code = await database_sync_to_async(self._allowed)(run_id)
-        if key is None:
-            await self.close(code)
+        found = await self._ask(run_id)
+        if found.key is None:
+            self.let_go(found.code)
             return
-        if _open[self.user_key] >= SOCKETS_PER_USER:
-            self.user_key = ""
-            await self.close(TOO_MUCH)
+        if _open[found.user] >= SOCKETS_PER_USER:
+            self.let_go(TOO_MUCH)
             return
-        _open[self.user_key] += 1
-        if self.group:
-            await self.channel_layer.group_add(self.group, self.channel_name)
+        self.admission, self.counted = found, found.user
+        _open[self.counted] += 1
+        live_door().enter(found.mark, self.let_go)
         after, versions = _position(self.scope.get("query_string", b""))
         self.tasks = (
-            asyncio.create_task(self._follow(key, after, versions)),
+            asyncio.create_task(self._follow(found.key, after, versions)),
             asyncio.create_task(self._recheck(run_id)),
         )
 
@@ -81,24 +97,40 @@ class RunConsumer(AsyncWebsocketConsumer):
         """Give everything back."""
         for task in self.tasks:
             task.cancel()
-        if self.tasks:
-            _open[self.user_key] -= 1
-            if not _open[self.user_key]:
-                del _open[self.user_key]
-            if self.group:
-                await self.channel_layer.group_discard(self.group, self.channel_name)
         self.tasks = ()
+        if self.counted:
+            _open[self.counted] -= 1
+            if not _open[self.counted]:
+                del _open[self.counted]
+            live_door().leave(self.admission.mark, self.let_go)
+        self.counted = ""
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """A page has nothing to say: a little is ignored, more is cut off."""
         self.heard += 1
         length = len(bytes_data) if bytes_data is not None else len((text_data or "").encode())
         if length > INBOUND_BYTES_MAX or self.heard > INBOUND_MAX:
-            await self.close(TOO_MUCH)
+            self.let_go(TOO_MUCH)
 
-    async def session_ended(self, message: Any) -> None:
-        """Signed out, in this tab or another, on this server or another."""
-        await self.close(SIGNED_OUT)
+    # -- how it ends ---------------------------------------------------------------------------------------------------
+
+    def let_go(self, code: int) -> None:
+        """Order to close with this code. On the loop; the first order counts."""
+        self.orders.put_nowait({"type": "go", "code": code})
+
+    async def go(self, message: dict[str, Any]) -> None:
+        """Closes; the server confirms with a disconnect. A page that takes nothing cannot be told why: its socket is dropped."""
+        if self.over:
+            return
+        self.over = True
+        for task in self.tasks:
+            task.cancel()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self.close(message["code"])
+        except (TimeoutError, OSError):
+            await self.disconnect(message["code"])
+            raise StopConsumer from None
 
     # -- the work ------------------------------------------------------------------------------------------------------
 
@@ -106,39 +138,34 @@ class RunConsumer(AsyncWebsocketConsumer):
         try:
             with live_hub().follow(key, after, versions) as place:
                 while (found := await place.next()) is not None:
-                    await self.send(text_data=found.text)
-            await self.close(ENDED)
+                    async with asyncio.timeout(SEND_S):
+                        await self.send(text_data=found.text)
+            self.let_go(ENDED)
+        except TimeoutError:
+            log.warning("a page of run %s took nothing for %.1f s and was let go", key.run_id, SEND_S)
+            self.let_go(TRY_AGAIN)
+        except OSError:
+            pass  # It went away while something was being sent; the server says so in its own words.
         except Exception:
             log.exception("a page lost run %s and will come back", key.run_id)
-            await self.close(BROKEN)
+            self.let_go(BROKEN)
 
     async def _recheck(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + LIFE_S
         while loop.time() < until:
             await asyncio.sleep(RECHECK_S)
-            key, code = await database_sync_to_async(self._allowed)(run_id)
-            if key is None:
-                await self.close(code)
+            found = await self._ask(run_id)
+            # Nobody could say: nothing can be read either, so nothing is shown to whoever may have lost the right.
+            if found.code == TRY_AGAIN:
+                continue
+            if found.key != self.admission.key:
+                self.let_go(found.code or NOT_ALLOWED)
                 return
-        await self.close(COME_BACK)
+        self.let_go(COME_BACK)
 
-    def _allowed(self, run_id: str) -> tuple[RunKey | None, int]:
-        """The run for this page's session as it is now; None, and the code to close with, when it may not follow it."""
-        # Read anew from the cookie: what the handshake found may have been revoked since.
-        request = HttpRequest()
-        engine = import_module(settings.SESSION_ENGINE)
-        request.session = engine.SessionStore(self.scope["cookies"].get(settings.SESSION_COOKIE_NAME))
-        try:
-            actor = actor_of(get_user(request))
-            run = run_get(actor, run_id)
-        except PermissionDenied:
-            return None, SIGNED_OUT
-        except Refused as refusal:
-            return None, NOT_ALLOWED if refusal.code == "not_found" else COME_BACK
-        mark = request.session.get("mark", "")
-        self.user_key, self.group = actor.name, session_group(mark) if mark else ""
-        return RunKey(actor.workspace_id, str(run.id)), 0
+    async def _ask(self, run_id: str) -> Admission:
+        return await live_door().ask(self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), run_id)
 
 
 def _position(query: bytes) -> tuple[int, tuple[str, ...]]:

@@ -15,7 +15,11 @@ from django.utils.html import format_html
 
 FRAME_ROWS = 100
 """Rows in one frame at most."""
+BEHIND_MAX = 300
+"""Events a page may be behind and still get every row; further back it gets one link to them and the newest rows."""
 ROWS_TARGET = "#events-rows"
+COLUMNS = 7
+"""Of the table of events."""
 
 Versions = tuple[str, ...]
 
@@ -70,16 +74,20 @@ class Frame:
 
 
 def frame(
-    *, after: int, rows: Iterable[Row], panels: Iterable[Panel], versions: Versions, at_ms: int, head: Head
+    *, run_id: str, after: int, rows: Iterable[Row], panels: Iterable[Panel], versions: Versions, at_ms: int, head: Head
 ) -> Frame:
-    """Encodes a frame. ``versions`` are the page's once it has this frame; ``panels`` those that change with it."""
+    """Encodes a frame. ``versions`` are the page's once it has this frame; ``panels`` those that change with it.
+
+    Rows that do not begin right after ``after`` are preceded by a link to those between.
+    """
     shown = tuple(rows)
     seq = shown[-1].seq if shown else after
     more = max(0, head.seq - seq)
     ended = head.ended and not more
     content = [_partial(f"#panel-{panel.name}", "outerMorph", panel.html) for panel in panels]
     if shown:
-        content.append(_partial(ROWS_TARGET, "beforeend", "".join(row.html for row in shown)))
+        skipped = folded(run_id, after + 1, shown[0].seq - 1) if shown[0].seq > after + 1 else ""
+        content.append(_partial(ROWS_TARGET, "beforeend", skipped + "".join(row.html for row in shown)))
     content.append(_partial("#live", "outerHTML", badge(seq=seq, at_ms=at_ms, more=more, ended=ended)))
     body: Mapping[str, object] = {
         "after": after,
@@ -94,6 +102,14 @@ def frame(
 
 def _partial(target: str, swap: str, html: str) -> str:
     return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+def folded(run_id: str, first: int, last: int) -> str:
+    """The row that stands for events which came faster than a page can show them."""
+    return format_html(
+        '<tr class="folded" data-first="{}" data-last="{}"><td colspan="{}"><a href="/runs/{}?before={}#events">{} more</a></td></tr>',
+        *(first, last, COLUMNS, run_id, last + 1, f"{last - first + 1:,}"),
+    )
 
 
 def badge(*, seq: int, at_ms: int, more: int = 0, ended: bool = False) -> str:

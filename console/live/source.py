@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from django.db import close_old_connections, connection
+from django.db import connection
 from django.template.loader import render_to_string
 
 from console.live.frames import Batch, Head, Panel, Row
+from console.live.stories import stories
 from console.live.watch import RunKey
-from console.views.run_page import EventLine, RunPage, cap_of
+from console.views.event_line import EventLine
+from console.views.run_parts import part
 from fabric.core.actor import Actor
 from fabric.models import Run
 from fabric.selectors.escalations import EscalationView, escalations_open
-from fabric.selectors.runs import EventView, RunView, run_events, run_get, run_outcome
+from fabric.selectors.run_events import EventRow, events_after
+from fabric.selectors.runs import RunView, run_get
 
 READER = "live"
 """Who reads on behalf of all who watch; each of them was let in by name."""
@@ -30,33 +33,46 @@ class DatabaseSource:
         """See ``watch.Source``."""
         actor = Actor(READER, key.workspace_id, kind="system")
         try:
-            events = run_events(actor, key.run_id, after=after, limit=limit)
+            events = events_after(actor, key.run_id, after=after, limit=limit)
             # Read after the events, so that the head is never behind the rows that a page has.
             return Batch(tuple(row(key.run_id, event) for event in events), head(actor, key.run_id))
         finally:
-            close_old_connections()
+            keep_connection()
 
     def may_have_changed(self) -> bool:
         """On SQLite one pragma; on PostgreSQL, which has nothing as cheap, always. Called on one thread only."""
         if connection.vendor != "sqlite":
             return True
         # The connection stays open between looks: the number counts what other connections have committed since.
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA data_version")
-            before, self._data_version = self._data_version, cursor.fetchone()[0]
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("PRAGMA data_version")
+                before, self._data_version = self._data_version, cursor.fetchone()[0]
+        finally:
+            keep_connection()
         return before != self._data_version
 
     def reach(self, keys: Iterable[RunKey]) -> Mapping[RunKey, int]:
         """See ``hub.Reach``."""
-        wanted = {key.run_id: key for key in keys}
-        rows = Run.objects.filter(id__in=list(wanted)).values_list("id", "workspace_id", "last_seq")
-        found = {wanted[run]: seq for run, workspace, seq in rows if wanted[run].workspace_id == workspace}
-        if connection.vendor != "sqlite":
-            close_old_connections()
-        return found
+        wanted = list(keys)
+        try:
+            rows = Run.objects.filter(id__in={key.run_id for key in wanted}).values_list(
+                "id", "workspace_id", "last_seq"
+            )
+            seqs = {RunKey(workspace, run): seq for run, workspace, seq in rows}
+        finally:
+            keep_connection()
+        return {key: seqs[key] for key in wanted if key in seqs}
 
 
-def row(run_id: str, event: EventView) -> Row:
+def keep_connection() -> None:
+    """After a look: this thread's connection stays for the next one, or goes back to the pool; one on which something went wrong is given up."""
+    if connection.vendor == "sqlite":
+        connection.close_at = None
+    connection.close_if_unusable_or_obsolete()
+
+
+def row(run_id: str, event: EventRow) -> Row:
     """An event as the page shows it: the same for everybody."""
     return Row(event.seq, render_to_string("runs/event_row.html", {"run_id": run_id, "event": EventLine(event)}))
 
@@ -67,18 +83,22 @@ def head(actor: Actor, run_id: str) -> Head:
     return Head(run.last_seq, run.terminal, panels(actor, run, escalations_open(actor, run_id)))
 
 
-def panels(actor: Actor, run: RunView, questions: list[EscalationView]) -> tuple[Panel, ...]:
-    """The panels of a run's page, in their fixed order. What depends on who looks is only announced, and fetched by each page itself."""
-    outcome = run_outcome(actor, run.id) if run.terminal else None
-    page = RunPage(run, cap_of(run.revision_id), outcome)
+def panels(
+    actor: Actor, run: RunView, questions: list[EscalationView], *, at_most: int | None = None
+) -> tuple[Panel, ...]:
+    """The panels of a run's page, in their fixed order. What depends on who looks is only announced, and fetched by each page itself.
+
+    ``at_most``: events to be folded for them now; of a longer journal they say that they come in a moment.
+    """
     asked = ",".join(question.id for question in questions)
-    return (
-        _panel("head", {"page": page}),
-        _panel("ask", {"page": page, "asked": asked}),
-        _panel("outcome", {"page": page}),
-    )
+    with stories.told(actor, run, at_most=at_most) as story:
+        return (
+            _panel("head", part("head", actor, run, story)),
+            _panel("ask", render_to_string("runs/panel_ask.html", {"run": run, "asked": asked})),
+            _panel("outcome", part("outcome", actor, run, story)),
+            _panel("timeline", part("timeline", actor, run, story)),
+        )
 
 
-def _panel(name: str, context: Mapping[str, object]) -> Panel:
-    html = render_to_string(f"runs/panel_{name}.html", dict(context))
+def _panel(name: str, html: str) -> Panel:
     return Panel(name, sha256(html.encode()).hexdigest()[:12], html)

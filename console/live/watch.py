@@ -13,9 +13,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
-from console.live.frames import FRAME_ROWS, Batch, Frame, Head, Row, Versions, frame
+from console.live.frames import BEHIND_MAX, FRAME_ROWS, Batch, Frame, Head, Row, Versions, frame
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ FRAME_MIN_S = 0.040
 FRAME_MAX_S = 0.200
 """Frames are this far apart: the first comes at once, and the harder a look is, the rarer they become."""
 LOAD_FACTOR = 4.0
-"""A look that took t is followed by the next after this many t, within the two bounds: the reader is busy a fifth of the time."""
+"""A look that took t, and what it had the loop do, is followed by the next after this many t, within the two bounds."""
 RING_ROWS = 500
 """Rendered rows kept: what most pages that come back have missed."""
 FRAMES_KEPT = 64
@@ -71,6 +72,7 @@ class Watch:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._filling: asyncio.Task[None] | None = None
 
     # -- the reader ----------------------------------------------------------------------------------------------------
 
@@ -101,13 +103,14 @@ class Watch:
 
     async def _read(self, after: int) -> None:
         loop = asyncio.get_running_loop()
+        late = 0.0
         self._wake.set()
         while True:
             await self._wake.wait()
             self._wake.clear()
             started = loop.time()
             try:
-                batch = await self.look(after if self.tip < 0 else self.tip, FRAME_ROWS)
+                batch = await self._news(after if self.tip < 0 else self.tip)
             except Exception:
                 log.exception("the events of run %s could not be read, trying again", self.key.run_id)
                 self._wake.set()
@@ -117,21 +120,29 @@ class Watch:
             if batch.head.seq > self.tip:
                 self._wake.set()
             took = loop.time() - started
-            await asyncio.sleep(min(max(FRAME_MIN_S, LOAD_FACTOR * took), FRAME_MAX_S))
+            pause = min(max(FRAME_MIN_S, LOAD_FACTOR * (took + late)), FRAME_MAX_S)
+            slept = loop.time()
+            await asyncio.sleep(pause)
+            late = loop.time() - slept - pause  # The loop was busy, mostly with handing out the frame.
+
+    async def _news(self, after: int) -> Batch:
+        """What comes after; of very much, the newest."""
+        batch = await self.look(after, FRAME_ROWS)
+        if batch.head.seq - after > BEHIND_MAX:
+            batch = await self.look(batch.head.seq - FRAME_ROWS, FRAME_ROWS)
+        return batch
 
     def _publish(self, batch: Batch, after: int) -> None:
         if self.tip < 0:
-            if batch.head.seq - after > RING_ROWS:
-                # The first follower is far back and reads the rest from the store itself.
-                self.tip, batch = batch.head.seq, Batch((), batch.head)
-            else:
-                self.tip = min(after, batch.head.seq)
+            self.tip = batch.rows[0].seq - 1 if batch.rows else min(after, batch.head.seq)
         before = self.head.versions if self.head is not None else batch.head.versions
         if batch.rows or before != batch.head.versions:
             known = {panel.version for panel in self.head.panels} if self.head is not None else set(before)
             changed = [panel for panel in batch.head.panels if panel.version not in known]
             made = self.frame(self.tip, batch.rows, changed, batch.head.versions, batch.head)
             self._frames.append((before, made))
+            if batch.rows and batch.rows[0].seq > self.tip + 1:
+                self._ring.clear()  # It has no holes.
             self._ring.extend(batch.rows)
             self.tip = made.seq
         self.head = batch.head
@@ -143,6 +154,7 @@ class Watch:
     def frame(self, after: int, rows: object, panels: object, versions: Versions, head: Head) -> Frame:
         """A frame as of now."""
         return frame(
+            run_id=self.key.run_id,
             after=after,
             rows=rows,  # type: ignore[arg-type]
             panels=panels,  # type: ignore[arg-type]
@@ -150,6 +162,18 @@ class Watch:
             at_ms=time.time_ns() // 1_000_000,
             head=head,
         )
+
+    async def fill(self) -> None:
+        """Puts the newest rows into a ring that began short of them, read once for all who ask."""
+        if self._filling is None or self._filling.done():
+            self._filling = asyncio.create_task(self._fill())
+        await asyncio.shield(self._filling)
+
+    async def _fill(self) -> None:
+        batch = await self.look(self.tip - FRAME_ROWS, FRAME_ROWS)
+        for row in reversed(batch.rows):
+            if row.seq == self.floor:  # The reader went on meanwhile.
+                self._ring.appendleft(row)
 
     def shared(self, cursor: int, versions: Versions) -> Frame | None:
         """The frame that continues exactly what a page has, if it is still kept: the same bytes for all of them."""
@@ -161,7 +185,7 @@ class Watch:
     def ring_rows(self, cursor: int) -> list[Row]:
         """Rows after the cursor from the ring, which must reach back that far."""
         skip = cursor - self.floor
-        return [row for n, row in enumerate(self._ring) if n >= skip][:FRAME_ROWS]
+        return list(islice(self._ring, skip, skip + FRAME_ROWS))
 
     def changed(self) -> asyncio.Event:
         """Set at the reader's next publication. Take it before looking, wait for it after: nothing falls between."""
@@ -198,7 +222,8 @@ class Subscription:
                 return None
             silence = HEARTBEAT_S if self._sent_at == float("-inf") else self._sent_at + HEARTBEAT_S - loop.time()
             try:
-                await asyncio.wait_for(changed.wait(), max(0.0, silence))
+                async with asyncio.timeout(max(0.0, silence)):
+                    await changed.wait()
             except TimeoutError:
                 if self._watch.looked_at + HEARTBEAT_S >= loop.time():
                     self._greeted = False  # Say something, though there is nothing to say.
@@ -215,6 +240,12 @@ class Subscription:
         if head is None:
             return None
         self.cursor = min(self.cursor, head.seq)
+        if watch.tip - self.cursor > BEHIND_MAX:
+            # From the ring, one link in place of the rest: whatever happens, a page that comes back costs one frame.
+            if watch.tip - watch.floor < FRAME_ROWS:
+                await watch.fill()
+            rows = watch.ring_rows(max(watch.floor, watch.tip - FRAME_ROWS))
+            return watch.frame(self.cursor, rows, (), self._versions, head)
         if self.cursor < watch.floor:
             limit = min(FRAME_ROWS, watch.floor - self.cursor)
             batch = await watch.look(self.cursor, limit)

@@ -30,6 +30,9 @@ STATES: Mapping[str, tuple[str, str, str]] = {
 }
 """Word, tone and icon of each run state; total over ``RunState``."""
 
+RECOVERED = ("Completed after recovery", "ok", "recov")
+"""What completed only after something had gone wrong."""
+
 TIERS: Mapping[str, str] = {
     Tier.INTERACTIVE: "low-latency interactive",
     Tier.BATCH: "long-running batch",
@@ -108,9 +111,52 @@ def badge(word: str, tone: str, name: str, extra: str = "") -> SafeString:
 def state_badge(run: Any) -> SafeString:
     """A run's state. What completed only after something had gone wrong never looks like what simply completed."""
     if run.state == RunState.COMPLETED and run.recovered:
-        return badge("Completed after recovery", "ok", "recov", "recovered")
+        return badge(*RECOVERED, "recovered")
     word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
     return badge(word, tone, name)
+
+
+@register.simple_tag
+def state_icon(run: Any) -> SafeString:
+    """A run's state where there is no room for its word: the icon, with the word for who cannot see it and on pointing."""
+    recovered = run.state == RunState.COMPLETED and run.recovered
+    word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
+    if recovered:
+        word, tone, name = RECOVERED[0], "warn", RECOVERED[2]
+    return format_html(
+        '<span class="mark-state" data-tone="{}" title="{}">{}<span class="vh">{}: </span></span>',
+        *(tone, word, icon(name), word),
+    )
+
+
+LIVE_LOOKS: Mapping[str, tuple[str, str]] = {
+    "live": ("ok", "Live"),
+    "paused": ("neutral", "Paused"),
+    "stale": ("warn", "Stale"),
+    "ended": ("neutral", "Ended"),
+}
+"""Tone and word of each look of the live badge; ``static/js/badge.js`` has the same."""
+
+
+@register.simple_tag
+def live_specimen(look: str, age: str) -> SafeString:
+    """The live badge as it looks, tied to nothing: for the style guide."""
+    tone, word = LIVE_LOOKS[look]
+    markup = '<span class="live" data-live="{}" data-tone="{}">{} <span class="muted">{}</span></span>'
+    return format_html(markup, look, tone, word, age)
+
+
+@register.simple_tag
+def live_badge(look: str, at_ms: int, word: str = "", note: str = "", href: str = "") -> SafeString:
+    """The live badge of a page: how it follows, and as of when (milliseconds since the epoch). The page's script keeps its age.
+
+    A link that loads the page again, which is all there is without script. ``word`` and ``note`` replace the look's own.
+    """
+    tone, own = LIVE_LOOKS[look]
+    return format_html(
+        '<a id="live" class="live" href="{}" data-live="{}" data-tone="{}" data-at="{}">{} <span class="muted" data-age>{}</span></a>',
+        *(href, look, tone, at_ms, word or own, note),
+    )
 
 
 @register.filter

@@ -51,3 +51,32 @@ def as_json(value: Any) -> str:
     if len(text) > JSON_CHARS_MAX:
         text = f"{text[:JSON_CHARS_MAX]}\n... {len(text) - JSON_CHARS_MAX:,} more characters"
     return inert(text)
+
+
+TEXT_CHARS_MAX = 40_000
+"""Characters of a text shown in a page; what is longer says so."""
+HEAD_CHARS = 160
+
+
+@register.filter
+def clip(value: object) -> str:
+    """Running text, cut, and saying so, where it is very long."""
+    text = str(value)
+    rest = len(text) - TEXT_CHARS_MAX
+    return prose(text[:TEXT_CHARS_MAX]) + (f"\n... {rest:,} more characters" if rest > 0 else "")
+
+
+@register.filter
+def head(value: object) -> str:
+    """The beginning of a text on one line."""
+    return " ".join(str(value)[:HEAD_CHARS].split())
+
+
+def _escape(found: re.Match[str]) -> str:
+    return json.dumps(found.group())[1:-1]
+
+
+@register.filter
+def json_inert(value: object) -> str:
+    """JSON as it is stored, with what cannot be seen written as JSON writes it: the value stays the same when it is copied."""
+    return _hidden_or_joining.sub(_escape, str(value))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 
 from fabric.selectors.errors import Code, Refused
+
+log = logging.getLogger(__name__)
 
 STATUS: Mapping[Code, int] = {
     "not_found": 404,
@@ -20,31 +26,88 @@ STATUS: Mapping[Code, int] = {
 }
 """HTTP status of each refusal."""
 
-TITLES: Mapping[int, str] = {
-    400: "That request could not be read",
-    401: "Signed out",
-    403: "Not allowed",
-    404: "Not here",
-    409: "Already decided",
-    410: "This link no longer works",
-    413: "Too large",
-    422: "That could not be done",
-    500: "Something broke here",
-    503: "Not available right now",
+
+class Shown(NamedTuple):
+    """How the page of a status looks."""
+
+    title: str
+    word: str
+    tone: str
+    icon: str
+    step: str
+    """The one thing to do next, as a button says it."""
+    to: str
+    """Route name of where that is; empty: this page again."""
+
+
+AGAIN = ("Try again", "")
+SHOWN: Mapping[int, Shown] = {
+    400: Shown("That request could not be read", "Not done", "neutral", "xc", "Overview", "overview"),
+    401: Shown("Signed out", "Signed out", "neutral", "lock", "Sign in", "login"),
+    403: Shown("Not allowed", "No permission", "neutral", "lock", "Overview", "overview"),
+    404: Shown("Not here", "Not found", "neutral", "unknown", "Search for it", "search"),
+    405: Shown("Not taken here", "Not done", "neutral", "xc", "Overview", "overview"),
+    409: Shown("Already decided", "Not done", "warn", "alert", "Reviews", "reviews"),
+    410: Shown("This link no longer works", "Used up", "neutral", "lock", "Sign in", "login"),
+    413: Shown("Too large", "Not done", "neutral", "xc", "Start a run", "start"),
+    422: Shown("That could not be done", "Not done", "warn", "alert", "Overview", "overview"),
+    500: Shown("Something broke here", "Failed", "danger", "alert", *AGAIN),
+    503: Shown("Not available right now", "Not available", "warn", "plug", *AGAIN),
 }
+"""Each status that a page of ours can have."""
+OUTSIDE = {"login", ""}
+"""Next steps that are there for a stranger too; for any other, a stranger is asked to sign in."""
 
 
 def page(request: HttpRequest, status: int, message: str) -> HttpResponse:
-    """An error page; for a request made by the page's script, the sentence alone, which the script shows in place."""
+    """An error page, inside the frame for who is signed in; for a request made by the page's script, the sentence alone."""
     if request.headers.get("HX-Request"):
         return HttpResponse(message, status=status, content_type="text/plain; charset=utf-8")
-    known = {"status": status, "title": TITLES.get(status, TITLES[400]), "message": message}
-    return render(request, "errors/page.html", known, status=status)
+    shown = SHOWN.get(status, SHOWN[400])
+    known = {"status": status, "shown": shown, "message": message, "here": _here(request)}
+    try:
+        inside = getattr(request, "user", None) is not None and request.user.is_authenticated
+    except DatabaseError:
+        return _alone(request, status, known)
+    if inside:
+        return render(request, "errors/page.html", known, status=status)
+    if shown.to not in OUTSIDE:
+        known["shown"] = shown._replace(step="Sign in", to="login")
+    return _alone(request, status, known)
+
+
+def _alone(request: HttpRequest, status: int, known: Mapping[str, object]) -> HttpResponse:
+    """Without the frame, and without anything that would ask the database who looks."""
+    nonce = {"csp_nonce": getattr(request, "csp_nonce", "")}
+    return HttpResponse(render_to_string("errors/alone.html", {**known, **nonce}), status=status)
+
+
+def _here(request: HttpRequest) -> str:
+    """The same page again, where asking again is harmless."""
+    return request.get_full_path() if request.method in ("GET", "HEAD") else "/"
 
 
 def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """The page of a refusal that no view showed in a better place."""
     return page(request, STATUS[refusal.code], refusal.message)
+
+
+def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
+    """Django's 405, which says nothing by itself. ``allowed``: the methods that the address takes."""
+    takes = f": it takes {allowed}" if allowed else ""
+    answer = page(request, 405, f"This address does not take {str(request.method)[:20]}{takes}. Nothing was changed.")
+    answer.headers["Allow"] = allowed
+    return answer
+
+
+def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The database did not answer, or not as it should: 503, and asking again is the thing to do."""
+    log.error("%s %s: the database did not answer: %s", request.method, request.path, error)
+    message = "The database does not answer, so nothing can be shown or changed: runs go on from where they were when it is back."
+    if request.headers.get("HX-Request"):
+        return page(request, 503, message)
+    shown = SHOWN[503]._replace(title="The database is away")
+    return _alone(request, 503, {"status": 503, "shown": shown, "message": message, "here": _here(request)})
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -56,7 +119,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's 403."""
-    return page(request, 403, "Your account may not see or do this.")
+    return page(request, 403, "Your account may not see or do this: ask the owner of this installation.")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -72,5 +135,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's 500: no template context is trusted to work."""
-    return page(request, 500, "This page failed and the failure is in the server's log; runs are not affected.")
+    """Django's 500: nothing but the page itself is trusted to work."""
+    message = "This page failed and the failure is in the server's log; runs are not affected."
+    if request.headers.get("HX-Request"):
+        return page(request, 500, message)
+    return _alone(request, 500, {"status": 500, "shown": SHOWN[500], "message": message, "here": _here(request)})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 
-from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
 from django.conf import settings
 from django.contrib import auth
 from django.http import HttpRequest, HttpResponse
@@ -15,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from console.live.consumer import session_group
+from console.live.process import signed_out
 from console.views import errors
 from fabric.services.workspaces import login_link_consume
 
@@ -52,9 +50,8 @@ def logout(request: HttpRequest) -> HttpResponse:
     """Forget the session and close its sockets, in every tab and on every server."""
     mark = request.session.get("mark", "")
     auth.logout(request)
-    layer = get_channel_layer()
-    if mark and layer is not None:
-        async_to_sync(layer.group_send)(session_group(mark), {"type": "session.ended"})
+    if mark:
+        signed_out(mark)
     return redirect(settings.LOGIN_URL)
 
 

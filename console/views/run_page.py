@@ -1,25 +1,48 @@
-"""What a run's page shows, worked out from its view: words, tones, the five stages. The same for whoever looks."""
+"""What a run's page shows, worked out from its view and its story: words, tones, margins, money. The same for whoever looks."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from console.templatetags.marks import EVENT_ICONS
+from console.templatetags.figures import span, thousands, usd
+from console.views.run_money import Money, money
+from fabric.core.decision_table import Ladder, table_with
 from fabric.core.flow import RunState, Stage
-from fabric.selectors.display import EVENT_DISPLAY, tone_of, words
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import FailureType
 from fabric.selectors.fabrics import revision_spec
-from fabric.selectors.runs import EventView, RunView
+from fabric.selectors.run_margins import Margin, margins_of
+from fabric.selectors.run_story import RunStory
+from fabric.selectors.run_time import waited
+from fabric.selectors.runs import RunView
 
 JSON = Any
+US = 1_000_000
+MARGINS_SHOWN = 9
+NOTCHES_MAX = 10
+"""A count up to here is drawn as so many notches."""
+
+log = logging.getLogger(__name__)
 
 StageState = Literal["passed", "current", "waiting", "stopped", "ahead"]
+
+VIEWS = (
+    ("timeline", "Timeline"),
+    ("events", "Events"),
+    ("graph", "Graph"),
+    ("protections", "Protections"),
+    ("cost", "Cost"),
+    ("io", "Input and output"),
+)
+"""The tabs of a run's page: the name in the address, and the word."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageMark:
-    """One stage of the five as the header shows it."""
+    """One stage of the five as lists show it."""
 
     name: str
     state: StageState
@@ -54,13 +77,87 @@ class StageMark:
 
 
 @dataclass(frozen=True, slots=True)
+class Meter:
+    """A margin as it is drawn: notches for a small count, a bar for everything else."""
+
+    margin: Margin
+
+    @property
+    def shown(self) -> str:
+        """The number that is read first: a count, a share, or what is left."""
+        match self.margin.unit:
+            case "count":
+                return thousands(round(self.margin.observed))
+            case "retry_tokens":
+                return f"{self.margin.left:g}"
+        return f"{round(100 * self.margin.share)} %"
+
+    @property
+    def of(self) -> str:
+        """What it is of, beside it."""
+        match self.margin.unit:
+            case "count":
+                return f"/ {thousands(round(self.margin.limit))}"
+            case "retry_tokens":
+                return f"of {self.margin.limit:g} left"
+        return ""
+
+    @property
+    def told(self) -> str:
+        """Amounts, where the share alone would not say it."""
+        if self.margin.unit in ("count", "retry_tokens"):
+            return ""
+        return f"{_amount(self.margin, self.margin.observed)} of {_amount(self.margin, self.margin.limit)}"
+
+    @property
+    def percent(self) -> int:
+        """Of the way to the limit, 0 to 100."""
+        return max(0, min(100, round(100 * self.margin.share)))
+
+    @property
+    def notches(self) -> list[tuple[float, float, bool]]:
+        """``(x, width, filled)`` in percent, where the limit is a small count."""
+        count = round(self.margin.limit)
+        if self.margin.unit != "count" or count > NOTCHES_MAX:
+            return []
+        width = 100 / count
+        return [(round(n * width + 0.6, 2), round(width - 1.2, 2), n < self.margin.observed) for n in range(count)]
+
+    @property
+    def tone(self) -> str:
+        """Grey until it is near: the next one trips, or seven tenths of the way. Red at the limit, where a threshold has tripped."""
+        margin = self.margin
+        if margin.share >= 1 and (margin.trips_at_limit or margin.unit != "count"):
+            return "danger"
+        if margin.unit == "count" and margin.limit <= NOTCHES_MAX:
+            return "warn" if margin.observed and margin.left <= 1 else ""
+        return "warn" if margin.share >= 0.7 else ""
+
+    @property
+    def icon(self) -> str:
+        """A mark beside the colour."""
+        return {"danger": "xc", "warn": "alert"}.get(self.tone, "")
+
+
+def _amount(margin: Margin, value: float) -> str:
+    match margin.unit:
+        case "usd_micros":
+            return usd(round(value))
+        case "seconds":
+            return span(round(value * US))
+    return thousands(round(value))
+
+
+@dataclass(frozen=True)
 class RunPage:
-    """A run with everything that its panels say about it."""
+    """A run with everything that its panels say about it. ``story`` None: it is not folded yet, and what needs it says so."""
 
     run: RunView
     cap_usd_micros: int
     """Most that this run may spend."""
     outcome: dict[str, JSON] | None = None
+    story: RunStory | None = None
+    spec: FabricSpec | None = None
 
     @property
     def stages(self) -> list[StageMark]:
@@ -78,16 +175,101 @@ class RunPage:
             now = "waiting"
         return [StageMark(s, "passed" if n < here else now if n == here else "ahead") for n, s in enumerate(order)]
 
+    # -- time ------------------------------------------------------------------------------------------------------------
+
     @property
     def took(self) -> int | None:
         """From the request to the end, microseconds; None while it goes on."""
         return None if self.run.ended_at is None else self.run.ended_at - self.run.created_at
+
+    @cached_property
+    def waited(self) -> int:
+        """Microseconds in which it waited for a person and did nothing else, up to its last event."""
+        return waited(self.story) if self.story is not None else 0
+
+    @property
+    def active(self) -> int | None:
+        """Microseconds from its start to its last event, without the waits; None before it has begun."""
+        if self.story is None or not self.story.started_at:
+            return None
+        return max(0, self.story.at - self.story.started_at - self.waited)
+
+    @property
+    def waiting_since(self) -> int | None:
+        """When the oldest open question was put; None when nobody is waited for."""
+        return None if self.story is None or self.run.terminal else self.story.waiting_since
+
+    @property
+    def suspended_us(self) -> int | None:
+        """What is left of a deadline that stands still, microseconds; None while it runs."""
+        folded = self.story.run if self.story is not None else None
+        return None if folded is None or folded.suspended is None else folded.suspended.run_remaining_us
+
+    @property
+    def waits_for(self) -> list[tuple[str, int, str]]:
+        """``(who, until when, why)`` for each open question."""
+        folded = self.story.run if self.story is not None else None
+        if folded is None or self.run.terminal:
+            return []
+        asked = [question.fact for question in folded.questions.values()]
+        return [(fact.required_role, fact.due_at, fact.reason) for fact in sorted(asked, key=lambda fact: fact.due_at)]
+
+    @property
+    def epochs_max(self) -> int | None:
+        """Most epochs of a stage, the first included."""
+        return None if self.spec is None else 1 + self.spec.policy.limits.replans_per_stage
+
+    # -- money and margins -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def money(self) -> Money | None:
+        """Cost against the ceiling; None while the story is not folded."""
+        if self.story is None:
+            return None
+        going = self.run.state in (RunState.RUNNING, RunState.QUEUED)
+        return money(self.story, self.cap_usd_micros, going=going)
+
+    @property
+    def overrun(self) -> Ladder | None:
+        """What is done when the ceiling is reached: the cell of cost overruns in this tier."""
+        if self.spec is None:
+            return None
+        return table_with(self.spec.decision_table)[FailureType.COST_OVERRUN, self.run.tier]
+
+    @cached_property
+    def meters(self) -> list[Meter]:
+        """All margins, the nearest first; none while they cannot be worked out."""
+        folded = self.story.run if self.story is not None else None
+        if self.story is None or folded is None or self.spec is None or not folded.started_at:
+            return []
+        try:
+            return [Meter(margin) for margin in margins_of(folded, self.spec.policy, self.story.at)]
+        except Exception:
+            log.exception("the margins of run %s could not be worked out", self.run.id)
+            return []
+
+    @property
+    def nearest(self) -> list[Meter]:
+        """The margins of the header."""
+        return self.meters[:MARGINS_SHOWN]
+
+    @property
+    def no_margins(self) -> str:
+        """Why there are no margins to show."""
+        if self.story is None:
+            return f"They are worked out from {self.run.last_seq:,} events and appear here in a moment."
+        if self.story.run is None:
+            seq, reason = next(iter(self.story.unreadable.items()))
+            return f"They cannot be worked out: event {seq} could not be read ({reason})."
+        return "The run has not begun: nothing has been counted yet."
 
     @property
     def cost_tone(self) -> str:
         """Grey until the cap is near."""
         spent = 100 * self.run.cost_usd_micros // self.cap_usd_micros if self.cap_usd_micros else 0
         return "danger" if spent >= 90 else "warn" if spent >= 70 else "neutral"
+
+    # -- what may be done, how it ended ----------------------------------------------------------------------------------
 
     @property
     def may_cancel(self) -> bool:
@@ -116,81 +298,12 @@ class RunPage:
         return "" if reason == "finished" else reason
 
 
-TEXT_HEADINGS = {"text": "Text", "message": "Message"}
-"""Keys of a content that hold running text, with the heading they get."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventLine:
-    """One event as a row."""
-
-    event: EventView
-
-    @property
-    def label(self) -> str:
-        """What happened, in two or three words."""
-        row = EVENT_DISPLAY.get(self.event.kind)
-        return row.label if row else self.event.kind.replace("_", " ")
-
-    @property
-    def icon_id(self) -> str:
-        """The sprite's symbol."""
-        row = EVENT_DISPLAY.get(self.event.kind)
-        return EVENT_ICONS[row.icon] if row else "unknown"
-
-    @property
-    def previous(self) -> int:
-        """The seq before."""
-        return self.event.seq - 1
-
-    @property
-    def following(self) -> int:
-        """The seq after."""
-        return self.event.seq + 1
-
-    @property
-    def texts(self) -> list[tuple[str, str]]:
-        """What somebody wrote, to be read as text: a request, an answer, a message."""
-        content = self.event.content
-        if isinstance(content, str):
-            return [(self.label, content)] if content else []
-        body = content.get("output", content) if isinstance(content, dict) else None
-        if not isinstance(body, dict):
-            return []
-        return [
-            (TEXT_HEADINGS[key], body[key]) for key in TEXT_HEADINGS if isinstance(body.get(key), str) and body[key]
-        ]
-
-    @property
-    def content_rest(self) -> JSON:
-        """The content where it is more than one text; None when there is nothing more to show."""
-        content = self.event.content
-        only_text = isinstance(content, str) or (isinstance(content, dict) and set(content) <= set(TEXT_HEADINGS))
-        return None if only_text else content
-
-    @property
-    def tone(self) -> str:
-        """Its tone; neutral rows are left uncoloured."""
-        return tone_of(self.event.kind, self.event.fact)
-
-    @property
-    def weight(self) -> int:
-        """0 detail to 3 a person should see it."""
-        row = EVENT_DISPLAY.get(self.event.kind)
-        return row.importance if row else 1
-
-    @property
-    def where(self) -> str:
-        """The agent it is about, else the step, else the stage: ``reader``, ``fan-out 2``, ``validate``."""
-        fact = self.event.fact
-        if fact.get("agent"):
-            return str(fact["agent"])
-        stage, _, rest = str(fact.get("step_id") or fact.get("stage") or "").partition(".")
-        branch = rest.partition(".")[0]
-        return f"{words(stage)} {int(branch) + 1}" if stage == Stage.FAN_OUT and branch.isdecimal() else words(stage)
-
-
 @lru_cache(maxsize=256)
+def spec_of(revision_id: str) -> FabricSpec:
+    """The spec of a revision, which never changes."""
+    return revision_spec(revision_id)
+
+
 def cap_of(revision_id: str) -> int:
-    """Most that a run of this revision may spend, micro-dollars. A revision never changes."""
-    return revision_spec(revision_id).policy.budget.run_usd_micros
+    """Most that a run of this revision may spend, micro-dollars."""
+    return spec_of(revision_id).policy.budget.run_usd_micros

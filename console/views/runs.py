@@ -1,9 +1,8 @@
-"""Runs: the list, one run's page, one of its events, cancelling."""
+"""Runs: one run's page, cancelling."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -14,70 +13,70 @@ from django.views.decorators.http import require_http_methods, require_safe
 from console.access import actor_of
 from console.forms import CancelForm, DecisionForm, sentence
 from console.live.source import panels
+from console.live.stories import AT_ONCE, stories
 from console.views import errors
-from console.views.run_page import EventLine, RunPage, cap_of
+from console.views.run_events import events_context
+from console.views.run_page import VIEWS, RunPage
+from console.views.run_parts import ALONE, part, tabs
 from fabric import wiring
-from fabric.core.flow import RunState
+from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalations_open
-from fabric.selectors.runs import run_events, run_get, runs_list
+from fabric.selectors.runs import run_get
 from fabric.services.runs import run_cancel
-
-PAGE_RUNS = 50
-PAGE_EVENTS = 200
-FILTERS = (
-    ("", "All"),
-    (RunState.RUNNING, "Running"),
-    (RunState.WAITING, "Waiting"),
-    (RunState.COMPLETED, "Completed"),
-    (RunState.FAILED, "Failed"),
-    (RunState.ABORTED, "Aborted"),
-    (RunState.CANCELLED, "Cancelled"),
-)
-
-
-@require_safe
-def runs(request: HttpRequest) -> HttpResponse:
-    """The newest runs, a page at a time by the last one seen."""
-    state, before = request.GET.get("state", ""), request.GET.get("before", "")
-    found = runs_list(actor_of(request.user), limit=PAGE_RUNS + 1, before=before or None, state=state or None)
-    more = found[PAGE_RUNS - 1].cursor if len(found) > PAGE_RUNS else ""
-    shown = {
-        "runs": [RunPage(run, cap_of(run.revision_id)) for run in found[:PAGE_RUNS]],
-        "filters": FILTERS,
-        "state": state,
-        "before": before,
-        "more": more,
-    }
-    return render(request, "runs/list.html", shown)
 
 
 @require_safe
 def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
-    """A run: where it stands, what it asks, how it ended, and its events as they come."""
+    """A run: where it stands, what it asks, how it ended; one of its views; its events as they come. ``?part=`` is one part alone."""
     actor, key = actor_of(request.user), str(run_id)
+    at_most = None if request.GET.get("whole") == "1" else AT_ONCE
+    wanted = request.GET.get("part", "")
+    if wanted:
+        return _part(actor, key, wanted, at_most)
+    view = _view_named(request.GET.get("view", "timeline"))
     # The events are read before the row that says how many there are: the page follows from the last one it shows.
-    view = run_get(actor, key)
-    before = _number(request.GET.get("before"))
-    last = min(view.last_seq, before - 1) if before else view.last_seq
-    first = max(0, last - PAGE_EVENTS)
-    events = run_events(actor, key, after=first, limit=PAGE_EVENTS) if last else []
+    listed = events_context(actor, run_get(actor, key), request.GET)
     questions = escalations_open(actor, key)
-    view = run_get(actor, key)
-    made = panels(actor, view, questions)
-    shown = {
-        "panel": {panel.name: panel.html for panel in made},
-        "run": view,
+    found = run_get(actor, key)
+    shown = listed | {
+        "run": found,
         "run_id": key,
-        "events": [EventLine(event) for event in events if event.seq <= last],
-        "first": first + 1,
-        "last": last,
-        "looking_back": bool(before),
-        "versions": ".".join(panel.version for panel in made),
+        "view": view,
+        "last": listed["window"].last_seq,
+        "looking_back": not listed["list"].tail,
+        "catching_up": at_most is not None and stories.behind(actor, found) > at_most,
         "questions": [(question, DecisionForm()) for question in questions],
         "now_ms": time.time_ns() // 1_000_000,
     }
+    made = panels(actor, found, questions, at_most=at_most)
+    shown["panel"] = {panel.name: panel.html for panel in made}
+    shown["versions"] = ".".join(panel.version for panel in made)
+    with stories.told(actor, found, at_most=at_most) as story:
+        shown["tabs"] = tabs(found, story)
+        if view == "timeline" and request.GET.get("fold") == "off":
+            shown["unfolded"] = part("unfolded", actor, found, story)
+        elif view in ALONE:
+            shown["alone"] = part(view, actor, found, story)
     return render(request, "runs/page.html", shown)
+
+
+def _view_named(name: str) -> str:
+    known = [known for known, _ in VIEWS]
+    if name not in known:
+        raise Refused(f"a run has no view {name[:40]!r}; there are: {', '.join(known)}", code="invalid", field="view")
+    return name
+
+
+def _part(actor: Actor, run_id: str, name: str, at_most: int | None) -> HttpResponse:
+    """One part of the page by itself: what keeps itself up to date asks for it."""
+    if name not in (*ALONE, "unfolded"):
+        raise Refused(
+            f"the page of a run has no part {name[:40]!r}; open the page itself", code="not_found", field="part"
+        )
+    found = run_get(actor, run_id)
+    with stories.told(actor, found, at_most=at_most) as story:
+        return HttpResponse(part(name, actor, found, story))
 
 
 @require_safe
@@ -87,21 +86,6 @@ def question(request: HttpRequest, run_id: UUID) -> HttpResponse:
     view = run_get(actor, key)
     questions = [(one, DecisionForm()) for one in escalations_open(actor, key)]
     return render(request, "runs/questions.html", {"run_id": key, "run": view, "questions": questions})
-
-
-@require_safe
-def event(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
-    """One event in full: as a page, or as the part that the run's page shows beside its events."""
-    actor, key = actor_of(request.user), str(run_id)
-    found = run_events(actor, key, after=seq - 1, limit=1) if 0 < seq < 2**31 else []
-    if not found or found[0].seq != seq:
-        raise Refused(f"run {key} has no event {seq}; look at the run's page", code="not_found", field="seq")
-    view = run_get(actor, key)
-    shown: dict[str, Any] = {"line": EventLine(found[0]), "run_id": key, "run": view, "last": view.last_seq}
-    template = "runs/event.html" if request.headers.get("HX-Request") else "runs/event_page.html"
-    response = render(request, template, shown)
-    response.headers["Vary"] = "HX-Request, Cookie"
-    return response
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -130,7 +114,3 @@ def cancel(request: HttpRequest, run_id: UUID) -> HttpResponse:
     elif request.method == "POST":
         status = 422
     return render(request, "runs/cancel.html", {"form": form, "run": view, "page": RunPage(view, 0)}, status=status)
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() and len(text) < 12 else 0

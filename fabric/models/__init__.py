@@ -7,9 +7,11 @@ from fabric.models.journal import Event, Inbox
 from fabric.models.keys import KeyField, new_id
 from fabric.models.logins import LoginLink
 from fabric.models.runs import Attachment, Priority, Run
+from fabric.models.tokens import ApiToken
 from fabric.models.workspaces import Workspace
 
 __all__ = [
+    "ApiToken",
     "Attachment",
     "Escalation",
     "Event",

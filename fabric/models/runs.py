@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import models
-from django.db.models import F, Index, Q, UniqueConstraint
+from django.db.models import F, Func, Index, Q, UniqueConstraint
 
 from fabric.core.flow import TERMINAL, RunState
 from fabric.models.fabrics import Fabric, Revision
 from fabric.models.keys import KeyField, new_id
 from fabric.models.workspaces import Workspace
 
-LIVE = ~Q(state__in=sorted(state.value for state in TERMINAL))
-"""Runs that have not ended. A query must say it in these words to be answered from the partial index."""
+ENDED = sorted(state.value for state in TERMINAL)
+BAD_STATES = sorted(state.value for state in TERMINAL - {RunState.COMPLETED})
+
+
+class _Said(Func):
+    """A partial index's condition in the index's own words, values and all: SQLite uses the index for no other, nor for parameters."""
+
+    output_field = models.BooleanField()
+
+
+def _among(states: Sequence[str]) -> str:
+    return "%(expressions)s IN (" + ", ".join(f"'{state}'" for state in states) + ")"
+
+
+LIVE = Q(_Said(F("state"), template=f"NOT ({_among(ENDED)})"))
+"""Runs that have not ended, as a query must say it to be answered from the partial index."""
+BAD = Q(_Said(F("state"), template=_among(BAD_STATES)))
+"""Runs that ended without completing; the same."""
+IN_SESSION = Q(_Said(F("session_key"), template="NOT (%(expressions)s = '')"))
+"""Runs that were given a session; the same."""
+
+
+_NEWEST = (F("workspace"), F("created_at").desc(), F("id"))
+_BAD = Q(state__in=BAD_STATES)
 
 
 class Priority(models.IntegerChoices):
@@ -76,8 +100,14 @@ class Run(models.Model):
         """How it is searched, and what may be there once."""
 
         indexes = (
-            Index(F("workspace"), F("created_at").desc(), F("id"), name="run_list"),
-            Index(fields=["workspace", "state", "created_at"], condition=LIVE, name="run_live"),
+            Index(*_NEWEST, name="run_list"),
+            # The list of runs in its own order, each a part of them, with the columns that are counted by.
+            Index(*_NEWEST, F("state"), condition=~Q(state__in=ENDED), name="run_live"),
+            Index(*_NEWEST, F("state"), F("ended_at"), F("recovered"), condition=_BAD, name="run_bad"),
+            Index(F("workspace"), F("ended_at").desc(), F("state"), condition=_BAD, name="run_bad_ended"),
+            Index(*_NEWEST, F("state"), condition=Q(recovered=True), name="run_recovered"),
+            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
+            Index(F("workspace"), F("session_key"), *_NEWEST[1:], condition=~Q(session_key=""), name="run_session"),
             Index(
                 fields=["queue", "priority", "wake_at"],
                 condition=Q(incarnation__isnull=True, wake_at__isnull=False),

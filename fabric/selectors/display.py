@@ -306,7 +306,7 @@ EVENT_DISPLAY: Mapping[str, Display] = {
     "run_ended": Display("Run ended", "neutral", "flag", 3, _run_ended),
     "step_opened": Display("Step opened", "info", "agent", 1, _step_opened),
     "call_issued": Display("Call", "neutral", "call", 1, _call_issued),
-    "model_answered": Display("Model answered", "ok", "model", 1, _model_answered),
+    "model_answered": Display("Model answered", "ok", "model", 2, _model_answered),
     "tool_answered": Display("Tool answered", "ok", "tool", 1, _tool_answered),
     "call_refused": Display("Call refused", "warn", "block", 2, _call_refused),
     "call_deduplicated": Display("Call repeated", "neutral", "copy", 0, _call_deduplicated),
@@ -346,3 +346,53 @@ def tone_of(kind: str, fact: Fact) -> Tone:
 
 
 _END_TONES: Mapping[str, Tone] = {"completed": "ok", "cancelled": "warn"}
+
+# -- what a row is about -----------------------------------------------------------------------------------------------
+
+COMPACT_MIN = 2
+"""Importance from which the compact list shows a kind: decisions, trips, stage edges, questions to people, results."""
+
+DETAILS: frozenset[str] = frozenset(kind for kind, row in EVENT_DISPLAY.items() if row.importance < COMPACT_MIN)
+"""Kinds that the compact list leaves out. What a newer version wrote is shown: nobody here can say that it is a detail."""
+
+
+def step_of(fact: Fact) -> str:
+    """The step that a fact is about, ``fan_out.1.e0.r0``; empty when it is about no single one."""
+    return str(fact.get("step_id") or str(fact.get("command_id") or "").rpartition(".t")[0])
+
+
+def stage_of(fact: Fact) -> str:
+    """The stage that a fact is about; empty when it is about the run."""
+    scope = str(fact.get("scope") or "").partition(":")[2]
+    return str(fact.get("stage") or (step_of(fact) or scope).partition(".")[0])
+
+
+def _always(fact: Fact) -> bool:
+    return True
+
+
+def _gate_refused(fact: Fact) -> bool:
+    return bool((fact.get("gate") or {}).get("cause"))
+
+
+EVENT_FAILS: Mapping[str, Callable[[Fact], bool]] = {
+    "stage_entered": _gate_refused,
+    "stage_left": lambda fact: _gate_refused(fact) or fact.get("outcome") != "passed",
+    "replanned": _always,
+    "run_ending": lambda fact: fact.get("state") != "completed",
+    "run_ended": lambda fact: fact.get("state") != "completed",
+    "model_answered": lambda fact: fact.get("verdict") == "rejected",
+    "tool_answered": lambda fact: bool(fact.get("error")),
+    "call_refused": _always,
+    "attempt_failed": _always,
+    "attempt_interrupted": _always,
+    "reaction_decided": _always,
+    "step_failed": _always,
+    "escalation_opened": lambda fact: fact.get("item") == "failure",
+}
+"""Kinds that may tell of a failure, and when they do: what "failed only" shows."""
+
+
+def failed(kind: str, fact: Fact) -> bool:
+    """Whether the event tells of something that went wrong, or of what was done about it."""
+    return kind in EVENT_FAILS and EVENT_FAILS[kind](fact)

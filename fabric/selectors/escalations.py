@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Q
+
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Escalation
@@ -49,6 +51,11 @@ class EscalationView:
         """Whether it waits for an answer."""
         return self.decided_at is None
 
+    @property
+    def cursor(self) -> str:
+        """What ``escalations_open`` takes as ``after`` to go on after this question."""
+        return f"{self.due_at}.{self.id}"
+
 
 _COLUMNS = (
     *(
@@ -78,12 +85,28 @@ _COLUMNS = (
 )
 
 
-def escalations_open(actor: Actor, run_id: str | None = None) -> list[EscalationView]:
-    """The workspace's open questions, or one run's, the most urgent first; at most 500."""
+def escalations_open(
+    actor: Actor, run_id: str | None = None, *, limit: int = OPEN_MAX, after: str | None = None
+) -> list[EscalationView]:
+    """The workspace's open questions, or one run's, the most urgent first; at most 500. ``after``: the cursor of the last one seen.
+
+    Refused invalid for an unknown cursor.
+    """
     rows = Escalation.objects.filter(workspace_id=actor.workspace_id, decided_at__isnull=True)
     if run_id is not None:
         rows = rows.filter(run_id=clean_text(run_id)[0])
-    return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[:OPEN_MAX]]
+    if after is not None:
+        rows = rows.filter(_after(after))
+    return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[: max(1, min(limit, OPEN_MAX))]]
+
+
+def _after(cursor: str) -> Q:
+    """The questions that follow a cursor, ids ascending among those due at one instant."""
+    due_at, _, item_id = cursor.partition(".")
+    if not (due_at.isascii() and due_at.isdecimal()) or len(due_at) > 18 or not item_id:
+        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
+        raise Refused(message, code="invalid", field="after")
+    return Q(due_at__gt=int(due_at)) | Q(due_at=int(due_at), id__gt=clean_text(item_id)[0])
 
 
 def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:

@@ -127,9 +127,21 @@ class EventView:
     """One short sentence with the numbers."""
 
 
-def runs_list(actor: Actor, *, limit: int = 50, before: str | None = None, state: str | None = None) -> list[RunView]:
+def runs_list(
+    actor: Actor,
+    *,
+    limit: int = 50,
+    before: str | None = None,
+    state: str | None = None,
+    fabric: str | None = None,
+    tier: str | None = None,
+) -> list[RunView]:
     """The workspace's runs, the newest first. ``before``: the cursor of the last run seen. Refused invalid for an unknown state or cursor."""
     rows = Run.objects.filter(workspace_id=actor.workspace_id)
+    if fabric is not None:
+        rows = rows.filter(fabric__name=clean_text(fabric)[0])
+    if tier is not None:
+        rows = rows.filter(tier=clean_text(tier)[0])
     if state is not None:
         if state not in tuple(RunState):
             known = ", ".join(RunState)

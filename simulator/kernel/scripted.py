@@ -241,8 +241,7 @@ def _summary(seen: _Seen) -> JSON:
 
 def _cites(text: str) -> list[str]:
     """The documents that paragraphs rest on: named at their ends. What else stands in brackets is the documents' own text."""
-    found = (_cited.search(paragraph.strip()) for paragraph in text.split("\n\n"))
-    return list(dict.fromkeys(one.group(1) for one in found if one))
+    return list(dict.fromkeys(name for paragraph in text.split("\n\n") for name in _cited.findall(paragraph.strip())))
 
 
 def _merged(seen: _Seen, results: Sequence[tuple[str, str, str]]) -> JSON:

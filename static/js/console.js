@@ -1,9 +1,17 @@
 // What the pages do beyond HTML. Every page works without it; nothing here decides anything.
-import { startClock } from "./times.js";
+import { startBadges } from "./badge.js";
+import { startEvents } from "./events.js";
+import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
+import { startPalette } from "./palette.js";
+import { startClock } from "./times.js";
 
 startClock();
+startBadges();
+startEvents();
 startLive();
+startPalette();
+startKeys();
 
 // -- an example taken over into the form, without losing a file that is attached --------------------------------------
 
@@ -37,9 +45,13 @@ document.addEventListener("htmx:after:swap", (event) => {
 
 // -- requests that were refused --------------------------------------------------------------------------------------
 
+// What a page asks for by itself: when that fails, the badge grows stale and says so; what the reader did is not disturbed.
+const byItself = (event) => Boolean(event.detail.ctx?.sourceElement?.matches?.("[data-follows], [data-quiet]"));
+
 const SWAPPED = new Set([409, 422, 503]);
 
 document.addEventListener("htmx:response:error", (event) => {
+  if (byItself(event)) return;
   const { response, text } = event.detail.ctx;
   if (SWAPPED.has(response.status) && /<\w/.test(text)) return;
   const plain = (response.headers.get("Content-Type") || "").startsWith("text/plain");
@@ -47,12 +59,12 @@ document.addEventListener("htmx:response:error", (event) => {
 });
 
 document.addEventListener("htmx:error", (event) => {
-  if (event.detail.ctx && !event.detail.ctx.response) {
+  if (event.detail.ctx && !event.detail.ctx.response && !byItself(event)) {
     notice("The server could not be reached: nothing was sent. What you typed is still here.");
   }
 });
 
-document.addEventListener("htmx:before:request", () => document.getElementById("notice")?.replaceChildren());
+document.addEventListener("htmx:before:request", (event) => byItself(event) || document.getElementById("notice")?.replaceChildren());
 
 function notice(sentence) {
   const place = document.getElementById("notice");

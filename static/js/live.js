@@ -1,15 +1,14 @@
 // A page that follows a run. It has a cursor: the last event in it. A frame says where it begins; one that does not begin at the
 // cursor tells that something was missed, and the page comes back from its cursor. So nothing is lost and nothing is there twice.
-import { localise, span } from "./times.js";
+import { ageOf, heard, look, paused, say } from "./badge.js";
+import { afterRows, beforeRows } from "./events.js";
+import { localise } from "./times.js";
 
-const STALE_S = 20; // The server says something at least every 15 s.
 const GIVE_UP_S = 45; // A socket that is silent for so long is dead, whatever it says of itself: after a sleep, or behind a proxy.
 const SPEAK_MS = 5000;
-const ROWS_MAX = 1000;
 
 let spokenAt = 0;
 let unspoken = 0;
-let following = false;
 let link = null;
 
 export function startLive() {
@@ -17,8 +16,11 @@ export function startLive() {
   document.addEventListener("htmx:ws:before:message:incoming", onFrame);
   document.addEventListener("htmx:ws:after:message:incoming", afterFrame);
   document.addEventListener("htmx:ws:close", onClose);
-  if (document.getElementById("live")) setInterval(age, 500);
-  if (socket) document.addEventListener("visibilitychange", () => document.hidden && say("paused", "neutral", "Paused"));
+  if (!socket) return;
+  setInterval(giveUp, 500);
+  document.addEventListener("visibilitychange", () => document.hidden && look(badge(), "paused"));
+  // Going on is coming back from the cursor: what was kept out is read again.
+  document.addEventListener("live:go", () => (link?.socket?.readyState === WebSocket.OPEN ? link.socket.close() : location.reload()));
 }
 
 function cursorOf(connection) {
@@ -30,8 +32,13 @@ function onFrame(event) {
   const frame = read(message);
   const cursor = cursorOf(connection);
   link = connection;
+  if (paused() && frame) {
+    event.preventDefault();
+    if (frame.seq > cursor) say(`${frame.seq + frame.more - cursor} more wait`);
+    return;
+  }
   if (frame && frame.after === cursor) {
-    following = atEnd();
+    beforeRows();
     return;
   }
   event.preventDefault();
@@ -47,12 +54,11 @@ function afterFrame(event) {
   next.searchParams.set("after", frame.seq);
   next.searchParams.set("panels", frame.panels);
   connection.url = next.href;
-  offset = Date.now() - frame.at;
+  heard(frame.at);
   localise();
-  trim();
+  afterRows(frame.after);
   unspoken += frame.seq - frame.after;
   speak();
-  if (following && frame.seq > frame.after) scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 }
 
 function read(message) {
@@ -63,46 +69,28 @@ function read(message) {
   }
 }
 
-// -- the badge: what it says is true now -----------------------------------------------------------------------------
+// -- the badge -------------------------------------------------------------------------------------------------------
 
-let offset = 0; // This machine's clock may be off.
+const badge = () => document.getElementById("live");
 
-function age() {
-  const badge = document.getElementById("live");
-  const seconds = Math.max(0, (Date.now() - offset - Number(badge.dataset.at)) / 1000);
-  const shown = badge.querySelector("[data-age]");
-  if (badge.dataset.live === "live" && seconds > STALE_S) say("stale", "warn", "Stale");
-  if (badge.dataset.live === "stale" && seconds > GIVE_UP_S && link?.socket?.readyState === WebSocket.OPEN) link.socket.close();
-  if (shown && (badge.dataset.live === "live" || badge.dataset.live === "stale")) {
-    const text = seconds < 1 ? "now" : span(seconds);
-    if (shown.textContent !== text) shown.textContent = text;
-  } else if (shown && badge.dataset.live === "ended") {
-    shown.textContent = "";
-  }
-}
-
-function say(state, tone, word) {
-  const badge = document.getElementById("live");
-  if (!badge || badge.dataset.live === "ended") return;
-  badge.dataset.live = state;
-  badge.dataset.tone = tone;
-  badge.firstChild.textContent = `${word} `;
+function giveUp() {
+  if (badge()?.dataset.live === "stale" && ageOf(badge()) > GIVE_UP_S && link?.socket?.readyState === WebSocket.OPEN) link.socket.close();
 }
 
 const ENDS = {
-  4401: ["stale", "warn", "Signed out"],
-  4403: ["stale", "warn", "Not visible any more"],
-  4408: ["stale", "warn", "Too many pages follow: reload"],
+  4401: "Signed out",
+  4403: "Not visible any more",
+  4408: "Too many pages follow: reload",
 };
 
 function onClose(event) {
   const { code, reason } = event.detail;
-  if (reason !== "closed" || document.hidden) return;
+  if (reason !== "closed" || document.hidden || paused()) return;
   const tail = document.getElementById("tail");
   if (code === 1000) {
     if (tail) tail.textContent = "The run has ended; nothing is added any more.";
   } else {
-    say(...(ENDS[code] ?? ["stale", "warn", "Reconnecting"]));
+    look(badge(), "stale", ENDS[code] ?? "Reconnecting");
   }
 }
 
@@ -119,16 +107,4 @@ function speak() {
   place.textContent = `${unspoken} new events. ${state}`;
   spokenAt = Date.now();
   unspoken = 0;
-}
-
-// -- the rows --------------------------------------------------------------------------------------------------------
-
-function atEnd() {
-  const page = document.documentElement;
-  return scrollY > 0 && page.scrollHeight - innerHeight - scrollY < 60;
-}
-
-function trim() {
-  const rows = document.getElementById("events-rows");
-  while (rows && rows.rows.length > ROWS_MAX) rows.deleteRow(0);
 }

@@ -1,18 +1,27 @@
 // The chosen theme, before anything is painted. The control itself works without this; it is only forgotten then.
 (() => {
   const KEY = "fabric-theme";
-  let chosen = "";
-  try {
-    chosen = localStorage.getItem(KEY) || "";
-  } catch {
-    // Storage may be closed to us: the system's theme it is.
-  }
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  const root = document.documentElement;
+  root.dataset.js = ""; // What only works with script is shown only with it.
+  const read = () => {
+    try {
+      const kept = localStorage.getItem(KEY);
+      return kept === "light" || kept === "dark" ? kept : "";
+    } catch {
+      return ""; // Storage may be closed to us: the system's theme it is.
+    }
+  };
+  const show = (chosen) => {
+    if (chosen) root.dataset.theme = chosen;
+    else delete root.dataset.theme;
+    for (const radio of document.querySelectorAll(".theme input")) radio.checked = radio.value === chosen;
+  };
+  show(read());
   document.addEventListener("DOMContentLoaded", () => {
+    show(read());
     for (const radio of document.querySelectorAll(".theme input")) {
-      radio.checked = radio.value === chosen;
       radio.addEventListener("change", () => {
-        document.documentElement.dataset.theme = radio.value;
+        show(radio.value);
         try {
           localStorage.setItem(KEY, radio.value);
         } catch {
@@ -21,4 +30,8 @@
       });
     }
   });
+  // Another tab's choice is this tab's choice.
+  addEventListener("storage", (event) => event.key === KEY && show(read()));
+  // The browser's own store may bring back a page that is older than the choice.
+  addEventListener("pageshow", (event) => event.persisted && show(read()));
 })();

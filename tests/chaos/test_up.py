@@ -33,7 +33,7 @@ def test_up_restarts_a_killed_worker_and_the_run_goes_on(tmp_path):
         site = Site(environment)
         start_runs(site, 10)  # A quarter of their forty calls would kill: one of them will.
         said = Lines(process.stderr.fileno())
-        while "The worker was ended by signal 9" not in (line := said.next()):
+        while "The worker was killed (signal 9" not in (line := said.next()):
             assert line, "nothing was said about the worker"
         until(lambda: set(states(site).values()) == {"completed"}, site, 2 * PATIENCE_S)
         process.send_signal(signal.SIGINT)

@@ -14,7 +14,16 @@ from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver, re
 from console.access import ROUTES, SOCKETS, AccessMiddleware, Policy, actor_of
 from console.routing import websocket_urlpatterns
 
-SAMPLE = {"run_id": str(uuid4()), "seq": 1, "token": "x", "escalation_id": "0123456789abcdef"}
+SAMPLE = {
+    "name": "small",
+    "number": 1,
+    "card": "workers",
+    "run_id": str(uuid4()),
+    "seq": 1,
+    "token": "x",
+    "rest": "nowhere",
+    "escalation_id": "0123456789abcdef",
+}
 
 
 def patterns(within: URLResolver | None = None) -> list[URLPattern]:
@@ -47,7 +56,9 @@ def test_every_socket_has_a_policy():
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", [name for name, policy in ROUTES.items() if policy is Policy.SIGNED_IN])
+@pytest.mark.parametrize(
+    "name", [name for name, policy in ROUTES.items() if policy in (Policy.SIGNED_IN, Policy.STAFF)]
+)
 class TestSignedOut:
     def test_a_page_leads_to_the_login(self, name):
         answer = Client(HTTP_HOST="127.0.0.1").get(address(name))

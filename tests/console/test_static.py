@@ -36,7 +36,8 @@ def test_no_template(what):
 
 def test_nothing_in_the_console_marks_text_as_safe():
     sources = list((settings.BASE_DIR / "console").rglob("*.py"))
-    assert [path.name for path in sources if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text())] == []
+    found = [path.name for path in sources if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text())]
+    assert found == ["markdown.py"], "the one place in which a text becomes markup"
 
 
 def test_every_form_that_sends_carries_a_token():
@@ -48,7 +49,10 @@ def test_every_form_that_sends_carries_a_token():
 
 def test_every_address_in_the_scripts_is_our_own():
     for path in (STATIC / "js").glob("*.js"):
-        assert not re.search(r"https?://|\beval\(|new Function|innerHTML", path.read_text()), path.name
+        source = path.read_text().replace(
+            "http://www.w3.org/2000/svg", ""
+        )  # The name of a namespace, fetched by nobody.
+        assert not re.search(r"https?://|\beval\(|new Function|innerHTML", source), path.name
 
 
 @pytest.mark.parametrize("name", ["css/tokens.css", "icons.svg", "js/console.js", "vendor/htmx-4.0.1.min.js"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from console.launch import child
+from console.launch import child, kept
 from console.launch.paths import ROOT
 from tests.console.launch.processes import PATIENCE_S, Lines, started, wait_for_end
 
@@ -29,11 +29,11 @@ while True:
 
 
 @contextmanager
-def kept(temper):
+def family(temper):
     """Run the family under a keeper; yield the keeper, the write end of its pipe, what is said, and the two pids."""
     said_read, said_write = os.pipe()
     pipe_read, pipe_write = os.pipe()
-    keeper = [sys.executable, "-m", "console.launch.child", str(pipe_read), str(said_write), "--"]
+    keeper = [sys.executable, "-I", child.__file__, str(pipe_read), str(said_write), "--"]
     command = [*keeper, sys.executable, "-c", FAMILY, str(said_write), temper]
     with started(command, cwd=ROOT, pass_fds=(pipe_read, said_write)) as process:
         os.close(pipe_read)
@@ -44,7 +44,7 @@ def kept(temper):
 
 
 def test_the_end_of_up_ends_the_command_and_a_detached_descendant():
-    with kept("obey") as (keeper, pipe, said, pids):
+    with family("obey") as (keeper, pipe, said, pids):
         os.close(pipe)
         assert said.rest() == ["term"]  # And end of file: nobody of the family is left.
         assert keeper.wait(PATIENCE_S) == 7
@@ -53,14 +53,14 @@ def test_the_end_of_up_ends_the_command_and_a_detached_descendant():
 
 
 def test_a_command_that_does_not_obey_is_killed():
-    with kept("defy") as (keeper, pipe, said, pids):
+    with family("defy") as (keeper, pipe, said, pids):
         os.close(pipe)
         assert said.rest() == ["term"]
         assert keeper.wait(PATIENCE_S) == 128 + signal.SIGKILL
 
 
 def test_a_byte_on_the_pipe_kills_at_once():
-    with kept("defy") as (keeper, pipe, said, pids):
+    with family("defy") as (keeper, pipe, said, pids):
         os.write(pipe, child.KILL)
         assert said.rest() == []
         assert keeper.wait(PATIENCE_S) == 128 + signal.SIGKILL
@@ -68,7 +68,7 @@ def test_a_byte_on_the_pipe_kills_at_once():
 
 
 def test_two_sigterms_are_passed_on_as_one():
-    with kept("defy") as (keeper, pipe, said, pids):
+    with family("defy") as (keeper, pipe, said, pids):
         keeper.terminate()
         assert said.next() == "term"
         keeper.terminate()
@@ -78,7 +78,7 @@ def test_two_sigterms_are_passed_on_as_one():
 
 
 def test_the_command_dies_with_its_keeper():
-    with kept("defy") as (keeper, pipe, said, pids):
+    with family("defy") as (keeper, pipe, said, pids):
         keeper.kill()
         keeper.wait(PATIENCE_S)
         by_parent = [pid for pid in pids if is_family_head(pid)]
@@ -101,8 +101,7 @@ def test_the_exit_code_is_the_commands(code, expected):
     read, write = os.pipe()
     command = [
         sys.executable,
-        "-m",
-        "console.launch.child",
+        child.__file__,
         str(read),
         "--",
         sys.executable,
@@ -115,3 +114,33 @@ def test_the_exit_code_is_the_commands(code, expected):
     os.close(read)
     os.close(write)
     assert done.returncode == expected
+
+
+def test_ctrl_c_means_to_the_command_what_it_means_to_any_other():
+    # The keeper ignores SIGINT; a Python that inherited that would never raise KeyboardInterrupt.
+    script = "import signal, sys; sys.exit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)"
+    assert kept.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_what_was_said_comes_back():
+    done = kept.run([sys.executable, "-c", "import sys; print('out'); sys.exit('err')"], capture=True)
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 1)
+
+
+RUN_KEPT = "import sys; from console.launch import kept; kept.run([sys.executable, '-c', sys.argv[1], '1', 'obey'])"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_is_run_ends_with_whoever_ran_it(number):
+    read, write = os.pipe()
+    with started(
+        [sys.executable, "-c", RUN_KEPT, FAMILY], cwd=ROOT, stdout=write, stderr=subprocess.DEVNULL
+    ) as process:
+        os.close(write)
+        lines = Lines(read)
+        pids = [int(lines.next()), int(lines.next())]
+        process.send_signal(number)
+        assert lines.rest() == ["term"]  # And end of file: nobody of the family is left.
+        for pid in pids:
+            wait_for_end(pid)
+    os.close(read)

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -67,3 +68,20 @@ def test_what_a_killed_holder_left_running_is_waited_for(tmp_path, capsys):
             assert not taken.done()
             holder.stdin.close()  # Which ends the orphan.
             taken.result(PATIENCE_S).close()
+
+
+def test_a_damaged_key_is_a_sentence(tmp_path):
+    (tmp_path / datadir.KEY_NAME).touch()
+    with pytest.raises(Refused, match="is damaged: delete the file"):
+        datadir.secret_key(tmp_path)
+
+
+def test_a_lock_that_cannot_be_had_is_a_sentence(tmp_path):
+    (tmp_path / datadir.LOCK_NAME).mkdir()
+    with pytest.raises(Refused, match="up.lock cannot be written .* --data or FABRIC_DATA"):
+        datadir.hold(tmp_path, URL)
+
+
+@pytest.mark.parametrize(("number", "advice"), [(errno.ENOSPC, "make room on that disk"), (errno.EROFS, "choose one")])
+def test_a_full_disk_is_told_from_one_that_may_not_be_written(number, advice):
+    assert datadir._hint(OSError(number, os.strerror(number))).startswith(advice)

@@ -108,6 +108,16 @@ def test_an_environment_whose_python_is_gone_is_made_again(lock, environ, tmp_pa
     assert subprocess.run([done.stdout.strip(), "-c", "import fabric_flow_probe"], check=False).returncode == 0
 
 
+def test_an_environment_that_has_lost_a_package_is_made_again(lock, environ):
+    python = Path(ensure(lock, environ).stdout.strip())
+    (metadata,) = python.parents[1].glob("lib/python*/site-packages/*probe*.dist-info/METADATA")
+    metadata.unlink()
+    done = ensure(lock, environ)
+    assert "Making the environment" in done.stderr
+    assert done.stdout.strip() == str(python)
+    assert metadata.exists()
+
+
 def test_the_running_interpreter_is_used_when_it_has_everything(environ, tmp_path):
     lock = tmp_path / "satisfied.lock"
     lock.write_text(f"pytest=={pytest.__version__}\n")

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from console.launch import suite
-from console.launch.suite import Counts
+from console.launch.suite import Counts, Report, Result
 from tests.console.launch.processes import free_port
 
 SOME_TESTS = """
@@ -16,13 +16,21 @@ def test_bad(): assert False
 @pytest.fixture
 def broken(): raise RuntimeError
 def test_error(broken): pass
-@pytest.mark.skip
+@pytest.mark.skip(reason="nobody is here")
 def test_left_out(): pass
+@pytest.fixture
+def sticky():
+    yield
+    raise RuntimeError
+def test_bad_to_the_end(sticky): assert False
 """
 
 
 def test_the_numbers_are_pytests(tmp_path):
     (tmp_path / "test_some.py").write_text(SOME_TESTS)
+    browser = tmp_path / "tests" / "e2e" / "test_page.py"
+    browser.parent.mkdir(parents=True)
+    browser.write_text("def test_seen(): pass\ndef test_unseen(): assert False\n")
     (tmp_path / "pytest.ini").touch()
     report = tmp_path / "junit.xml"
     command = [
@@ -37,21 +45,77 @@ def test_the_numbers_are_pytests(tmp_path):
         "junit_family=xunit2",
     ]
     subprocess.run(command, cwd=tmp_path, check=False, stdout=subprocess.DEVNULL)
-    assert suite.read_counts(report) == Counts(passed=2, failed=2, skipped=1)
+    read = suite.read_report(report)
+    assert read.tests == Counts(passed=2, failed=3, skipped=1)
+    assert read.in_a_browser == Counts(passed=1, failed=1)
+    assert read.skipped == {"nobody is here": 1}
 
 
 def test_without_a_report_nothing_is_claimed(tmp_path):
-    assert suite.read_counts(tmp_path / "none.xml") == Counts()
+    assert suite.read_report(tmp_path / "none.xml") == Report()
     (tmp_path / "broken.xml").write_text("<testsuites>")
-    assert suite.read_counts(tmp_path / "broken.xml") == Counts()
+    assert suite.read_report(tmp_path / "broken.xml") == Report()
+
+
+PYTEST = Result("pytest", passed=False, seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    ("report", "passed"),
+    [
+        (Report(Counts(1, 1), Counts(1)), {"pytest": False, "browser tests": True}),
+        (Report(Counts(1), Counts(1, 1)), {"pytest": True, "browser tests": False}),
+        (Report(Counts(1)), {"pytest": False}),  # It failed without a failed test.
+        (Report(), {"pytest": False}),
+    ],
+)
+def test_each_part_is_judged_by_its_own_tests(report, passed):
+    assert {result.name: result.passed for result in suite._tests(PYTEST, report)} == passed
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ([], []),
+        (["--", "-k", "guard"], ["-k", "guard"]),
+        (["tests/fabric", "-x"], ["tests/fabric", "-x"]),
+        (["-x", "--", "tests/fabric"], ["-x", "tests/fabric"]),
+        (["--"], []),
+    ],
+)
+def test_what_follows_is_for_pytest(given, meant):
+    assert suite.parse(given) == meant
+
+
+def test_help_is_short_and_runs_nothing(capsys):
+    with pytest.raises(SystemExit) as ended:
+        suite.parse(["--help"])
+    assert not ended.value.code
+    assert "manage.py test [-- PYTEST ARGUMENTS]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("ci", "passed"), [("", True), ("true", False)])
 def test_a_missing_server_is_said_and_is_a_failure_in_ci(ci, passed, monkeypatch, capsys):
     monkeypatch.setenv("CI", ci)
     environ = dict(os.environ) | {"TEST_REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
-    assert suite._servers(environ).passed is passed
+    result, missing = suite._servers(environ)
+    assert result.passed is passed
+    assert any("needs Redis" in sentence for sentence in missing)
     assert "LEFT OUT: every test that needs Redis: none answers at redis://127.0.0.1:" in capsys.readouterr().out
+
+
+def test_a_missing_browser_is_said(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("TEST_CHROMIUM", raising=False)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result, missing = suite._servers(dict(os.environ))
+    assert not result.passed
+    assert "LEFT OUT: every test in a browser: no chromium is installed" in capsys.readouterr().out
+    program = tmp_path / "chromium"
+    program.touch(mode=0o755)
+    environ = dict(os.environ)
+    suite._servers(environ)
+    assert environ["TEST_CHROMIUM"] == str(program)
 
 
 def test_an_operators_stores_are_out_of_reach(monkeypatch, tmp_path):

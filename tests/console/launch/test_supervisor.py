@@ -17,7 +17,8 @@ out = int(sys.argv[1])
 specs = [
     ChildSpec(name, [sys.executable, "-c", sys.argv[2], str(out), name], kept_fds=(out,)) for name in sys.argv[3:]
 ]
-sys.exit(Supervisor(specs, say=lambda text: print(text, file=sys.stderr, flush=True), backoff_s=0.001).run())
+say = lambda text: print(text, file=sys.stderr, flush=True)
+sys.exit(Supervisor(specs, say=say, backoff_s=0.001, repeat_s=0).run())
 """
 # Says its name and process id; one SIGTERM ends it.
 WORK = """
@@ -104,7 +105,30 @@ def test_a_child_that_never_comes_to_life_is_given_up_with_a_sentence():
         assert supervisor.wait(PATIENCE_S) == 1
         told = supervisor.stderr.read().decode().splitlines()
     assert told[0].startswith("The worker ended with exit code 3; starting it again in ")
+    assert told[-2] == "The worker ended with exit code 3."
     assert told[-1] == f"The worker failed {HOPELESS_AFTER} times at its start: its messages above say why."
+    assert len(told) == HOPELESS_AFTER + 1
+
+
+TWO_SIGNALS_AT_ONCE = """
+import os, signal, sys
+from console.launch.supervisor import Supervisor
+supervisor = Supervisor([], say=print)
+os.kill(os.getpid(), signal.SIGTERM)
+os.kill(os.getpid(), signal.SIGHUP)
+print(supervisor._stops)
+"""
+
+
+def test_two_signals_at_once_are_one_stop():
+    told = subprocess.check_output([sys.executable, "-c", TWO_SIGNALS_AT_ONCE], cwd=ROOT, text=True)
+    assert told == "1\n"
+
+
+def test_nohup_outlives_its_terminal():
+    script = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + TWO_SIGNALS_AT_ONCE
+    script = script.replace("SIGTERM)", "SIGHUP)")
+    assert subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True) == "0\n"
 
 
 def test_the_backoff_doubles_is_bounded_and_is_forgotten_after_health():
@@ -117,11 +141,12 @@ def test_the_backoff_doubles_is_bounded_and_is_forgotten_after_health():
 
 def test_only_a_childs_own_failures_make_it_hopeless():
     backoff = Backoff()
-    for code in (128 + signal.SIGKILL, -signal.SIGKILL, 0):
-        backoff.after(0.1, code)
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        backoff.after(0.1, 128 + number)
+        backoff.after(0.1, -number)
     assert backoff.fruitless == 0
-    backoff.after(0.1, 1)
-    backoff.after(0.1, 1)
-    assert backoff.fruitless == 2
+    for code in (1, 0, 128 + signal.SIGSEGV):
+        backoff.after(0.1, code)
+    assert backoff.fruitless == 3
     backoff.after(HEALTHY_AFTER_S, 128 + signal.SIGKILL)
     assert backoff.fruitless == 0

@@ -1,8 +1,10 @@
 """The command itself, with the real web server and the real worker."""
 
+import errno
 import http.client
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from console.launch import up
+from console.launch import child, up
 from console.launch.child import descendants
 from console.launch.errors import Refused
 from console.launch.paths import ROOT
@@ -66,7 +68,7 @@ def test_up_serves_refuses_a_second_one_and_stops_on_ctrl_c(tmp_path):
         assert len(pids) >= 4  # Two keepers and what they keep.
         # The keepers, and nobody they keep, hold the lock: it lasts as long as anything of this `up` does.
         holders = [pid for pid in pids if str(data / "up.lock") in open_files(pid)]
-        assert holders == [pid for pid in pids if "console.launch.child" in arguments(pid)]
+        assert holders == [pid for pid in pids if child.__file__ in arguments(pid)]
         assert len(holders) == 2
         process.send_signal(signal.SIGINT)  # With a connection still open.
         assert process.wait(PATIENCE_S) == 0
@@ -81,11 +83,13 @@ def test_up_serves_refuses_a_second_one_and_stops_on_ctrl_c(tmp_path):
 def test_a_killed_worker_comes_back_and_kill_9_of_up_ends_everything(tmp_path):
     with running(tmp_path) as (process, port):
         worker = next(
-            pid for pid in descendants(process.pid) if "celery" in arguments(pid) and "--" not in arguments(pid)
+            pid
+            for pid in descendants(process.pid)
+            if "celery" in arguments(pid) and child.__file__ not in arguments(pid)
         )
         os.kill(worker, signal.SIGKILL)
         said = Lines(process.stderr.fileno())
-        while "The worker was ended by signal 9" not in (line := said.next()):
+        while "The worker was killed (signal 9" not in (line := said.next()):
             assert line, "nothing was said about the worker"
         pids = descendants(process.pid)
         process.kill()
@@ -117,8 +121,9 @@ def test_a_database_that_is_not_there_is_a_sentence(tmp_path):
         timeout=2 * PATIENCE_S,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("The database could not be brought up to date: ")
-    assert "Traceback" not in done.stderr
+    assert done.stderr == (
+        "PostgreSQL at 127.0.0.1:1, database none cannot be used: Connection refused; start the server, or mend DATABASE_URL.\n"
+    )
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http", "-1"])
@@ -127,6 +132,54 @@ def test_a_port_that_is_none_is_refused(port, capsys):
         up.parse([f"--port={port}"])
     assert ended.value.code == 2
     assert "is not a port" in capsys.readouterr().err
+
+
+REPORT = {
+    "login": "http://127.0.0.1:8420/login/x",
+    "database": "SQLite, /d/fabric.sqlite3",
+    "broker": "b",
+    "workers": "w",
+}
+
+
+def test_the_welcome_is_less_than_ten_lines_and_the_link_has_its_own(monkeypatch):
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
+    lines = up.welcome("http://127.0.0.1:8420", Path("/d"), REPORT | {"models": "m"}).splitlines()
+    assert len(lines) < 10
+    assert lines[0] == "Fabric Flow runs at http://127.0.0.1:8420 (Ctrl-C stops it)."
+    assert lines[2].split() == [REPORT["login"]]
+    assert "  database  SQLite, fabric.sqlite3" in lines
+    assert "ssh -L 8420:127.0.0.1:8420" in lines[-1]
+
+
+def test_a_port_below_1024_says_whose_it_is(monkeypatch):
+    # As the kernel says it to a user; a test may run as root, whom it lets.
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    class Denied(socket.socket):
+        bind = refuse
+
+    monkeypatch.setattr(socket, "socket", Denied)
+    with pytest.raises(Refused, match="below 1024 is for root"):
+        up.listen(80)
+
+
+def test_the_port_is_also_taken_from_the_environment(monkeypatch):
+    monkeypatch.setenv("FABRIC_PORT", "9001")
+    assert up.parse([]).port == 9001
+    assert up.parse(["--port", "9002"]).port == 9002
+
+
+def test_a_reader_that_went_away_ends_nothing():
+    script = (
+        "import sys; from console.launch import up; up._put('one', sys.stdout); up._put('two', sys.stdout); sys.exit(7)"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (7, b"")
 
 
 def test_a_taken_port_is_a_sentence():

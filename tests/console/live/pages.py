@@ -38,6 +38,7 @@ class Page:
         self.cursor = after
         self.panels = panels
         self.rows: list[int] = []
+        self.folded: list[tuple[int, int]] = []
         self.swapped: list[str] = []
         self.frames: list[str] = []
         self.badges: list[str] = []
@@ -53,7 +54,13 @@ class Page:
         frame = json.loads(text)
         assert frame["after"] == self.cursor, "a gap, or the same once more"
         seqs = [int(seq) for seq in re.findall(r'<tr data-seq="(\d+)"', frame["content"])]
-        assert seqs == list(range(frame["after"] + 1, frame["seq"] + 1))
+        first = frame["after"] + 1
+        link = re.search(r'<tr class="folded" data-first="(\d+)" data-last="(\d+)">', frame["content"])
+        if link:
+            assert int(link[1]) == first
+            first = int(link[2]) + 1
+            self.folded.append((int(link[1]), int(link[2])))
+        assert seqs == list(range(first, frame["seq"] + 1))
         assert len(seqs) <= FRAME_ROWS
         self.rows += seqs
         self.swapped += re.findall(r"<p>(\w+)</p>", frame["content"])

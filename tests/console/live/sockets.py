@@ -11,7 +11,7 @@ from typing import Any
 from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 
-from console.live.process import live_hub
+from console.live.process import live_close
 
 ORIGIN = "http://127.0.0.1:8420"
 
@@ -65,7 +65,7 @@ def on_a_loop(scene: Callable[[], Awaitable[Any]], timeout_s: float = 60) -> Any
         try:
             return await asyncio.wait_for(scene(), timeout_s)
         finally:
-            await live_hub().close()
+            await live_close()
 
     return asyncio.run(main())
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from console.live import hub as hub_module
 from console.live import watch as watch_module
-from console.live.watch import RING_ROWS, RunKey
+from console.live.watch import RunKey
 from tests.console.live.journal import KEY, Journal
 from tests.console.live.pages import Page, joined, live
 
@@ -123,53 +121,6 @@ def test_every_page_at_the_tip_gets_the_same_bytes_and_a_row_is_rendered_once():
         assert journal.rendered == 101
         # The very same objects, not equal ones made again.
         assert {id(frame) for page in pages for frame in page.frames[1:]} == {id(f) for f in pages[0].frames[1:]}
-
-    live(scene, journal)
-
-
-@pytest.mark.parametrize("far", [RING_ROWS // 2, RING_ROWS * 3])
-def test_a_page_far_behind_beside_one_at_the_tip(far):
-    journal = Journal(far)
-
-    async def scene(hub, ears):
-        first, late = Page(after=far), Page()
-        async with joined(hub, first) as tip, joined(hub, late) as behind:
-            journal.grow(7)
-            ears.say({"run-1": journal.seq})
-            await asyncio.gather(first.follow(tip, far + 7), late.follow(behind, far + 7))
-        assert first.rows == list(range(far + 1, far + 8))
-        assert late.rows == list(range(1, far + 8))
-
-    live(scene, journal)
-
-
-def test_a_first_follower_far_behind_holds_nobody_up():
-    journal = Journal(20 * RING_ROWS)
-
-    async def scene(hub, ears):
-        late, tip = Page(), Page(after=journal.seq)
-        async with joined(hub, late), joined(hub, tip) as place:
-            journal.grow()
-            ears.say({"run-1": journal.seq})
-            await tip.follow(place, journal.seq)
-        assert len(journal.reads) < 10
-
-    live(scene, journal)
-
-
-def test_a_burst_of_ten_thousand_rows():
-    journal = Journal(1)
-
-    async def scene(hub, ears):
-        page = Page(after=1)
-        async with joined(hub, page) as place:
-            journal.grow(10_000)
-            ears.say({"run-1": journal.seq})
-            await page.follow(place, 10_001)
-        assert page.rows == list(range(2, 10_002))
-        assert json.loads(page.frames[1])["more"] == 9_900
-        assert "9,900 more" in page.badges[1]
-        assert journal.rendered <= 10_100
 
     live(scene, journal)
 

@@ -1,4 +1,4 @@
-"""The list of runs, a run's page, an event, cancelling."""
+"""A run's page, an event, cancelling."""
 
 from __future__ import annotations
 
@@ -22,36 +22,6 @@ def queued(actor, fabric, text="What do the notes say?"):
     return run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=fabric, text=text).run_id
 
 
-def test_nothing_yet(browser):
-    assert b"Nothing has been run yet" in browser.get("/runs").content
-
-
-def test_the_newest_run_is_first_and_the_list_goes_on(browser, actor, small, monkeypatch):
-    monkeypatch.setattr("console.views.runs.PAGE_RUNS", 3)
-    for n in range(7):
-        queued(actor, small, f"request {n}")
-    seen: list[str] = []
-    address = "/runs"
-    while address:
-        page = browser.get(address).content.decode()
-        seen += re.findall(r"request \d", page)
-        following = re.search(r'<a rel="next" href="([^"]+)"', page)
-        address = following[1].replace("&amp;", "&") if following else ""
-    assert seen == [f"request {n}" for n in range(6, -1, -1)]
-
-
-def test_a_state_that_there_is_none_of(browser, actor, small):
-    queued(actor, small)
-    assert b"No run is in this state" in browser.get("/runs?state=failed").content
-    refused = browser.get("/runs?state=nonsense")
-    assert refused.status_code == 422
-    assert b"There is no state" in refused.content
-
-
-def test_a_bad_cursor_is_a_sentence(browser):
-    assert browser.get("/runs?before=x").status_code == 422
-
-
 def test_a_queued_run(browser, actor, small):
     run_id = queued(actor, small)
     page = browser.get(f"/runs/{run_id}").content.decode()
@@ -64,26 +34,13 @@ def test_a_queued_run(browser, actor, small):
 def test_a_finished_run(browser, actor, small):
     run = ran(actor, small)
     assert run.state == "completed"
-    page = browser.get(f"/runs/{run.id}").content.decode()
+    page = browser.get(f"/runs/{run.id}?events=full").content.decode()
     assert "Completed" in page
     assert "Outcome" in page
     assert "40 dollars" in page
     assert page.count("data-seq=") == run.last_seq + 1  # A row each, and the badge.
     assert "hx-ws:connect" not in page
     assert "Cancel…" not in page
-
-
-def test_earlier_events_of_a_long_run(browser, actor, small, monkeypatch):
-    run = ran(actor, small)
-    monkeypatch.setattr("console.views.runs.PAGE_EVENTS", 5)
-    seqs: list[int] = []
-    address = f"/runs/{run.id}"
-    while address:
-        page = browser.get(address).content.decode()
-        seqs = [int(seq) for seq in re.findall(r'<tr[^>]* data-seq="(\d+)"', page)] + seqs
-        earlier = re.search(r'href="(/runs/[^"]+\?before=\d+)"', page)
-        address = earlier[1] if earlier else ""
-    assert seqs == list(range(1, run.last_seq + 1))
 
 
 def test_a_recovered_run_does_not_look_like_a_clean_one(browser, actor, small):
@@ -166,7 +123,7 @@ def test_what_people_and_models_wrote_is_inert(browser, actor, small):
 def test_every_script_carries_the_nonce_of_its_answer(browser, small):
     seen = set()
     for _ in range(2):
-        answer = browser.get("/")
+        answer = browser.get("/start")
         policy = answer.headers["Content-Security-Policy"]
         nonce = re.search(r"script-src 'nonce-([^']+)' 'strict-dynamic'", policy)
         assert nonce

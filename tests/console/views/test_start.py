@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import html
+import re
+from uuid import uuid4
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from fabric.models import Attachment, Run
-from fabric.services.runs import TEXT_BYTES_MAX
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
+from fabric.models import Attachment, Priority, Run
+from fabric.services.fabrics import fabric_publish
+from fabric.services.runs import TEXT_BYTES_MAX, run_start
+from tests.fabric.services.world import NOTES, SMALL
 
 
 def send(browser, fabric="small", text="What do the notes say?", files=(), **more):
     documents = [SimpleUploadedFile(name, data) for name, data in files]
-    return browser.post("/", {"fabric": fabric, "text": text, "documents": documents, **more})
+    return browser.post("/start", {"fabric": fabric, "text": text, "documents": documents, **more})
 
 
 def test_the_page_offers_what_is_published(browser, small):
-    page = browser.get("/").content.decode()
+    page = browser.get("/start").content.decode()
     assert "A small fabric" in page
     assert "small@r1" in page
     assert "What do the notes say?" in page
@@ -25,11 +31,11 @@ def test_the_page_offers_what_is_published(browser, small):
 
 
 def test_without_a_fabric_it_says_what_to_do(browser):
-    assert b"manage.py fabric publish FILE" in browser.get("/").content
+    assert b"manage.py fabric publish FILE" in browser.get("/start").content
 
 
 def test_its_example_is_filled_in(browser, small):
-    assert "What do the notes say?</textarea>" in browser.get("/?fabric=small&example=1").content.decode()
+    assert "What do the notes say?</textarea>" in browser.get("/start?fabric=small&example=1").content.decode()
 
 
 def test_a_run_is_started(browser, small):
@@ -41,7 +47,7 @@ def test_a_run_is_started(browser, small):
 
 
 def test_the_script_is_told_where_to_go(browser, small):
-    answer = browser.post("/", {"fabric": "small", "text": "x"}, headers={"HX-Request": "true"})
+    answer = browser.post("/start", {"fabric": "small", "text": "x"}, headers={"HX-Request": "true"})
     assert answer.status_code == 200
     assert answer.headers["HX-Redirect"] == f"/runs/{Run.objects.get().id}"
 
@@ -106,8 +112,109 @@ def test_everything_that_is_wrong_is_said_at_once(browser, small):
 
 def test_what_was_picked_stays_picked(browser, small, doubtful):
     page = send(browser, fabric="small", text="", tier="batch").content.decode()
-    assert 'value="small" id="fabric-small" checked' in page
+    assert re.search(r'value="small" id="fabric-small"[^>]* checked>', page)
     assert '<option value="batch" selected>' in page
+
+
+def test_a_tier_says_what_it_means_for_each_fabric(browser, small):
+    page = html.unescape(browser.get("/start").content.decode())
+    table = page.partition('<div class="mean" data-fabric="small">')[2].partition("</div></div>")[0]
+    text = " ".join(re.sub("<[^>]+>", " ", table).split())
+    assert "Low-latency interactive default 30 s 2 m 5 m" in text
+    assert "money $1.0000 a run" in text
+    assert "model turns 25 a step" in text
+
+
+def test_priority_and_session_reach_the_run(browser, small):
+    send(browser, priority="critical", session_key="  TICKET-4711 ")
+    run = Run.objects.get()
+    assert (Priority(run.priority).label, run.session_key) == ("critical", "TICKET-4711")
+
+
+def test_without_them_the_tier_decides_and_the_run_stands_alone(browser, small):
+    send(browser, tier="batch")
+    run = Run.objects.get()
+    assert (Priority(run.priority).label, run.session_key) == ("low", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"priority": "urgent"}, "There is no such priority; there are: critical, high, normal, low."),
+        ({"session_key": "x" * 201}, "The session has 201 characters; at most 200 are taken"),
+        ({"session_key": "a\0b"}, "Null characters are not allowed."),
+        ({"start_key": "x" * 65}, "The form was damaged on its way"),
+        ({"documents_of": "x" * 65}, "The form was damaged on its way"),
+    ],
+)
+def test_what_is_wrong_with_the_rest_is_said_too(browser, small, given, sentence):
+    answer = send(browser, **given)
+    assert answer.status_code == 422
+    assert sentence in html.unescape(answer.content.decode())
+    assert "What do the notes say?</textarea>" in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_one_like_an_earlier_run(browser, small, doubtful):
+    """Everything it was asked is in the form, its documents can be taken along, and it is a run of its own."""
+    files = [("notes.md", b"The budget is 40 dollars."), ("more.txt", b"And a line.")]
+    send(browser, fabric="doubtful", text="One\nTwo", files=files, tier="batch", priority="high", session_key="S-1")
+    first = Run.objects.get()
+    page = html.unescape(browser.get(f"/start?from={first.id}").content.decode())
+    assert re.search(r'value="doubtful" id="fabric-doubtful"[^>]* checked>', page)
+    assert "One\nTwo</textarea>" in page
+    assert '<option value="batch" selected>' in page
+    assert '<option value="high" selected>' in page
+    assert 'value="S-1"' in page
+    assert f'name="documents_of" value="{first.id}" checked' in page
+    assert f'href="/runs/{first.id}"' in page
+    key = page.partition('name="start_key" id="start-key" value="')[2].partition('"')[0]
+    send(
+        browser,
+        fabric="doubtful",
+        text="One\nTwo",
+        documents_of=first.id,
+        files=[("new.txt", b"New.")],
+        start_key=key,
+    )
+    second = Run.objects.exclude(id=first.id).get()
+    names = Attachment.objects.filter(run_id=second.id).order_by("position").values_list("name", flat=True)
+    assert list(names) == ["notes.md", "more.txt", "new.txt"]
+
+
+def test_its_documents_stay_offered_when_the_form_comes_back(browser, small):
+    send(browser, files=[("notes.md", b"The budget is 40 dollars.")])
+    first = Run.objects.get().id
+    page = send(browser, text="", documents_from=first).content.decode()
+    assert f'name="documents_of" value="{first}">' in page
+    assert "notes.md" in page
+    page = send(browser, text="", documents_from=first, documents_of=first).content.decode()
+    assert f'name="documents_of" value="{first}" checked>' in page
+
+
+@pytest.mark.parametrize("which", ["unknown", "foreign", "garbage"])
+def test_not_like_a_run_that_is_not_here(browser, small, stranger, which):
+    fabric_publish(actor=stranger, source=SMALL)
+    theirs = run_start(
+        store=wiring.store(), nudge=NullNudge(), actor=stranger, fabric="small", text="secret", documents=(NOTES,)
+    )
+    named = {"unknown": str(uuid4()), "foreign": theirs.run_id, "garbage": "../../etc/passwd"}[which]
+    assert browser.get("/start", {"from": named}).status_code == 404
+    answer = send(browser, documents_of=named)
+    assert answer.status_code == 404
+    assert b"there is no run" in answer.content.lower()
+    assert b"secret" not in answer.content
+    assert b"notes.md" not in answer.content
+    assert Run.objects.count() == 1
+
+
+def test_more_files_than_a_run_takes_with_the_earlier_ones(browser, small):
+    send(browser, files=[(f"{n}.txt", b"x") for n in range(8)])
+    first = Run.objects.get().id
+    answer = send(browser, documents_of=first, files=[("9.txt", b"x")])
+    assert answer.status_code == 413
+    assert b"At most 8 files are taken" in answer.content
+    assert Run.objects.count() == 1
 
 
 def test_a_form_larger_than_any_is_one_sentence(browser, small):

@@ -47,7 +47,7 @@ count = Count()
 # The random ones have run already; where Django is makes no difference to what they draw.
 suite = ["tests/fabric/core", "tests/fabric/runtime"]
 suite += ["--ignore=tests/fabric/core/test_purity.py", "--ignore=tests/fabric/core/test_any_run.py"]
-plugins = ["-p", "no:django", "-p", "no:cacheprovider", "-p", "no:xdist", "--noconftest"]
+plugins = ["-p", "no:django", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--noconftest"]
 code = pytest.main([*suite, *plugins, "-q", "-x", "-o", "addopts=--import-mode=importlib"], plugins=[count])
 print()
 print(count.passed, "django" in sys.modules)

@@ -1,4 +1,8 @@
-"""``manage.py bench flow5``: the engine's counters a step and its speed beside a bare journal loop, in interleaved rounds."""
+"""``manage.py bench flow5``: the engine's counters a step and its speed beside a bare journal loop, in interleaved rounds.
+
+``manage.py bench pages``: how long the list of runs takes over many runs, and by which plans it is answered.
+``manage.py bench live``: from commit to browser, with viewers that are real WebSocket clients.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,22 @@ from django.db import connection
 from simulator.bench import database
 
 INSIDE = "FABRIC_BENCH_INSIDE"
+NUMBERS = ("concurrency", "runs", "rounds", "viewers", "rate", "seconds")
+SECONDS_MAX = 60
 
 
 class Command(BaseCommand):
     """Runs in a database of its own, which it throws away."""
 
-    help = "Measures flow5: commits, syncs, statements and bytes a step, event rows a run, runs a second, and a bare loop's."
+    help = (
+        "flow5: commits, syncs, statements and bytes a step, event rows a run, runs a second, and a bare loop's. "
+        "pages: milliseconds and plans of the list of runs over --runs generated ones, each view --rounds times. "
+        "live: milliseconds from commit to browser."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The options."""
-        parser.add_argument("work", choices=["flow5"])
+        parser.add_argument("work", choices=["flow5", "live", "pages"])
         parser.add_argument("--db", choices=["sqlite", "postgresql"], default="sqlite")
         parser.add_argument("--concurrency", type=int, default=8, help="runs unfinished at once (default 8)")
         parser.add_argument("--runs", type=int, default=200, help="runs a round (default 200)")
@@ -34,26 +44,57 @@ class Command(BaseCommand):
         parser.add_argument(
             "--held", action="store_true", help="hold each COMMIT until every unfinished run has a batch ready"
         )
+        parser.add_argument("--viewers", type=int, default=100, help="live: pages that follow (default 100)")
+        parser.add_argument("--rate", type=int, default=200, help="live: events a second (default 200)")
+        parser.add_argument(
+            "--seconds", type=int, default=15, help="live: how long at that rate (default 15, at most 60)"
+        )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Runs it; CommandError with exit code 2 for a bad option."""
-        for name in ("concurrency", "runs", "rounds"):
+        for name in NUMBERS:
             if options[name] < 1:
                 raise CommandError(f"--{name} {options[name]}: give a number of at least 1", returncode=2)
+        if options["seconds"] > SECONDS_MAX:
+            raise CommandError(f"--seconds {options['seconds']}: give at most {SECONDS_MAX}", returncode=2)
         if not os.environ.get(INSIDE):
             self._in_own_database(options)
             return
-        found = measure(options["db"], options["runs"], options["rounds"], options["concurrency"], held=options["held"])
+        if options["work"] == "pages":
+            self._pages(options)
+            return
+        if options["work"] == "live":
+            from simulator.bench import live
+
+            found = live.measure(
+                options["db"], viewers=options["viewers"], rate=options["rate"], seconds=options["seconds"]
+            )
+        else:
+            found = measure(
+                options["db"], options["runs"], options["rounds"], options["concurrency"], held=options["held"]
+            )
         if options["json"]:
             self.stdout.write(json.dumps(found))
             return
         for name, value in found.items():
             self.stdout.write(f"{name:>32}  {value}")
 
+    def _pages(self, options: dict[str, Any]) -> None:
+        from simulator.bench import pages
+
+        found = pages.measure(options["runs"], options["rounds"])
+        if options["json"]:
+            self.stdout.write(json.dumps(found))
+            return
+        for view in found:
+            self.stdout.write(pages.LINE.format(**view))
+        for view in found:
+            self.stdout.write(f"\n--- {view['view']}\n" + "\n\n".join(view["plans"]))
+
     def _in_own_database(self, options: dict[str, Any]) -> None:
         command = [sys.executable, str(database.ROOT / "manage.py"), "bench", options["work"]]
-        for name in ("db", "concurrency", "runs", "rounds"):
+        for name in ("db", *NUMBERS):
             command += [f"--{name}", str(options[name])]
         command += [f"--{name}" for name in ("held", "json") if options[name]]
         with database.fresh(options["db"]) as environment:

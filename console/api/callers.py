@@ -1,0 +1,115 @@
+"""Who calls the API, and whether they may: a bearer token with the operation's scope, or a signed-in browser with its CSRF token.
+
+``console.access`` asks here before an operation runs. An operation that is not in ``SCOPES`` is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.debug import sensitive_variables
+from ninja.utils import check_csrf
+
+from console.api.problems import Problem
+from console.api.responses import problem_response
+from fabric.core.actor import Actor
+from fabric.services import workspaces
+from fabric.services.tokens import NotAccepted, Scope, token_use
+
+SCOPES: Mapping[tuple[str, str], Scope] = {
+    ("api-fabrics", "GET"): Scope.READ,
+    ("api-fabric", "GET"): Scope.READ,
+    ("api-runs", "GET"): Scope.READ,
+    ("api-runs", "POST"): Scope.RUN,
+    ("api-run", "GET"): Scope.READ,
+    ("api-run-cancel", "POST"): Scope.RUN,
+    ("api-run-events", "GET"): Scope.READ,
+    ("api-escalations", "GET"): Scope.READ,
+    ("api-escalation", "GET"): Scope.READ,
+    ("api-escalation-decision", "POST"): Scope.DECIDE,
+}
+"""The scope of each operation, by route name and method."""
+
+ANY_CALLER = frozenset({"api-openapi", "api-unknown"})
+"""Routes that are no operations: whoever may call at all may have them."""
+
+NOT_ACCEPTED: Mapping[NotAccepted, str] = {
+    "unknown": "the token is not known here: check that it is whole, or make one with `manage.py token create`",
+    "revoked": "the token was revoked: make another with `manage.py token create`",
+    "expired": "the token has expired: make another with `manage.py token create`",
+    "inactive": "the token's user may not sign in any more: make a token for another one",
+}
+REALM = 'Bearer realm="fabric-flow"'
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls."""
+
+    actor: Actor
+    scopes: frozenset[Scope]
+    token: str = ""
+    """The token's name; empty for a browser."""
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    """Who calls; set by ``admit``."""
+    caller: Caller = request.caller  # type: ignore[attr-defined]
+    return caller
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """In whose name services and selectors are asked."""
+    return caller_of(request).actor
+
+
+def admit(request: HttpRequest, route: str) -> HttpResponse | None:
+    """Let the request through to the operation, or answer 401, 403 or 405."""
+    try:
+        request.caller = _caller(request)  # type: ignore[attr-defined]
+        _may(caller_of(request), route, request.method or "")
+    except Problem as problem:
+        return problem_response(request, problem)
+    return None
+
+
+@sensitive_variables("header", "presented")
+def _caller(request: HttpRequest) -> Caller:
+    header = request.headers.get("Authorization", "")
+    if not header:
+        return _browser(request)
+    kind, _, presented = header.partition(" ")
+    if kind.lower() != "bearer" or not presented.strip():
+        message = "the Authorization header is no bearer token: send it as `Authorization: Bearer TOKEN`"
+        raise Problem(401, message, headers={"WWW-Authenticate": f'{REALM}, error="invalid_request"'})
+    holder = token_use(presented.strip())
+    if isinstance(holder, str):
+        raise Problem(401, NOT_ACCEPTED[holder], headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"'})
+    return Caller(holder.actor, holder.scopes, holder.token)
+
+
+def _browser(request: HttpRequest) -> Caller:
+    user: Any = request.user
+    if not user.is_authenticated or not user.is_active:
+        raise Problem(401, headers={"WWW-Authenticate": REALM})
+    # A browser sends its cookie whoever asks it to; the token in the header is what only our own pages can read.
+    if check_csrf(request) is not None:
+        message = "the request comes without this session's CSRF token: send it in the X-CSRFToken header, or use a bearer token"
+        raise Problem(403, message)
+    return Caller(workspaces.actor_of(user), frozenset(Scope))
+
+
+def _may(caller: Caller, route: str, method: str) -> None:
+    if route in ANY_CALLER:
+        return
+    scope = SCOPES.get((route, method))
+    if scope is None:
+        allowed = ", ".join(sorted(known for name, known in SCOPES if name == route))
+        raise Problem(405, f"this address takes {allowed}", headers={"Allow": allowed})
+    if scope not in caller.scopes:
+        message = f"the token {caller.token} may not do this: it lacks the scope {scope}; make one that has it"
+        challenge = f'{REALM}, error="insufficient_scope", scope="{scope}"'
+        raise Problem(403, message, headers={"WWW-Authenticate": challenge})

@@ -1,0 +1,70 @@
+"""The keys of the console: one table. The sheet shows it, and the page's script reads it from the sheet, so the two cannot disagree."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Do = Literal["go", "search", "palette", "actions", "sheet", "next", "previous", "open", "press", "close", "submit"]
+"""What a key does; ``static/js/keys.js`` has one function for each, total by test."""
+
+
+class Key(NamedTuple):
+    """One row: the keys that are pressed one after the other, or together where one is Ctrl."""
+
+    keys: str
+    does: str
+    """The sheet's sentence."""
+    do: Do
+    to: str = ""
+    """``go``: a route name. ``press``: the ``data-press`` of the button that is pressed."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is letters and signs alone, which can be turned off (WCAG 2.1.4)."""
+        return not any(key in ("Ctrl", "Enter", "Esc") for key in self.keys.split())
+
+    @property
+    def caps(self) -> list[str]:
+        """What stands on the keys."""
+        return [{"Enter": "↵"}.get(key, key) for key in self.keys.split()]
+
+
+KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
+    (
+        "Go to",
+        (
+            Key("g o", "overview", "go", "overview"),
+            Key("g r", "runs", "go", "runs"),
+            Key("g v", "reviews", "go", "reviews"),
+            Key("g f", "fabrics", "go", "fabrics"),
+            Key("n", "start a run", "go", "start"),
+        ),
+    ),
+    (
+        "Find and do",
+        (
+            Key("/", "search, or this list's query", "search"),
+            Key("Ctrl K", "palette: pages, actions, results", "palette"),
+            Key(".", "actions of this page", "actions"),
+            Key("?", "this sheet", "sheet"),
+        ),
+    ),
+    (
+        "In a list",
+        (
+            Key("j", "next row", "next"),
+            Key("k", "previous row", "previous"),
+            Key("Enter", "open the row", "open"),
+            Key("f", "add a filter", "press", "filter"),
+        ),
+    ),
+    (
+        "On a page",
+        (
+            Key("p", "pause what is live, and go on", "press", "pause"),
+            Key("Ctrl Enter", "send the form", "submit"),
+            Key("Esc", "close what is open", "close"),
+        ),
+    ),
+)
+"""Groups of the sheet, in its order."""

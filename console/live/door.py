@@ -1,0 +1,176 @@
+"""Who may follow a run. Asked when a socket opens and every few seconds after, for all sockets that ask at a time in one look.
+
+A thousand pages that come back at once are a few looks: each sign-in, and each run for it, is looked up once a look, not once a socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+
+from console.access import actor_of
+from console.live.source import keep_connection
+from console.live.watch import RunKey
+from fabric.core.actor import Actor
+from fabric.selectors.errors import Refused
+from fabric.selectors.runs import run_get
+
+log = logging.getLogger(__name__)
+
+ENDED, COME_BACK, BROKEN, TRY_AGAIN = 1000, 1012, 1011, 1013
+SIGNED_OUT, NOT_ALLOWED, TOO_MUCH = 4401, 4403, 4408
+"""Codes a socket is closed with. A page comes back by itself after 1011, 1012 and 1013, not after the others."""
+
+GROUP = "fabric.sign-outs"
+"""The channel layer's group that every process listens to for sign-outs."""
+REJOIN_S = 5.0
+"""A channel layer that was flushed or restarted has forgotten who listens: said again this often."""
+RETRY_S = 1.0
+MARKS_KEPT = 10_000
+"""Sign-outs that are remembered: whoever kept a cookie from before does not get in here with it."""
+
+Let = Callable[[int], None]
+"""Lets a socket go with a close code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The answer for one socket. ``key`` None: not let in, close with ``code``."""
+
+    key: RunKey | None = None
+    code: int = 0
+    user: str = ""
+    mark: str = ""
+    """Names the sign-in, so that signing out closes its sockets."""
+
+
+class Door:
+    """The door of one process. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[tuple[str, str], asyncio.Future[Admission]]] = []
+        self._looking: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="live-door")
+        self._inside: dict[str, set[Let]] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    async def ask(self, cookie: str, run_id: str) -> Admission:
+        """Whether the sign-in in this session cookie may follow this run, as the database has it now."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen(), name="live sign-outs")
+        answer: asyncio.Future[Admission] = asyncio.get_running_loop().create_future()
+        self._asked.append(((cookie, run_id), answer))
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(), name="live door")
+        found = await answer
+        return Admission(code=SIGNED_OUT) if found.mark in self._ended else found
+
+    def enter(self, mark: str, let_go: Let) -> None:
+        """Remembers a socket by its sign-in."""
+        self._inside.setdefault(mark, set()).add(let_go)
+
+    def leave(self, mark: str, let_go: Let) -> None:
+        """Forgets it."""
+        inside = self._inside.get(mark, set())
+        inside.discard(let_go)
+        if not inside:
+            self._inside.pop(mark, None)
+
+    def signed_out(self, mark: str) -> None:
+        """Closes the sockets of a sign-in."""
+        self._ended[mark] = None
+        while len(self._ended) > MARKS_KEPT:
+            self._ended.popitem(last=False)
+        for let_go in tuple(self._inside.get(mark, ())):
+            let_go(SIGNED_OUT)
+
+    async def close(self) -> None:
+        """Ends the tasks and the thread."""
+        for task in (self._looking, self._listening):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._asked:
+            asked, self._asked = self._asked, []
+            wanted = {pair for pair, _ in asked}
+            try:
+                found: Mapping[tuple[str, str], Admission] = await loop.run_in_executor(self._pool, admissions, wanted)
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it.
+                log.warning("who may follow could not be looked up, pages will ask again: %s", error)
+                found = {}
+            for pair, answer in asked:
+                if not answer.done():
+                    answer.set_result(found.get(pair, Admission(code=TRY_AGAIN)))
+
+    async def _listen(self) -> None:
+        """Hears of sign-outs on other servers. The channel layer may come and go; sockets do not depend on it."""
+        layer = get_channel_layer()
+        while layer is not None:
+            try:
+                channel = await layer.new_channel()
+                while True:
+                    await layer.group_add(GROUP, channel)
+                    with suppress(TimeoutError):
+                        message = await asyncio.wait_for(layer.receive(channel), REJOIN_S)
+                        self.signed_out(str(message.get("mark", "")))
+            except Exception as error:  # noqa: BLE001 - a layer of any kind, away in any way.
+                log.warning("sign-outs on other servers are not heard for now: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+
+def admissions(wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Admission]:
+    """Answers for pairs of session cookie and run id: every sign-in is looked up once, and every run once for it."""
+    people: dict[str, tuple[Actor | None, str]] = {}
+    runs: dict[tuple[Actor, str], Admission] = {}
+    answers = {}
+    try:
+        for cookie, run_id in wanted:
+            if cookie not in people:
+                people[cookie] = _person(cookie)
+            actor, mark = people[cookie]
+            if actor is None:
+                answers[cookie, run_id] = Admission(code=SIGNED_OUT)
+                continue
+            if (actor, run_id) not in runs:
+                runs[actor, run_id] = _admission(actor, run_id)
+            found = runs[actor, run_id]
+            answers[cookie, run_id] = Admission(found.key, found.code, actor.name, mark)
+    finally:
+        keep_connection()
+    return answers
+
+
+def _person(cookie: str) -> tuple[Actor | None, str]:
+    # Read anew from the cookie: what the handshake found may have been revoked since.
+    request: Any = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookie or None)
+    try:
+        return actor_of(get_user(request)), request.session.get("mark", "")
+    except PermissionDenied:
+        return None, ""
+
+
+def _admission(actor: Actor, run_id: str) -> Admission:
+    try:
+        return Admission(RunKey(actor.workspace_id, run_get(actor, run_id).id))
+    except Refused as refusal:
+        return Admission(code=TRY_AGAIN if refusal.code == "unavailable" else NOT_ALLOWED)

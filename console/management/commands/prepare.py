@@ -1,0 +1,144 @@
+"""`manage.py prepare`: everything between an address in the settings and a database that can be served from.
+
+`manage.py up` runs it before it starts anything. What stands in the way is one sentence that names the setting.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandParser
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from kombu.connection import Connection
+from kombu.exceptions import KombuError
+
+from console.celery import app
+from console.launch.errors import Refused
+from fabric.adapters.host import HostConfig
+from fabric.management.base import OK, FabricCommand
+
+MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
+BROKER_TIMEOUT_S = 3
+
+
+class Command(FabricCommand):
+    """Brings the database up to date and says with what this installation works."""
+
+    help = "Check the database's address, bring its tables up to date and make what the first start needs."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Only ``--json``."""
+        parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Prepares the database; prints where everything is."""
+        with self._alone():
+            refuse_newer_database()
+            call_command("migrate", interactive=False, verbosity=0)
+            said = io.StringIO()
+            call_command("bootstrap", "--json", stdout=said)
+        made = json.loads(said.getvalue())
+        report = {"login": made["url"], "database": database(), "broker": broker(), "workers": workers()}
+        report["models"] = models()
+        if options["json"]:
+            self.put(report)
+        else:
+            for name, text in report.items():
+                self.stdout.write(f"{name:<9} {text}")
+        return OK
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time migrates a PostgreSQL database; of a data directory, `up` holds the lock."""
+        if connection.vendor != "postgresql":
+            yield
+            return
+        with direct_connection() as direct:
+            # Of the transaction, not of the session: a transaction pooler may stand between.
+            held = direct.execute("SELECT pg_try_advisory_xact_lock(%s)", [MIGRATING]).fetchone()
+            if not held[0]:
+                self.tell("Another process is bringing the database up to date; waiting for it.")
+                direct.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATING])
+            yield
+
+
+def direct_connection() -> Any:
+    """Connect past the pool, whose only complaint would be that it had to wait. Raises Refused with PostgreSQL's words."""
+    import psycopg
+
+    named = connection.settings_dict
+    if not named["NAME"] and not named["OPTIONS"].get("service"):
+        raise Refused("DATABASE_URL names no database: write it as postgresql://USER:PASSWORD@HOST:PORT/NAME.")
+    try:
+        return psycopg.connect(**connection.get_connection_params())
+    except psycopg.Error as error:
+        # "connection failed: connection to server at ... failed: CAUSE Is the server running ...?"
+        cause = " ".join(str(error).partition("\n")[0].rpartition(" failed: ")[2].split())[:300].rstrip(".")
+        raise Refused(f"{database()} cannot be used: {cause}; start the server, or mend DATABASE_URL.") from None
+
+
+def refuse_newer_database() -> None:
+    """Raise Refused when the database holds migrations that this version does not have: it would misread the tables."""
+    loader = MigrationLoader(connection)
+    known = set(loader.disk_migrations or ())
+    for migration in (loader.disk_migrations or {}).values():
+        known.update(migration.replaces)
+    # Apps that are no longer installed leave their rows behind; those say nothing about our tables.
+    unknown = sorted(
+        f"{app}.{name}"
+        for app, name in (loader.applied_migrations or {})
+        if app in loader.migrated_apps and (app, name) not in known
+    )
+    if unknown:
+        raise Refused(
+            f"The database ({database()}) was written by a newer Fabric Flow, which has {unknown[-1]}: "
+            "start that version, or choose another database or data directory."
+        )
+
+
+def database() -> str:
+    """Say which database this is, without its password."""
+    named = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"SQLite, {named['NAME']}"
+    where = named["HOST"] or named["OPTIONS"].get("host") or "the local socket"
+    port = f":{named['PORT']}" if named["PORT"] else ""
+    return f"PostgreSQL at {where}{port}, database {named['NAME'] or 'of the service'}"
+
+
+def broker() -> str:
+    """Say which broker this is, without its password, and whether it answers. Raises Refused for one that cannot be."""
+    address = str(app.conf.broker_url)
+    if address.startswith("filesystem:"):
+        return "files in the data directory"
+    try:
+        with Connection(address, connect_timeout=BROKER_TIMEOUT_S, transport_options={}) as found:
+            shown = found.as_uri().replace("://:**@", "://")
+            found.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_TIMEOUT_S)
+    except (KeyError, ImportError) as error:  # What Kombu raises for a scheme that it does not know or cannot load.
+        raise Refused(
+            f"CELERY_BROKER_URL cannot be used ({' '.join(map(str, error.args))}): use redis:// or amqp://."
+        ) from None
+    except (OSError, KombuError) as error:
+        said = " ".join(str(error).split())[:120].rstrip(".")
+        return f"{shown}, which does not answer ({said}): runs wait until it does"
+    return shown
+
+
+def workers() -> str:
+    """Say how much work is done side by side."""
+    return f"1, for up to {HostConfig().max_owned:,} runs at a time"
+
+
+def models() -> str:
+    """Say which models the sample fabrics can ask."""
+    if not settings.FABRIC_MODEL_URL:
+        return "scripted agents, no key needed (FABRIC_MODEL_URL adds a real model)"
+    return f"{settings.FABRIC_MODEL or 'unnamed'} at {settings.FABRIC_MODEL_URL}"

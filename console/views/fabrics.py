@@ -1,0 +1,184 @@
+"""Fabrics: the list, one fabric in its parts, one of its versions, its YAML."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from console.access import actor_of
+from console.views import fabric_words as words
+from console.views.topology_picture import topology_links, topology_svg
+from fabric.core.actor import Actor
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.errors import Refused
+from fabric.selectors.fabric_activity import fabric_activities
+from fabric.selectors.fabrics import RevisionPage, fabrics_list, revision_get
+from fabric.selectors.limits import limits_of
+from fabric.selectors.overview import Tile
+from fabric.selectors.revision_diff import revision_changes
+from fabric.selectors.revisions import REVISIONS_MAX, fabric_revisions
+from fabric.services.fabric_yaml import fabric_dump
+
+MIX: Mapping[str, tuple[str, str, tuple[Tile, ...]]] = {
+    "completed": ("completed", "ok", (Tile.COMPLETED,)),
+    "recovered": ("after recovery", "warn", (Tile.RECOVERED,)),
+    "stopped": ("failed or aborted", "danger", (Tile.STOPPED,)),
+    "cancelled": ("cancelled", "neutral", (Tile.CANCELLED,)),
+    "live": (
+        "not ended",
+        "info",
+        (Tile.RUNNING, Tile.WAITING, Tile.QUEUED, Tile.PAUSED, Tile.ENDING, Tile.QUARANTINED),
+    ),
+}
+"""The parts of an outcome mix: word, tone, and which tiles they are made of. Total over ``Tile``, by test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One part of a bar, in percent of its width."""
+
+    word: str
+    tone: str
+    count: int
+    x: float
+    width: float
+
+
+@require_safe
+def fabrics(request: HttpRequest) -> HttpResponse:
+    """The published fabrics, and what became of their runs lately."""
+    actor = actor_of(request.user)
+    found = fabric_activities(actor, time.time_ns() // 1_000)
+    rows = [(fabric, found.of(fabric.id), outcome_mix(found.of(fabric.id).mix)) for fabric in fabrics_list(actor)]
+    return render(request, "fabrics/list.html", {"rows": rows, "cut": found.cut, "legend": MIX.values()})
+
+
+def outcome_mix(mix: Mapping[Tile, int]) -> list[Share]:
+    """What became of a fabric's runs, as parts of a bar; empty where there were none."""
+    whole = sum(mix.values())
+    shares: list[Share] = []
+    x = 0.0
+    for word, tone, tiles in MIX.values():
+        count = sum(mix.get(tile, 0) for tile in tiles)
+        if count:
+            width = round(100 * count / whole, 2)
+            shares.append(Share(word, tone, count, round(x, 2), width))
+            x += width
+    return shares
+
+
+# -- one fabric --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A part of a fabric's page."""
+
+    name: str
+    label: str
+    build: Callable[[Actor, RevisionPage], dict[str, Any]]
+
+
+def _agents(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    return {"agents": words.agents_of(page.spec), "tools": words.tools_of(page.spec)}
+
+
+def _topology(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    return {"picture": topology_svg(page.spec), "links": topology_links(page.spec), "effects": words.EFFECTS.items()}
+
+
+def _stages(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    return {"stages": words.stages_of(page.spec)}
+
+
+def _limits(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    groups = limits_of(page.spec)
+    shown = [(group, words.limit_lines(group)) for group in groups]
+    return {"groups": shown, "count": sum(len(rows) for _, rows in shown), "own": sum(group.own for group in groups)}
+
+
+def _table(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    rows = words.table_of(page.spec)
+    return {
+        "rows": rows,
+        "columns": list(Tier),
+        "changed": sum(bool(cell.standard) for row in rows for cell in row.cells),
+    }
+
+
+def _yaml(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    return {"yaml": fabric_dump(page.spec)}
+
+
+def _versions(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    _, revisions = fabric_revisions(actor, page.fabric.name)
+    changes = revision_changes(actor, page.fabric.id, [revision.number for revision in revisions])
+    rows = [(revision, changes.get(revision.number)) for revision in revisions]
+    return {"revisions": rows, "most": REVISIONS_MAX if len(rows) == REVISIONS_MAX else 0}
+
+
+TABS: Mapping[str, Tab] = {
+    tab.name: tab
+    for tab in (
+        Tab("agents", "Agents", _agents),
+        Tab("topology", "Topology", _topology),
+        Tab("stages", "Stages and gates", _stages),
+        Tab("limits", "Budgets and limits", _limits),
+        Tab("table", "Decision table", _table),
+        Tab("yaml", "YAML", _yaml),
+        Tab("versions", "Versions", _versions),
+    )
+}
+"""The parts of a fabric's page by the name in the address; the first one where none is named."""
+
+
+@require_safe
+def fabric(request: HttpRequest, name: str) -> HttpResponse:
+    """One fabric as it is published."""
+    return _page(request, revision_get(actor_of(request.user), name), pinned=False)
+
+
+@require_safe
+def revision(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """One version of it: what a run is pinned to."""
+    return _page(request, revision_get(actor_of(request.user), name, number), pinned=True)
+
+
+@require_safe
+def download(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """One version as YAML: equal versions are equal bytes."""
+    page = revision_get(actor_of(request.user), name, number)
+    response = HttpResponse(fabric_dump(page.spec), content_type="application/yaml; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{page.spec.name}-r{page.number}.yaml"'
+    return response
+
+
+def _page(request: HttpRequest, page: RevisionPage, *, pinned: bool) -> HttpResponse:
+    asked = request.GET.get("tab", next(iter(TABS)))
+    if asked not in TABS:
+        known = ", ".join(TABS)
+        raise Refused(f"a fabric's page has no part {asked[:40]!r}; it has: {known}", code="not_found", field="tab")
+    tab = TABS[asked]
+    shown = {
+        "page": page,
+        "pinned": pinned,
+        "tab": tab.name,
+        "title": tab.label,
+        "tabs": [(one, _count(one.name, page)) for one in TABS.values()],
+        "part": f"fabrics/parts/{tab.name}.html",
+        **tab.build(actor_of(request.user), page),
+    }
+    return render(request, "fabrics/page.html", shown)
+
+
+def _count(tab: str, page: RevisionPage) -> int | None:
+    """The number beside a tab; None: it has none."""
+    if tab == "agents":
+        return len(page.spec.agents)
+    return len(FailureType) * len(Tier) if tab == "table" else None

@@ -1,0 +1,327 @@
+"""What the inspector says about one event: sections in order, from one table over the event kinds.
+
+What needs the run as it was then (a prompt, the money left, the call that an answer belongs to) comes from a fold up to the event, made once
+and only when a section asks for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from console.templatetags.figures import span
+from console.templatetags.marks import FAILURES, TIERS
+from console.views import inspect_calls as calls
+from console.views import inspect_decision as decision
+from console.views.sections import Pair, Section, content, pairs, part, told
+from fabric.core.actor import Actor
+from fabric.core.events import CallIssued
+from fabric.selectors.display import words
+from fabric.selectors.moments import EventRecord, Moment, moment_at
+from fabric.selectors.runs import RunView
+
+log = logging.getLogger(__name__)
+
+JSON = Any
+
+
+@dataclass
+class Seen:
+    """One event as it is being looked at."""
+
+    actor: Actor
+    run: RunView
+    record: EventRecord
+
+    @property
+    def fact(self) -> dict[str, JSON]:
+        """Its fact, defaults included."""
+        return self.record.row.fact
+
+    @cached_property
+    def moment(self) -> Moment | None:
+        """The run right after it; None where it cannot be had."""
+        return moment_at(self.actor, self.run.id, self.record.row.seq)
+
+    @property
+    def call(self) -> tuple[int, CallIssued] | None:
+        """The intent that it answers, with its seq."""
+        return self.moment.issued.get(self.fact.get("command_id", "")) if self.moment else None
+
+
+def inspect(actor: Actor, run: RunView, record: EventRecord) -> list[Section]:
+    """The sections of one event. A kind that this version does not know has none: its raw header speaks for it."""
+    show = INSPECT.get(record.row.kind) if record.row.known else None
+    if show is None:
+        return content(record, "Recorded with it")
+    try:
+        return show(Seen(actor, run, record))
+    except Exception:
+        # One event that cannot be explained must not take the page away: its header and its content are shown as they are.
+        log.exception("event %s of run %s cannot be explained", record.row.seq, run.id)
+        return [
+            told("Not explained", "The facts of this event do not fit together."),
+            *content(record, "Recorded with it"),
+        ]
+
+
+# -- lifecycle ---------------------------------------------------------------------------------------------------------
+
+
+def _run_started(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Pinned for good",
+        Pair("fabric", fact["fabric"], "text", f"r{seen.run.revision_number}"),
+        Pair("revision", fact["revision"], "code"),
+        Pair("tier", TIERS.get(fact["tier"], fact["tier"])),
+        Pair("deadline", fact["deadline_at"], "at", f"{span(fact['deadline_at'] - seen.record.row.at)} from here"),
+        Pair("asked by", fact["requested_by"]),
+        Pair("seed", str(fact["seed"]), "code"),
+        Pair("depth", fact["depth"], "count"),
+    )
+    return [*part(seen.record, "text", "Request"), *part(seen.record, "documents", "Documents"), facts]
+
+
+def _ownership_taken(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    note = "Whatever was out with the worker before is counted as lost and asked again."
+    facts = pairs(
+        "Owner",
+        Pair("fence", fact["fence"], "count", "writes of an older fence are refused"),
+        Pair("incarnation", fact["incarnation"], "code"),
+    )
+    return [facts, told("What follows", note)]
+
+
+def _gate(seen: Seen) -> list[Section]:
+    gate = seen.fact["gate"]
+    if not gate:
+        return []
+    score = f"score {gate['score']:.2f} of {gate['tau']:.2f} needed" if gate["score"] is not None else ""
+    body = {"checks": gate["checks"], "cause": words(gate["cause"] or ""), "score": score}
+    return [Section("checks", f"{gate['gate'].capitalize()}-gate", "refused" if gate["cause"] else "passed", body)]
+
+
+def _stage_entered(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Stage",
+        Pair("stage", words(fact["stage"]), "text", f"epoch {fact['epoch'] + 1}"),
+        Pair("deadline", fact["deadline_at"], "at", f"{span(fact['deadline_at'] - seen.record.row.at)} from here"),
+        Pair("branches", ", ".join(fact["agents"]) or "none: the engine does it itself"),
+    )
+    return [*_gate(seen), facts]
+
+
+def _stage_left(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    output = seen.moment.where.get(fact["output_ref"]) if seen.moment and fact["output_ref"] else None
+    facts = pairs(
+        "Stage",
+        Pair("stage", words(fact["stage"]), "text", f"epoch {fact['epoch'] + 1}"),
+        Pair("outcome", words(fact["outcome"]), tone="" if fact["outcome"] == "passed" else "warn"),
+        Pair("output", output, "seq"),
+        Pair("output reference", fact["output_ref"], "code"),
+    )
+    return [*_gate(seen), facts, *content(seen.record, "Output", "made by the engine")]
+
+
+def _replanned(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "New epoch",
+        Pair("epoch", f"{fact['epoch']} → {fact['epoch'] + 1}"),
+        Pair("charged to", words(fact["stage"])),
+        Pair("because", words(fact["reason"])),
+    )
+    return [facts, *content(seen.record, "What the planner is told")]
+
+
+def _run_ending(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Ending", Pair("as", fact["state"]), Pair("reaction", words(fact["reaction"])), Pair("reason", fact["reason"])
+    )
+    return [facts, told("What follows", "Nothing is issued any more; it ends when the calls in flight have settled.")]
+
+
+def _run_ended(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    found = seen.moment.where.get(fact["outcome_ref"]) if seen.moment and fact["outcome_ref"] else None
+    facts = pairs(
+        "End",
+        Pair("state", fact["state"], "text", "after recovery" if fact["recovered"] else ""),
+        Pair("reaction", words(fact["reaction"])),
+        Pair("reason", fact["reason"]),
+        Pair("outcome", found, "seq"),
+        Pair("partial", "what there was when it was stopped" if fact["partial"] else None),
+        Pair("truncated", "an agent was cut short" if fact["truncated"] else None),
+        Pair("cost", seen.moment.spent_usd_micros if seen.moment else None, "usd"),
+    )
+    return [facts, *content(seen.record, "Outcome")]
+
+
+# -- steps and what they are told --------------------------------------------------------------------------------------
+
+
+def _step(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Step",
+        Pair("step", fact["step_id"], "code"),
+        Pair("agent", fact.get("agent") or seen.record.row.agent),
+        Pair("attempt", fact["round"] + 1 if "round" in fact else None, "count"),
+        Pair("cause", words(fact.get("cause") or ""), tone="danger"),
+        Pair("reason", fact.get("message") or fact.get("reason") or ""),
+        Pair("approved", "a person asked for it" if fact.get("approved") else None),
+    )
+    return [facts, *content(seen.record, "What it is told")]
+
+
+def _handed_off(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    return [
+        pairs(
+            "Handed over",
+            Pair("from", fact["from_agent"]),
+            Pair("to", fact["to_agent"]),
+            Pair("step", fact["step_id"], "code"),
+        )
+    ]
+
+
+def _output_accepted(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    found = seen.moment.where.get(fact["answer_ref"]) if seen.moment else None
+    return [
+        pairs(
+            "Accepted",
+            Pair("answer", found, "seq"),
+            Pair("step", fact["step_id"], "code"),
+            Pair("reference", fact["answer_ref"], "code"),
+        )
+    ]
+
+
+def _input_ignored(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    return [pairs("Without effect", Pair("what came", words(fact["input_kind"])), Pair("why", fact["reason"]))]
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def _escalation_opened(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    row = fact["failure_type"]
+    facts = pairs(
+        "Question",
+        Pair("to", fact["required_role"], "text", f"round {fact['round']}"),
+        Pair("about", words(fact["item"]), "text", f"in {words(fact['stage'])}"),
+        Pair("row", FAILURES.get(row, row) if row else None),
+        Pair("reason", fact["reason"]),
+        Pair("may answer", ", ".join(fact["verbs"])),
+        Pair("reminder", fact["remind_at"], "at"),
+        Pair("passed on", fact["onward_at"], "at"),
+        Pair("due", fact["due_at"], "at", f"then {fact['on_expiry']}ed by the system"),
+        Pair("item", fact["escalation_id"], "code"),
+        Pair("digest", fact["digest"], "code", "a decision names it"),
+    )
+    return [facts, *content(seen.record, "What was shown")]
+
+
+def _asked(seen: Seen) -> tuple[Pair, ...]:
+    """The question that this is about, and how long it had waited."""
+    found = seen.moment.questions.get(seen.fact["escalation_id"]) if seen.moment else None
+    item = Pair("item", seen.fact["escalation_id"], "code")
+    if found is None:
+        return (item,)
+    seq, opened = found
+    return (
+        Pair("question", seq, "seq", f"{words(opened.item)} in {words(opened.stage)}"),
+        Pair("asked", opened.reason),
+        item,
+    )
+
+
+def _escalation_decided(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Answer",
+        Pair("verb", fact["verb"], tone="human"),
+        Pair("by", "the system: nobody answered in time" if fact["system"] else fact["actor"]),
+        *_asked(seen),
+    )
+    return [facts, *content(seen.record, "Message")]
+
+
+def _escalation_closed(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    return [
+        pairs("Question", Pair("reason", fact.get("reason")), Pair("step", words(fact.get("step", ""))), *_asked(seen))
+    ]
+
+
+def _clocks(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Clocks",
+        Pair("run, left", fact.get("run_remaining_us"), "us"),
+        Pair("stage, left", fact.get("stage_remaining_us"), "us"),
+        Pair("run, until", fact.get("run_deadline_at"), "at"),
+        Pair("stage, until", fact.get("stage_deadline_at"), "at"),
+    )
+    return [
+        facts,
+        told(
+            "Why",
+            "While nothing is live but questions to people, the clocks of the run stand still. Commands already out keep their own.",
+        ),
+    ]
+
+
+def _cancelled(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    return [pairs("Cancelled", Pair("by", fact["actor"]), Pair("reason", fact["reason"] or "none was given"))]
+
+
+INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
+    "run_started": _run_started,
+    "ownership_taken": _ownership_taken,
+    "stage_entered": _stage_entered,
+    "stage_left": _stage_left,
+    "replanned": _replanned,
+    "run_ending": _run_ending,
+    "run_ended": _run_ended,
+    "step_opened": _step,
+    "call_issued": calls.issued,
+    "model_answered": calls.model_answered,
+    "tool_answered": calls.tool_answered,
+    "call_refused": calls.refused,
+    "call_deduplicated": calls.repeated,
+    "output_accepted": _output_accepted,
+    "handed_off": _handed_off,
+    "attempt_failed": calls.attempt_failed,
+    "attempt_interrupted": calls.settled,
+    "call_aborted": calls.settled,
+    "late_result_ignored": calls.late,
+    "input_ignored": _input_ignored,
+    "rung_skipped": decision.skipped,
+    "reaction_decided": decision.decided,
+    "retry_scheduled": calls.retry,
+    "message_injected": _step,
+    "tools_stripped": _step,
+    "step_failed": _step,
+    "escalation_opened": _escalation_opened,
+    "escalation_reminded": _escalation_closed,
+    "escalation_decided": _escalation_decided,
+    "escalation_withdrawn": _escalation_closed,
+    "deadlines_suspended": _clocks,
+    "deadlines_reissued": _clocks,
+    "cancel_accepted": _cancelled,
+}
+"""How each kind is explained; total over the kinds, by test."""

@@ -1,0 +1,215 @@
+"""What the inspector says of a decision: the cell of the table with its rungs, the numbers, and what other tiers would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from console.templatetags.figures import span, usd
+from console.templatetags.marks import FAILURES, TIERS
+from console.views.sections import Pair, Section, pairs
+from fabric import wiring
+from fabric.core.decision_table import Ladder, Reaction, Rung
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.display import words
+
+if TYPE_CHECKING:
+    from console.views.inspect import Seen
+
+JSON = Any
+RungState = Literal["taken", "spent", "skipped", "ahead", "first"]
+
+REACTION_ICONS: Mapping[Reaction, str] = {
+    Reaction.HALT: "stop",
+    Reaction.ABORT: "block",
+    Reaction.ESCALATE: "human",
+    Reaction.SURFACE: "surface",
+    Reaction.TERMINATE: "minus",
+    Reaction.REPLAN: "replan",
+    Reaction.HANDOVER: "handover",
+    Reaction.SAFE_FALLBACK: "lock",
+    Reaction.FALLBACK_MODEL: "swap",
+    Reaction.CHEAPER_MODEL: "coins",
+    Reaction.WAIT_FOR_BREAKER: "wait",
+    Reaction.INJECT: "inject",
+    Reaction.RETRY: "retry",
+}
+"""Symbol of the sprite for each reaction; total over ``Reaction``."""
+REACTION_TONES: Mapping[Reaction, str] = {
+    **dict.fromkeys((Reaction.HALT, Reaction.ABORT), "danger"),
+    **dict.fromkeys((Reaction.ESCALATE,), "human"),
+}
+"""A taken rung is a warning; ends are worse, and people have their own colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungMark:
+    """One rung as the board draws it."""
+
+    reaction: Reaction
+    times: int | None
+    state: RungState
+    last: bool
+    why: str = ""
+    note: str = ""
+
+    @property
+    def icon(self) -> str:
+        """The sprite's symbol."""
+        return REACTION_ICONS[self.reaction]
+
+    @property
+    def word(self) -> str:
+        """The reaction in words."""
+        return words(self.reaction)
+
+    @property
+    def tone(self) -> str:
+        """Only what was taken, or would be taken first, has a colour."""
+        if self.state == "first":
+            return "neutral"
+        return REACTION_TONES.get(self.reaction, "warn") if self.state == "taken" else ""
+
+    @property
+    def says(self) -> str:
+        """Its state in a word, for who does not see colours and lines."""
+        return {"taken": "taken now", "spent": "spent", "skipped": "passed over", "ahead": "", "first": ""}[self.state]
+
+
+def decided(seen: Seen) -> list[Section]:
+    """The decision."""
+    fact = seen.fact
+    trips = [fact["cause"], *(trip for trip in fact["causes"] if trip != fact["cause"])]
+    sections = [_cell(seen)]
+    sections += [_evidence(trip, first=n == 0) for n, trip in enumerate(trips)]
+    sections.append(_numbers(seen))
+    others = _others(seen)
+    return [*sections, others] if others else sections
+
+
+def _cell(seen: Seen) -> Section:
+    fact = seen.fact
+    if fact["failure_type"] is None:
+        body: dict[str, Any] = {"rungs": [], "direct": words(fact["reaction"]), "tier": TIERS[fact["tier"]]}
+        return Section("cell", "Cell", "no row of the table: this cause always escalates", body)
+    table = wiring.compiled(seen.run.revision_id)
+    failure, tier = FailureType(fact["failure_type"]), Tier(fact["tier"])
+    rungs = table.table[failure, tier].rungs
+    skipped = {s.rung: s.reason for s in seen.moment.skipped} if seen.moment else {}
+    body = {
+        "failure": FAILURES[failure],
+        "tier": TIERS[tier],
+        "rungs": [_mark(n, rung, rungs, fact, skipped) for n, rung in enumerate(rungs)],
+        "skipped": [(words(rungs[n].reaction), why) for n, why in skipped.items() if n < len(rungs)],
+        "after": _after(rungs, fact),
+        "other_table": table.table_version != fact["table"],
+        "fabric": seen.run.fabric_name,
+        "number": seen.run.revision_number,
+    }
+    return Section("cell", "Cell", f"table {fact['table'][:12]}", body)
+
+
+def _mark(
+    n: int, rung: Rung, rungs: tuple[Rung, ...], fact: Mapping[str, JSON], skipped: Mapping[int, str]
+) -> RungMark:
+    state: RungState = "ahead"
+    if n == fact["rung"]:
+        state = "taken"
+    elif n < fact["rung"]:
+        state = "skipped" if n in skipped else "spent"
+    return RungMark(rung.reaction, rung.times, state, n == len(rungs) - 1, skipped.get(n, ""))
+
+
+def _after(rungs: tuple[Rung, ...], fact: Mapping[str, JSON]) -> str:
+    """What the next failure in the same scope would meet."""
+    here, bound = fact["rung"], fact["bound"]
+    used = fact["spent"] + 1
+    if bound is None:
+        return "Taken now: the last rung, which has no end."
+    again = f"rung {here + 1} again, then " if used < bound else ""
+    following = words(rungs[here + 1].reaction) if here + 1 < len(rungs) else "nothing"
+    return f"Taken now: rung {here + 1}, use {used} of {bound}. The next failure here: {again}{following}."
+
+
+def _evidence(trip: Mapping[str, JSON], *, first: bool) -> Section:
+    seen = trip["evidence"]
+    unit = f" {seen['unit']}" if seen["unit"] else ""
+    details = [Pair(words(str(key)), _flat(value)) for key, value in seen["details"].items()]
+    return pairs(
+        "Evidence" if first else "Also tripped",
+        Pair("cause", words(trip["cause"]), tone="warn"),
+        Pair("observed", None if seen["observed"] is None else f"{_number(seen['observed'])}{unit}"),
+        Pair("limit", None if seen["limit"] is None else f"{_number(seen['limit'])}{unit}"),
+        Pair("scope", seen["scope"], "code"),
+        Pair("window", seen["window"]),
+        *details,
+        Pair("says", "" if first else trip["message"]),
+        note=words(trip["mechanism"]),
+    )
+
+
+def _flat(value: JSON) -> str:
+    return "; ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}".rstrip("0").rstrip(".")
+
+
+def _numbers(seen: Seen) -> Section:
+    fact, moment = seen.fact, seen.moment
+    used = f"{fact['spent']} → {fact['spent'] + 1}" + (f" of {fact['bound']}" if fact["bound"] else "")
+    rows = [Pair("uses of this rung", used), Pair("counted per", fact["scope"], "code")]
+    if moment is not None:
+        policy = wiring.compiled(seen.run.revision_id).spec.policy
+        cap, spent, held = policy.budget.run_usd_micros, moment.spent_usd_micros, moment.reserved_usd_micros
+        at_work = f"{usd(held)} of it reserved by calls in flight" if held else f"of {usd(cap)}"
+        run, now = moment.run, seen.record.row.at
+        left = run.suspended.run_remaining_us if run.suspended else run.deadline_at - now
+        rows += [
+            Pair("money left", max(0, cap - spent), "usd", at_work),
+            Pair("time left", f"{span(left)}" if left > 0 else "none: the deadline has passed", "text", "of the run"),
+            Pair("replans", _replans(seen, policy.limits.replans_per_stage)),
+        ]
+    rows += [Pair("with it", ", ".join(fact["accompanies"])), Pair("step", fact["step_id"], "code")]
+    return pairs("Numbers at that moment", *rows, Pair("command", fact["command_id"], "code"))
+
+
+def _replans(seen: Seen, limit: int) -> str:
+    assert seen.moment is not None
+    stage = seen.record.row.stage
+    used = next((n for name, n in seen.moment.run.replans.items() if name == stage), 0)
+    return f"{used} of {limit} in {words(stage)}" if stage else ""
+
+
+def _others(seen: Seen) -> Section | None:
+    fact = seen.fact
+    if fact["failure_type"] is None:
+        return None
+    table = wiring.compiled(seen.run.revision_id).table
+    failure = FailureType(fact["failure_type"])
+    others = [(TIERS[tier], _ladder(table[failure, tier])) for tier in Tier if tier != fact["tier"]]
+    return Section("others", "Other tiers would have", "", {"others": others})
+
+
+def _ladder(ladder: Ladder) -> list[RungMark]:
+    last = len(ladder.rungs) - 1
+    return [
+        RungMark(rung.reaction, rung.times, "first" if n == 0 else "ahead", n == last)
+        for n, rung in enumerate(ladder.rungs)
+    ]
+
+
+def skipped(seen: Seen) -> list[Section]:
+    """A rung that could not apply."""
+    fact = seen.fact
+    return [
+        pairs(
+            "Passed over",
+            Pair("row", FAILURES.get(fact["failure_type"], fact["failure_type"])),
+            Pair("tier", TIERS.get(fact["tier"], fact["tier"])),
+            Pair("rung", f"{fact['rung'] + 1}: {words(fact['reaction'])}"),
+            Pair("because", fact["reason"]),
+        )
+    ]

@@ -1,0 +1,226 @@
+"""A run's events: the card of its page, one event in full, a value opened step by step, the journal as a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.request import QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from console.access import actor_of
+from console.views import json_tree
+from console.views.event_line import EventLine, lines_of
+from console.views.inspect import inspect
+from fabric.core.actor import Actor
+from fabric.core.flow import Stage
+from fabric.selectors.display import EVENT_DISPLAY
+from fabric.selectors.errors import Refused
+from fabric.selectors.event_export import EventLines
+from fabric.selectors.moments import event_get
+from fabric.selectors.run_events import SCAN_MAX, WINDOW, EventFilter, events_window, neighbours, run_agents
+from fabric.selectors.runs import RunView, run_get
+
+DENSITIES = (
+    ("compact", "Compact", "decisions, trips, stage edges, questions, results"),
+    ("full", "Full", "every event"),
+    ("raw", "Raw", "headers as they are journaled, with their hashes"),
+)
+TEXT_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ListState:
+    """What the address says about the list. What it says wrongly is left out and named once."""
+
+    wanted: EventFilter
+    view: str = ""
+    """The view of the run's page that the list stands in; empty for the one that a run opens with."""
+    before: int | None = None
+    after: int | None = None
+    ignored: tuple[str, ...] = ()
+
+    def query(self, **changes: Any) -> str:
+        """The same list with changes, as the end of an address; what is default is not written."""
+        shown: dict[str, Any] = {
+            "view": self.view,
+            "events": "" if self.wanted.density == "compact" else self.wanted.density,
+            "failed": "1" if self.wanted.failed else "",
+            "stage": self.wanted.stage,
+            "agent": self.wanted.agent,
+            "kind": self.wanted.kind,
+            "q": self.wanted.text,
+        }
+        left = {name: value for name, value in (shown | changes).items() if value}
+        return f"?{urlencode(left)}" if left else ""
+
+    @property
+    def cleared(self) -> str:
+        """The same density without a filter."""
+        return self.query(failed="", stage="", agent="", kind="", q="")
+
+    @property
+    def here(self) -> str:
+        """The filter alone, as the end of an address."""
+        return self.query()
+
+    @property
+    def without_failed(self) -> str:
+        """All events of this filter, or only the failed ones: the other of the two."""
+        return self.query(failed="" if self.wanted.failed else "1")
+
+    @property
+    def tail(self) -> bool:
+        """Whether it is the end of the journal, where new events are added."""
+        return self.before is None and self.after is None
+
+
+def list_state(given: QueryDict) -> ListState:
+    """Reads the address."""
+    ignored = []
+
+    def choice(name: str, known: tuple[str, ...]) -> str:
+        value = str(given.get(name, ""))
+        if value and value not in known:
+            ignored.append(f"{name} {value[:40]!r}")
+            return ""
+        return value
+
+    def number(name: str) -> int | None:
+        value = str(given.get(name, ""))
+        if not value:
+            return None
+        if not (value.isdecimal() and value.isascii() and len(value) < 10):
+            ignored.append(f"{name} {value[:40]!r}")
+            return None
+        return int(value)
+
+    density = choice("events", tuple(name for name, _, _ in DENSITIES)) or "compact"
+    wanted = EventFilter(
+        density=density,  # type: ignore[arg-type]
+        failed=given.get("failed", "") == "1",
+        stage=choice("stage", tuple(Stage)),
+        agent=str(given.get("agent", ""))[:TEXT_MAX],
+        kind=str(given.get("kind", ""))[:TEXT_MAX],
+        text=str(given.get("q", ""))[:TEXT_MAX].strip(),
+    )
+    before, after = number("before"), number("after")
+    view = "events" if given.get("view") == "events" else ""
+    return ListState(wanted, view, before, None if before is not None else after, tuple(ignored))
+
+
+def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, Any]:
+    """What the events card and the inspector beside it show."""
+    state = list_state(given)
+    window = events_window(actor, run.id, state.wanted, before=state.before, after=state.after, limit=WINDOW)
+    return {
+        "list": state,
+        "window": window,
+        "lines": lines_of(window.rows, window.gaps, window.waits),
+        "columns": 5 if state.wanted.density == "raw" else 7,
+        "densities": [
+            (name, word, state.query(events="" if name == "compact" else name)) for name, word, _ in DENSITIES
+        ],
+        "density_says": next(says for name, _, says in DENSITIES if name == state.wanted.density),
+        "stages": tuple(Stage),
+        "agents": run_agents(actor, run.id),
+        "kinds": [(kind, row.label) for kind, row in sorted(EVENT_DISPLAY.items(), key=lambda item: item[1].label)],
+        "earlier": state.query(before=window.earlier) if window.earlier else "",
+        "later": state.query(after=window.later) if window.later else "",
+        "follows": state.tail and not run.terminal,
+        "scan_max": SCAN_MAX,
+        **picked(actor, run, state, str(given.get("event", ""))),
+    }
+
+
+def picked(actor: Actor, run: RunView, state: ListState, seq: str) -> dict[str, Any]:
+    """The event that the address asks to be shown beside the list; none where it is no event of this run."""
+    if not (seq.isdecimal() and seq.isascii() and len(seq) < 10):
+        return {}
+    try:
+        return event_context(actor, run, state, int(seq))
+    except Refused:
+        return {}
+
+
+def event_context(actor: Actor, run: RunView, state: ListState, seq: int) -> dict[str, Any]:
+    """What the inspector shows of one event. Refused not_found."""
+    record = event_get(actor, run.id, seq)
+    previous, following = neighbours(actor, run.id, state.wanted, seq)
+
+    def address(other: int | None) -> str:
+        return reverse("run-event", args=(run.id, other)) + state.here if other is not None else ""
+
+    sections = inspect(actor, run, record)
+    for section in sections:
+        if section.part == "tree":
+            of = section.body.get("seq", seq)
+            base = reverse("run-event-json", args=(run.id, of))
+            section.body["html"] = json_tree.tree(section.body["value"], base, section.body["path"])
+    return {
+        "line": EventLine(record.row),
+        "record": record,
+        "sections": sections,
+        "list": state,
+        "previous": address(previous),
+        "following": address(following),
+        "here": reverse("run-event", args=(run.id, seq)),
+        "in_list": f"{reverse('run', args=(run.id,))}{state.query(before=seq + 1, event=seq)}#events",
+        "run_id": run.id,
+        "run": run,
+    }
+
+
+@require_safe
+def event(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
+    """One event in full: as a page, or as the part that the run's page shows beside its events."""
+    actor = actor_of(request.user)
+    shown = event_context(actor, run_get(actor, str(run_id)), list_state(request.GET), seq)
+    template = "runs/event.html" if request.headers.get("HX-Request") else "runs/event_page.html"
+    return _varying(render(request, template, shown))
+
+
+@require_safe
+def event_json(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
+    """The children of one place in an event's content: a fragment, or a page of its own without a script."""
+    actor = actor_of(request.user)
+    record = event_get(actor, str(run_id), seq)
+    path, begin = str(request.GET.get("path", "")), list_state(QueryDict(f"after={request.GET.get('from', '')[:9]}"))
+    if record.state != "kept":
+        raise Refused(f"event {seq} has no content any more, or never had one", code="not_found", field="path")
+    base = reverse("run-event-json", args=(str(run_id), seq))
+    children = json_tree.children_at(record.content, path, base, first=begin.after or 0)
+    if children is None:
+        raise Refused(f"there is nothing at {path[:80]!r} in event {seq}", code="not_found", field="path")
+    shown = {"children": children, "path": path, "run_id": str(run_id), "seq": seq, "continued": begin.after}
+    template = "runs/event_json.html" if request.headers.get("HX-Request") else "runs/event_json_page.html"
+    return _varying(render(request, template, shown))
+
+
+@require_safe
+def download(request: HttpRequest, run_id: UUID) -> StreamingHttpResponse:
+    """The run's events as lines of JSON, streamed: ``?form=journal`` with hashes, to be verified and replayed, or ``readable``."""
+    form = str(request.GET.get("form", "journal"))
+    lines = EventLines(actor_of(request.user), str(run_id), form)
+    response = StreamingHttpResponse(_pages(lines), content_type="application/x-ndjson")
+    response.headers["Content-Disposition"] = f'attachment; filename="run-{run_id}.{form}.ndjson"'
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+async def _pages(lines: EventLines) -> AsyncIterator[bytes]:
+    """One page at a time: the server asks for the next when the last has gone out."""
+    while page := await sync_to_async(lines.next_page)():
+        yield page
+
+
+def _varying(response: HttpResponse) -> HttpResponse:
+    response.headers["Vary"] = "HX-Request, Cookie"
+    return response

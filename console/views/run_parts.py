@@ -1,0 +1,172 @@
+"""The parts of a run's page, each rendered by itself: one that cannot be shown says so alone, and the page goes on without it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import DatabaseError
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from console.markdown import rendered
+from console.templatetags.figures import span, usd
+from console.views.run_money import by_agent, by_model, by_stage
+from console.views.run_page import VIEWS, RunPage, spec_of
+from console.views.timeline import grid_id, timeline
+from console.views.topology import topology
+from fabric.core.actor import Actor
+from fabric.selectors.display import words
+from fabric.selectors.errors import Refused
+from fabric.selectors.run_inputs import run_inputs
+from fabric.selectors.run_margins import MARGINS, Setting, settings_of
+from fabric.selectors.run_story import RunStory
+from fabric.selectors.runs import RunView, run_outcome
+
+log = logging.getLogger(__name__)
+
+Context = Mapping[str, object]
+
+
+def part(name: str, actor: Actor, run: RunView, story: RunStory | None) -> str:
+    """The part as HTML; in its place a sentence, when it cannot be made. Refused and a database that is away are the page's business.
+
+    KeyError for a part that there is none of.
+    """
+    context = PARTS[name]
+    try:
+        return render_to_string(f"runs/panel_{name}.html", {"run": run, **context(actor, run, story)})
+    except (Refused, DatabaseError):
+        raise
+    except Exception:
+        log.exception("the part %s of the page of run %s could not be made", name, run.id)
+        return render_to_string("runs/panel_failed.html", {"run": run, "name": name})
+
+
+def page_of(actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool = False) -> RunPage:
+    """The run with what its header says about it, and with its outcome where that is asked for."""
+    spec = spec_of(run.revision_id)
+    found = run_outcome(actor, run.id) if outcome and run.terminal else None
+    return RunPage(run, spec.policy.budget.run_usd_micros, found, story, spec)
+
+
+def timeline_context(run: RunView, story: RunStory | None, *, fold: bool = True) -> dict[str, Any]:
+    """The timeline, or that it comes in a moment."""
+    drawn = None if story is None else timeline(story, run.created_at, fold=fold)
+    return {"timeline": drawn, "fold": fold, "story": story, "grid": grid_id(fold=fold)}
+
+
+def outcome_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """How the run ended and what came of it; hardly anything while it goes on."""
+    page = page_of(actor, run, story, outcome=True)
+    return {"page": page, "answer": answer(page)}
+
+
+def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """The topology as a picture and as a table."""
+    drawn = None if story is None else topology(story, spec_of(run.revision_id).topology)
+    return {"topology": drawn}
+
+
+def protections_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """Every protection: how often it fired, how near it is, what it is set to and why."""
+    page = page_of(actor, run, story)
+    rows: list[dict[str, Any]] = []
+    folded = story.run if story is not None else None
+    if story is not None and folded is not None and page.spec is not None:
+        meters = page.meters
+        for name, row in MARGINS.items():
+            policy = page.spec.policy
+            names = {margin.name for margin in row.measure(folded, policy, story.at)} if row.measure else set()
+            rows.append(
+                {
+                    "name": name,
+                    "title": row.title,
+                    "fired": story.fired.get(name, 0),
+                    "meters": [meter for meter in meters if meter.margin.name in names],
+                    "settings": [SettingLine(one) for one in settings_of(name, policy, folded)],
+                    "nothing": row.nothing,
+                }
+            )
+    others = {} if story is None else {words(n): c for n, c in sorted(story.fired.items()) if n not in MARGINS}
+    trips = [] if story is None else trips_of(story)
+    return {"page": page, "rows": rows, "others": others, "trips": trips[:50], "trips_count": len(trips)}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """A setting with its value in the unit that its name ends with."""
+
+    setting: Setting
+
+    @property
+    def shown(self) -> str:
+        """The value; ``off`` where there is none."""
+        value = self.setting.value
+        if value is None:
+            return "off"
+        if self.setting.name.endswith("_usd_micros"):
+            return usd(value)
+        return span(round(value * 1_000_000)) if self.setting.name.endswith("_s") else f"{value:,}"
+
+    @property
+    def name(self) -> str:
+        """Its name in the fabric, without the unit that the value already has."""
+        return self.setting.name.removesuffix("_usd_micros").removesuffix("_s")
+
+
+def trips_of(story: RunStory) -> list[Any]:
+    """Everything that fired, the latest first."""
+    lanes = (trip for lane in story.lanes.values() for trip in lane.trips)
+    stages = (trip for trips in story.stage_trips.values() for trip in trips)
+    return sorted((*lanes, *stages), key=lambda trip: -trip.seq)
+
+
+def cost_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """Money by stage, agent and model."""
+    page = page_of(actor, run, story)
+    if story is None or page.spec is None:
+        return {"page": page, "tables": []}
+    tables = [
+        ("By stage", "Stage", by_stage(story)),
+        ("By agent", "Agent", by_agent(story)),
+        ("By model", "Model", by_model(story, page.spec)),
+    ]
+    return {"page": page, "tables": tables}
+
+
+def io_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """What was asked, with the documents, and what came of it."""
+    page = page_of(actor, run, story, outcome=True)
+    return {"page": page, "inputs": run_inputs(actor, run.id), "answer": answer(page)}
+
+
+PARTS: Mapping[str, Callable[[Actor, RunView, RunStory | None], Context]] = {
+    "head": lambda actor, run, story: {"page": page_of(actor, run, story)},
+    "outcome": outcome_context,
+    "timeline": lambda actor, run, story: timeline_context(run, story),
+    "unfolded": lambda actor, run, story: timeline_context(run, story, fold=False),
+    "graph": lambda actor, run, story: graph_context(run, story),
+    "protections": protections_context,
+    "cost": cost_context,
+    "io": io_context,
+}
+"""The parts of the page by name; each has its template ``runs/panel_NAME.html``."""
+
+
+ALONE = ("graph", "protections", "cost", "io")
+"""Views that are one part."""
+
+
+def tabs(run: RunView, story: RunStory | None) -> list[tuple[str, str, int, str]]:
+    """``(name, word, number beside it, its tone)`` of each view."""
+    fired = sum(story.fired.values()) if story is not None else 0
+    notes = {"events": (run.last_seq, ""), "protections": (fired, "warn")}
+    return [(name, word, *notes.get(name, (0, ""))) for name, word in VIEWS]
+
+
+def answer(page: RunPage) -> SafeString | None:
+    """The outcome's text as markup; None when there is none."""
+    return None if page.outcome is None else rendered(page.outcome["text"])

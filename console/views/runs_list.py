@@ -1,0 +1,257 @@
+"""The list of runs: one query line that everything follows from, kept in the address."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from console.access import actor_of
+from console.forms import sentence
+from console.views.runs_chart import Chart, chart_of
+from console.views.runs_rows import Line
+from fabric.core.actor import Actor
+from fabric.selectors.run_filter import Ids, slow_terms
+from fabric.selectors.run_query import FIELDS, TEXT, Field, Problem, Query, Term, parse, quoted
+from fabric.selectors.runs_list import Matched, Page, fabric_ids, runs_counts, runs_matched, runs_news, runs_page
+from fabric.selectors.time_limit import TookTooLong
+
+PAGE_RUNS = 50
+TAB_COUNT_MAX = 1_000
+NEWS_MAX = 100
+MENDS_MAX = 5
+"""A line with more mistakes gets no guess."""
+NEWS_LIMIT_ROWS = 200
+"""A page has no more rows than so many to ask about."""
+
+TABS = (
+    ("All", "", ""),
+    ("Running", "state:running", ""),
+    ("Waiting", "state:waiting", "human"),
+    ("Failed today", "state:failed,aborted ended:today", "danger"),
+    ("After recovery", "recovered:yes", "warn"),
+)
+"""Word, query and tone of each view; the first shows no count."""
+
+OPERATORS = (("is", "", "is"), ("not", "-", "is not"), ("more", ">", "is more than"), ("less", "<", "is less than"))
+"""What the form for one more filter offers: value, sign, words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A ready-made view."""
+
+    word: str
+    query: str
+    tone: str
+    count: str
+    current: bool
+
+    @property
+    def href(self) -> str:
+        """Its address."""
+        return address(self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One term, and the address of the list without it."""
+
+    term: Term
+    without: str
+
+    @property
+    def name(self) -> str:
+        """The field."""
+        return "title" if self.term.field == TEXT else self.term.field
+
+    @property
+    def value(self) -> str:
+        """What is asked of it, in words."""
+        written = self.term.written
+        if self.term.field == "started" and written.startswith("-") and ".." not in written:
+            written = f"last {written[1:]}"
+        elif self.term.field == TEXT:
+            written = f"has {written}"
+        return f"not {written}" if self.term.negated else written
+
+
+def address(query: str, **more: str) -> str:
+    """Where the list with that query is."""
+    asked = {"q": query, **more}
+    kept = {name: value for name, value in asked.items() if value}
+    return reverse("runs") + (f"?{urlencode(kept)}" if kept else "")
+
+
+@require_safe
+def runs(request: HttpRequest) -> HttpResponse:
+    """The runs that match ``q``, a page at a time. A line that is not understood leaves the last good one's runs where they are."""
+    if "field" in request.GET or "state" in request.GET:
+        return HttpResponseRedirect(_with_one_more(request))
+    actor, now = actor_of(request.user), time.time_ns() // 1_000
+    fabrics = fabric_ids(actor)
+    asked = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
+    if isinstance(asked, Query) and "last" in request.GET:
+        return HttpResponseRedirect(address(asked.text))
+    query, problem = (_last_good(request, now, fabrics), asked) if isinstance(asked, Problem) else (asked, None)
+    shown: dict[str, Any] = {
+        "query": query,
+        "problem": problem,
+        "mended": _mended(problem, now, fabrics) if problem else None,
+        "typed": problem.text if problem else query.text,
+        "chips": [Chip(term, address(query.without(term))) for term in query.terms],
+        "tabs": _tabs(actor, query, now, fabrics),
+        "fields": _fields(),
+        "operators": OPERATORS,
+        "now_ms": now // 1_000,
+        "refresh": address(query.text),
+    }
+    try:
+        page = _page(request, actor, query, fabrics)
+    except TookTooLong as refusal:
+        return render(request, "runs/list.html", shown | {"too_long": _too_long(query, str(refusal))}, status=503)
+    shown |= _beside(actor, query, fabrics, now, page) | _rows(page, query, now)
+    return render(request, "runs/list.html", shown, status=422 if problem else 200)
+
+
+@require_safe
+def news(request: HttpRequest) -> HttpResponse:
+    """What an open list asks every two seconds: how many runs it lacks, and its own rows that changed."""
+    actor, now = actor_of(request.user), time.time_ns() // 1_000
+    fabrics = fabric_ids(actor)
+    query = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
+    if isinstance(query, Problem):
+        return HttpResponse(sentence(query.message), status=422, content_type="text/plain; charset=utf-8")
+    down_to = request.GET.get("down", "")
+    try:
+        found = runs_news(
+            actor, query, fabrics, shown=_seen(request.GET.get("seen", "")), down_to=down_to or None, most=NEWS_MAX
+        )
+    except TookTooLong as refusal:
+        return HttpResponse(sentence(str(refusal)), status=503, content_type="text/plain; charset=utf-8")
+    counts_new = request.GET.get("new", "yes") == "yes"
+    shown = {
+        "count": found.count if counts_new else 0,
+        "more": found.count >= NEWS_MAX,
+        "lines": [Line(row) for row in found.changed],
+        "now_ms": now // 1_000,
+    }
+    return render(request, "runs/list_news.html", shown)
+
+
+def _last_good(request: HttpRequest, now: int, fabrics: Ids) -> Query:
+    last = parse(request.GET.get("last", ""), now=now, fabrics=tuple(fabrics))
+    return last if isinstance(last, Query) else Query()
+
+
+def _mended(problem: Problem, now: int, fabrics: Ids) -> Query | None:
+    """The line as it was probably meant: guess after guess until it is understood, or none."""
+    line: Problem | Query = problem
+    for _ in range(MENDS_MAX):
+        if isinstance(line, Query) or not line.instead:
+            break
+        line = parse(line.instead, now=now, fabrics=tuple(fabrics))
+    return line if isinstance(line, Query) else None
+
+
+def _page(request: HttpRequest, actor: Actor, query: Query, fabrics: Ids) -> Page:
+    before, after = request.GET.get("before", ""), request.GET.get("after", "")
+    page = runs_page(actor, query, fabrics, limit=PAGE_RUNS, before=before or None, after=after or None)
+    if after and not before and not page.newer:
+        # The newest page is always a whole one, so that it is the same whichever way one comes to it.
+        return runs_page(actor, query, fabrics, limit=PAGE_RUNS)
+    return page
+
+
+def _rows(page: Page, query: Query, now: int) -> dict[str, Any]:
+    rows = page.rows
+    return {
+        "lines": [Line(row, now) for row in rows],
+        "newest": not page.newer,
+        "newer": address(query.text, after=rows[0].cursor) if rows and page.newer else "",
+        "older": address(query.text, before=rows[-1].cursor) if rows and page.older else "",
+        "first": address(query.text) if page.newer else "",
+        "down": rows[-1].cursor if rows and page.older else "",
+    }
+
+
+def _beside(actor: Actor, query: Query, fabrics: Ids, now: int, page: Page) -> dict[str, Any]:
+    """What stands around the rows: each of it may be missing, and then says so."""
+    matched: Matched | None = None
+    chart: Chart | None = None
+    try:
+        matched = runs_matched(actor, query, fabrics)
+        if matched.oldest is not None:
+            chart = chart_of(actor, query, fabrics, matched=matched, now=now)
+    except (TookTooLong, DatabaseError):
+        pass
+    return {"matched": matched, "chart": chart, "on_page": len(page.rows)}
+
+
+def _tabs(actor: Actor, query: Query, now: int, fabrics: Ids) -> list[Tab]:
+    views = [parse(text, now=now) for _, text, _ in TABS]
+    queries = [view for view in views if isinstance(view, Query)]
+    counts: tuple[int | None, ...] = (None,) * len(queries)
+    try:
+        counts = (None, *runs_counts(actor, queries[1:], fabrics, most=TAB_COUNT_MAX + 1))
+    except (TookTooLong, DatabaseError):
+        pass
+    return [
+        Tab(word, text, tone if count else "", _capped(count), query.text == text)
+        for (word, text, tone), count in zip(TABS, counts, strict=True)
+    ]
+
+
+def _capped(count: int | None) -> str:
+    if count is None:
+        return ""
+    return f"{TAB_COUNT_MAX:,}+" if count > TAB_COUNT_MAX else f"{count:,}"
+
+
+def _fields() -> list[tuple[str, Field]]:
+    return list(FIELDS.items())
+
+
+def _too_long(query: Query, refusal: str) -> dict[str, Any]:
+    """The filter that is to blame, and one that would help."""
+    written = [query.text[term.start : term.end] for term in slow_terms(query)]
+    helps = "" if any(term.field in ("started", "id") for term in query.terms) else "started:-1d"
+    narrowed = f"{query.text} {helps}".strip()
+    return {
+        "refusal": sentence(refusal),
+        "terms": written,
+        "helps": helps,
+        "narrowed": address(narrowed) if helps else "",
+    }
+
+
+def _with_one_more(request: HttpRequest) -> str:
+    """The list's address with the filter that the form names, or that an older link did with ``state``."""
+    given = request.GET
+    query = given.get("q", "").strip()
+    field, value = given.get("field", ""), given.get("value", "")
+    if "field" not in given:
+        field, value = "state", given.get("state", "")
+    sign = {name: sign for name, sign, _ in OPERATORS}.get(given.get("operator", ""), "")
+    if not value.strip():
+        return address(query, last=given.get("last", ""))
+    compared = sign if sign in "<>" else ""
+    term = quoted(field or TEXT, compared + value, negated=sign == "-")
+    return address(f"{query} {term}".strip(), last=query)
+
+
+def _seen(text: str) -> dict[str, int]:
+    """``id.seq,id.seq`` of a page's rows; what is anything else is passed over."""
+    seen: dict[str, int] = {}
+    for part in text.split(",")[:NEWS_LIMIT_ROWS]:
+        run_id, _, seq = part.partition(".")
+        if len(run_id) == 36 and seq.isascii() and seq.isdecimal() and len(seq) < 10:
+            seen[run_id] = int(seq)
+    return seen

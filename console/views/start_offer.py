@@ -1,0 +1,101 @@
+"""What the start form says about a fabric: its tiers with the deadlines they mean, and the ceilings of a run. A revision never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pydantic import ValidationError
+
+from console.templatetags.figures import span, thousands, usd
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.selectors.fabrics import FabricView, revision_spec
+
+US = 1_000_000
+
+TIERS: Mapping[Tier, tuple[str, str]] = {
+    Tier.INTERACTIVE: ("Low-latency interactive", "somebody waits for the answer: short deadlines, gives up early"),
+    Tier.BATCH: ("Long-running batch", "nobody waits: long deadlines, tries harder before it gives up"),
+    Tier.HIGH_STAKES: ("High-stakes regulated", "being wrong is worse than being late: asks a person sooner"),
+}
+"""Each tier's name and what it is for."""
+
+PRIORITIES: Mapping[str, str] = {
+    "critical": "Critical: before everything else",
+    "high": "High",
+    "normal": "Normal",
+    "low": "Low: when nothing else waits",
+}
+"""What each priority means while workers are busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierLine:
+    """A tier of one fabric, in words."""
+
+    tier: Tier
+    title: str
+    purpose: str
+    default: bool
+    call: str
+    stage: str
+    run: str
+    person: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A fabric as the form offers it."""
+
+    fabric: FabricView
+    needs_model: bool
+    tiers: tuple[TierLine, ...]
+    ceilings: tuple[tuple[str, str], ...]
+    """What is bounded, and by how much."""
+
+
+def offer_of(fabric: FabricView) -> Offer:
+    """What the form says about a published fabric; nothing about tiers and ceilings where a later version cannot read its spec."""
+    spec = _spec(fabric.revision_id)
+    if spec is None:
+        return Offer(fabric, True, (), ())
+    model = any(model.provider != "scripted" for model in spec.models)
+    lines = tuple(_line(spec, tier, default=tier == fabric.tier) for tier in fabric.tiers)
+    return Offer(fabric, model, lines, _ceilings(spec))
+
+
+@lru_cache(maxsize=256)
+def _spec(revision_id: str) -> FabricSpec | None:
+    try:
+        return revision_spec(revision_id)
+    except ValidationError:
+        return None
+
+
+def _line(spec: FabricSpec, tier: Tier, *, default: bool) -> TierLine:
+    deadlines = spec.policy.deadlines_of(tier)
+    title, purpose = TIERS[tier]
+    seconds = (deadlines.call_s, deadlines.stage_s, deadlines.run_s, spec.policy.due_s(tier))
+    call, stage, run, person = (_span(one) for one in seconds)
+    return TierLine(tier, title, purpose, default, call, stage, run, person)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 10 and seconds != int(seconds):
+        return f"{seconds:g} s"
+    return span(round(seconds * US)) if seconds >= 10 else f"{seconds:g} s"
+
+
+def _ceilings(spec: FabricSpec) -> tuple[tuple[str, str], ...]:
+    budget, limits = spec.policy.budget, spec.policy.limits
+    found = [("money", f"{usd(budget.run_usd_micros)} a run")]
+    if budget.run_tokens is not None:
+        found.append(("tokens", f"{thousands(budget.run_tokens)} a run"))
+    found += [
+        ("model turns", f"{limits.turns} a step"),
+        ("replans", f"{limits.replans_per_stage} a stage"),
+        ("agents at once", str(limits.sub_agents_alive)),
+    ]
+    return tuple(found)

@@ -1,0 +1,58 @@
+"""The rows of a run's timeline in words: what the picture shows, for whoever does not see it."""
+
+from __future__ import annotations
+
+from console.templatetags.figures import span
+from console.templatetags.said import inert
+from fabric.core.flow import Stage
+from fabric.selectors.display import words
+from fabric.selectors.run_story import RunStory
+from fabric.selectors.story_parts import Lane, StageSpan, Tripped
+
+STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "failed": "failed", "void": "superseded"}
+
+
+def trip_told(trip: Tripped) -> str:
+    """Which mechanism fired, why, and what was done."""
+    return f"{words(trip.mechanism)}: {inert(trip.message)}; {words(trip.reaction)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _calls_told(lane: Lane) -> list[str]:
+    models = sum(1 for bar in lane.bars if bar.call == "model")
+    tools = len(lane.bars) - models
+    failed = sum(1 for bar in lane.bars if bar.became == "failed")
+    told = [_count(models, "model call")] if models else []
+    told += [_count(tools, "tool call")] if tools else []
+    told += [f"{failed:,} failed"] if failed else []
+    told += [_count(len(lane.backoffs), "back-off")] if lane.backoffs else []
+    return told
+
+
+def lane_told(story: RunStory, lane: Lane) -> str:
+    """A step: its calls, waits and trips, and where it stands."""
+    told = _calls_told(lane)
+    told += [f"waited {span((wait.end or story.at) - wait.start)} for {inert(wait.word)}" for wait in lane.waits[-3:]]
+    told += [trip_told(trip) for trip in lane.trips[-3:]]
+    took = (story.at if lane.end is None else lane.end) - lane.start
+    return ", ".join([*told, f"{STATE_WORDS[lane.state]} after {span(took)}"])
+
+
+GATES = {True: "passed", False: "failed", None: "not asked"}
+
+
+def stage_told(story: RunStory, spans: list[StageSpan], lanes: list[Lane], trips: list[Tripped]) -> str:
+    """A stage: each passage with its gates, the latest three."""
+    told = []
+    for one in spans[-3:]:
+        end = story.at if one.end is None else one.end
+        begun = span(one.start - story.started_at)
+        verb = f"ended after {span(end - one.start)}" if one.end is not None else f"running for {span(end - one.start)}"
+        post = f", post-gate {GATES[one.post]}" if one.end is not None else ""
+        told.append(f"epoch {one.epoch + 1}: began at {begun}, {verb}, pre-gate {GATES[one.pre]}{post}")
+    told += [", ".join(_calls_told(lane)) for lane in lanes[-1:] if lane.stage != Stage.FAN_OUT and lane.bars]
+    told += [trip_told(trip) for trip in trips[-3:]]
+    return "; ".join(told)

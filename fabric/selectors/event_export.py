@@ -1,0 +1,95 @@
+"""A run's journal as lines of JSON, a page of rows in memory at a time.
+
+``journal``: the rows as they are stored, hashes and all. ``header`` and ``payload`` are texts, so that their bytes, and with them the chain
+(``core.envelope.verify_chain``), can be had again from the file alone. ``readable``: S3's envelope with the content and the sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fabric.core.actor import Actor
+from fabric.core.envelope import envelope, fact_json, from_row
+from fabric.core.text import clean_text
+from fabric.models import Event, Run
+from fabric.selectors.display import summary_of
+from fabric.selectors.errors import Refused
+
+JSON = Any
+PAGE = 200
+PAGE_BYTES = 4_000_000
+"""Payloads held at once, at most, give or take one."""
+
+_COLUMNS = ("seq", "kind", "version", "at", "header", "payload", "payload_hash", "hash")
+
+
+class EventLines:
+    """The lines of one run, from its first event to the last it had when asked. Refused not_found."""
+
+    def __init__(self, actor: Actor, run_id: str, form: str) -> None:
+        row = Run.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id)
+        found = row.values("trace_id", "last_seq").first()
+        if found is None:
+            raise Refused(
+                f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs",
+                code="not_found",
+                field="run",
+            )
+        if form not in FORMS:
+            raise Refused(
+                f"events are not given as {form[:40]!r}; there are: {', '.join(FORMS)}", code="invalid", field="form"
+            )
+        self._run_id, self._trace_id, self._last = run_id, str(found["trace_id"]), int(found["last_seq"])
+        self._line = FORMS[form]
+        self._after = 0
+
+    def next_page(self) -> bytes:
+        """The next lines; empty after the last."""
+        rows = Event.objects.filter(run_id=self._run_id, seq__gt=self._after, seq__lte=self._last).order_by("seq")
+        lines: list[bytes] = []
+        size = 0
+        for row in rows.values(*_COLUMNS)[:PAGE].iterator(chunk_size=20):
+            self._after = row["seq"]
+            line = json.dumps(self._line(self._run_id, self._trace_id, row), ensure_ascii=False) + "\n"
+            lines.append(line.encode())
+            size += len(lines[-1])
+            if size >= PAGE_BYTES:
+                break
+        return b"".join(lines)
+
+
+def _journal(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, JSON]:
+    payload = row["payload"]
+    return {
+        "run_id": run_id,
+        "seq": row["seq"],
+        "kind": row["kind"],
+        "version": row["version"],
+        "at": row["at"],
+        "header": bytes(row["header"]).decode(),
+        "payload": None if payload is None else bytes(payload).decode(),
+        "payload_hash": bytes(row["payload_hash"]).hex(),
+        "hash": bytes(row["hash"]).hex(),
+    }
+
+
+def _readable(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, JSON]:
+    try:
+        event = from_row(row["seq"], row["kind"], row["version"], bytes(row["header"]))
+    except ValueError as error:
+        return {**_journal(run_id, trace_id, row), "problem": str(error)}
+    shown = envelope(run_id, trace_id, event)
+    kept = row["payload"] is not None
+    content = json.loads(bytes(row["payload"])) if kept else None
+    erased = bool(row["payload_hash"]) and not kept
+    said = summary_of(row["kind"], fact_json(event))
+    return {**shown, "summary": said, "content": content, "content_erased": erased}
+
+
+FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any]], dict[str, JSON]]] = {
+    "journal": _journal,
+    "readable": _readable,
+}
+"""The two forms of a line."""

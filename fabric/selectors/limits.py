@@ -1,0 +1,215 @@
+"""Every budget and limit of a fabric with its unit and its source, read from ``FlowPolicy`` itself so that the two cannot drift apart.
+
+Labels and units are the table ``LIMITS``, total over the policy's fields by test. What a limit means and where its default comes from are the
+policy's own descriptions and docstrings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+
+
+class Unit(StrEnum):
+    """What a limit is counted in."""
+
+    USD = "USD"
+    SECONDS = "s"
+    TOKENS = "tokens"
+    HANDOFFS = "handoffs"
+    LEVELS = "levels"
+    TURNS = "turns"
+    CALLS = "calls"
+    AGENTS = "agents"
+    BRIEFS = "briefs"
+    BRANCHES = "branches"
+    REPLANS = "replans"
+    CORRECTIONS = "corrections"
+    REPEATS = "repeats"
+    RETRY_TOKENS = "retry tokens"
+    TIMES = "times"
+    SHARE = "of the time"
+    SCORE = "score"
+    MODE = "mode"
+
+
+LIMITS: Mapping[str, tuple[str, Unit]] = {
+    "budget.run_usd_micros": ("Run cap", Unit.USD),
+    "budget.call_usd_micros": ("Call cap", Unit.USD),
+    "budget.stage_usd_micros": ("Stage cap", Unit.USD),
+    "budget.agent_usd_micros": ("Agent cap", Unit.USD),
+    "budget.run_tokens": ("Run tokens", Unit.TOKENS),
+    "deadlines.call_s": ("Call timeout", Unit.SECONDS),
+    "deadlines.stage_s": ("Stage deadline", Unit.SECONDS),
+    "deadlines.run_s": ("Run deadline", Unit.SECONDS),
+    "limits.hops": ("Hops", Unit.HANDOFFS),
+    "limits.recursion": ("Recursion", Unit.LEVELS),
+    "limits.turns": ("Turns a step", Unit.TURNS),
+    "limits.calls_per_turn": ("Calls a turn", Unit.CALLS),
+    "limits.sub_agents_alive": ("Sub-agents at once", Unit.AGENTS),
+    "limits.sub_agents_spawned": ("Sub-agents a run", Unit.AGENTS),
+    "limits.plan_branches": ("Plan branches", Unit.BRIEFS),
+    "limits.replans_per_stage": ("Replans a stage", Unit.REPLANS),
+    "limits.corrections_per_step": ("Corrections a step", Unit.CORRECTIONS),
+    "loop_detector.identical_threshold": ("Identical calls", Unit.CALLS),
+    "loop_detector.identical_window": ("Identical calls, window", Unit.CALLS),
+    "loop_detector.period_repeats": ("Periods", Unit.REPEATS),
+    "loop_detector.period_window": ("Periods, window", Unit.TURNS),
+    "loop_detector.consecutive_threshold": ("Calls in a row", Unit.CALLS),
+    "retry.base_s": ("First backoff", Unit.SECONDS),
+    "retry.factor": ("Backoff growth", Unit.TIMES),
+    "retry.cap_s": ("Longest wait", Unit.SECONDS),
+    "retry.bucket": ("Retry budget", Unit.RETRY_TOKENS),
+    "retry.earn": ("Earned a first attempt", Unit.RETRY_TOKENS),
+    "humans.due_s": ("Review due", Unit.SECONDS),
+    "humans.reminder_at": ("Reminder", Unit.SHARE),
+    "humans.onward_at": ("Passed on", Unit.SHARE),
+    "humans.failure_rounds": ("Approved retries", Unit.TIMES),
+    "fan_in.mode": ("Fan-in", Unit.MODE),
+    "fan_in.k": ("Fan-in quorum", Unit.BRANCHES),
+    "tau": ("Tau, confidence", Unit.SCORE),
+}
+"""Label and unit of every field of ``FlowPolicy``, by its path."""
+
+GROUPS: Mapping[str, str] = {
+    "budget": "Money and tokens",
+    "deadlines": "Deadlines",
+    "limits": "Counts",
+    "loop_detector": "Loop detector",
+    "retry": "Retries",
+    "humans": "People",
+    "fan_in": "Fan-in",
+    "tau": "Confidence",
+}
+"""Headings of the policy's parts; total by test."""
+
+PER_TIER: Mapping[str, str] = {
+    "deadlines": "tier default, semantics.md 4",
+    "humans.due_s": "tier default, semantics.md 4",
+}
+"""What has another default for each tier, and where those come from."""
+
+ASKED = "no default: publication asks for it"
+OWN = "Fabric Flow's own"
+_UNITS = re.compile(r",? \b(?:in )?(?:micro-dollars|seconds)\b")
+"""A description names the unit that its field is kept in; the page shows the value with its unit."""
+_SOURCE = re.compile(r"\s*\b(S\d): (.+?)\.?\s*$", re.DOTALL)
+_IN_DOC = re.compile(r"\((S\d) \"([^\"]+)\"\)|\((semantics\.md \d+)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One budget or limit as it is in force. Money is micro-dollars, times are seconds; None: there is no such limit."""
+
+    path: str
+    label: str
+    unit: Unit
+    value: Any
+    default: Any
+    required: bool
+    tier: Tier | None
+    """The tier for which it holds; None: for all."""
+    meaning: str
+    origin: str
+    """Where the default comes from."""
+
+    @property
+    def own(self) -> bool:
+        """Whether the fabric says something else than the default."""
+        return self.required or bool(self.value != self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitGroup:
+    """One part of the policy."""
+
+    title: str
+    limits: tuple[Limit, ...]
+
+    @property
+    def own(self) -> int:
+        """How many of them the fabric set itself."""
+        return sum(limit.own for limit in self.limits)
+
+
+def limits_of(spec: FabricSpec) -> list[LimitGroup]:
+    """Every budget and limit of a fabric, in the policy's order; what differs by tier once for each tier that a run may pick."""
+    return [
+        LimitGroup(GROUPS[name], tuple(_limits(spec, name, field))) for name, field in FlowPolicy.model_fields.items()
+    ]
+
+
+def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
+    policy = spec.policy
+    if name == "deadlines":
+        for tier in spec.tiers.allowed:
+            yield from _part(name, policy.deadlines_of(tier), DEADLINES[tier], tier)
+    elif isinstance(part := getattr(policy, name), BaseModel):
+        standard = None if field.is_required() else field.get_default()
+        for limit in _part(name, part, standard, None):
+            yield from _due(spec, limit) if limit.path == "humans.due_s" else (limit,)
+    else:
+        yield _limit(name, part, field.get_default(), False, None, *_explained(field, FlowPolicy))
+
+
+def _part(name: str, part: BaseModel, standard: BaseModel | None, tier: Tier | None) -> Iterator[Limit]:
+    for key, field in type(part).model_fields.items():
+        path = f"{name}.{key}"
+        # A part that must be given still has defaults for most of its fields; only what has none is asked for.
+        required = field.is_required() and standard is None
+        default = getattr(standard, key) if standard is not None else None if required else field.get_default()
+        meaning, origin = _explained(field, type(part))
+        yield _limit(path, getattr(part, key), default, required, tier, meaning, PER_TIER.get(name, origin))
+
+
+def _due(spec: FabricSpec, limit: Limit) -> Iterator[Limit]:
+    for tier in spec.tiers.allowed:
+        told = (limit.meaning, PER_TIER[limit.path])
+        yield _limit(limit.path, spec.policy.due_s(tier), HUMAN_DUE_S[tier], False, tier, *told)
+
+
+def _limit(path: str, value: Any, default: Any, required: bool, tier: Tier | None, meaning: str, origin: str) -> Limit:
+    label, unit = LIMITS[path]
+    return Limit(
+        path=path,
+        label=label,
+        unit=unit,
+        value=value,
+        default=default,
+        required=required,
+        tier=tier,
+        meaning=meaning,
+        origin=ASKED if required else origin,
+    )
+
+
+def _explained(field: FieldInfo, owner: type[BaseModel]) -> tuple[str, str]:
+    """What a field means, and where its default comes from: its description, else the docstring of the part it belongs to."""
+    doc = " ".join((owner.__doc__ or "").split())
+    named = _IN_DOC.search(doc)
+    from_doc = (f"{named[1]}: {named[2]}" if named[1] else named[3]) if named else OWN
+    text = _UNITS.sub("", field.description or _IN_DOC.sub("", doc).replace(" .", ".").replace("``", "").strip())
+    source = _SOURCE.search(text)
+    if source is None:
+        return text, from_doc
+    return text[: source.start()].strip(), f"{source[1]}: {source[2]}"
+
+
+def policy_paths() -> Iterator[str]:
+    """The path of every field of ``FlowPolicy``: what ``LIMITS`` has to name."""
+    for name, field in FlowPolicy.model_fields.items():
+        part = Deadlines if name == "deadlines" else field.annotation
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            yield from (f"{name}.{key}" for key in part.model_fields)
+        else:
+            yield name

@@ -1,0 +1,190 @@
+"""One event with everything that stood around it: its row, its content, and the run as it was at that seq, by fold.
+
+Folding reads headers alone, ``FOLD_MAX`` of them at most: what lies further in has its facts and says that the rest was not worked out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fabric.core import events as ev
+from fabric.core.actor import Actor
+from fabric.core.calls import command_for
+from fabric.core.commands import CallModel
+from fabric.core.context import Contents, MissingContent
+from fabric.core.envelope import UnknownEvent, from_row
+from fabric.core.evolve import evolve
+from fabric.core.mechanisms import budget, state_of
+from fabric.core.run import Run
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.models import Attachment, Event
+from fabric.runtime.ports import Document, ModelRequest, ToolOffer
+from fabric.runtime.prompts import model_request
+from fabric.selectors.errors import Refused
+from fabric.selectors.run_events import EventRow, event_row, step_agents
+from fabric.selectors.runs import run_get
+
+JSON = Any
+ContentState = Literal["none", "kept", "erased", "unreadable"]
+
+FOLD_MAX = 20_000
+"""Events that are folded for one look, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """One event with its content."""
+
+    row: EventRow
+    content: JSON
+    state: ContentState
+    content_bytes: int
+    """Size of the content's JSON, while it is kept."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """A run as it was right after an event."""
+
+    run: Run
+    where: dict[str, int] = field(default_factory=dict)
+    """The seq of each content, by reference."""
+    issued: dict[str, tuple[int, ev.CallIssued]] = field(default_factory=dict)
+    """The last attempt of each call with its seq, by command id."""
+    questions: dict[str, tuple[int, ev.EscalationOpened]] = field(default_factory=dict)
+    """Every question with its seq."""
+    skipped: tuple[ev.RungSkipped, ...] = ()
+    """Rungs passed over right before this event."""
+
+    @property
+    def spent_usd_micros(self) -> int:
+        """What the run had cost."""
+        return state_of(self.run.guards, budget).spent_usd_micros
+
+    @property
+    def reserved_usd_micros(self) -> int:
+        """What its calls in flight could still cost."""
+        return sum(held.usd_micros for held in state_of(self.run.guards, budget).reserved.values())
+
+
+def event_get(actor: Actor, run_id: str, seq: int) -> EventRecord:
+    """One event. Refused not_found."""
+    view = run_get(actor, run_id)
+    columns = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
+    found = Event.objects.filter(run_id=run_id, seq=seq) if 0 < seq < 2**31 else Event.objects.none()
+    stored = found.values(*columns, "payload").first()
+    if stored is None:
+        raise Refused(f"run {run_id} has no event {seq}; look at the run's page", code="not_found", field="seq")
+    row = event_row(step_agents(run_id, view.last_seq), *(stored[name] for name in columns))
+    if stored["payload"] is None:
+        return EventRecord(row=row, content=None, state="erased" if row.payload_hash else "none", content_bytes=0)
+    raw = bytes(stored["payload"])
+    try:
+        return EventRecord(row=row, content=json.loads(raw), state="kept", content_bytes=len(raw))
+    except (ValueError, RecursionError):
+        return EventRecord(row=row, content=None, state="unreadable", content_bytes=len(raw))
+
+
+def moment_at(actor: Actor, run_id: str, seq: int) -> Moment | None:
+    """The run right after ``seq``; None when it is too far in, or when the journal up to there does not fold. Refused not_found."""
+    view = run_get(actor, run_id)
+    if seq > FOLD_MAX:
+        return None
+    moment = Moment(Run(run_id, tier=Tier(view.tier)))
+    rows = Event.objects.filter(run_id=run_id, seq__lte=seq).order_by("seq")
+    try:
+        for number, kind, version, header in rows.values_list("seq", "kind", "version", "header").iterator():
+            _take(moment, number, kind, version, bytes(header), last=number == seq)
+    except Exception:  # noqa: BLE001 - A gap, a kind of a newer version, a damaged journal: it may break anywhere, and nothing after it can be trusted.
+        return None
+    return moment if moment.run.seq == seq else None
+
+
+def _take(moment: Moment, seq: int, kind: str, version: int, header: bytes, *, last: bool) -> None:
+    event = from_row(seq, kind, version, header)
+    if seq != moment.run.seq + 1:
+        raise UnknownEvent(f"event {moment.run.seq + 1} is missing")
+    fact = event.fact
+    moment.run = evolve(moment.run, event)
+    if event.content_ref:
+        moment.where.setdefault(event.content_ref, seq)
+    if isinstance(fact, ev.CallIssued):
+        moment.issued[fact.command_id] = (seq, fact)
+    elif isinstance(fact, ev.EscalationOpened):
+        moment.questions[fact.escalation_id] = (seq, fact)
+    if isinstance(fact, ev.RungSkipped):
+        moment.skipped = (*moment.skipped, fact)
+    elif not last:
+        moment.skipped = ()
+
+
+class Erased(LookupError):
+    """Something that a prompt was made of is no longer kept."""
+
+
+def prompt_at(
+    actor: Actor, run_id: str, moment: Moment, issued: ev.CallIssued, spec: FabricSpec, offers: Mapping[str, ToolOffer]
+) -> ModelRequest:
+    """The request as it was sent, rendered again from its references. Raises Erased; KeyError for what this version does not know."""
+    view = run_get(actor, run_id)
+    command = command_for(moment.run, spec, issued)
+    assert isinstance(command, CallModel)
+    refs = {ref for message in command.messages for ref in message.refs}
+    render = _renderer(view.trace_id, run_id, command, spec, offers)
+    contents = contents_of(run_id, moment, refs)
+    nested = _refs_within(contents.values.values())
+    if nested - refs:
+        for ref, value in contents_of(run_id, moment, nested - refs).values.items():
+            contents.put(ref, value, 0)
+    try:
+        return render(contents)
+    except MissingContent as error:
+        raise Erased(str(error)) from None
+
+
+def _renderer(
+    trace_id: str, run_id: str, command: CallModel, spec: FabricSpec, offers: Mapping[str, ToolOffer]
+) -> Callable[[Contents], ModelRequest]:
+    def render(contents: Contents) -> ModelRequest:
+        return model_request(
+            command,
+            run_id=run_id,
+            trace_id=trace_id,
+            spec=spec,
+            contents=contents,
+            documents=lambda: _documents(run_id),
+            offers=offers,
+        )
+
+    return render
+
+
+def _documents(run_id: str) -> tuple[Document, ...]:
+    rows = Attachment.objects.filter(run_id=run_id).order_by("position")
+    return tuple(Document(name, text) for name, text in rows.values_list("name", "text"))
+
+
+def _refs_within(values: Iterable[JSON]) -> set[str]:
+    """References that a fan-out's output has to its branches' answers."""
+    found: set[str] = set()
+    for value in values:
+        output = value.get("output") if isinstance(value, dict) else None
+        for part in output if isinstance(output, list) else ():
+            if isinstance(part, dict) and isinstance(part.get("ref"), str) and part["ref"]:
+                found.add(part["ref"])
+    return found
+
+
+def contents_of(run_id: str, moment: Moment, refs: Iterable[str]) -> Contents:
+    """The contents that are still kept of those references."""
+    seqs = {moment.where[ref]: ref for ref in refs if ref in moment.where}
+    contents = Contents()
+    rows = Event.objects.filter(run_id=run_id, seq__in=sorted(seqs), payload__isnull=False)
+    for seq, payload in rows.values_list("seq", "payload"):
+        raw = bytes(payload or b"null")
+        contents.put(seqs[seq], json.loads(raw), len(raw))
+    return contents

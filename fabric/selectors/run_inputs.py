@@ -1,0 +1,56 @@
+"""What a run was given: the request and the attached documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from django.db.models.functions import Substr
+
+from fabric.core.actor import Actor
+from fabric.core.events import RunStarted
+from fabric.models import Attachment, Event
+from fabric.selectors.runs import run_get
+
+DOCUMENT_CHARS = 20_000
+"""Of each document; what is longer says so by its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentView:
+    """One attached document: its size in bytes, and how it begins."""
+
+    name: str
+    bytes: int
+    text: str
+
+    @property
+    def cut(self) -> bool:
+        """Whether there is more of it than ``text``."""
+        return len(self.text) >= DOCUMENT_CHARS
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """The request in full, and the documents. ``text`` None: the run has not begun, or the request was erased."""
+
+    text: str | None
+    documents: tuple[DocumentView, ...]
+
+
+def run_inputs(actor: Actor, run_id: str) -> RunInputs:
+    """What one run was given. Refused not_found."""
+    run = run_get(actor, run_id)
+    rows = Attachment.objects.filter(run_id=run.id, workspace_id=actor.workspace_id).order_by("position")
+    documents = rows.annotate(begin=Substr("text", 1, DOCUMENT_CHARS)).values_list("name", "bytes", "begin")
+    first = Event.objects.filter(run_id=run.id, workspace_id=actor.workspace_id, seq=1, kind=RunStarted.kind)
+    payload = first.values_list("payload", flat=True).first()
+    return RunInputs(_text(payload), tuple(DocumentView(*row) for row in documents))
+
+
+def _text(payload: bytes | memoryview | None) -> str | None:
+    if payload is None:
+        return None
+    content = json.loads(bytes(payload))
+    text = content.get("text") if isinstance(content, dict) else None
+    return text if isinstance(text, str) else None

@@ -1,0 +1,287 @@
+"""Margins to trip: how far a run is from each protection's limit, from its refolded state and its fabric's policy. One table, total over the mechanisms.
+
+Money is micro-dollars, time is seconds, instants are microseconds since the epoch. A margin says what happens at its limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel
+
+from fabric.core.mechanisms import budget, loop_detector, retry_budget, state_of
+from fabric.core.mechanisms import hop_limit as hops
+from fabric.core.policy import DEADLINES, FlowPolicy
+from fabric.core.run import Run
+from fabric.selectors.display import words
+
+US = 1_000_000
+Unit = Literal["count", "usd_micros", "tokens", "seconds", "retry_tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """How near a run is to one limit."""
+
+    name: str
+    observed: float
+    limit: float
+    unit: Unit
+    at_limit: str
+    """What happens there."""
+    where: str = ""
+    """The stage, step or agent it was observed in; empty: the whole run."""
+    trips_at_limit: bool = False
+    """True: a threshold, the N-th trips. False: a limit, N pass and the next one trips."""
+
+    @property
+    def share(self) -> float:
+        """0: far; 1: at the limit; above when it was passed."""
+        return self.observed / self.limit if self.limit > 0 else 1.0
+
+    @property
+    def left(self) -> float:
+        """What is left until the limit."""
+        return max(0, self.limit - self.observed)
+
+
+Measure = Callable[[Run, FlowPolicy, int], Iterator[Margin]]
+"""``(run, policy, now)``; now is the instant of the run's last event."""
+
+
+class Row(NamedTuple):
+    """One protection: what it measures, its part of the policy, or why there is nothing to count."""
+
+    title: str
+    measure: Measure | None
+    policy: Callable[[FlowPolicy], BaseModel] | None = None
+    fields: tuple[str, ...] | None = None
+    """Which fields of that part are its own; None: all."""
+    nothing: str = ""
+    """Why it has no margin."""
+
+
+def margins_of(run: Run, policy: FlowPolicy, now: int) -> list[Margin]:
+    """All margins of a run, the nearest to its limit first."""
+    found = [margin for row in MARGINS.values() if row.measure for margin in row.measure(run, policy, now)]
+    return sorted(found, key=lambda margin: (-margin.share, margin.name))
+
+
+# -- the measures --------------------------------------------------------------------------------------------------------
+
+
+def _budget(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    ledger, caps = state_of(run.guards, budget), policy.budget
+    held = ledger.reserved.values()
+    spent = ledger.spent_usd_micros + sum(one.usd_micros for one in held)
+    refused = "a call whose worst case does not fit is refused before it is sent"
+    yield Margin(name="money", observed=spent, limit=caps.run_usd_micros, unit="usd_micros", at_limit=refused)
+    if caps.run_tokens is not None:
+        tokens = ledger.spent_tokens + sum(one.tokens for one in held)
+        yield Margin(name="tokens", observed=tokens, limit=caps.run_tokens, unit="tokens", at_limit=refused)
+    for name, cap, spent_by in (
+        ("money, stage", caps.stage_usd_micros, ledger.by_stage),
+        ("money, agent", caps.agent_usd_micros, ledger.by_agent),
+    ):
+        if cap is not None and spent_by:
+            where, most = max(spent_by.items(), key=lambda item: (item[1], item[0]))
+            yield Margin(name=name, observed=most, limit=cap, unit="usd_micros", at_limit=refused, where=words(where))
+
+
+def _deadline(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    if not run.started_at or not run.deadline_at:
+        return
+    whole = (run.deadline_at - run.started_at) / US
+    left = (run.deadline_at - now) / US if run.suspended is None else run.suspended.run_remaining_us / US
+    stops = "nothing is sent any more and the run ends"
+    if run.suspended is not None:
+        stops = "suspended: the clock stands still while the run waits for a person"
+    yield Margin(name="run deadline", observed=max(0, whole - left), limit=whole, unit="seconds", at_limit=stops)
+    here = run.stages.get(run.stage)
+    if here is None or here.left or run.terminal:
+        return
+    limit = policy.deadlines_of(run.tier).stage_s
+    remaining = (here.deadline_at - now) / US if run.suspended is None else run.suspended.stage_remaining_us / US
+    yield Margin(
+        name="stage deadline",
+        observed=max(0, limit - remaining),
+        limit=limit,
+        unit="seconds",
+        at_limit="the stage fails as a cost overrun; its ladder decides"
+        if run.suspended is None
+        else "suspended: the clock stands still while the run waits for a person",
+        where=words(run.stage),
+    )
+
+
+def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    state, limits = state_of(run.guards, hops), policy.limits
+    alive = sum(1 for step in run.steps.values() if step.stage == "fan_out" and step.status == "active")
+    longest = max(run.steps.values(), key=lambda step: step.turns, default=None)
+    steered = "the agent is told to answer with what it has"
+    for name, observed, limit, at_limit, where in (
+        ("hops", state.hops, limits.hops, "the next handoff is refused", ""),
+        ("sub-agents spawned", state.spawned, limits.sub_agents_spawned, "no further branch is started", ""),
+        ("sub-agents alive", alive, limits.sub_agents_alive, "no further branch is started", ""),
+        ("nesting", run.depth - 1, limits.recursion - 1, "no child run is started", ""),
+        (
+            "turns",
+            longest.turns if longest else 0,
+            limits.turns,
+            steered,
+            longest.agent if longest and longest.turns else "",
+        ),
+    ):
+        yield Margin(name=name, observed=observed, limit=limit, unit="count", at_limit=at_limit, where=where)
+
+
+def _retries(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    left = retry_budget.balance(policy.retry, state_of(run.guards, retry_budget)) / retry_budget.UNITS
+    yield Margin(
+        name="retry tokens",
+        observed=policy.retry.bucket - left,
+        limit=policy.retry.bucket,
+        unit="retry_tokens",
+        at_limit="no retry but one on credit a stage",
+    )
+
+
+def _loops(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    config = policy.loop_detector
+    same, same_in, streak, streak_in = 0, "", 0, ""
+    for step in run.steps.values():
+        calls = state_of(run.guards, loop_detector, step.id).calls
+        if not calls:
+            continue
+        # The proposed call is one of the window: what was executed so far may fill all of it but one.
+        recent = Counter(seen.call for seen in calls[-(config.identical_window - 1) :])
+        most = max(recent.values(), default=0)
+        if most > same:
+            same, same_in = most, step.agent
+        row = 0
+        for seen in reversed(calls):
+            if seen.call != calls[-1].call:
+                break
+            row += 1
+        if row > streak:
+            streak, streak_in = row, step.agent
+    yield Margin(
+        name="identical calls",
+        observed=same,
+        limit=config.identical_threshold,
+        unit="count",
+        at_limit=f"in {config.identical_window} calls: not executed, where the results are the same",
+        where=same_in,
+        trips_at_limit=True,
+    )
+    yield Margin(
+        name="same call in a row",
+        observed=streak,
+        limit=config.consecutive_threshold,
+        unit="count",
+        at_limit="not executed, whatever its results",
+        where=streak_in,
+        trips_at_limit=True,
+    )
+
+
+def _replans(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    stage, most = max(run.replans.items(), key=lambda item: (item[1], item[0]), default=(run.stage, 0))
+    yield Margin(
+        name="replans",
+        observed=most,
+        limit=policy.limits.replans_per_stage,
+        unit="count",
+        at_limit="no further plan: the ladder's next rung",
+        where=words(stage) if most else "",
+    )
+
+
+def _corrections(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    worst = max(run.steps.values(), key=lambda step: step.corrections, default=None)
+    yield Margin(
+        name="corrections",
+        observed=worst.corrections if worst else 0,
+        limit=policy.limits.corrections_per_step,
+        unit="count",
+        at_limit="the step fails on its schema; the ladder decides",
+        where=worst.agent if worst and worst.corrections else "",
+    )
+
+
+def _rounds(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    if run.rounds:
+        where, most = max(run.rounds.items(), key=lambda item: (item[1], item[0]))
+        yield Margin(
+            name="escalated failures",
+            observed=most,
+            limit=policy.humans.failure_rounds,
+            unit="count",
+            at_limit="the next failure aborts",
+            where=words(where.partition(".")[0]),
+        )
+
+
+def _limits(policy: FlowPolicy) -> BaseModel:
+    return policy.limits
+
+
+MARGINS: Mapping[str, Row] = {
+    "policy": Row("Policy", None, nothing="asked before every action; it allows or denies, there is nothing to count"),
+    "budget": Row("Budget gate", _budget, lambda policy: policy.budget),
+    "deadline": Row("Deadlines", _deadline),
+    "hop_limit": Row(
+        "Hop, turn and sub-agent limits",
+        _counts,
+        _limits,
+        ("hops", "recursion", "turns", "calls_per_turn", "sub_agents_alive", "sub_agents_spawned", "plan_branches"),
+    ),
+    "retry_budget": Row("Retry budget", _retries, lambda policy: policy.retry),
+    "loop_detector": Row("Loop detector", _loops, lambda policy: policy.loop_detector),
+    "saga": Row("Idempotency and saga", None, nothing="refuses what could not be undone; there is nothing to count"),
+    "validation_gate": Row(
+        "Validation gates", None, nothing="judges each payload alone; the gates are on the timeline"
+    ),
+    "escalation": Row("Escalation", _rounds, lambda policy: policy.humans),
+    "ladder": Row("Replans", _replans, _limits, ("replans_per_stage",)),
+    "agent_loop": Row("Corrections", _corrections, _limits, ("corrections_per_step",)),
+}
+"""A row for every mechanism, and for the two counters that the engine keeps itself: replans and corrections. Total by test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One number of a protection's configuration."""
+
+    name: str
+    value: Any
+    default: Any
+    source: str
+    """Where its default comes from and what it means."""
+
+    @property
+    def own(self) -> bool:
+        """Whether this fabric says something else than the default."""
+        return bool(self.value != self.default)
+
+
+def settings_of(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
+    """The configuration of a row of ``MARGINS``, field by field."""
+    if name == "deadline":
+        part: BaseModel = policy.deadlines_of(run.tier)
+        standard: Mapping[str, Any] = DEADLINES[run.tier].model_dump()
+    else:
+        row = MARGINS[name]
+        if row.policy is None:
+            return []
+        part = row.policy(policy)
+        fields = type(part).model_fields
+        # What has no default is required: its own value stands, and is the fabric's.
+        standard = {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
+    chosen = MARGINS[name].fields or tuple(type(part).model_fields)
+    about = type(part).model_fields
+    fallback = (type(part).__doc__ or "").strip().splitlines()[0]
+    return [Setting(key, getattr(part, key), standard[key], about[key].description or fallback) for key in chosen]

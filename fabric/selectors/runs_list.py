@@ -1,0 +1,213 @@
+"""The list of runs: a page either way of a cursor, how many match, when they were started, and what is new. All of it filtered in SQL.
+
+Nothing here reads events, and nothing depends on how many runs there are, but for filters that no index answers: those get a time limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Min, Q, QuerySet
+
+from fabric.core.actor import Actor
+from fabric.core.flow import RunState
+from fabric.core.text import clean_text
+from fabric.models import Fabric, Run
+from fabric.selectors.errors import Refused
+from fabric.selectors.run_filter import Ids, condition
+from fabric.selectors.run_query import Query
+from fabric.selectors.time_limit import time_limit
+
+PAGE_MAX = 200
+COUNT_MAX = 10_000
+"""Matches are counted so far; the chart shows as many of the newest."""
+FABRICS_MAX = 1_000
+PAGE_LIMIT_S = 2.0
+"""A filter that the database cannot answer in so long is given up."""
+COUNT_LIMIT_S = 0.3
+"""The same for what stands beside the list: it can be done without."""
+
+_COLUMNS = (
+    "id",
+    "title",
+    "session_key",
+    "created_by",
+    "tier",
+    "state",
+    "stage",
+    "epoch",
+    "cost_usd_micros",
+    "tokens",
+    "recovered",
+    "truncated",
+    "created_at",
+    "ended_at",
+    "last_seq",
+    "fabric__name",
+    "revision__number",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as a row of the list, in the order of ``_COLUMNS``. Instants are microseconds since the epoch, UTC; money is micro-dollars."""
+
+    id: str
+    title: str
+    session_key: str
+    created_by: str
+    tier: str
+    state: str
+    stage: str
+    epoch: int
+    cost_usd_micros: int
+    tokens: int
+    recovered: bool
+    truncated: bool
+    created_at: int
+    ended_at: int | None
+    last_seq: int
+    fabric_name: str
+    revision_number: int
+
+    @property
+    def cursor(self) -> str:
+        """What ``runs_page`` takes as ``before`` or ``after``."""
+        return f"{self.created_at}.{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some rows, the newest first, and whether there are more at either end."""
+
+    rows: tuple[RunRow, ...]
+    newer: bool
+    older: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """How many runs match, at most ``COUNT_MAX``, and when the first of those was asked for."""
+
+    count: int
+    more: bool
+    oldest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The runs that were asked for in one stretch of time, ``number`` widths after the chart's beginning."""
+
+    number: int
+    plain: int
+    recovered: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a page has not: how many runs, at most as many as were counted, and its own rows that changed."""
+
+    count: int
+    changed: tuple[RunRow, ...]
+
+
+def fabric_ids(actor: Actor) -> Ids:
+    """The workspace's fabrics: id by name, in the order of names."""
+    found = Fabric.objects.filter(workspace_id=actor.workspace_id).order_by("name")
+    return dict(found.values_list("name", "id")[:FABRICS_MAX])
+
+
+def runs_page(
+    actor: Actor, query: Query, fabrics: Ids, *, limit: int = 50, before: str | None = None, after: str | None = None
+) -> Page:
+    """The matching runs, the newest first: older than the cursor ``before``, else newer than ``after``, else from the newest on.
+
+    Refused invalid for a cursor that is none; raises TookTooLong.
+    """
+    rows, limit = _matching(actor, query, fabrics), max(1, min(limit, PAGE_MAX))
+    if before:
+        rows = rows.filter(_older(before))
+    elif after:
+        # Read from the cursor upwards, so that the page next to it is found and not the newest one.
+        rows = rows.filter(_newer(after)).order_by("created_at", "-id")
+    with time_limit(PAGE_LIMIT_S):
+        found = [RunRow(*row) for row in rows.values_list(*_COLUMNS)[: limit + 1]]
+    more, found = len(found) > limit, found[:limit]
+    if after and not before:
+        return Page(tuple(reversed(found)), newer=more, older=True)
+    return Page(tuple(found), newer=bool(before), older=more)
+
+
+def runs_matched(actor: Actor, query: Query, fabrics: Ids) -> Matched:
+    """How many runs match. Raises TookTooLong."""
+    newest = _matching(actor, query, fabrics).values("created_at")[: COUNT_MAX + 1]
+    with time_limit(COUNT_LIMIT_S):
+        found = newest.aggregate(count=Count("*"), oldest=Min("created_at"))
+    return Matched(min(found["count"], COUNT_MAX), found["count"] > COUNT_MAX, found["oldest"])
+
+
+def runs_bars(actor: Actor, query: Query, fabrics: Ids, *, since: int, width: int, bars: int) -> tuple[Bar, ...]:
+    """The matching runs asked for from ``since`` on, by stretches of ``width`` microseconds; later ones count to the last. Raises TookTooLong."""
+    went_well = ~Q(state__in=(RunState.ABORTED, RunState.FAILED))
+    rows = _matching(actor, query, fabrics).filter(created_at__gte=since).order_by()
+    grouped = rows.annotate(number=(F("created_at") - since) / width).values("number")
+    counted = grouped.annotate(
+        plain=Count("id", filter=went_well & Q(recovered=False)),
+        after_recovery=Count("id", filter=went_well & Q(recovered=True)),
+        bad=Count("id", filter=~went_well),
+    ).values_list("number", "plain", "after_recovery", "bad")
+    with time_limit(COUNT_LIMIT_S):
+        return tuple(Bar(*row) for row in counted.order_by("number")[: bars + 1])
+
+
+def runs_counts(actor: Actor, queries: Sequence[Query], fabrics: Ids, *, most: int) -> tuple[int | None, ...]:
+    """How many runs match each query, counted to ``most``; None for what took too long."""
+    with time_limit(COUNT_LIMIT_S):
+        return tuple(_matching(actor, query, fabrics).order_by().values("id")[:most].count() for query in queries)
+
+
+def runs_news(
+    actor: Actor, query: Query, fabrics: Ids, *, shown: Mapping[str, int], down_to: str | None, most: int
+) -> News:
+    """What happened since a page was made. ``shown``: the last seq of each of its runs; ``down_to``: the cursor of its last row.
+
+    A run is new when it matches, lies not below the page's last row and is not on it: one that was started, or one that has come to match.
+    Refused invalid for a cursor that is none; raises TookTooLong.
+    """
+    rows = _matching(actor, query, fabrics)
+    if down_to:
+        rows = rows.filter(_newer(down_to))
+    with time_limit(COUNT_LIMIT_S):
+        # The page's own rows are taken away here: a long NOT IN would hide the index from the planner.
+        ids = rows.values_list("id", flat=True)[: most + len(shown)]
+        count = sum(1 for run_id in ids if run_id not in shown)
+        own = Run.objects.filter(workspace_id=actor.workspace_id, id__in=list(shown))
+        moved = [RunRow(*row) for row in own.values_list(*_COLUMNS)] if shown else []
+    return News(min(count, most), tuple(row for row in moved if row.last_seq != shown[row.id]))
+
+
+def _matching(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
+    return Run.objects.filter(condition(query, fabrics, actor.workspace_id)).order_by("-created_at", "id")
+
+
+def _older(cursor: str) -> Q:
+    """The rows after a cursor. The first condition says nothing new; it is the one that an index can be entered by."""
+    at, run_id = _cursor(cursor, "before")
+    return Q(created_at__lte=at) & (Q(created_at__lt=at) | Q(id__gt=run_id))
+
+
+def _newer(cursor: str) -> Q:
+    at, run_id = _cursor(cursor, "after")
+    return Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(id__lt=run_id))
+
+
+def _cursor(cursor: str, field: str) -> tuple[int, str]:
+    at, _, run_id = cursor.partition(".")
+    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not run_id:
+        raise Refused(
+            f"{cursor[:60]!r} is no cursor of this list; start from its beginning", code="invalid", field=field
+        )
+    return int(at), clean_text(run_id)[0]

@@ -1,0 +1,207 @@
+"""Finding a run, a fabric or a question by what somebody remembers of it.
+
+What an index answers is looked up in all rows: ids by their beginning. The rest, ids by their end and words of a title, is looked for in the
+newest ``SEARCHED_RUNS`` runs, which is said where there are more. Nothing is filtered outside the database.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+from typing import Any, TypeVar, cast
+
+from django.db.models import Model, Q, QuerySet, TextField, Value
+from django.db.models.functions import Coalesce
+
+from fabric.core.actor import Actor
+from fabric.core.text import clean_text
+from fabric.models import Escalation, Fabric, Run
+from fabric.selectors.errors import Refused
+
+M = TypeVar("M", bound=Model)
+
+GROUP_MAX = 20
+"""Results of a kind; what is more is said to be more."""
+QUERY_CHARS_MAX = 200
+WORDS_MAX = 8
+ID_CHARS_MIN = 4
+"""Fewer characters of an id would name nearly everything."""
+SEARCHED_RUNS = 20_000
+
+_hex = re.compile(r"[0-9a-f-]+")
+_DASHES = (8, 12, 16, 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHit:
+    """A run as a result. Instants are microseconds since the epoch, UTC."""
+
+    id: str
+    title: str
+    state: str
+    recovered: bool
+    fabric_name: str
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricHit:
+    """A fabric as a result."""
+
+    name: str
+    title: str
+    number: int | None
+    """Of its published revision; None when none is published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationHit:
+    """A question as a result."""
+
+    id: str
+    run_id: str
+    reason: str
+    run_title: str
+    open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a query found, ``GROUP_MAX`` of a kind at most."""
+
+    runs: tuple[RunHit, ...] = ()
+    fabrics: tuple[FabricHit, ...] = ()
+    escalations: tuple[EscalationHit, ...] = ()
+    more: frozenset[str] = frozenset()
+    """Names of the groups that have more."""
+    bounded: bool = False
+    """Whether there are older runs whose titles were not looked at."""
+
+    @property
+    def count(self) -> int:
+        """How many results there are here."""
+        return len(self.runs) + len(self.fabrics) + len(self.escalations)
+
+
+def search(actor: Actor, query: str) -> Found:
+    """Results for a query, of the actor's workspace. Refused invalid when it is too long, has too many words or holds what no text has."""
+    words = _words(query)
+    if not words:
+        return Found()
+    since = _since(actor)
+    runs = _runs(actor, words, since)
+    fabrics = _fabrics(actor, words)
+    escalations = _escalations(actor, words)
+    groups = {"runs": len(runs), "fabrics": len(fabrics), "escalations": len(escalations)}
+    return Found(
+        runs=tuple(runs[:GROUP_MAX]),
+        fabrics=tuple(fabrics[:GROUP_MAX]),
+        escalations=tuple(escalations[:GROUP_MAX]),
+        more=frozenset(name for name, hits in groups.items() if hits > GROUP_MAX),
+        bounded=since > 0,
+    )
+
+
+def _words(query: str) -> list[str]:
+    text, changed = clean_text(query)
+    if changed:
+        raise Refused(
+            "the search holds a character that no text has (NUL or half a surrogate pair); type it again",
+            code="invalid",
+            field="q",
+        )
+    if len(text) > QUERY_CHARS_MAX:
+        raise Refused(
+            f"the search has {len(text):,} characters, {QUERY_CHARS_MAX} are looked at; leave some out",
+            code="invalid",
+            field="q",
+        )
+    words = text.split()
+    if len(words) > WORDS_MAX:
+        raise Refused(
+            f"the search has {len(words)} words, {WORDS_MAX} are looked at; leave some out", code="invalid", field="q"
+        )
+    return words
+
+
+def _since(actor: Actor) -> int:
+    """Where the newest ``SEARCHED_RUNS`` runs begin; 0 when there are no more than that. One step along the list's index."""
+    rows = Run.objects.filter(workspace_id=actor.workspace_id).order_by("-created_at", "id")
+    return rows.values_list("created_at", flat=True)[SEARCHED_RUNS - 1 : SEARCHED_RUNS].first() or 0
+
+
+def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
+    """By id first, then by title, the newest first."""
+    own = Run.objects.filter(workspace_id=actor.workspace_id)
+    recent = own.filter(created_at__gte=since)
+    looks: list[QuerySet[Run]] = []
+    if len(words) == 1 and (part := _part_of_id(words[0])):
+        low = _dashed(part)
+        looks.append(_along_ids(Run.objects.all(), actor, low))
+        looks.append(recent.filter(id__endswith=_dashed_from_end(part)).order_by("-created_at", "id"))
+    looks.append(recent.filter(_all_words("title", words)).order_by("-created_at", "id"))
+    found: dict[str, RunHit] = {}
+    for look in looks:
+        if len(found) <= GROUP_MAX:
+            rows = look.values("id", "title", "state", "recovered", "fabric__name", "created_at")[: GROUP_MAX + 1]
+            for row in rows:
+                given: dict[str, Any] = {**row}
+                name = given.pop("fabric__name") or ""
+                found.setdefault(row["id"], RunHit(**given, fabric_name=name))
+    return list(found.values())
+
+
+def _fabrics(actor: Actor, words: list[str]) -> list[FabricHit]:
+    rows = Fabric.objects.filter(workspace_id=actor.workspace_id)
+    rows = rows.filter(_all_words("name", words) | _all_words("title", words)).order_by("name")
+    shown = rows.values_list("name", "title", "published__number")[: GROUP_MAX + 1]
+    return [FabricHit(name=name, title=title, number=number) for name, title, number in shown]
+
+
+def _escalations(actor: Actor, words: list[str]) -> list[EscalationHit]:
+    part = _part_of_id(words[0]) if len(words) == 1 else ""
+    if not part:
+        return []
+    rows = _along_ids(Escalation.objects.all(), actor, part)
+    shown = rows.values_list("id", "run_id", "reason", "run__title", "decided_at")[: GROUP_MAX + 1]
+    return [
+        EscalationHit(id=key, run_id=run, reason=reason, run_title=title or "", open=decided is None)
+        for key, run, reason, title, decided in shown
+    ]
+
+
+def _along_ids(rows: QuerySet[M], actor: Actor, low: str) -> QuerySet[M]:
+    """The actor's rows whose id begins so. The workspace is compared in a way that keeps a planner from reading all of its rows instead."""
+    mine = rows.annotate(theirs=Coalesce("workspace_id", Value(""), output_field=TextField())).filter(
+        theirs=actor.workspace_id
+    )
+    return cast("QuerySet[M]", mine.filter(id__gte=low, id__lt=f"{low}~").order_by("id"))
+
+
+def _part_of_id(word: str) -> str:
+    """The word's hexadecimal digits when it can be part of an id; else nothing."""
+    lowered = word.lower().removeprefix("run-").removeprefix("esc-")
+    digits = lowered.replace("-", "")
+    return digits if _hex.fullmatch(lowered) and ID_CHARS_MIN <= len(digits) <= 32 else ""
+
+
+def _dashed(digits: str) -> str:
+    """The beginning of a UUID with its dashes."""
+    return "".join(f"-{digit}" if at in _DASHES else digit for at, digit in enumerate(digits))
+
+
+def _dashed_from_end(digits: str) -> str:
+    """The end of a UUID with its dashes."""
+    first = 32 - len(digits)
+    return "".join(f"-{digit}" if at + first in _DASHES and at else digit for at, digit in enumerate(digits))
+
+
+def _all_words(column: str, words: list[str]) -> Q:
+    return reduce(and_, (reduce(or_, (Q(**{f"{column}__icontains": w}) for w in _cases(word))) for word in words))
+
+
+def _cases(word: str) -> list[str]:
+    """SQLite folds the case of ASCII letters only: other letters are looked for as people write them."""
+    return [word] if word.isascii() else list(dict.fromkeys((word, word.lower(), word.upper(), word.capitalize())))

@@ -1,0 +1,230 @@
+"""What each kind of fact adds to a run's story: one function a kind, in one table. A kind without a row changes nothing in the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.envelope import Event
+from fabric.core.flow import Stage
+from fabric.selectors.story_parts import Bar, BarEnd, Lane, Span, StageSpan, Tally, Tripped
+
+if TYPE_CHECKING:
+    from fabric.selectors.run_story import RunStory
+
+Tell = Callable[["RunStory", Event, Any], None]
+_TELL: dict[str, Tell] = {}
+
+
+def _on(*kinds: str) -> Callable[[Tell], Tell]:
+    def register(function: Tell) -> Tell:
+        _TELL.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def _passed(gate: Any) -> bool | None:
+    return None if gate is None else gate.cause is None
+
+
+@_on("run_started")
+def _run_started(story: RunStory, event: Event, fact: Any) -> None:
+    story.started_at = event.at
+
+
+@_on("ownership_taken")
+def _ownership_taken(story: RunStory, event: Event, fact: Any) -> None:
+    story.ownerships += 1
+
+
+@_on("stage_entered")
+def _stage_entered(story: RunStory, event: Event, fact: Any) -> None:
+    span = StageSpan(fact.stage, fact.epoch, event.at, event.seq, len(fact.agents), pre=_passed(fact.gate))
+    story.stages.append(span)
+    for branch, agent in enumerate(fact.agents):
+        name = f"{fact.stage}.{branch}.e{fact.epoch}.r0"
+        story.lanes[name] = Lane(name, fact.stage, branch, fact.epoch, 0, agent, event.at)
+
+
+@_on("stage_left")
+def _stage_left(story: RunStory, event: Event, fact: Any) -> None:
+    for span in reversed(story.stages):
+        if span.stage == fact.stage and span.epoch == fact.epoch:
+            span.end, span.outcome, span.post = event.at, fact.outcome, _passed(fact.gate)
+            break
+    for lane in story.lanes.values():
+        if lane.stage == fact.stage and lane.epoch == fact.epoch and lane.end is None:
+            lane.end = event.at
+            lane.state = "void" if lane.state == "active" else lane.state
+
+
+@_on("replanned")
+def _replanned(story: RunStory, event: Event, fact: Any) -> None:
+    story.epochs.append((event.at, fact.epoch, fact.stage, fact.reason))
+    for lane in story.lanes.values():
+        if lane.end is None:
+            lane.end, lane.state = event.at, "void"
+    for span in story.stages:
+        if span.end is None:
+            span.end, span.outcome = event.at, "replan"
+    _end_backoffs(story, event.at)
+
+
+def _end_backoffs(story: RunStory, at: int) -> None:
+    for backoff in story.open_backoffs.values():
+        backoff.end = min(at, backoff.end or at)
+    story.open_backoffs.clear()
+
+
+@_on("run_ended")
+def _run_ended(story: RunStory, event: Event, fact: Any) -> None:
+    story.ended_at = event.at
+    for span in story.stages:
+        if span.end is None:
+            span.end, span.outcome = event.at, "ended"
+    for lane in story.lanes.values():
+        if lane.end is None:
+            lane.end = event.at
+            lane.state = "void" if lane.state in ("active", "waiting") else lane.state
+    for bar in story.open_bars.values():
+        bar.end, bar.became = event.at, "let_go"
+    story.open_bars.clear()
+    for wait in story.open_waits.values():
+        wait.end = event.at
+    story.open_waits.clear()
+    _end_backoffs(story, event.at)
+
+
+@_on("run_ending")
+def _run_ending(story: RunStory, event: Event, fact: Any) -> None:
+    _end_backoffs(story, event.at)
+
+
+@_on("step_opened")
+def _step_opened(story: RunStory, event: Event, fact: Any) -> None:
+    epoch = 0
+    for lane in story.lanes.values():
+        if lane.stage == fact.stage and lane.branch == fact.branch:
+            epoch = max(epoch, lane.epoch)
+            if lane.end is None:
+                lane.end, lane.state = event.at, "failed" if lane.state == "waiting" else lane.state
+    story.lanes[fact.step_id] = Lane(fact.step_id, fact.stage, fact.branch, epoch, fact.round, fact.agent, event.at)
+
+
+@_on("call_issued")
+def _call_issued(story: RunStory, event: Event, fact: Any) -> None:
+    bar = Bar(fact.call, fact.target, event.at, event.seq, fact.attempt)
+    story.open_bars[fact.command_id] = bar
+    story.where[fact.command_id] = fact.step_id
+    backoff = story.open_backoffs.pop(fact.command_id, None)
+    if backoff is not None:
+        backoff.end = event.at
+    story.total.calls += 1
+    if fact.call == "model":
+        story.by_model.setdefault(fact.target, Tally()).calls += 1
+    lane = story.lanes.get(fact.step_id)
+    if lane is not None:
+        lane.bars.append(bar)
+        lane.tally.calls += 1
+        story.by_stage.setdefault(lane.stage, Tally()).calls += 1
+        story.by_agent.setdefault(lane.agent, Tally()).calls += 1
+
+
+@_on("model_answered")
+def _model_answered(story: RunStory, event: Event, fact: Any) -> None:
+    became: BarEnd = "failed" if fact.verdict == "rejected" else "done"
+    story.close(fact.command_id, became, fact.input_tokens + fact.output_tokens, fact.cost_usd_micros)
+    if fact.verdict == "output":
+        _done(story, fact.step_id)
+    story.where.pop(fact.command_id, None)
+
+
+@_on("tool_answered")
+def _tool_answered(story: RunStory, event: Event, fact: Any) -> None:
+    story.close(fact.command_id, "failed" if fact.error else "done")
+    story.where.pop(fact.command_id, None)
+
+
+@_on("output_accepted")
+def _output_accepted(story: RunStory, event: Event, fact: Any) -> None:
+    _done(story, fact.step_id)
+
+
+def _done(story: RunStory, step_id: str) -> None:
+    lane = story.lanes.get(step_id)
+    if lane is not None:
+        lane.end, lane.state, lane.answered = story.at, "done", True
+
+
+@_on("attempt_failed", "attempt_interrupted")
+def _attempt_failed(story: RunStory, event: Event, fact: Any) -> None:
+    story.failed_attempts += 1
+    story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros)
+
+
+@_on("call_aborted")
+def _call_aborted(story: RunStory, event: Event, fact: Any) -> None:
+    backoff = story.open_backoffs.pop(fact.command_id, None)
+    if backoff is not None:
+        backoff.end = min(event.at, backoff.end or event.at)
+    story.close(fact.command_id, "let_go", fact.charged_tokens, fact.charged_usd_micros)
+    story.where.pop(fact.command_id, None)
+
+
+@_on("retry_scheduled")
+def _retry_scheduled(story: RunStory, event: Event, fact: Any) -> None:
+    lane = story.lanes.get(story.where.get(fact.command_id, ""))
+    backoff = Span(event.at, fact.not_before, event.seq, f"attempt {fact.attempt}")
+    story.open_backoffs[fact.command_id] = backoff
+    if lane is not None:
+        lane.backoffs.append(backoff)
+
+
+@_on("step_failed")
+def _step_failed(story: RunStory, event: Event, fact: Any) -> None:
+    lane = story.lanes.get(fact.step_id)
+    if lane is not None:
+        lane.end, lane.state = event.at, "failed"
+
+
+@_on("reaction_decided")
+def _reaction_decided(story: RunStory, event: Event, fact: Any) -> None:
+    for cause in (fact.cause, *fact.causes):
+        story.fired[cause.mechanism] += 1
+    trip = Tripped(event.at, event.seq, fact.cause.mechanism, fact.reaction, fact.cause.message)
+    lane = story.lanes.get(fact.step_id or fact.command_id.rpartition(".t")[0])
+    if lane is not None:
+        lane.trips.append(trip)
+    else:
+        kind, _, name = fact.scope.partition(":")
+        stage = name.partition(".")[0] if kind in ("stage", "step", "call") else ""
+        known = stage if stage in tuple(Stage) else (story.stages[-1].stage if story.stages else Stage.PLAN)
+        story.stage_trips.setdefault(known, []).append(trip)
+
+
+@_on("escalation_opened")
+def _escalation_opened(story: RunStory, event: Event, fact: Any) -> None:
+    wait = Span(event.at, None, event.seq, fact.required_role)
+    story.open_waits[fact.escalation_id] = wait
+    lane = story.lanes.get(fact.step_id)
+    if lane is not None:
+        lane.waits.append(wait)
+        lane.state, lane.end = "waiting", None
+    else:
+        story.stage_waits.setdefault(fact.stage, []).append(wait)
+
+
+@_on("escalation_decided", "escalation_withdrawn")
+def _escalation_closed(story: RunStory, event: Event, fact: Any) -> None:
+    wait = story.open_waits.pop(fact.escalation_id, None)
+    if wait is None:
+        return
+    wait.end = event.at
+    for lane in story.lanes.values():
+        if lane.state == "waiting" and lane.waits and lane.waits[-1] is wait:
+            lane.end, lane.state = event.at, "done" if lane.answered else "void"
+
+
+TELL: Mapping[str, Tell] = _TELL
+"""The table."""

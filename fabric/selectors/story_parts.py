@@ -1,0 +1,97 @@
+"""What a run's story is made of: attempts, waits, back-offs, stages, steps, trips. Instants are microseconds since the epoch, UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+BarEnd = Literal["open", "done", "failed", "let_go"]
+
+
+@dataclass(slots=True)
+class Bar:
+    """One attempt of one call. ``end`` is None while it is out."""
+
+    call: Literal["model", "tool"]
+    target: str
+    start: int
+    seq: int
+    attempt: int
+    end: int | None = None
+    became: BarEnd = "open"
+    cost_usd_micros: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class Span:
+    """A back-off or a wait for a person. ``end`` is None while it lasts."""
+
+    start: int
+    end: int | None
+    seq: int
+    word: str
+    """Who is waited for, or why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tripped:
+    """A mechanism that fired, and what was done about it."""
+
+    at: int
+    seq: int
+    mechanism: str
+    reaction: str
+    message: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """What calls came to."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd_micros: int = 0
+
+    def add(self, tokens: int, cost: int) -> None:
+        """Adds what one attempt came to."""
+        self.tokens += tokens
+        self.cost_usd_micros += cost
+
+
+@dataclass(slots=True)
+class StageSpan:
+    """One passage of a stage in one epoch."""
+
+    stage: str
+    epoch: int
+    start: int
+    seq: int
+    branches: int
+    end: int | None = None
+    outcome: str = ""
+    pre: bool | None = None
+    """Whether its pre-gate passed; None when it had none."""
+    post: bool | None = None
+
+
+@dataclass(slots=True)
+class Lane:
+    """One step: an agent's activation in a stage, branch, epoch and round."""
+
+    id: str
+    stage: str
+    branch: int
+    epoch: int
+    round: int
+    agent: str
+    start: int
+    end: int | None = None
+    state: Literal["active", "waiting", "done", "failed", "void"] = "active"
+    bars: list[Bar] = field(default_factory=list)
+    backoffs: list[Span] = field(default_factory=list)
+    waits: list[Span] = field(default_factory=list)
+    trips: list[Tripped] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    answered: bool = False
+    """Whether it has an output, which a person may still be asked about."""

@@ -1,0 +1,190 @@
+"""Bearer tokens of the API: made, revoked, and asked for who calls.
+
+A token is 256 random bits behind a prefix that people and secret scanners recognise. It is shown once; what is kept is its SHA-256, by
+which it is found. A fast hash is right here: nobody can try 2^256 tokens, and every request has to hash one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+from typing import Literal
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.db import DatabaseError, IntegrityError, transaction
+from django.views.decorators.debug import sensitive_variables
+
+from fabric.core.actor import Actor
+from fabric.models import ApiToken
+from fabric.services.errors import Refused
+from fabric.services.workspaces import actor_of, owner_ensure
+
+log = logging.getLogger(__name__)
+
+PREFIX = "fabricflow_"
+TOKEN_BYTES = 32
+TOKEN_CHARS_MAX = 200
+DAYS_MAX = 3_650
+USED_EVERY_S = 60
+"""The last use is written at most this often: a request must not cost a write."""
+US = 1_000_000
+
+_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+class Scope(StrEnum):
+    """What a token may do. None of them includes another."""
+
+    READ = "read"
+    """Look at fabrics, runs, events and escalations."""
+    RUN = "run"
+    """Start and cancel runs."""
+    DECIDE = "decide"
+    """Answer escalations in the user's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedToken:
+    """A new token. ``secret`` is kept nowhere and cannot be shown again."""
+
+    name: str
+    user: str
+    scopes: tuple[Scope, ...]
+    expires_at: int | None
+    """Microseconds since the epoch, UTC; None: it does not expire."""
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"CreatedToken({self.name!r})"  # A log or a traceback that shows it must not show the secret.
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHolder:
+    """Who calls with a token, and what the token lets them do."""
+
+    token: str
+    """The token's name."""
+    actor: Actor
+    scopes: frozenset[Scope]
+
+
+NotAccepted = Literal["unknown", "revoked", "expired", "inactive"]
+
+
+def _machine_now() -> int:
+    return time.time_ns() // 1_000
+
+
+def token_create(
+    *,
+    actor: Actor,
+    name: str,
+    user: str = "",
+    scopes: Collection[str] = (Scope.READ,),
+    expires_days: int | None = None,
+    now: Callable[[], int] = _machine_now,
+) -> CreatedToken:
+    """A token that acts for ``user`` (empty: the local owner). ``expires_days`` None: it does not expire.
+
+    Raises Refused: invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
+    """
+    if not _name.fullmatch(name):
+        message = f"{name[:40]!r} is no name for a token; use up to 63 letters, digits, dots, - and _, beginning with a letter or digit"
+        raise Refused(message, code="invalid", field="name")
+    picked, holder = _scopes(scopes), _holder(user)
+    if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
+        message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
+        raise Refused(message, code="invalid", field="expires")
+    created_at = now()
+    expires_at = None if expires_days is None else created_at + expires_days * 24 * 3_600 * US
+    secret = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    try:
+        with transaction.atomic():
+            ApiToken.objects.create(
+                workspace_id=actor.workspace_id,
+                user=holder,
+                name=name,
+                token_hash=_hash(secret),
+                scopes=",".join(picked),
+                created_at=created_at,
+                created_by=actor.name,
+                expires_at=expires_at,
+            )
+    except IntegrityError:
+        message = f"a token is named {name!r} already; revoke it first, or pick another name"
+        raise Refused(message, code="conflict", field="name") from None
+    return CreatedToken(name, holder.get_username(), picked, expires_at, secret)
+
+
+def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_now) -> bool:
+    """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found."""
+    named = ApiToken.objects.filter(workspace_id=actor.workspace_id, name=name[:100])
+    if named.filter(revoked_at__isnull=True).update(revoked_at=now()):
+        return True
+    if named.exists():
+        return False
+    message = f"no token is named {name[:40]!r}; `manage.py token list` shows the names"
+    raise Refused(message, code="not_found", field="name")
+
+
+@sensitive_variables("presented", "hashed")
+def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> TokenHolder | NotAccepted:
+    """Who calls with this token, or why it is not accepted. Its last use is noted."""
+    if not presented.startswith(PREFIX) or len(presented) > TOKEN_CHARS_MAX:
+        return "unknown"
+    hashed = _hash(presented)
+    # Found by an index over hashes: what the time tells is how a hash begins, and nobody can make a token to fit one.
+    row = ApiToken.objects.select_related("user").filter(token_hash=hashed).first()
+    if row is None or not hmac.compare_digest(row.token_hash, hashed):
+        return "unknown"
+    at = now()
+    if row.revoked_at is not None:
+        return "revoked"
+    if row.expires_at is not None and row.expires_at <= at:
+        return "expired"
+    if not row.user.is_active:
+        return "inactive"
+    _note_use(row, at)
+    actor = replace(actor_of(row.user), workspace_id=row.workspace_id)
+    return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
+
+
+def _note_use(row: ApiToken, at: int) -> None:
+    before = at - USED_EVERY_S * US
+    if row.last_used_at is not None and row.last_used_at > before:
+        return
+    # The condition decides between requests that come at once: one of them writes.
+    stale = ApiToken.objects.filter(id=row.id, last_used_at=row.last_used_at)
+    try:
+        stale.update(last_used_at=at)
+    except DatabaseError as error:
+        log.warning("the last use of token %s was not noted: %s", row.name, error)
+
+
+def _scopes(given: Collection[str]) -> tuple[Scope, ...]:
+    unknown = [scope for scope in given if scope not in tuple(Scope)]
+    if unknown or not given:
+        what = f"there is no scope {unknown[0][:40]!r}" if unknown else "a token needs a scope"
+        raise Refused(f"{what}; there are: {', '.join(Scope)}", code="invalid", field="scopes")
+    return tuple(scope for scope in Scope if scope in given)
+
+
+def _holder(name: str) -> User:
+    if not name:
+        return owner_ensure()
+    user = get_user_model().objects.filter(username=name, is_active=True).first()
+    if user is None:
+        raise Refused(f"there is no active user {name[:80]!r}", code="not_found", field="user")
+    return user
+
+
+def _hash(token: str) -> str:
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

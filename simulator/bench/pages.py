@@ -1,0 +1,111 @@
+"""``manage.py bench pages``: the list of runs over many generated runs: how long each view of it takes, and by which plans it is answered."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+
+from fabric.selectors import runs_list
+from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
+from simulator.bench import flow5, many_runs
+
+INDEXED = (
+    ("all", "/runs"),
+    ("running", "/runs?q=state:running"),
+    ("waiting", "/runs?q=state:waiting"),
+    ("failed today", "/runs?q=state:failed,aborted+ended:today"),
+    ("after recovery", "/runs?q=recovered:yes"),
+    ("last 4 h, not cancelled", "/runs?q=started:-4h+-state:cancelled"),
+    ("failed", "/runs?q=state:failed"),
+    ("completed", "/runs?q=state:completed"),
+    ("one fabric", "/runs?q=fabric:claims-triage"),
+    ("a rare fabric", "/runs?q=fabric:rare-audit"),
+    ("one session", "/runs?q=session:close-7"),
+    ("ended long ago", "/runs?q=ended:<-20d"),
+)
+"""Views that an index answers: name and address."""
+SCANNED = (
+    ("high stakes", "/runs?q=tier:high_stakes"),
+    ("cost", "/runs?q=cost:>0.5"),
+    ("a word", "/runs?q=chargebacks"),
+    ("a word that is nowhere", "/runs?q=zebra"),
+    ("the end of an id", "/runs?q=id:0123456789ab"),
+)
+"""Views that none answers: they stop when there are enough rows, or at the time limit."""
+
+SCAN = re.compile(r"Seq Scan on fabric_run\b|\bSCAN fabric_run(?! USING)")
+"""What a plan says of reading the whole table."""
+PART = 50
+"""The matches are counted up to one in so many of the runs."""
+LINE = "{view:>26}  p50 {p50_ms:>7} ms  p99 {p99_ms:>7} ms  {cpu_ms:>6} ms of them here  {bytes:>7} bytes"
+
+
+def measure(runs: int, rounds: int) -> list[dict[str, Any]]:
+    """Generates the runs and asks for every view ``rounds`` times: milliseconds, bytes and plans of each."""
+    # Counted is a small part of what there is, as of a million: else PostgreSQL is right to read a small table whole.
+    runs_list.COUNT_MAX = min(runs_list.COUNT_MAX, max(1, runs // PART))
+    actor = owner_actor()
+    fabrics = many_runs.fabrics_create(actor.workspace_id, flow5.SPEC.model_dump_json(), flow5.SPEC.digest())
+    many_runs.generate(actor.workspace_id, fabrics, runs, now=time.time_ns() // 1_000)
+    return figures(rounds)
+
+
+def figures(rounds: int) -> list[dict[str, Any]]:
+    """The same of the runs that are there."""
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    browser = Client(HTTP_HOST="127.0.0.1")
+    browser.post(f"/login/{login_link_create(owner_ensure())}")
+    deep = (("a page from the middle", _middle()),)
+    cases = [(name, address, True) for name, address in (*INDEXED, *deep)]
+    cases += [(name, address, False) for name, address in SCANNED]
+    return [{"view": name, "indexed": known, **_case(browser, address, rounds)} for name, address, known in cases]
+
+
+def _middle() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(created_at), max(created_at) FROM fabric_run")
+        low, high = cursor.fetchone()
+    return f"/runs?before={(low + high) // 2}.0"
+
+
+def _case(browser: Client, address: str, rounds: int) -> dict[str, Any]:
+    asked: list[tuple[str, Any]] = []
+
+    def listening(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        asked.append((sql, params))
+        return execute(sql, params, many, context)
+
+    # The first answer warms caches and tells the queries; it is not timed.
+    with connection.execute_wrapper(listening):
+        answer = browser.get(address)
+    took = []
+    cpu = time.process_time()
+    for _ in range(rounds):
+        began = time.perf_counter()
+        answer = browser.get(address)
+        took.append(1_000 * (time.perf_counter() - began))
+    cpu = time.process_time() - cpu
+    took.sort()
+    return {
+        "status": answer.status_code,
+        "bytes": len(answer.content),
+        "queries": len(asked),
+        "cpu_ms": round(1_000 * cpu / rounds, 1),
+        "p50_ms": round(statistics.median(took), 1),
+        "p99_ms": round(took[min(len(took) - 1, int(len(took) * 0.99))], 1),
+        "plans": [plan(sql, params) for sql, params in asked if 'FROM "fabric_run"' in sql],
+    }
+
+
+def plan(sql: str, params: Any) -> str:
+    """How the database answers a query, a line a step."""
+    explain = "EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN "
+    with connection.cursor() as cursor:
+        cursor.execute(explain + sql, params)
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())

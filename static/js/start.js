@@ -1,0 +1,201 @@
+// The form that starts a run: what the server would refuse is said while it is typed, and what was typed survives leaving the page.
+// The server checks everything again; without this script the form works and says the same after it was sent.
+const TEXT_BYTES_MAX = 65536;
+const FILES_MAX = 8;
+const FILE_BYTES_MAX = 1000000;
+const DRAFT = "fabric-draft";
+const KEPT = ["text", "tier", "priority", "session_key"];
+const KINDS = [
+  ["25504446", "a PDF"], ["89504e47", "a PNG image"], ["ffd8ff", "a JPEG image"], ["47494638", "a GIF image"],
+  ["504b0304", "a zip archive or an Office file"], ["d0cf11e0", "an old Office file"], ["1f8b", "a gzip archive"],
+  ["425a68", "a bzip2 archive"], ["52617221", "a RAR archive"], ["7f454c46", "a program"], ["4d5a90", "a program"],
+];
+
+const field = (name) => document.getElementById(name);
+const form = () => field("start-form");
+
+// -- sentences beside the fields ---------------------------------------------------------------------------------------
+
+function say(name, sentences) {
+  const place = field(`c-${name}`);
+  const input = field(name);
+  if (!place || !input) return;
+  const sprite = document.querySelector("#start-form svg.icon use")?.getAttribute("href")?.split("#")[0];
+  place.replaceChildren(...sentences.map((sentence) => line(sentence, sprite)));
+  if (sentences.length) {
+    input.setAttribute("aria-invalid", "true");
+  } else {
+    input.removeAttribute("aria-invalid");
+    field(`e-${name}`)?.remove();
+  }
+}
+
+function line(sentence, sprite) {
+  const paragraph = document.createElement("p");
+  paragraph.className = "err";
+  if (sprite) {
+    const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    icon.setAttribute("class", "icon s");
+    icon.setAttribute("aria-hidden", "true");
+    const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+    use.setAttribute("href", `${sprite}#i-xc`);
+    icon.append(use);
+    paragraph.append(icon);
+  }
+  const words = document.createElement("span");
+  words.textContent = sentence;
+  paragraph.append(words);
+  return paragraph;
+}
+
+function checkText(asked) {
+  const size = new TextEncoder().encode(field("text").value.trim()).length;
+  field("text-size").textContent = size ? `${size.toLocaleString("en")} of ${TEXT_BYTES_MAX.toLocaleString("en")} bytes` : "up to 64 KB";
+  const wrong = [];
+  if (size > TEXT_BYTES_MAX) wrong.push(`The request has ${size.toLocaleString("en")} bytes; at most ${TEXT_BYTES_MAX.toLocaleString("en")} are taken: attach long texts as files.`);
+  if (!size && asked) wrong.push("The request is empty: say what you want to know or have done.");
+  if (size || asked) say("text", wrong);
+}
+
+async function checkFiles() {
+  const input = field("documents");
+  const files = [...input.files];
+  const problems = await Promise.all(files.map(problemOf));
+  if (input !== field("documents")) return;
+  const sentences = problems.filter(Boolean);
+  if (files.length > FILES_MAX) sentences.push(`${files.length} files are attached; at most ${FILES_MAX} are taken: attach fewer.`);
+  say("documents", sentences);
+  field("files").replaceChildren(...files.map((file, n) => {
+    const item = document.createElement("li");
+    item.className = "tag";
+    if (problems[n]) item.dataset.tone = "danger";
+    item.textContent = `${file.name} · ${sizeOf(file.size)}${problems[n] ? " · not taken" : ""}`;
+    return item;
+  }));
+}
+
+async function problemOf(file) {
+  if (file.size > FILE_BYTES_MAX) return `${file.name} has ${file.size.toLocaleString("en")} bytes; at most ${FILE_BYTES_MAX.toLocaleString("en")} are taken; attach the part that matters.`;
+  if (!file.size) return `${file.name} is empty; attach a file with text in it.`;
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const head = [...bytes.subarray(0, 4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const kind = KINDS.find(([magic]) => head.startsWith(magic));
+  if (kind) return `${file.name} is ${kind[1]}; only plain text is taken; save it as text (.txt, .md, .csv) and attach that.`;
+  if (bytes.includes(0)) return `${file.name} is a binary file; only plain text is taken.`;
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return `${file.name} is no UTF-8 text; save it as UTF-8 and attach it again.`;
+  }
+  return "";
+}
+
+const sizeOf = (bytes) => (bytes < 1024 ? `${bytes} bytes` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1048576).toFixed(1)} MB`);
+
+// -- what the tier means for the picked fabric -------------------------------------------------------------------------
+
+function showTier() {
+  const picked = form()?.querySelector("input[name=fabric]:checked");
+  const select = field("tier");
+  if (!picked || !select) return;
+  const allowed = picked.dataset.tiers.split(" ");
+  for (const option of select.options) if (option.value) option.disabled = !allowed.includes(option.value);
+  select.options[0].textContent = picked.dataset.default ? `The fabric’s default: ${picked.dataset.default}` : "The fabric’s default";
+  for (const mean of form().querySelectorAll(".mean")) {
+    mean.classList.toggle("shown", mean.dataset.fabric === picked.value);
+    for (const row of mean.querySelectorAll("tbody tr")) row.classList.toggle("on", select.value ? row.dataset.tier === select.value : "default" in row.dataset);
+  }
+  if (select.value && !allowed.includes(select.value)) say("tier", []);
+}
+
+// -- a draft, kept in this tab until the run has started ---------------------------------------------------------------
+
+function keep() {
+  const values = Object.fromEntries(KEPT.map((name) => [name, field(name)?.value ?? ""]));
+  values.fabric = form().querySelector("input[name=fabric]:checked")?.value ?? "";
+  try {
+    if (values.text.trim()) sessionStorage.setItem(DRAFT, JSON.stringify(values));
+    else sessionStorage.removeItem(DRAFT);
+  } catch {
+    // No storage: the page itself still has it.
+  }
+}
+
+function drop() {
+  try {
+    sessionStorage.removeItem(DRAFT);
+  } catch {
+    // Nothing was kept.
+  }
+}
+
+function restore() {
+  // Only into an untouched form: an example, an earlier run and what the server gave back come first.
+  if (!form() || location.search || field("text").value) return;
+  let kept = null;
+  try {
+    kept = JSON.parse(sessionStorage.getItem(DRAFT) || "null");
+  } catch {
+    return;
+  }
+  if (!kept) return;
+  for (const name of KEPT) if (field(name) && typeof kept[name] === "string") field(name).value = kept[name];
+  const radio = [...form().querySelectorAll("input[name=fabric]")].find((one) => one.value === kept.fabric);
+  if (radio) radio.checked = true;
+  field("draft").hidden = false;
+}
+
+// -- wiring: the form is replaced when it comes back with errors, so the document listens ------------------------------
+
+document.addEventListener("input", (event) => {
+  if (!event.target.closest?.("#start-form")) return;
+  if (event.target.id === "text") checkText(false);
+  keep();
+});
+document.addEventListener("change", (event) => {
+  if (!event.target.closest?.("#start-form")) return;
+  if (event.target.id === "documents") checkFiles();
+  showTier();
+  keep();
+});
+document.addEventListener("focusout", (event) => {
+  // On the way to the button nothing may move: a press that began there must end there.
+  if (event.relatedTarget?.type === "submit") return;
+  if (event.target.id === "text" && event.target.value) checkText(true);
+});
+document.addEventListener("click", (event) => {
+  if (event.target.closest?.("a[data-example]")) queueMicrotask(showTier);
+  if (event.target.id !== "draft-drop") return;
+  drop();
+  field("text").value = "";
+  field("draft").hidden = true;
+  checkText(false);
+  field("text").focus();
+});
+// What is wrong already is said at once, and where to go on typing is where the cursor is.
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("#start-form button[type=submit]")) return;
+  checkText(true);
+  form().querySelector("[aria-invalid]")?.focus();
+});
+// A second press while the first is on its way does nothing; the server would answer with the same run in any case.
+let sending = false;
+document.addEventListener("htmx:before:request", (event) => {
+  if (event.target.id !== "start-form") return;
+  if (sending) event.preventDefault();
+  sending = true;
+});
+document.addEventListener("htmx:after:request", (event) => {
+  if (event.target.id === "start-form" && event.detail.ctx?.response?.headers?.get("HX-Redirect")) drop();
+});
+document.addEventListener("htmx:finally:request", (event) => {
+  if (event.target.id === "start-form") sending = false;
+});
+document.addEventListener("htmx:after:swap", () => {
+  showTier();
+  if (field("documents")?.files.length && field("documents").getAttribute("aria-invalid")) checkFiles();
+});
+
+restore();
+showTier();
+if (form()) checkText(false);

@@ -1,0 +1,24 @@
+"""What the tests of the API share: programs with tokens, and the pages' fabrics and people."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.actor import Actor
+from fabric.services.tokens import Scope, token_create
+from tests.console.api.client import Program
+from tests.console.conftest import _fresh_wiring, actor, browser, doubtful, owner, small, stranger
+
+__all__ = ["_fresh_wiring", "actor", "browser", "doubtful", "owner", "small", "stranger"]
+
+
+@pytest.fixture
+def token(actor: Actor) -> str:
+    """A token that may do everything."""
+    return token_create(actor=actor, name="all", scopes=tuple(Scope)).secret
+
+
+@pytest.fixture
+def program(token: str) -> Program:
+    """A program that may do everything."""
+    return Program(token)

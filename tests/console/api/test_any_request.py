@@ -1,0 +1,60 @@
+"""Whatever a program sends: no failure, no status that the schema does not name, no shape that it does not promise (schemathesis)."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from django.core.handlers.wsgi import WSGIHandler
+from hypothesis import HealthCheck, settings
+from schemathesis import checks
+
+from console.api.openapi import schema as document
+from fabric.models import Escalation
+from tests.fabric.services.world import ran
+
+REQUESTS = 20
+"""Made up for an operation, beside those that the schema's bounds and examples give. All of it takes less than a minute."""
+
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+    checks.missing_required_header,
+    checks.unsupported_method,
+    checks.ignored_auth,
+]
+
+schema = schemathesis.openapi.from_dict(document())
+schema.app = WSGIHandler()
+
+
+@pytest.fixture
+def known(actor, doubtful):
+    """Ids that there are, so that more than 404 is met: of a run that waits with a question."""
+    run = ran(actor, doubtful)
+    return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id}
+
+
+@schema.parametrize()
+@settings(
+    max_examples=REQUESTS, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True
+)
+def test_with_made_up_ids(case, token):
+    hold(case, token, CHECKS)
+
+
+def hold(case, token, held_to):
+    """One request, held to the schema."""
+    case.call_and_validate(base_url="http://127.0.0.1", headers={"Authorization": f"Bearer {token}"}, checks=held_to)
+
+
+@schema.parametrize()
+@settings(
+    max_examples=REQUESTS // 3, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True
+)
+def test_with_ids_that_there_are(case, token, known):
+    case.path_parameters = {name: known[name] for name in case.path_parameters}
+    hold(case, token, [check for check in CHECKS if check is not checks.negative_data_rejection])

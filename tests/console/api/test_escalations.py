@@ -1,0 +1,175 @@
+"""Escalations over the API."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+
+from fabric.models import Escalation, Inbox
+from fabric.services.tokens import Scope, token_create
+from tests.console.api.client import Program
+from tests.fabric.services.world import ran
+
+LIST = "/api/v1/escalations"
+
+
+@pytest.fixture
+def question(program, doubtful, actor):
+    """An open question, as the list has it."""
+    ran(actor, doubtful)
+    (found,) = program.get(LIST).json()["escalations"]
+    return found
+
+
+@pytest.fixture
+def colleague(owner, actor):
+    """Another person's program."""
+    User.objects.create_user("rosa")
+    return Program(token_create(actor=actor, name="rosas", user="rosa", scopes=tuple(Scope)).secret)
+
+
+def answer_to(program, question, verb="approve", **more):
+    return program.post(f"{LIST}/{question['id']}/decision", {"verb": verb, "digest": question["digest"], **more})
+
+
+def test_there_is_none(program):
+    assert program.get(LIST).json() == {"escalations": [], "next_cursor": None}
+
+
+def test_the_open_ones(program, question, actor):
+    assert question["open"]
+    assert question["fabric"] == "doubtful"
+    assert set(question["verbs"]) >= {"approve", "reject"}
+    assert question["opened_at"] < question["due_at"]
+
+
+def test_of_one_run(program, question):
+    assert program.get(LIST, run_id=question["run_id"]).json()["escalations"] == [question]
+    assert program.get(LIST, run_id=uuid4()).json()["escalations"] == []
+
+
+def test_a_page_at_a_time(program, question, actor, doubtful):
+    for _ in range(2):
+        ran(actor, doubtful)
+    seen, cursor = [], None
+    for _ in range(3):
+        page = program.get(LIST, limit=1, **({"cursor": cursor} if cursor else {})).json()
+        seen += [one["id"] for one in page["escalations"]]
+        cursor = page["next_cursor"]
+    assert cursor is None
+    assert len(set(seen)) == 3
+    assert seen[0] == question["id"]
+
+
+@pytest.mark.parametrize("query", [{"limit": 0}, {"cursor": "x"}, {"run_id": "x"}, {"state": "open"}])
+def test_what_is_wrong_is_said_where_it_is(program, query):
+    answer = program.get(LIST, **query)
+    assert answer.status_code == 422
+    assert [error["path"] for error in answer.json()["errors"]] == list(query)
+
+
+def test_one_with_what_the_person_is_shown(program, question):
+    found = program.get(f"{LIST}/{question['id']}").json()
+    assert found["content"]
+    assert found["answer"] is None
+    assert {key: found[key] for key in question} == question
+
+
+def test_an_answer_is_recorded(program, question):
+    told = answer_to(program, question)
+    assert told.status_code == 200
+    assert told.json() == {
+        "escalation_id": question["id"],
+        "run_id": question["run_id"],
+        "verb": "approve",
+        "recorded": True,
+    }
+    assert Inbox.objects.filter(run_id=question["run_id"], consumed_seq__isnull=True).count() == 1
+    shown = program.get(f"{LIST}/{question['id']}").json()["answer"]
+    assert (shown["verb"], shown["decided_by"], shown["by_system"]) == ("approve", "owner", False)
+
+
+def test_the_same_answer_again_changes_nothing(program, question):
+    assert [answer_to(program, question).json()["recorded"] for _ in range(3)] == [True, False, False]
+    assert Inbox.objects.filter(run_id=question["run_id"], consumed_seq__isnull=True).count() == 1
+
+
+def decided(question, **more):
+    columns = {"decided_at": 1_772_357_400_123_456, "verb": "approve", "decided_by": "owner", **more}
+    Escalation.objects.filter(id=question["id"]).update(**columns)
+
+
+def test_the_same_answer_again_after_the_run_took_it(program, question):
+    decided(question)
+    told = answer_to(program, question)
+    assert (told.status_code, told.json()["recorded"]) == (200, False)
+
+
+def test_another_answer_is_refused_and_says_who_when_what(program, colleague, question):
+    answer_to(program, question)
+    told = answer_to(colleague, question, "reject", message="no")
+    assert told.status_code == 409
+    found = told.json()["answer"]
+    assert (found["verb"], found["decided_by"], found["by_system"]) == ("approve", "owner", False)
+    assert found["decided_at"].startswith("20")
+    assert "owner" in told.json()["detail"]
+
+
+def test_the_same_verb_of_another_person_is_another_answer(program, colleague, question):
+    decided(question)
+    told = answer_to(colleague, question)
+    assert told.status_code == 409
+    assert told.json()["answer"] == {
+        "verb": "approve",
+        "decided_by": "owner",
+        "decided_at": "2026-03-01T09:30:00.123456Z",
+        "by_system": False,
+    }
+
+
+def test_one_that_the_system_answered(program, question):
+    decided(question, by_system=True)
+    told = answer_to(program, question)
+    assert told.status_code == 409
+    assert told.json()["answer"]["by_system"]
+
+
+def test_another_digest_is_refused(program, question):
+    told = answer_to(program, {**question, "digest": "0" * 16})
+    assert told.status_code == 409
+    assert Inbox.objects.filter(run_id=question["run_id"], consumed_seq__isnull=True).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"verb": "shrug"}, "verb"),
+        ({"verb": "reject"}, "message"),
+        ({"verb": "reject", "message": " "}, "message"),
+        ({"verb": "edit"}, "verb"),
+        ({"digest": ""}, "digest"),
+        ({"digest": None}, "digest"),
+        ({"message": "m" * 4001}, "message"),
+        ({"lease": 1}, "lease"),
+    ],
+)
+def test_what_is_not_acceptable_is_said_where_it_is(program, question, wrong, path):
+    body = {"verb": "approve", "digest": question["digest"], **wrong}
+    told = program.post(f"{LIST}/{question['id']}/decision", body)
+    assert told.status_code == 422
+    assert [error["path"] for error in told.json()["errors"]] == [path]
+
+
+@pytest.mark.parametrize("name", ["0123456789abcdef", "%00", "x" * 3000, "..."])
+def test_an_unknown_one(program, name):
+    assert program.get(f"{LIST}/{name}").status_code == 404
+    assert program.post(f"{LIST}/{name}/decision", {"verb": "approve", "digest": "d"}).status_code == 404
+
+
+def test_one_of_another_workspace_is_unknown(program, question, stranger):
+    Escalation.objects.update(workspace_id=stranger.workspace_id)
+    assert program.get(LIST).json()["escalations"] == []
+    assert program.get(f"{LIST}/{question['id']}").status_code == 404
+    assert answer_to(program, question).status_code == 404

@@ -1,0 +1,270 @@
+"""Who may follow, asked for many sockets at once; and what closes sockets that are open."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.layers import InMemoryChannelLayer, channel_layers
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import OperationalError
+from django.db.backends.utils import CursorWrapper
+from django.test import Client
+
+from console.live import consumer, door
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
+from fabric.models import Workspace
+from fabric.services.runs import run_start
+from fabric.services.workspaces import DEFAULT_WORKSPACE, login_link_create
+from tests.console.live.sockets import close_code, cookie_of, frame_from, on_a_loop, socket
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_connected():
+    consumer._open.clear()
+
+
+@pytest.fixture
+def queued(actor, small):
+    return run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="What?").run_id
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """What the database was asked, on whatever thread."""
+    asked = []
+    real = CursorWrapper.execute
+
+    def execute(self, sql, params=None):
+        asked.append(sql)
+        return real(self, sql, params)
+
+    monkeypatch.setattr(CursorWrapper, "execute", execute)
+    return asked
+
+
+def shut_out():
+    User.objects.update(is_active=False)
+
+
+def new_password():
+    user = User.objects.get()
+    user.set_password("another")
+    user.save()
+
+
+def gone():
+    User.objects.all().delete()
+
+
+def moved():
+    Workspace.objects.filter(name=DEFAULT_WORKSPACE).update(name="elsewhere now")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (shut_out, consumer.SIGNED_OUT),
+        (new_password, consumer.SIGNED_OUT),
+        (gone, consumer.SIGNED_OUT),
+        (moved, consumer.NOT_ALLOWED),
+    ],
+)
+def test_a_right_that_is_lost_closes_the_socket(browser, queued, monkeypatch, change, code):
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.05)
+
+    async def scene():
+        sock = socket(f"/live/runs/{queued}", cookie=cookie_of(browser))
+        await sock.connect()
+        await frame_from(sock)
+        await sync_to_async(change)()
+        return await close_code(sock)
+
+    assert on_a_loop(scene) == code
+
+
+def test_a_session_that_is_deleted_closes_the_socket(owner, queued, monkeypatch):
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.05)
+    monkeypatch.setattr(settings, "SESSION_ENGINE", "django.contrib.sessions.backends.db")
+    browser = Client(HTTP_HOST="127.0.0.1")
+    browser.post(f"/login/{login_link_create(owner)}")
+
+    async def scene():
+        sock = socket(f"/live/runs/{queued}", cookie=cookie_of(browser))
+        await sock.connect()
+        await frame_from(sock)
+        assert await sync_to_async(Session.objects.count)() == 1
+        await sync_to_async(Session.objects.all().delete)()
+        return await close_code(sock)
+
+    assert on_a_loop(scene) == consumer.SIGNED_OUT
+
+
+def test_a_cookie_kept_from_before_signing_out_opens_nothing(browser, queued):
+    cookie = cookie_of(browser)
+
+    async def scene():
+        first = socket(f"/live/runs/{queued}", cookie=cookie)
+        await first.connect()
+        await frame_from(first)
+        await sync_to_async(browser.post)("/logout")
+        assert await close_code(first) == consumer.SIGNED_OUT
+        second = socket(f"/live/runs/{queued}", cookie=cookie)
+        await second.connect()
+        return await close_code(second)
+
+    assert on_a_loop(scene) == consumer.SIGNED_OUT
+
+
+def test_a_database_that_does_not_answer_closes_nothing_and_lets_nobody_in(browser, queued, monkeypatch):
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.02)
+    looked = asyncio.Event()
+    real, away = door.admissions, [False]
+
+    def admissions(wanted):
+        if away[0]:
+            loop.call_soon_threadsafe(looked.set)
+            raise OperationalError("the database is away")
+        return real(wanted)
+
+    monkeypatch.setattr(door, "admissions", admissions)
+
+    async def scene():
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        sock, late = (socket(f"/live/runs/{queued}", cookie=cookie_of(browser)) for _ in range(2))
+        await sock.connect()
+        await frame_from(sock)
+        away[0] = True
+        for _ in range(3):
+            looked.clear()
+            await looked.wait()
+        await late.connect()
+        assert await close_code(late) == consumer.TRY_AGAIN
+        away[0] = False
+        await sync_to_async(shut_out)()
+        return await close_code(sock)
+
+    loop = None
+    assert on_a_loop(scene) == consumer.SIGNED_OUT
+
+
+def test_a_thousand_sockets_that_come_back_at_once_are_a_few_statements(browser, queued, monkeypatch, statements):
+    """One read of the run's events, and a few looks at who they are: nothing that grows with the sockets."""
+    monkeypatch.setattr(consumer, "SOCKETS_PER_USER", 1_000)
+    cookie = cookie_of(browser)
+
+    async def scene():
+        socks = [socket(f"/live/runs/{queued}", cookie=cookie) for _ in range(1_000)]
+        statements.clear()
+        await asyncio.gather(*(sock.connect(60) for sock in socks))
+        frames = await asyncio.gather(*(frame_from(sock, 60) for sock in socks))
+        counted = list(statements)
+        await asyncio.gather(*(sock.disconnect() for sock in socks))
+        return frames, counted
+
+    frames, counted = on_a_loop(scene, 120)
+    assert len(frames) == 1_000
+    assert sum("fabric_event" in sql for sql in counted) <= 2
+    assert len(counted) <= 80, counted
+
+
+def test_many_rechecks_are_one_look(browser, queued, monkeypatch):
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.3)
+    monkeypatch.setattr(consumer, "SOCKETS_PER_USER", 200)
+    looks = []
+    real = door.admissions
+
+    def admissions(wanted):
+        looks.append(len(wanted))
+        return real(wanted)
+
+    monkeypatch.setattr(door, "admissions", admissions)
+
+    async def scene():
+        socks = [socket(f"/live/runs/{queued}", cookie=cookie_of(browser)) for _ in range(200)]
+        await asyncio.gather(*(sock.connect(30) for sock in socks))
+        await asyncio.gather(*(frame_from(sock, 30) for sock in socks))
+        await sync_to_async(shut_out)()
+        codes = await asyncio.gather(*(close_code(sock, 30) for sock in socks))
+        await asyncio.gather(*(sock.disconnect() for sock in socks))
+        return codes
+
+    assert set(on_a_loop(scene)) == {consumer.SIGNED_OUT}
+    assert set(looks) == {1}
+    assert len(looks) < 40
+
+
+class Moody(InMemoryChannelLayer):
+    """A channel layer that is away when it is told to be, and forgets who listened."""
+
+    away = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.joined = asyncio.Event()
+
+    async def group_send(self, group, message):
+        self._try()
+        await super().group_send(group, message)
+
+    async def receive(self, channel):
+        self._try()
+        return await super().receive(channel)
+
+    async def group_add(self, group, channel):
+        self._try()
+        await super().group_add(group, channel)
+        self.joined.set()
+
+    def _try(self):
+        if self.away:
+            raise ConnectionError("no Redis there")
+
+
+def test_without_its_channel_layer_a_page_is_live_and_signing_out_works(browser, queued, monkeypatch):
+    layer = Moody()
+    before = channel_layers.set("default", layer)
+    layer.away = True
+
+    async def scene():
+        sock = socket(f"/live/runs/{queued}", cookie=cookie_of(browser))
+        await sock.connect()
+        await frame_from(sock)
+        answer = await sync_to_async(browser.post)("/logout")
+        assert answer.status_code == 302
+        return await close_code(sock)
+
+    try:
+        assert on_a_loop(scene) == consumer.SIGNED_OUT
+    finally:
+        channel_layers.set("default", before)
+
+
+def test_a_channel_layer_that_forgot_who_listens_is_told_again(browser, queued, monkeypatch):
+    """A sign-out on another server after a flush: it is heard all the same."""
+    monkeypatch.setattr(door, "REJOIN_S", 0.05)
+    monkeypatch.setattr(door, "RETRY_S", 0.02)
+    layer = Moody()
+    before = channel_layers.set("default", layer)
+    mark = browser.session["mark"]
+
+    async def scene():
+        sock = socket(f"/live/runs/{queued}", cookie=cookie_of(browser))
+        await sock.connect()
+        await frame_from(sock)
+        layer.groups.clear()
+        layer.channels.clear()
+        layer.joined.clear()
+        await layer.joined.wait()
+        await layer.group_send(door.GROUP, {"type": "signed.out", "mark": mark})
+        return await close_code(sock)
+
+    try:
+        assert on_a_loop(scene) == consumer.SIGNED_OUT
+    finally:
+        channel_layers.set("default", before)

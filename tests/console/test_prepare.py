@@ -1,0 +1,90 @@
+"""`manage.py prepare`, as `up` runs it: in a process of its own, over a data directory of its own."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from console.launch.paths import ROOT
+from tests.console.launch.processes import PATIENCE_S, free_port
+
+LEFT_OUT = ("DATABASE_URL", "CELERY_BROKER_URL", "FABRIC_PORT", "FABRIC_PUBLIC_URL", "DJANGO_SETTINGS_MODULE")
+
+
+def prepare(data, **named):
+    environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+    return subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "prepare", "--json"],
+        env=environ | {"FABRIC_DATA": str(data)} | named,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE_S,
+    )
+
+
+def refusal(data, **named):
+    done = prepare(data, **named)
+    assert done.returncode != 0
+    (sentence,) = done.stderr.splitlines()
+    assert "sesame" not in sentence
+    return sentence
+
+
+def test_it_says_where_everything_is_and_may_be_repeated(tmp_path):
+    first, again = (json.loads(prepare(tmp_path).stdout) for _ in range(2))
+    assert first["login"].startswith("http://127.0.0.1:8420/login/")
+    assert first["login"] != again["login"]
+    assert first["database"] == f"SQLite, {tmp_path}/fabric.sqlite3"
+    assert first["broker"] == "files in the data directory"
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path):
+    prepare(tmp_path)
+    with sqlite3.connect(tmp_path / "fabric.sqlite3") as database:
+        database.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('fabric', '9999_future', '2030-01-01')"
+        )
+        database.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('gone', '0001_initial', '2020-01-01')"
+        )
+    assert "was written by a newer Fabric Flow, which has fabric.9999_future" in refusal(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_a_sentence(tmp_path):
+    (tmp_path / "fabric.sqlite3").write_text("This is not a database at all, and never was one.")
+    assert "file is not a database" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("postgresql://u:sesame@127.0.0.1:1/none", "PostgreSQL at 127.0.0.1:1, database none cannot be used: "),
+        ("postgresql://u:sesame@127.0.0.1:1", "DATABASE_URL names no database"),
+        ("postgresql://u:sesame@127.0.0.1:port/none", "DATABASE_URL is not an address"),
+        ("mysql://u:sesame@127.0.0.1/none", "DATABASE_URL starts with 'mysql'"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_a_sentence(address, said, tmp_path):
+    assert said in refusal(tmp_path, DATABASE_URL=address)
+
+
+def test_a_broker_that_is_away_is_said_and_a_scheme_that_is_none_is_refused(tmp_path):
+    address = f"127.0.0.1:{free_port()}"
+    report = json.loads(prepare(tmp_path, CELERY_BROKER_URL=f"redis://:sesame@{address}/0").stdout)
+    assert f"{address}/0, which does not answer (" in report["broker"]
+    assert "sesame" not in report["broker"]
+    assert "CELERY_BROKER_URL cannot be used" in refusal(tmp_path, CELERY_BROKER_URL="carrier-pigeon://x")
+
+
+@pytest.mark.postgresql
+def test_postgresql_says_why_it_lets_nobody_in(tmp_path):
+    named = psycopg.conninfo.conninfo_to_dict(os.environ["TEST_DATABASE_URL"])
+    host, port = named.get("host", "127.0.0.1"), named.get("port", "5432")
+    said = refusal(tmp_path, DATABASE_URL=f"postgresql://nobody-here:sesame@{host}:{port}/nothing-here")
+    assert said.startswith(f"PostgreSQL at {host}:{port}, database nothing-here cannot be used: FATAL: ")
+    assert said.endswith("; start the server, or mend DATABASE_URL.")

@@ -1,0 +1,162 @@
+"""The frame of every page: navigation with its counts, workers, the live badge's two halves."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import DatabaseError
+from django.test import Client, RequestFactory
+from django.urls import ResolverMatch
+
+from console import shell
+from console.access import ROUTES, Policy
+from console.shell import NAV, Frame, address_of, capped, places
+from console.templatetags.marks import LIVE_LOOKS, live_badge
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
+from fabric.models import Incarnation
+from fabric.selectors import standing
+from fabric.services.runs import run_start
+from tests.fabric.services.world import ran
+
+US = 1_000_000
+
+
+def queued(actor, fabric):
+    return run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=fabric, text="later").run_id
+
+
+def navigation(page: str) -> list[tuple[str, bool, str]]:
+    """Label, whether it is where one is, and count of each row."""
+    rows = re.search(r'<ul id="nav-links">(.*?)</ul>', page, flags=re.DOTALL)
+    assert rows
+    return [
+        (label, "aria-current" in attributes, count)
+        for attributes, label, count in re.findall(
+            r"<a ([^>]*)>.*?<span>([^<]*)</span>(?:<span class=\"count\"[^>]*>([^<]*))?", rows[1]
+        )
+    ]
+
+
+def test_every_row_of_the_navigation_is_there():
+    assert [place.route for place in NAV if not address_of(place.route)] == []
+
+
+def test_it_counts_what_lives_and_what_waits(browser, actor, small, doubtful):
+    ran(actor, doubtful)
+    queued(actor, small)
+    assert navigation(browser.get("/runs").content.decode()) == [
+        ("Overview", False, ""),
+        ("Runs", True, "2"),
+        ("Reviews", False, "1"),
+        ("Fabrics", False, ""),
+        ("New run", False, ""),
+    ]
+
+
+def test_counts_are_capped():
+    assert [capped(count) for count in (0, 1, 100, 101)] == ["", "1", "100", "100+"]
+
+
+def test_a_count_that_fails_takes_nothing_else_with_it(browser, actor, doubtful, monkeypatch):
+    ran(actor, doubtful)
+
+    def away(*_args):
+        raise DatabaseError("gone")
+
+    rows = tuple(row._replace(ask=away) if row.route == "runs" else row for row in NAV)
+    monkeypatch.setattr(shell, "NAV", rows)
+    monkeypatch.setattr(standing, "workers_alive_count", away)
+    answer = browser.get("/runs")
+    assert answer.status_code == 200
+    assert [count for _, _, count in navigation(answer.content.decode())] == ["", "", "1", "", ""]
+
+
+@pytest.mark.parametrize("route", sorted(ROUTES))
+def test_each_page_lies_under_one_row_at_most(route):
+    request = RequestFactory().get("/")
+    request.resolver_match = ResolverMatch(lambda: None, (), {}, url_name=route)
+    frame = Frame(request)
+    assert sum(frame._lies_under(place) for place in NAV) <= 1
+    inside = ROUTES[route] is Policy.SIGNED_IN and route.split("-")[0] not in ("logout", "search", "frame", "api")
+    assert any(frame._lies_under(place) for place in NAV) or not inside, f"{route} lies under no row of the navigation"
+
+
+def test_a_page_that_is_not_there_is_not_offered(monkeypatch):
+    monkeypatch.setattr(shell, "NAV", (*NAV, NAV[0]._replace(route="nowhere")))
+    assert len(places()) == len(NAV)
+
+
+def test_no_worker_and_runs_that_wait_is_said_with_the_command(browser, actor, small):
+    assert b"No worker is alive" not in browser.get("/runs").content
+    queued(actor, small)
+    page = browser.get("/runs").content.decode()
+    assert "<b>No worker is alive.</b> 1 run waits. Start one: <code>python3 manage.py up</code>" in page
+    now = time.time_ns() // 1_000
+    Incarnation.objects.create(name="alive", lease_until=now + 60 * US, started_at=now)
+    page = browser.get("/runs").content.decode()
+    assert "No worker is alive" not in page
+    assert "1 worker alive" in page
+
+
+def test_it_says_which_workspace_and_which_installation(browser):
+    page = browser.get("/runs").content.decode()
+    assert "<b>default</b><small>127.0.0.1:8420</small>" in page
+
+
+def test_the_frame_alone_counts_again_and_knows_where_it_stands(browser, actor, small):
+    page = browser.get("/runs").content.decode()
+    assert 'hx-get="/frame?at=runs" hx-trigger="every 15s"' in page
+    queued(actor, small)
+    again = browser.get("/frame?at=runs").content.decode()
+    assert "<html" not in again
+    for target in re.findall(r'hx-target="#([\w-]+)"', again):
+        assert page.count(f'id="{target}"') == 1, target
+    rows = again.partition('"#nav-links"')[2].partition("</hx-partial>")[0]
+    assert navigation(f'<ul id="nav-links">{rows}</ul>')[1] == ("Runs", True, "1")
+    assert "No worker is alive" in again
+    for odd in ("", "nowhere", "x" * 5000, "%00"):
+        assert 'aria-current="page"' not in browser.get(f"/frame?at={odd}").content.decode()
+
+
+def test_a_stranger_sees_no_frame(db):
+    page = Client(HTTP_HOST="127.0.0.1").get("/login").content.decode()
+    assert "nav-links" not in page
+    assert 'id="palette"' not in page
+
+
+def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_num_queries):
+    """Who looks, their groups, their workspace; two counts, the workspace's name, workers, runs that wait."""
+    queued(actor, small)
+    frame = Frame(RequestFactory().get("/"))
+    frame.request.user = User.objects.get()
+    frame.request.resolver_match = None
+    with django_assert_max_num_queries(8):
+        assert len(frame.links) == len(NAV)
+        assert frame.workspace == "default"
+        assert frame.workers == 0
+        assert frame.ready == "1"
+
+
+# -- the live badge ----------------------------------------------------------------------------------------------------
+
+
+def test_the_badge_has_the_same_looks_on_both_sides():
+    script = (settings.BASE_DIR / "static" / "js" / "badge.js").read_text()
+    looks = re.search(r"const LOOKS = (\{.*?\});", script, flags=re.DOTALL)
+    assert looks
+    as_json = re.sub(r"(\w+):", r'"\1":', looks[1]).replace(",\n}", "\n}")
+    assert {name: tuple(look) for name, look in json.loads(as_json).items()} == dict(LIVE_LOOKS)
+
+
+def test_the_badge_is_a_link_that_loads_the_page_again():
+    shown = live_badge("stale", 1_790_000_000_000, note="<i>")
+    assert shown.startswith(
+        '<a id="live" class="live" href="" data-live="stale" data-tone="warn" data-at="1790000000000">Stale '
+    )
+    assert "&lt;i&gt;" in shown

@@ -1,0 +1,261 @@
+"""The overview: one sentence, cards that fail alone, a start for who is new."""
+
+from __future__ import annotations
+
+import html
+import time
+
+import pytest
+
+from console.templatetags.figures import usd
+from console.views import overview
+from console.views.overview import CARDS
+from console.views.overview_words import ALWAYS, NAMED, TILES, WORDS, headline, line
+from fabric.models import Fabric, Incarnation, Revision, Run
+from fabric.selectors.attention import Attention, Group, Item, Kind
+from fabric.selectors.overview import States, Tile, TileCount
+from tests.console.views.test_runs import HOSTILE, queued
+from tests.fabric.services.world import ran
+
+SCRIPT = {"HX-Request": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared():
+    """One rendering a second is shared; a test begins without one."""
+    overview._boards._made.clear()
+
+
+@pytest.fixture
+def worker(owner) -> Incarnation:
+    now = time.time_ns() // 1_000
+    return Incarnation.objects.create(name="w-1", lease_until=now + 60_000_000, started_at=now, host="here", pid=7)
+
+
+def text(answer) -> str:
+    return html.unescape(answer.content.decode())
+
+
+# -- the sentence ------------------------------------------------------------------------------------------------------
+
+
+def test_everything_has_words():
+    assert set(WORDS) == set(Kind)
+    assert set(TILES) == set(Tile)
+    assert set(Tile) > ALWAYS
+
+
+def group(kind: Kind, count: int = 1, *, capped: bool = False) -> Group:
+    return Group(kind, count, capped, (Item(kind=kind),))
+
+
+CALM = States({tile: TileCount(tile=tile, count=0) for tile in Tile}, False)
+SENTENCES = {
+    "calm": ((), "Nothing is wrong", "ok"),
+    "one": ((group(Kind.OVERDUE),), "One review is overdue", "danger"),
+    "many": ((group(Kind.FAILED, 12),), "12 runs failed in the last 24 hours", "danger"),
+    "too many to count": ((group(Kind.FAILED, 1_000, capped=True),), "1,000+ runs failed in the last 24 hours", "danger"),
+    "two": (
+        (group(Kind.NO_WORKER), group(Kind.NEAR_CEILING, 2)),
+        "No worker is alive and 2 runs are near their ceilings",
+        "danger",
+    ),
+    "a warning": ((group(Kind.DUE_SOON),), "One review is due within the hour", "warn"),
+    "four kinds": (
+        (group(Kind.OVERDUE), group(Kind.QUARANTINED), group(Kind.FAILED, 2), group(Kind.DUE_SOON)),
+        "One review is overdue, one run is quarantined, 2 runs failed in the last 24 hours and one more thing needs a look",
+        "danger",
+    ),
+    "all kinds": (
+        tuple(group(kind, 2) for kind in Kind),
+        f"2 reviews are overdue, no worker is alive, 2 runs are quarantined and {2 * (len(Kind) - NAMED)} more things need a look",
+        "danger",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_the_sentence(case):
+    groups, sentence, tone = SENTENCES[case]
+    found = headline(Attention(groups), CALM, [])
+    assert (found.sentence, found.tone) == (sentence, tone)
+
+
+def test_what_is_not_known_is_never_said_to_be_well():
+    found = headline(None, CALM, ["Needs attention"])
+    assert found.sentence.startswith("Cannot tell")
+    assert found.tone == "danger"
+    found = headline(Attention(()), None, ["Runs by state"])
+    assert (found.sentence, found.tone) == ("Nothing is wrong", "warn")
+    assert "Runs by state did not load" in found.lede
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_is_a_row(kind):
+    item = Item(
+        kind=kind,
+        run_id="01a3c5e0-0000-7000-8000-000000000000",
+        title="T\u202e",
+        fabric_name="f",
+        state="failed",
+        at=1,
+        observed=3,
+        limit=4,
+    )
+    found = line(item)
+    assert found.badge
+    assert found.address
+    assert "\u202e" not in found.text
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_installation_is_shown_three_steps(browser, small, worker):
+    page = text(browser.get("/"))
+    assert "Nothing is wrong" in page
+    assert "A small fabric is published" in page
+    assert '/start?fabric=small&example=1"' in page
+    assert page.count("(done)") == 1
+
+
+def test_the_steps_are_marked_as_they_are_done(browser, actor, small, worker):
+    run_id = queued(actor, small)
+    page = text(browser.get("/"))
+    assert page.count("(done)") == 2
+    assert f'href="/runs/{run_id}">Watch' in page
+    Run.objects.update(state="completed")
+    assert text(browser.get("/")).count("(done)") == 3
+    queued(actor, small)
+    assert "Three steps" not in text(browser.get("/"))
+
+
+def test_without_a_sample_the_first_step_says_what_to_do(browser, worker):
+    assert "manage.py fabric publish fabric/samples/research-desk.yaml" in text(browser.get("/"))
+
+
+def test_a_run_is_counted_and_what_it_cost_too(browser, actor, small, worker):
+    run = ran(actor, small)
+    assert run.state == "completed"
+    page = text(browser.get("/"))
+    assert "No run is in progress, 1 ended in the last hour." in page
+    assert 'href="/fabrics/small"' in page
+    assert f"{usd(run.cost_usd_micros)} in the last hour" in page
+
+
+def test_a_failed_run_is_in_the_sentence_and_in_the_list(browser, actor, small, worker):
+    run = ran(actor, small)
+    Run.objects.update(state="aborted", reason="every rung is spent")
+    page = text(browser.get("/"))
+    assert "one run failed in the last 24 hours" in page.lower()
+    assert "every rung is spent" in page
+    assert f'href="/runs/{run.id}">Open' in page
+
+
+def test_nobody_works(browser, actor, small):
+    queued(actor, small)
+    page = text(browser.get("/"))
+    assert "No worker is alive and 1 run waits for one." in page
+    assert "None alive" in page
+
+
+def test_what_a_caller_wrote_does_not_act(browser, actor, small, worker):
+    queued(actor, small, HOSTILE)
+    Run.objects.update(state="quarantined", reason=HOSTILE)
+    page = browser.get("/").content.decode()
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+
+
+def test_another_workspace_sees_its_own(browser, actor, small, worker, stranger):
+    queued(actor, small, "a secret request")
+    Run.objects.update(workspace_id=stranger.workspace_id, state="quarantined")
+    page = text(browser.get("/"))
+    assert "a secret request" not in page
+    assert "Nothing is wrong" in page
+
+
+# -- cards fail alone --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(actor, small) -> str:
+    """A run of a version whose stored spec is no JSON: what reads its ceiling fails."""
+    queued(actor, small)
+    Revision.objects.create(
+        id="broken", workspace_id=actor.workspace_id, fabric=Fabric.objects.get(), number=7, digest="x", spec="{"
+    )
+    Run.objects.update(revision_id="broken")
+    return small
+
+
+def test_a_card_that_fails_leaves_the_others_alone(browser, broken, worker):
+    page = text(browser.get("/"))
+    assert page.count("Could not load") == 1
+    assert 'href="/" hx-get="/overview/cards/spend"' in page
+    assert "Spend did not load; the rest of the page is current." in page
+    assert "1 alive" in page
+    assert "Runs by state" in page
+
+
+def test_the_sentence_does_not_guess(browser, broken, worker):
+    Run.objects.update(state="running")
+    assert "Cannot tell whether anything is wrong" in text(browser.get("/"))
+
+
+def test_a_failed_card_is_asked_for_again(browser, broken, worker):
+    answer = browser.get("/overview/cards/spend", headers=SCRIPT)
+    assert b"Could not load" in answer.content
+    Run.objects.update(revision_id=Revision.objects.get(number=1).id)
+    answer = browser.get("/overview/cards/spend", headers=SCRIPT)
+    assert answer.content.startswith(b'<section class="card" id="card-spend"')
+    assert b"Could not load" not in answer.content
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_each_card_by_itself(browser, small, worker, card):
+    answer = browser.get(f"/overview/cards/{card}", headers=SCRIPT)
+    assert answer.status_code == 200
+    assert f'id="card-{card}"' in answer.content.decode()
+
+
+def test_a_card_that_there_is_not(browser):
+    answer = browser.get("/overview/cards/weather", headers=SCRIPT)
+    assert answer.status_code == 404
+    assert b"the overview has no card" in answer.content.lower()
+
+
+@pytest.mark.parametrize("address", ["/overview/live", "/overview/cards/workers"])
+def test_parts_lead_to_the_page_without_the_script(browser, address):
+    answer = browser.get(address)
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/")
+
+
+# -- live --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_the_same_is_not_sent_again(browser, small, worker):
+    first = browser.get("/overview/live", headers=SCRIPT)
+    assert first.status_code == 200
+    assert abs(int(first.headers["Now-Ms"]) - time.time() * 1000) < 60_000
+    again = browser.get("/overview/live", headers=SCRIPT | {"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_many_who_look_are_answered_once_a_second(browser, actor, small, worker, django_assert_num_queries):
+    browser.get("/overview/live", headers=SCRIPT)
+    with django_assert_num_queries(2):  # Who is asking, and the workspace.
+        browser.get("/overview/live", headers=SCRIPT)
+    queued(actor, small)
+    assert "Waiting" in text(browser.get("/"))  # The page itself is always new...
+    assert "1 run is in progress" in text(
+        browser.get("/overview/live", headers=SCRIPT)
+    )  # ...and what follows it not older.
+
+
+def test_the_shared_part_is_nobodys_own(browser, small, worker):
+    part = browser.get("/overview/live", headers=SCRIPT).content
+    assert b"csrf" not in part
+    assert b"owner" not in part

@@ -1,0 +1,312 @@
+"""A run's page: its header, its views, its parts that fail alone, and how it stays small."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from console.live.frames import Panel
+from console.live.source import DatabaseSource, panels
+from console.live.stories import AT_ONCE, Stories, stories
+from console.live.watch import RunKey
+from console.views import run_parts
+from console.views.run_page import VIEWS
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
+from fabric.core import events as ev
+from fabric.core.flow import RunState, Stage
+from fabric.core.taxonomy import Tier
+from fabric.models import Event as EventRow
+from fabric.models import Run
+from fabric.runtime.ports import Document
+from fabric.selectors.runs import run_get
+from fabric.services.runs import run_start
+from tests.fabric.selectors.journals import Teller, write
+from tests.fabric.services.world import ran
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202eevil"
+WORKER = "fan_out.0.e0.r0"
+
+
+@pytest.fixture
+def journaled(actor, small):
+    """Gives a run the journal that a test tells."""
+
+    def make(teller: Teller, **written: object) -> str:
+        run_id = run_start(
+            store=wiring.store(),
+            nudge=NullNudge(),
+            actor=actor,
+            fabric=small,
+            text="What do the notes say?",
+            session_key="october",
+        ).run_id
+        write(run_id, teller.events, **written)  # type: ignore[arg-type]
+        return run_id
+
+    return make
+
+
+def fanned_out() -> Teller:
+    return Teller().start().planned().enter(Stage.FAN_OUT, "reader")
+
+
+def shown(browser, run_id: str, query: str = "") -> str:
+    answer = browser.get(f"/runs/{run_id}{query}")
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+# -- the header --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_header_says_what_it_is_and_where_it_stands(browser, journaled):
+    run_id = journaled(fanned_out().ask(WORKER, 1, "reader").wait(30).tell(ev.OwnershipTaken(fence=2, incarnation="w")))
+    head = shown(browser, run_id).partition('id="panel-ask"')[0]
+    assert 'href="/fabrics/small/r1"' in head
+    assert 'href="/runs?q=session:october"' in head
+    for told in ("low-latency interactive", "fan-out", "epoch 1, at most 3 a stage", "31 s", "Cancel…"):
+        assert told in head, told
+
+
+def test_who_is_waited_for_and_until_when(browser, journaled):
+    teller = fanned_out().ask(WORKER, 1, "reader").answer(WORKER, 1).put_to("reviewer", Stage.FAN_OUT, WORKER)
+    run_id = journaled(teller.tell(ev.DeadlinesSuspended(run_remaining_us=250_000_000, stage_remaining_us=1)))
+    page = shown(browser, run_id)
+    assert "Waiting for a person" in page
+    assert re.search(r"Waits for <b>reviewer</b> until <time[^>]*>\d\d:\d\d</time>", page)
+    assert "stands still <small>4 m 10 s left when it goes on" in page
+    assert "waits since" in page
+
+
+def test_completed_after_recovery_is_not_completed(browser, journaled):
+    teller = fanned_out().react("retry", "retry_budget", step=WORKER)
+    recovered = shown(browser, journaled(teller.end(RunState.COMPLETED, recovered=True)))
+    clean = shown(browser, journaled(fanned_out().end(RunState.COMPLETED)))
+    assert "Completed after recovery" in recovered
+    assert "recovered" in re.search(r'<span class="badge[^"]*" data-tone="ok">', recovered)[0]
+    assert "after recovery" not in clean
+    assert 'class="badge recovered"' not in clean
+
+
+def test_replans_and_truncation_are_badges(browser, journaled):
+    teller = fanned_out().replan(Stage.FAN_OUT, 1).replan(Stage.FAN_OUT, 2).planned(2)
+    teller.tell(ev.ToolsStripped(step_id="plan.0.e2.r0", reason="loop"))
+    page = shown(browser, journaled(teller))
+    assert "After 2 replans" in page
+    assert "Truncated" in page
+
+
+def test_cost_rate_and_the_way_to_the_ceiling(browser, journaled):
+    teller = fanned_out().ask(WORKER, 1, "reader").wait(59).answer(WORKER, 1, calls=1, cost=499_900)
+    page = shown(browser, journaled(teller.use(WORKER, 1, 0, "reader")))
+    assert "$0.5000/min" in page
+    assert "1 m to the ceiling" in page  # Half of a dollar is left.
+    assert "At this rate the ceiling is reached <b>in 1 m</b>" in page
+    assert '<span class="rung last" data-tone="warn">abort</span>' in page
+    ended = shown(
+        browser,
+        journaled(fanned_out().ask(WORKER, 1, "reader").wait(59).answer(WORKER, 1, cost=499_900).end(RunState.FAILED)),
+    )
+    assert "to the ceiling" not in ended
+
+
+def test_margins_stand_in_the_header_the_nearest_first(browser, journaled):
+    teller = fanned_out()
+    for turn in (1, 2):
+        teller.ask(WORKER, turn, "reader").answer(WORKER, turn, calls=1)
+        teller.use(WORKER, turn, 0, "reader", args="same").result(WORKER, turn, 0, args="same")
+    head = shown(browser, journaled(teller)).partition('id="panel-ask"')[0]
+    first = re.search(r'<div class="margin" data-tone="(\w+)"><dt><span>([^<]+)</span>.*?</b>', head)
+    assert first
+    assert (first[1], first[2]) == ("warn", "identical calls")
+    assert "2<small> / 3</small>" in first[0]
+
+
+# -- the views ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", [name for name, _ in VIEWS])
+def test_each_view_of_a_queued_a_waiting_and_a_finished_run(browser, actor, small, doubtful, view):
+    queued = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="Later").run_id
+    for run_id in (queued, ran(actor, doubtful).id, ran(actor, small).id):
+        page = shown(browser, run_id, f"?view={view}")
+        assert page.count('aria-current="page"') >= 2  # The breadcrumb and the tab.
+        assert "data-part-failed" not in page
+        ids = re.findall(r'\bid="([^"]+)"', page)
+        assert len(ids) == len(set(ids)), [one for one in ids if ids.count(one) > 1]
+        # Every part that a live frame brings has a place.
+        for target in ("panel-head", "panel-ask", "panel-outcome", "panel-timeline", "events-rows", "live"):
+            assert f'id="{target}"' in page, target
+
+
+@pytest.mark.parametrize("query", ["?view=nonsense", "?view=%3Cscript%3E", "?part=head", "?part=x&view=cost"])
+def test_a_view_that_there_is_none_of(browser, actor, small, query):
+    answer = browser.get(f"/runs/{ran(actor, small).id}{query}")
+    assert answer.status_code in (404, 422)
+    assert b"<script>" not in answer.content
+
+
+def test_the_timeline_folds_unless_asked_not_to(browser, journaled):
+    teller = fanned_out().ask(WORKER, 1, "reader").wait(1).answer(WORKER, 1).put_to("owner", Stage.FAN_OUT, WORKER)
+    run_id = journaled(teller.wait(900).decided().end(RunState.COMPLETED))
+    assert "without 15 m in which nothing ran" in shown(browser, run_id)
+    unfolded = shown(browser, run_id, "?fold=off")
+    assert "real time, nothing folded" in unfolded
+    assert 'id="panel-unfolded"' in unfolded
+
+
+def test_protections_have_their_configuration_and_what_fired(browser, journaled):
+    run_id = journaled(fanned_out().react("inject", "loop_detector", step=WORKER))
+    page = shown(browser, run_id, "?view=protections")
+    assert "loop_detector said no" in page
+    assert "fired 1 ×" in page
+    assert "S0: LangGraph&#x27;s ceiling." in page
+    assert re.search(r"<code>run</code></th><td class=\"num\">\$1.0000</td><td>.*?this fabric", page)
+    quiet = shown(browser, journaled(fanned_out()), "?view=protections")
+    assert "Nothing fired. Nearest: " in quiet
+
+
+def test_what_has_no_price_is_not_free(browser, actor, journaled, monkeypatch):
+    run_id = journaled(
+        fanned_out().ask(WORKER, 1, "reader", model="mystery").wait(1).answer(WORKER, 1, cost=0, tokens=99)
+    )
+    page = shown(browser, run_id, "?view=cost")
+    row = re.search(r'<th scope="row">mystery</th>.*?</tr>', page)
+    assert row
+    assert "unpriced" in row[0]
+    assert "$0" not in row[0]
+    assert re.search(r'<th scope="row">validate</th>.*?–', page)
+
+
+def test_input_and_output_are_inert(browser, actor, small):
+    run = ran(actor, small, text=HOSTILE, documents=(Document("<b>notes.md", HOSTILE),))
+    for view, _ in VIEWS:
+        page = shown(browser, run.id, f"?view={view}")
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert 'href="javascript:' not in page
+        assert "\u202e" not in page
+    page = shown(browser, run.id, "?view=io")
+    assert "&lt;script&gt;alert(1)" in page
+    assert "⟨U+202E⟩evil" in page
+
+
+# -- what fails alone --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["head", "timeline", "outcome"])
+def test_a_part_that_cannot_be_made_says_so_alone(browser, actor, small, monkeypatch, name):
+    run = ran(actor, small)
+    monkeypatch.setitem(run_parts.PARTS, name, lambda *given: 1 / 0)
+    page = shown(browser, run.id)
+    assert page.count("data-part-failed=") == 1
+    assert f'id="panel-{name}"' in page
+    assert 'id="events-rows"' in page
+    assert "could not be made" in page
+
+
+def test_an_event_of_a_newer_version_costs_the_margins_and_not_the_page(browser, journaled):
+    teller = fanned_out().ask(WORKER, 1, "reader").wait(1).answer(WORKER, 1)
+    run_id = journaled(teller, extra=(("thought_recorded", 1, b'{"e":[1,"","",0],"d":{}}'),))
+    page = shown(browser, run_id)
+    assert "data-part-failed" not in page
+    assert "They cannot be worked out: event 9 could not be read" in page
+    assert "1 event could not be read and is not in the picture" in page
+    assert 'class="g-model"' in page
+
+
+# -- large runs --------------------------------------------------------------------------------------------------------------
+
+
+def large() -> Teller:
+    return Teller().start(36_000, Tier.INTERACTIVE).planned().working(30, 22).end(RunState.COMPLETED)
+
+
+def test_a_large_run_is_shown_at_once_and_drawn_when_the_reader_has_it(browser, actor, journaled):
+    run_id = journaled(large())
+    view = run_get(actor, run_id)
+    assert view.last_seq > AT_ONCE
+    first = browser.get(f"/runs/{run_id}").content.decode()
+    assert "appears here in a moment" in first
+    assert "hx-ws:connect" in first  # It has ended, and still there is something to come.
+    stale = re.search(r"panels=([\w.]+)", first)
+    batch = DatabaseSource().read(RunKey(actor.workspace_id, run_id), view.last_seq, 100)
+    assert batch.rows == ()
+    assert (
+        dict(zip(("head", "ask", "outcome", "timeline"), batch.head.versions, strict=True))["timeline"] not in stale[1]
+    )
+    second = browser.get(f"/runs/{run_id}").content.decode()
+    assert "appears here in a moment" not in second
+    assert "hx-ws:connect" not in second
+    assert len(second) < 1_000_000
+
+
+def test_a_large_run_can_be_waited_for_without_a_script(browser, journaled):
+    run_id = journaled(large())
+    assert f'href="/runs/{run_id}?whole=1"' in shown(browser, run_id)
+    assert "appears here in a moment" not in shown(browser, run_id, "?whole=1")
+
+
+def test_a_page_asks_as_much_of_the_database_whatever_the_run(browser, actor, small, journaled):
+    little, much = ran(actor, small).id, journaled(large())
+    counted = []
+    for run_id in (little, much):
+        browser.get(f"/runs/{run_id}?whole=1")
+        with CaptureQueriesContext(connection) as asked:
+            browser.get(f"/runs/{run_id}")
+        counted.append(len(asked))
+    assert abs(counted[1] - counted[0]) <= 2
+    assert max(counted) <= 30
+
+
+# -- live --------------------------------------------------------------------------------------------------------------------
+
+
+def versions(made: tuple[Panel, ...]) -> dict[str, str]:
+    return {panel.name: panel.version for panel in made}
+
+
+def test_the_page_and_the_live_reader_make_the_same_parts(browser, actor, small):
+    run = ran(actor, small)
+    page = {panel.name: panel.version for panel in panels(actor, run_get(actor, run.id), [])}
+    live = DatabaseSource().read(RunKey(actor.workspace_id, run.id), 0, 10).head
+    assert page == versions(live.panels)
+
+
+def test_news_change_what_they_concern(actor, journaled):
+    teller = fanned_out().ask(WORKER, 1, "reader")
+    run_id = journaled(teller)
+    before = versions(panels(actor, run_get(actor, run_id), []))
+    EventRow.objects.filter(run_id=run_id).delete()
+    write(run_id, teller.wait(3).answer(WORKER, 1).events)
+    after = versions(panels(actor, run_get(actor, run_id), []))
+    # The story went on from where it was: only the last event was read, and both parts are new.
+    assert {name for name in before if before[name] != after[name]} == {"head", "timeline"}
+
+
+def test_kept_stories_are_bounded(actor, small):
+    kept = Stories(events_max=50, stories_max=10)
+    runs = [ran(actor, small) for _ in range(4)]
+    for run in runs:
+        with kept.told(actor, run_get(actor, run.id)) as story:
+            assert story.seq == run.last_seq
+    assert len(kept) == max(1, 50 // runs[0].last_seq)
+    assert kept.behind(actor, run_get(actor, runs[-1].id)) == 0
+    assert kept.behind(actor, run_get(actor, runs[0].id)) == runs[0].last_seq
+
+
+def test_a_story_is_kept_for_the_workspace_that_may_see_it(actor, small, stranger):
+    run = run_get(actor, ran(actor, small).id)
+    with stories.told(actor, run) as story:
+        assert story is not None
+    assert stories.behind(stranger, run) == run.last_seq
+
+
+def test_cancelling_says_what_it_does(browser, actor, small):
+    run_id = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="x").run_id
+    assert "Calls in flight are let go and charged at their worst case" in shown(browser, run_id)
+    assert Run.objects.get(id=run_id).state == "queued"

@@ -1,0 +1,174 @@
+"""The timeline: where instants stand, what is folded, what is drawn, and how much of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from console.views.time_axis import LEFT, PLEAT, RIGHT, US, Axis, axis_of, clock
+from console.views.timeline import BARS_MAX, GOES_ON, ROWS_MAX, timeline
+from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.selectors.run_story import RunStory
+from tests.fabric.selectors.journals import REFUSED, T0, Teller
+
+WORKER = "fan_out.0.e0.r0"
+
+
+def drawn(teller: Teller, *, fold: bool = True):
+    story = RunStory("r")
+    for event in teller.events:
+        story.add(event)
+    return timeline(story, T0, fold=fold)
+
+
+def row(picture, name):
+    return next(one for one in picture.rows if one.name == name)
+
+
+# -- the axis --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_axis_without_gaps_is_a_straight_line():
+    axis = axis_of(0, 100 * US, [(0, 100 * US)])
+    assert (axis.x(0), axis.x(100 * US), axis.pleats) == (LEFT, pytest.approx(RIGHT), ())
+    assert axis.x(50 * US) == pytest.approx((LEFT + RIGHT) / 2)
+
+
+def test_what_lies_outside_stands_at_the_edge():
+    axis = axis_of(10, 20, [(10, 20)])
+    assert (axis.x(0), axis.x(99)) == (LEFT, pytest.approx(RIGHT))
+
+
+def test_a_long_gap_becomes_a_pleat_that_says_how_much_it_folded():
+    axis = axis_of(0, 1_000 * US, [(0, 10 * US), (990 * US, 1_000 * US)])
+    (pleat,) = axis.pleats
+    assert (pleat.micros, axis.folded, axis.shown) == (980 * US, 980 * US, 20 * US)
+    assert axis.x(990 * US) - axis.x(10 * US) == pytest.approx(PLEAT)
+    assert axis.x(10 * US) - axis.x(0) == pytest.approx(axis.x(1_000 * US) - axis.x(990 * US))
+
+
+def test_folding_can_be_turned_off():
+    assert axis_of(0, 1_000 * US, [(0, 1)], fold=False) == Axis(0, 1_000 * US)
+
+
+@pytest.mark.parametrize("gap", [4, 7])
+def test_a_gap_that_is_not_worth_a_break_is_left(gap):
+    busy = [(0, 50 * US), ((50 + gap) * US, (100 + gap) * US)]
+    assert axis_of(0, (100 + gap) * US, busy).pleats == ()
+
+
+def test_only_the_longest_gaps_are_folded():
+    busy = [(n * 100 * US, n * 100 * US + US) for n in range(20)]
+    assert len(axis_of(0, 1_901 * US, busy).pleats) == 5
+
+
+def test_instants_stay_in_order_whatever_is_folded():
+    axis = axis_of(0, 3_000 * US, [(5 * US, 9 * US), (700 * US, 720 * US), (2_000 * US, 2_001 * US)])
+    places = [axis.x(at * US) for at in range(0, 3_001, 7)]
+    assert places == sorted(places)
+    assert places[0] == LEFT
+
+
+def test_ticks_are_round_and_few():
+    axis = axis_of(0, 400 * US, [(0, 400 * US)])
+    assert [clock(tick.elapsed) for tick in axis.ticks()] == ["0:00", "1:00", "2:00", "3:00", "4:00", "5:00", "6:00"]
+    assert [clock(tick.elapsed, 200_000) for tick in axis_of(0, US, [(0, US)]).ticks()][:2] == ["0.0 s", "0.2 s"]
+
+
+def test_nothing_at_all_still_has_an_axis():
+    assert axis_of(5, 5, []).x(5) == LEFT
+
+
+# -- the picture -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lane_is_drawn_like_this():
+    """Golden: the whole of one row, so that nothing changes by accident."""
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(4).answer(WORKER, 1, calls=1)
+    teller.use(WORKER, 1, 0, "reader").wait(4).result(WORKER, 1, 0).ask(WORKER, 2, "reader").wait(2).answer(WORKER, 2)
+    teller.leave(Stage.FAN_OUT).end(RunState.COMPLETED)
+    assert row(drawn(teller), "reader 1").svg == (
+        '<svg class="lane" aria-hidden="true"><use href="#tl-grid"/>'
+        '<rect class="g-model" x="1.20%" width="39.04%" y="7" height="12" rx="2"><title>script: answered, 4.0 s, $0.0001 · event 3</title></rect>'
+        '<rect class="g-tool" x="40.24%" width="39.04%" y="7" height="12" rx="2"><title>read_document: answered, 4.0 s · event 5</title></rect>'
+        '<rect class="g-model" x="79.28%" width="19.52%" y="7" height="12" rx="2"><title>script: answered, 2.0 s, $0.0001 · event 7</title></rect>'
+        "</svg>"
+    )
+
+
+def test_five_stages_whatever_has_happened():
+    names = [one.name for one in drawn(Teller()).rows]
+    assert names == ["plan", "fan-out", "fan-in", "validate", "finalize"]
+    assert [one.told for one in drawn(Teller()).rows] == ["not reached"] * 5
+
+
+def test_a_row_for_each_branch_and_round_and_epoch():
+    teller = Teller().start().planned().working(2, 1)
+    teller.enter(Stage.FAN_IN).leave(Stage.FAN_IN, outcome=StageOutcome.REPLAN, gate=REFUSED).replan(Stage.FAN_IN, 1)
+    teller.planned(1).working(1, 1, epoch=1)
+    picture = drawn(teller)
+    assert [(one.name, one.note) for one in picture.rows if one.css == "worker"] == [
+        ("reader 1", ""), ("reader 2", ""), ("reader 1", "e2"),
+    ]  # fmt: skip
+    assert 'class="gate fail"' in row(picture, "fan-in").svg
+    assert picture.head.count('class="g-epoch"') == 1
+
+
+def test_failures_back_offs_and_trips_are_seen_and_told():
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(2).fail(WORKER, 1)
+    teller.react("retry", "retry_budget", step=WORKER).back_off(WORKER, 1, 4).wait(4).ask(
+        WORKER, 1, "reader", attempt=2
+    )
+    lane = row(drawn(teller.wait(1).answer(WORKER, 1, attempt=2)), "reader 1")
+    assert lane.svg.count('class="g-fail"') == lane.svg.count('class="g-retry"') == lane.svg.count('class="knot"') == 1
+    assert lane.told.startswith(
+        "2 model calls, 1 failed, 1 back-off, retry budget: retry_budget said no; retry, done after"
+    )
+
+
+def test_a_wait_for_a_person_is_hatched_and_folded():
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(9).answer(WORKER, 1)
+    teller.put_to("reviewer", Stage.FAN_OUT, WORKER).wait(3_600).decided().end(RunState.COMPLETED)
+    picture = drawn(teller)
+    assert (picture.folded, picture.longest, picture.waits) == (3_600 * US, 3_600 * US, True)
+    assert 'class="fold-t"' in picture.head
+    assert ">1 h<" in picture.head
+    assert "waits for reviewer, 1 h" in row(picture, "reader 1").svg
+    assert drawn(teller, fold=False).folded == 0
+
+
+def test_what_goes_on_reaches_to_the_edge():
+    going = (
+        Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(9).put_to("owner", Stage.FAN_OUT)
+    )
+    picture = drawn(going)
+    assert f'x1="{GOES_ON:.2f}%"' in picture.head
+    bar = re.search(r'class="g-model" x="([\d.]+)%" width="([\d.]+)%"', row(picture, "reader 1").svg)
+    assert bar
+    assert float(bar[1]) + float(bar[2]) == pytest.approx(RIGHT, abs=0.02)
+    assert "waits for owner" in row(picture, "fan-out").svg
+
+
+def test_however_much_there_was_the_picture_stays_small():
+    teller = Teller().start(36_000).planned().working(60, 40).end(RunState.COMPLETED)
+    picture = drawn(teller)
+    assert len(teller.events) > 20_000
+    assert [one.name for one in picture.rows if one.css == "worker"][-1] == "25 more"
+    assert len([one for one in picture.rows if one.css == "worker"]) == ROWS_MAX
+    assert all(one.svg.count("<rect") <= BARS_MAX + 3 for one in picture.rows)
+    assert picture.merged
+    assert sum(len(one.svg) + len(one.told) for one in picture.rows) + len(picture.head) < 500_000
+    calls = sum(
+        int(n.replace(",", ""))
+        for n in re.findall(r"<title>([\d,]+) (?:model|tool) calls", row(picture, "25 more").svg)
+    )
+    assert calls == 25 * (40 + 39 * 4)
+
+
+def test_names_that_models_and_people_chose_are_inert():
+    hostile = "<script>\u202e"
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader", model=hostile).wait(1)
+    lane = row(drawn(teller.answer(WORKER, 1)), "reader 1")
+    assert "<script>" not in lane.svg
+    assert "&lt;script&gt;⟨U+202E⟩" in lane.svg

@@ -1,0 +1,112 @@
+"""The overview and the fabric pages in a real browser, on a new installation and after its first runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.test_first_run import start
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+def answer(page) -> str:
+    return page.locator("#overview-answer").inner_text()
+
+
+SHOWN = """() => {
+  const shown = document.getElementById("overview").cloneNode(true);
+  shown.querySelectorAll("time").forEach((time) => time.remove());  // They grow older by themselves.
+  return shown.innerHTML;
+}"""
+
+
+def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
+    visitor = visit()
+    page = visitor.page
+    page.locator("#live[data-live=live]").wait_for()
+    assert answer(page) == "Nothing is wrong"
+    steps = page.locator("#card-steps")
+    assert steps.get_by_text("(done)").count() == 1
+    steps.get_by_role("link", name="Start", exact=True).click()
+    page.wait_for_url("**/start?fabric=*")
+    assert page.get_by_label("What do you want to know").input_value()
+    page.locator("#fabric-research-desk").check()  # The first by name is one that asks a person.
+    # A second tab looks on: what happens is seen there without a reload.
+    watching = visitor.context.new_page()
+    watching.goto("/")
+    watching.evaluate("document.body.dataset.same = 'yes'")
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*")
+    watching.locator("#step-3").wait_for()
+    watching.locator("#card-steps li[data-tone=ok]").nth(2).wait_for()
+    watching.get_by_text("1 ended in the last hour").wait_for()
+    assert watching.evaluate("document.body.dataset.same") == "yes"
+    watching.locator("#step-3").click()
+    watching.wait_for_url(page.url)
+    assert visitor.complaints == []
+
+
+def test_paused_nothing_moves_and_going_on_catches_up(visit):
+    visitor = visit()
+    page = visitor.page
+    page.locator("#live[data-live=live]").wait_for()
+    page.locator("#live-pause").click()
+    page.locator("#live[data-live=paused]").wait_for()
+    before = page.evaluate(SHOWN)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    other = visit()
+    start(other, "doubtful")
+    other.page.locator("article.question").wait_for()
+    assert page.evaluate(SHOWN) == before
+    assert [url for url in asked if "overview" in url] == []
+    page.locator("#live-pause").click()
+    page.locator("#card-reviews .next-up").wait_for()
+    page.locator("#live[data-live=live]").wait_for()
+    assert visitor.complaints == []
+
+
+def test_a_server_that_is_away_is_said_by_the_badge_alone(visit):
+    visitor = visit()
+    page = visitor.page
+    page.locator("#live[data-live=live]").wait_for()
+    was = answer(page)
+    visitor.context.set_offline(True)
+    page.locator("#live[data-live=stale]").wait_for()
+    assert (answer(page), page.locator("#notice").inner_text()) == (was, "")
+    visitor.context.set_offline(False)
+    page.locator("#live[data-live=live]").wait_for()
+
+
+def test_it_answers_without_javascript(visit):
+    page = visit(java_script_enabled=False).page
+    assert answer(page)
+    page.locator("#live").click()
+    assert answer(page)
+    page.get_by_role("link", name="Fabrics").first.click()
+    page.get_by_role("link", name="Research desk").click()
+    for tab in ("Topology", "Stages and gates", "Budgets and limits", "Decision table", "YAML", "Versions"):
+        page.locator(".tabs").get_by_role("link", name=tab).click()
+        assert page.locator(".tabs [aria-current=page]").inner_text().startswith(tab)
+
+
+def test_the_yaml_is_downloaded(visit):
+    page = visit().page
+    page.goto("/fabrics/research-desk")
+    with page.expect_download() as download:
+        page.locator(".page-head").get_by_role("link", name="YAML").click()
+    assert download.value.suggested_filename == "research-desk-r1.yaml"
+    assert download.value.path().read_text().startswith("name: research-desk\n")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_no_part_of_a_fabric_scrolls_the_page_sideways(visit, width):
+    page = visit(viewport={"width": width, "height": 900}).page
+    for tab in ("agents", "topology", "stages", "limits", "table", "yaml", "versions"):
+        page.goto(f"/fabrics/document-review?tab={tab}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, tab
+    page.goto("/fabrics")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert re.search("document-review", page.content())

@@ -1,0 +1,134 @@
+"""Starting a run, in a real browser: checks beside the field, drafts, double presses, one like an earlier run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+NOTES = {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"The budget is 40 dollars."}
+PDF = {"name": "report.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 and so on"}
+LARGE = {"name": "large.txt", "mimeType": "text/plain", "buffer": b"x" * 1_000_001}
+LATIN = {"name": "old.txt", "mimeType": "text/plain", "buffer": b"caf\xe9"}
+
+
+@pytest.fixture
+def page(visit):
+    found = visit().page
+    found.goto("/start")
+    return found
+
+
+def test_files_are_checked_beside_the_field_before_anything_is_sent(page):
+    page.get_by_label("Documents to read").set_input_files([NOTES, PDF, LARGE, LATIN])
+    said = page.locator("#c-documents")
+    said.get_by_text("report.pdf is a PDF; only plain text is taken").wait_for()
+    assert "large.txt has 1,000,001 bytes; at most 1,000,000 are taken" in said.inner_text()
+    assert "old.txt is no UTF-8 text" in said.inner_text()
+    assert page.locator("#documents").get_attribute("aria-invalid") == "true"
+    assert page.locator("#files li[data-tone=danger]").count() == 3
+    page.get_by_label("Documents to read").set_input_files([NOTES])
+    page.wait_for_function("document.getElementById('c-documents').textContent === ''")
+    assert page.locator("#documents").get_attribute("aria-invalid") is None
+    assert "notes.md" in page.locator("#files").inner_text()
+
+
+def test_what_the_browser_let_through_the_server_says_in_the_same_place(page):
+    """The script's sentence gives way to the server's, and neither stays once it is mended."""
+    page.get_by_label("What do you want to know").fill("What is due?")
+    page.get_by_label("Documents to read").set_input_files([PDF])
+    page.get_by_role("button", name="Start the run").click()
+    page.locator("#e-documents").get_by_text("report.pdf is a PDF").wait_for()
+    assert page.locator("#text").input_value() == "What is due?"
+    page.get_by_label("Documents to read").set_input_files([NOTES])
+    page.wait_for_function("!document.getElementById('e-documents')")
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*")
+
+
+def test_a_tier_shows_what_it_means_for_the_picked_fabric(page):
+    page.get_by_role("radio", name=re.compile("Research desk")).check()
+    shown = page.locator(".mean.shown")
+    assert shown.get_attribute("data-fabric") == "research-desk"
+    assert shown.locator("tr.on .tag").inner_text() == "default"
+    assert "Ceilings in every tier" in shown.inner_text()
+    page.get_by_label("Tier").select_option("batch")
+    assert shown.locator("tr.on").get_attribute("data-tier") == "batch"
+
+
+def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
+    page.get_by_label("What do you want to know").fill("Half a thought")
+    page.get_by_label("Priority").select_option("low")
+    page.get_by_label("Session").fill("TICKET-1")
+    page.goto("/runs")
+    page.goto("/start")
+    assert page.locator("#text").input_value() == "Half a thought"
+    assert page.locator("#priority").input_value() == "low"
+    assert page.locator("#session_key").input_value() == "TICKET-1"
+    assert page.locator("#draft").is_visible()
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*")
+    page.goto("/start")
+    assert page.locator("#text").input_value() == ""
+    assert not page.locator("#draft").is_visible()
+
+
+def test_a_draft_is_dropped_when_it_is_not_wanted(page):
+    page.get_by_label("What do you want to know").fill("Half a thought")
+    page.reload()
+    page.get_by_role("button", name="Start empty").click()
+    assert page.locator("#text").input_value() == ""
+    page.reload()
+    assert page.locator("#text").input_value() == ""
+
+
+def test_a_server_that_is_away_costs_nothing_that_was_typed(page):
+    page.get_by_label("What do you want to know").fill("Worth keeping")
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Start the run").click()
+    page.locator("#notice .banner").wait_for()
+    assert page.locator("#text").input_value() == "Worth keeping"
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*")
+
+
+@pytest.mark.parametrize("scripting", [True, False])
+def test_two_presses_start_one_run(visit, scripting):
+    page = visit(java_script_enabled=scripting).page
+    page.goto("/start")
+    text = f"Pressed twice {scripting}"
+    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_role("button", name="Start the run").dblclick()
+    page.wait_for_url("**/runs/*")
+    page.goto("/runs")
+    assert page.get_by_role("row").filter(has_text=text).count() == 1
+
+
+def test_one_like_an_earlier_run(page):
+    page.get_by_label("What do you want to know").fill("What is due, and when?")
+    page.get_by_label("Documents to read").set_input_files([NOTES])
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*")
+    earlier = page.url.rpartition("/")[2]
+    page.goto(f"/start?from={earlier}")
+    assert page.locator("#text").input_value() == "What is due, and when?"
+    assert page.get_by_label("Read the earlier run").is_checked()
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url(lambda url: "/runs/" in url and earlier not in url)
+    assert "notes.md" in page.content()
+
+
+def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
+    page = visit(java_script_enabled=False).page
+    page.goto("/start")
+    page.get_by_label("What do you want to know").fill("What is due?")
+    page.get_by_label("Session").fill("x" * 201)
+    page.get_by_label("Documents to read").set_input_files([PDF])
+    page.get_by_role("button", name="Start the run").click()
+    assert "report.pdf is a PDF" in page.locator("#e-documents").inner_text()
+    assert "at most 200 are taken" in page.locator("#e-session").inner_text()
+    assert page.locator("#text").input_value() == "What is due?"
+    assert page.locator(".mean").first.is_visible()

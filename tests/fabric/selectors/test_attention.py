@@ -1,0 +1,119 @@
+"""What needs attention: each kind is found, the worst stands first, and what is in order is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.selectors import attention as module
+from fabric.selectors.attention import Kind, attention, review_queue
+from tests.fabric.selectors.rows import NOW, question_row, run_row, worker_row
+from tests.fabric.selectors.test_overview import plans_of
+
+
+def kinds(actor) -> list[Kind]:
+    return [group.kind for group in attention(actor, NOW).groups]
+
+
+@pytest.fixture
+def trouble(actor, small) -> None:
+    """One of everything, with a worker alive."""
+    worker_row()
+    question_row(actor, run_row(actor, small, "waiting"), -1, "late")
+    question_row(actor, run_row(actor, small, "waiting"), 20, "soon")
+    question_row(actor, run_row(actor, small, "waiting"), 90, "later")
+    run_row(actor, small, "quarantined")
+    run_row(actor, small, "failed", asked=3_000, ended=1_439)
+    run_row(actor, small, "running", cost_usd_micros=800_000)
+    run_row(actor, small, "running", asked=54)
+    run_row(actor, small, "running", claims=3)
+    run_row(actor, small, "queued", asked=2)
+
+
+def test_the_most_harmful_is_first(actor, trouble):
+    assert kinds(actor) == [kind for kind in Kind if kind is not Kind.NO_WORKER]
+    assert all(group.count == 1 for group in attention(actor, NOW).groups)
+
+
+def test_each_thing_is_named_with_its_numbers(actor, trouble):
+    found = {group.kind: group.items[0] for group in attention(actor, NOW).groups}
+    assert (found[Kind.OVERDUE].question, found[Kind.DUE_SOON].question) == ("late", "soon")
+    assert (found[Kind.NEAR_CEILING].observed, found[Kind.NEAR_CEILING].limit) == (800_000, 1_000_000)
+    assert found[Kind.NO_PROGRESS].observed == 3
+    assert found[Kind.FAILED].state == "failed"
+    assert {item.fabric_name for item in found.values()} == {"small"}
+
+
+def test_what_is_in_order_is_left_alone(actor, small):
+    worker_row()
+    question_row(actor, run_row(actor, small, "waiting", asked=59), 61)
+    question_row(actor, run_row(actor, small, "waiting"), -1, "answered", decided_at=NOW)
+    run_row(actor, small, "failed", asked=3_000, ended=1_441)
+    run_row(actor, small, "completed", ended=1)
+    run_row(actor, small, "cancelled", ended=1)
+    run_row(actor, small, "running", cost_usd_micros=799_999, claims=2)
+    run_row(actor, small, "running", asked=53)
+    run_row(actor, small, "queued", asked=0.9)
+    assert kinds(actor) == []
+
+
+def test_a_run_that_waits_for_a_person_has_time(actor, small):
+    worker_row()
+    run_row(actor, small, "waiting", asked=59)
+    assert kinds(actor) == []
+
+
+def test_without_a_worker_that_is_what_is_said(actor, small):
+    (group,) = attention(actor, NOW).groups
+    assert (group.kind, group.count, group.items[0].observed) == (Kind.NO_WORKER, 1, 0)
+    worker_row("lapsed", lease=-1)
+    run_row(actor, small, "queued", asked=9)
+    run_row(actor, small, "running", asked=3)
+    run_row(actor, small, "waiting", asked=3)
+    (group,) = attention(actor, NOW).groups
+    assert (group.kind, group.items[0].observed) == (Kind.NO_WORKER, 2)
+
+
+def test_what_is_not_named_is_counted(actor, small, monkeypatch):
+    worker_row()
+    for n in range(7):
+        run_row(actor, small, "aborted", asked=9, ended=n)
+    (group,) = attention(actor, NOW).groups
+    assert (group.count, group.more, group.capped) == (7, 3, False)
+    assert [item.at for item in group.items] == sorted((item.at for item in group.items), reverse=True)
+    monkeypatch.setattr(module, "COUNTED", 5)
+    (group,) = attention(actor, NOW).groups
+    assert (group.count, group.capped) == (5, True)
+
+
+def test_the_nearest_to_its_limit_is_named_first(actor, small):
+    worker_row()
+    for share in (85, 99, 90, 81, 97):
+        run_row(actor, small, "running", cost_usd_micros=share * 10_000)
+    (group,) = attention(actor, NOW).groups
+    assert [item.observed // 10_000 for item in group.items] == [99, 97, 90, 85]
+    assert (group.count, group.more) == (5, 1)
+
+
+def test_nobody_sees_the_trouble_of_others(actor, stranger, trouble):
+    assert kinds(stranger) == []
+    assert review_queue(stranger, NOW).open == 0
+
+
+def test_it_is_answered_from_indexes(actor, trouble):
+    plans = plans_of(lambda: attention(actor, NOW)) + plans_of(lambda: review_queue(actor, NOW))
+    assert any("run_bad_ended" in line for line in plans)
+    assert any("run_live" in line for line in plans)
+    assert any("escalation_open_due" in line for line in plans)
+    assert [line for line in plans if "SCAN fabric_run" in line or "SCAN fabric_escalation" in line] == []
+
+
+def test_the_queue_by_when_it_is_due(actor, small, monkeypatch):
+    for n, due in enumerate((-10, -1, 5, 59, 61, 900, 901)):
+        question_row(actor, run_row(actor, small, "waiting"), due, f"q{n}")
+    queue = review_queue(actor, NOW)
+    assert (queue.overdue, queue.within_hour, queue.later, queue.capped, queue.open) == (2, 2, 3, False, 7)
+    assert [item.question for item in queue.following] == ["q0", "q1", "q2", "q3", "q4"]
+    assert [item.kind for item in queue.following[:3]] == [Kind.OVERDUE, Kind.OVERDUE, Kind.DUE_SOON]
+    monkeypatch.setattr(module, "COUNTED", 4)
+    queue = review_queue(actor, NOW)
+    assert (queue.overdue, queue.within_hour, queue.later, queue.capped) == (2, 2, 0, True)

@@ -1,0 +1,75 @@
+"""Budgets and limits: every one of the policy is shown, with its unit, its source and where its default comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.policy import DEADLINES, FlowPolicy
+from fabric.core.taxonomy import Tier
+from fabric.selectors.limits import GROUPS, LIMITS, OWN, limits_of, policy_paths
+from fabric.services.fabric_yaml import fabric_read
+from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
+
+
+def limits(source: str):
+    return {(limit.path, limit.tier): limit for group in limits_of(fabric_read(source).spec) for limit in group.limits}
+
+
+def test_every_field_of_the_policy_has_a_label_and_a_unit():
+    assert set(LIMITS) == set(policy_paths())
+    assert set(GROUPS) == set(FlowPolicy.model_fields)
+
+
+@pytest.mark.parametrize("name", SAMPLE_NAMES)
+def test_every_field_of_the_policy_is_shown(name):
+    spec = fabric_read(sample(name)).spec
+    shown = limits(sample(name))
+    assert {path for path, _ in shown} == set(policy_paths())
+    assert {tier for path, tier in shown if path == "deadlines.run_s"} == set(spec.tiers.allowed)
+    assert all(limit.meaning or limit.origin != OWN for limit in shown.values())
+    assert all(limit.origin for limit in shown.values())
+
+
+def test_values_are_those_in_force():
+    shown = limits(SMALL)
+    policy = fabric_read(SMALL).spec.policy
+    for (path, tier), limit in shown.items():
+        part, _, key = path.partition(".")
+        if part == "deadlines":
+            assert limit.value == getattr(policy.deadlines_of(tier), key)
+        elif path == "humans.due_s":
+            assert limit.value == policy.due_s(tier)
+        else:
+            assert limit.value == (getattr(getattr(policy, part), key) if key else getattr(policy, part))
+
+
+def test_what_the_fabric_set_is_told_from_what_it_left():
+    shown = limits(SMALL)
+    assert [path for (path, _), limit in shown.items() if limit.own] == ["budget.run_usd_micros"]
+    changed = limits(
+        SMALL.replace(
+            "  budget: {run_usd_micros: 1000000}",
+            "  budget: {run_usd_micros: 1000000}\n  tau: 0.6\n  limits: {turns: 25, hops: 4}\n"
+            "  humans: {due_s: 300}\n  deadlines:\n    batch: {call_s: 120, stage_s: 60, run_s: 86400}",
+        )
+    )
+    assert {(path, tier) for (path, tier), limit in changed.items() if limit.own} == {
+        ("budget.run_usd_micros", None),
+        ("tau", None),
+        ("limits.hops", None),
+        ("deadlines.stage_s", Tier.BATCH),
+        ("humans.due_s", Tier.BATCH),
+        ("humans.due_s", Tier.HIGH_STAKES),
+    }
+    assert changed["deadlines.stage_s", Tier.BATCH].default == DEADLINES[Tier.BATCH].stage_s
+
+
+def test_meaning_and_origin_are_the_policys_own_words():
+    shown = limits(SMALL)
+    assert (shown["limits.turns", None].meaning, shown["limits.turns", None].origin) == (
+        "Model turns a step.",
+        "S0: LangGraph's ceiling",
+    )
+    assert shown["retry.bucket", None].origin == "S0: Retry Budget With Backoff"
+    assert shown["loop_detector.identical_threshold", None].origin == "semantics.md 4"
+    assert "micro-dollars" not in shown["budget.run_usd_micros", None].meaning

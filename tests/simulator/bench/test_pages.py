@@ -1,0 +1,49 @@
+"""The list of runs over generated rows: no view that an index answers reads the table, on either database. Times are printed, never asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from simulator.bench import pages
+from simulator.bench.database import ROOT
+
+RUNS = 20_000
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def views(request: pytest.FixtureRequest) -> list[dict[str, object]]:
+    command = [sys.executable, str(ROOT / "manage.py"), "bench", "pages", "--json", "--db", request.param]
+    command += ["--runs", str(RUNS), "--rounds", "1"]
+    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_every_view_is_answered_and_no_indexed_one_reads_the_whole_table(views):
+    assert [view["status"] for view in views] == [200] * len(views)
+    indexed = [view for view in views if view["indexed"]]
+    assert len(indexed) == len(pages.INDEXED) + 1
+    plans = [(view["view"], plan) for view in indexed for plan in view["plans"]]
+    assert [one for one in plans if pages.SCAN.search(one[1])] == []
+    assert all(len(view["plans"]) >= 6 for view in indexed)  # The rows, four views, the count; mostly the chart.
+
+
+@pytest.mark.parametrize(
+    ("plan", "scans"),
+    [
+        ("Limit\n  ->  Seq Scan on fabric_run  (cost=0.00..12)", True),
+        ("->  Parallel Seq Scan on fabric_run  (cost=0.00..12)", True),
+        ("->  Index Scan using run_list on fabric_run", False),
+        ("SCAN fabric_run", True),
+        ("SCAN fabric_run USING COVERING INDEX run_list", False),
+        ("SEARCH fabric_run USING INDEX run_live (workspace_id=?)", False),
+    ],
+)
+def test_a_scan_is_known_when_it_is_seen(plan, scans):
+    assert bool(pages.SCAN.search(plan)) is scans
