@@ -88,8 +88,11 @@ class PostgresqlListener:
 
     def _hear(self, connection: Connection, bell: socket.socket) -> None:
         """Passes on what comes until stopped; psycopg.Error when the connection is lost."""
+        waiting = select.poll()  # Not select(): a process with many sockets has descriptors beyond its 1,024.
+        for descriptor in (connection.fileno(), bell.fileno()):
+            waiting.register(descriptor, select.POLLIN)
         while True:
-            ready, _, _ = select.select([connection.fileno(), bell.fileno()], [], [])
+            ready = {descriptor for descriptor, _ in waiting.poll()}
             if bell.fileno() in ready or self._stopping.is_set():
                 return
             for notice in connection.notifies(timeout=0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from select import select
+from select import POLLIN, poll
 from threading import Lock
 from typing import Any
 
@@ -46,7 +46,11 @@ def connect(dsn: str, settings: Mapping[str, str]) -> Connection:
 
 def is_cut(connection: Connection) -> bool:
     """True when the server has closed the connection, or said something unasked, since its last use. Costs no round trip."""
-    return connection.closed or bool(select([connection.fileno()], [], [], 0)[0])
+    if connection.closed:
+        return True
+    looked = poll()  # Not select(): a process with many sockets has descriptors beyond its 1,024.
+    looked.register(connection.fileno(), POLLIN)
+    return bool(looked.poll(0))
 
 
 class Connections:

@@ -149,11 +149,11 @@ def test_dialogs(visit, axe, run_id, width, height):
 
 
 def test_strangers(installation, chromium, axe):
-    context = chromium.new_context(base_url=installation.base)
+    context = chromium.new_context(base_url=installation.base, reduced_motion="reduce")
     page = context.new_page()
     for address in ("/login", installation.login_link(), "/login/used", "/nothing"):
         page.goto(address)
         for theme in ("light", "dark"):
-            page.emulate_media(color_scheme=theme)
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
             assert findings(page, axe) == [], address
     context.close()

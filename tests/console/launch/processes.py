@@ -11,6 +11,13 @@ from contextlib import contextmanager
 PATIENCE_S = 30.0  # Only ever waited out by a test that fails.
 
 
+def readable(descriptor: int) -> bool:
+    """Wait until there is something to read. By poll: a test process may have more descriptors than select takes."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(PATIENCE_S * 1_000))
+
+
 class Lines:
     """Reads lines from a descriptor. End of file says that nobody holds its other end any more."""
 
@@ -21,7 +28,7 @@ class Lines:
     def next(self) -> str:
         """Return the next line, or the empty string at the end."""
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._descriptor], [], [], PATIENCE_S)
+            ready = readable(self._descriptor)
             assert ready, f"nothing was said for {PATIENCE_S} s after {self._buffer!r}"
             chunk = os.read(self._descriptor, 4096)
             if not chunk:
@@ -45,7 +52,7 @@ def wait_for_end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        ready, _, _ = select.select([descriptor], [], [], PATIENCE_S)
+        ready = readable(descriptor)
     finally:
         os.close(descriptor)
     assert ready, f"process {pid} is still there after {PATIENCE_S} s"

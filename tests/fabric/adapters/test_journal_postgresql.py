@@ -1,7 +1,10 @@
 """What is PostgreSQL's alone: one statement a flush, what its errors mean, and notifications."""
 
+import os
 import re
+import resource
 import threading
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
@@ -325,3 +328,16 @@ def test_a_statement_is_prepared_once_a_connection(postgresql_world):
     with world.store._calls.use() as connection:
         prepared = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
     assert len([one for (one,) in prepared if "INSERT INTO fabric_run" in one]) == 1
+
+
+def test_a_process_with_more_descriptors_than_select_takes_still_writes(postgresql_world):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as held:
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4_096)), hard))
+        for _ in range(1_100):
+            held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        store = held.enter_context(closing(PostgresqlStore(postgresql_world.dsn)))
+        for _ in range(2):  # The second time on a connection that lay idle.
+            store.create(new_run())
+    assert postgresql_world.ask("SELECT count(*) FROM fabric_run") == [(2,)]
