@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from websockets.asyncio.client import connect
-from websockets.typing import Origin
 
 from console.live import consumer, watch
 from console.live.hub import LiveHub
 from tests.console.live.journal import Ears, Journal
-from tests.console.live.sockets import ORIGIN, close_code, cookie_of, on_a_loop, socket
-from tests.console.live.test_reconnect import server
+from tests.console.live.sockets import close_code, cookie_of, on_a_loop, socket
 
 ROW = "x" * 4_000
 
@@ -47,36 +44,6 @@ def run_path(actor, small):
 
     run = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="What?").run_id
     return f"/live/runs/{run}"
-
-
-def test_a_page_that_takes_nothing_is_let_go_while_another_follows(browser, wide, run_path, monkeypatch):
-    """Through a real server and real sockets: what is held for the slow one stays below a few frames."""
-    monkeypatch.setattr(consumer, "SEND_S", 0.5)
-    monkeypatch.setattr(consumer, "CLOSE_S", 0.1)
-    headers = {"Cookie": cookie_of(browser)}
-
-    async def scene():
-        async with server() as base:
-            slow = await connect(
-                base + run_path, origin=Origin(ORIGIN), additional_headers=headers, compression=None, max_queue=1
-            )
-            quick = await connect(base + run_path, origin=Origin(ORIGIN), additional_headers=headers)
-            await slow.recv()
-            await quick.recv()
-            frames = 0
-            while consumer._open["owner"] > 1:
-                slow.transport.pause_reading()  # Each time: the client goes on by itself when it has passed a message on.
-                wide.grow(100)
-                await asyncio.wait_for(quick.recv(), 20)
-                frames += 1
-                assert frames < 3_000, "the slow page is still held"
-            wide.grow(1)
-            await asyncio.wait_for(quick.recv(), 20)
-            slow.transport.abort()
-            await quick.close()
-            return frames
-
-    assert on_a_loop(scene) > 3
 
 
 def test_the_code_it_is_let_go_with_is_one_that_pages_come_back_after(browser, wide, run_path, monkeypatch):
