@@ -17,9 +17,9 @@ def drive_run(run_id: str) -> None:
         host.offer(run_id)
 
 
-@signals.worker_ready.connect
+@signals.celeryd_after_setup.connect
 def start_engine(**_: Any) -> None:
-    """Each worker process has one host."""
+    """Each worker process has one host. Before the worker connects to its broker: runs come from the database, and wait for no broker."""
     wiring.WORKER.start()
 
 

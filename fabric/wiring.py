@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
 AGAIN_S = 2.0
 """Until a worker whose engine could not start tries again."""
+AGAIN_MAX_S = 60.0
+"""The same, when it is the configuration that stands in the way: twice as long each time, up to this."""
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
 """Provider adapters by the name a fabric uses; each takes no arguments. ``openai`` is built below from the operator's endpoint."""
 
@@ -165,13 +168,23 @@ def model_port() -> ModelPort:
 
 
 def _provider(name: str, path: str) -> ModelPort:
+    problem = f"provider {name!r} is {path!r}, which"
     try:
         made: ModelPort = import_string(path)()
     except ImportError as error:
-        raise ImproperlyConfigured(
-            f"provider {name!r} is {path!r}, which cannot be imported ({error}): correct FABRIC_PROVIDERS"
-        ) from error
+        raise ImproperlyConfigured(f"{problem} cannot be imported ({error}): correct FABRIC_PROVIDERS") from error
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ImproperlyConfigured(f"{problem} cannot be made ({said}): correct it, or FABRIC_PROVIDERS") from error
+    if not iscoroutinefunction(getattr(made, "ask", None)):
+        raise ImproperlyConfigured(f"{problem} has no coroutine `ask`: correct FABRIC_PROVIDERS")
     return made
+
+
+def refuse_unusable_providers() -> None:
+    """Raises ImproperlyConfigured, with one sentence, for the first of FABRIC_PROVIDERS that no run could ask."""
+    for name, path in settings.FABRIC_PROVIDERS.items():
+        _provider(name, path)
 
 
 def new_host(config: HostConfig | None = None) -> RunHost:
@@ -268,10 +281,19 @@ class Worker:
 
     def _start(self) -> None:
         pause = threading.Event()
+        told, again_s = "", AGAIN_S
         while self.engine is None:
             try:
                 engine = Engine()
                 engine.start(wait=True)
+            except ImproperlyConfigured as error:
+                # Nothing that comes back by itself: said once.
+                if str(error) != told:
+                    log.error("the engine cannot be started, runs wait: %s", error)
+                told = str(error)
+                pause.wait(again_s)
+                again_s = min(2 * again_s, AGAIN_MAX_S)
+                continue
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker stays and says so until it goes away.
                 log.error("the engine could not be started, trying again in %g s: %s", AGAIN_S, error)
                 pause.wait(AGAIN_S)

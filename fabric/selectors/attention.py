@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 
 from django.db.models import F, QuerySet
 
@@ -197,11 +198,14 @@ def _near(actor: Actor, now: int) -> dict[Kind, list[Item]]:
 # -- reviews -----------------------------------------------------------------------------------------------------------
 
 QUEUE_SHOWN = 5
+DECIDED_DAYS = 7
+DECIDED_MAX = 1_000
+"""Decisions that the median is of: of runs asked for within ``DECIDED_DAYS``, the newest runs'."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The open reviews: how many by when they are due, and the next ones."""
+    """The open reviews: how many by when they are due, and the next ones; and how fast people have been."""
 
     overdue: int
     within_hour: int
@@ -210,6 +214,10 @@ class Queue:
     """True: there are more than were counted."""
     following: tuple[Item, ...]
     """The next ones, the most urgent first."""
+    decided: int = 0
+    """Reviews that people decided lately, at most ``DECIDED_MAX``; what the system decided for want of an answer is not among them."""
+    median_us: int | None = None
+    """From the question to the decision, the middle one of those; None where there is none. Microseconds."""
 
     @property
     def open(self) -> int:
@@ -218,7 +226,7 @@ class Queue:
 
 
 def review_queue(actor: Actor, now: int) -> Queue:
-    """The open reviews by when they are due."""
+    """The open reviews by when they are due, and the median time of the decisions that people took lately."""
     rows = _questions(actor)
     due = list(rows.values_list("due_at", flat=True)[: COUNTED + 1])
     overdue = sum(at <= now for at in due[:COUNTED])
@@ -228,4 +236,26 @@ def review_queue(actor: Actor, now: int) -> Queue:
         for row in rows.values(*_QUESTION)[:QUEUE_SHOWN]
     )
     counted = min(len(due), COUNTED)
-    return Queue(overdue, soon, counted - overdue - soon, len(due) > COUNTED, items)
+    took = _decision_times(actor, now)
+    return Queue(
+        overdue,
+        soon,
+        counted - overdue - soon,
+        len(due) > COUNTED,
+        items,
+        decided=len(took),
+        median_us=int(median(took)) if took else None,
+    )
+
+
+def _decision_times(actor: Actor, now: int) -> list[int]:
+    """How long people took, microseconds each. No index knows when a question was decided, but ids of runs begin with their time."""
+    since = f"{(now - DECIDED_DAYS * DAY) // 1_000:012x}"
+    rows = Escalation.objects.filter(
+        workspace_id=actor.workspace_id,
+        run_id__gte=f"{since[:8]}-{since[8:]}",
+        decided_at__isnull=False,
+        by_system=False,
+    )
+    times = rows.order_by("-run_id", "-opened_at").values_list("opened_at", "decided_at")[:DECIDED_MAX]
+    return [max(0, decided - opened) for opened, decided in times if decided is not None]

@@ -1,6 +1,6 @@
 """How events read to people: one row a kind in one table, total by test. The sentences have the numbers and leave out what the row's place says.
 
-A summary is made of the fact alone, never of a content, so that it reads the same after the contents were erased.
+A summary is made of the fact alone, never of a content: it reads the same after those were erased. It has no instant, which could not be localised.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ def dollars(micros: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that fits: ``0.4 s``, ``12 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 10:
+    """Seconds in the unit that fits: ``84 ms``, ``1.4 s``, ``12 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.1f} ms" if 0.00005 <= seconds < 0.00995 else f"{seconds * 1e3:.0f} ms"
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -98,7 +100,7 @@ def _charged(fact: Fact) -> str:
 
 def _run_started(fact: Fact) -> str:
     by = f" for {fact['requested_by']}" if fact["requested_by"] else ""
-    return f"{fact['fabric']} started{by}, {words(fact['tier'])}, due {instant(fact['deadline_at'])}"
+    return f"{fact['fabric']} started{by}, {words(fact['tier'])}"
 
 
 def _ownership_taken(fact: Fact) -> str:
@@ -264,7 +266,7 @@ def _step_failed(fact: Fact) -> str:
 
 
 def _escalation_opened(fact: Fact) -> str:
-    return f"{fact['required_role']} is asked until {instant(fact['due_at'])}: {_cut(fact['reason'])}"
+    return f"{fact['required_role']} is asked: {_cut(fact['reason'])}"
 
 
 def _escalation_reminded(fact: Fact) -> str:
@@ -288,7 +290,7 @@ def _deadlines_suspended(fact: Fact) -> str:
 
 
 def _deadlines_reissued(fact: Fact) -> str:
-    return f"the clocks run again: the stage until {instant(fact['stage_deadline_at'])}, the run until {instant(fact['run_deadline_at'])}"
+    return "the clocks of the stage and of the run go on"
 
 
 def _cancel_accepted(fact: Fact) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.core.actor import Actor
-from fabric.core.envelope import UnknownEvent, envelope, from_row
-from fabric.models import Event
+from fabric.core.envelope import Event, envelope, from_row
+from fabric.models import Event as EventRow
 from fabric.selectors.runs import RunView, run_get
 
 JSON = Any
@@ -40,7 +40,7 @@ def run_envelopes(
 ) -> EnvelopePage:
     """The run's events with ``seq > after``; at most 1,000, fewer where their contents are large. Refused not_found."""
     trace_id = run_get(actor, run_id).trace_id
-    rows = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
+    rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
     columns = ("seq", "kind", "version", "at", "header", *(("payload",) if contents else ()))
     page = rows.values_list(*columns)[: max(1, min(limit, LIMIT_MAX))]
     found: list[dict[str, JSON]] = []
@@ -50,27 +50,33 @@ def run_envelopes(
         size += len(raw or b"")
         if found and size > CONTENT_BYTES_MAX:
             break
-        told = _envelope(run_id, trace_id, (seq, kind, version, at, bytes(header)))
-        found.append({**told, "content": None if raw is None else json.loads(raw)})
+        try:
+            told = told_of(run_id, trace_id, from_row(seq, kind, version, bytes(header)), raw)
+        except ValueError:
+            told = _unread(run_id, trace_id, (seq, kind, version, at), raw)
+        found.append(told)
         last = seq
     # Read after the events, so that the head is never behind them.
     return EnvelopePage(run=run_get(actor, run_id), events=tuple(found), last=last)
 
 
-def _envelope(run_id: str, trace_id: str, row: tuple[int, str, int, int, bytes]) -> dict[str, JSON]:
-    seq, kind, version, at, header = row
-    try:
-        return envelope(run_id, trace_id, from_row(seq, kind, version, header))
-    except UnknownEvent:
-        # A newer version wrote it: what every event has is told, and the rest is left out.
-        nobody = {"layer": "", "agent_id": ""}
-        return {
-            "id": f"{run_id}.{seq}",
-            "trace_id": trace_id,
-            "span_id": "",
-            "parent_span_id": "",
-            "timestamp": at,
-            "source": nobody,
-            "destination": nobody,
-            "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version},
-        }
+def told_of(run_id: str, trace_id: str, event: Event, payload: bytes | None) -> dict[str, JSON]:
+    """An event as programs read it: its envelope, and what it carries."""
+    return {**envelope(run_id, trace_id, event), "content": None if payload is None else json.loads(payload)}
+
+
+def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], payload: bytes | None) -> dict[str, JSON]:
+    """What a newer version wrote, or nobody can read: what every event has is told, and the rest is left out."""
+    seq, kind, version, at = row
+    nobody = {"layer": "", "agent_id": ""}
+    return {
+        "id": f"{run_id}.{seq}",
+        "trace_id": trace_id,
+        "span_id": "",
+        "parent_span_id": "",
+        "timestamp": at,
+        "source": nobody,
+        "destination": nobody,
+        "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version},
+        "content": None if payload is None else json.loads(payload),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db.models import Q
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Escalation
+from fabric.models.escalations import OPEN
 from fabric.selectors.errors import Refused
 
 JSON = Any
@@ -96,16 +98,43 @@ def escalations_open(
     if run_id is not None:
         rows = rows.filter(run_id=clean_text(run_id)[0])
     if after is not None:
-        rows = rows.filter(_after(after))
+        rows = rows.filter(_after(after, "after"))
     return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)[: max(1, min(limit, OPEN_MAX))]]
 
 
-def _after(cursor: str) -> Q:
+def escalations_new(actor: Actor, shown: Collection[str], *, after: str | None, down_to: str | None, most: int) -> int:
+    """How many open questions belong on a page of the list and are not among the ids ``shown``; at most ``most``.
+
+    The page lies behind the cursor ``after`` and goes down to the cursor of its last question; None: it is open on that side. Refused
+    invalid for an unknown cursor.
+    """
+    rows = Escalation.objects.filter(OPEN, workspace_id=actor.workspace_id)
+    if after is not None:
+        rows = rows.filter(_after(after, "after"))
+    if down_to is not None:
+        rows = rows.exclude(_after(down_to, "down"))
+    return rows.exclude(id__in=shown).values("id")[:most].count()
+
+
+def escalations_due(actor: Actor, ids: Collection[str]) -> dict[str, tuple[int, bool]]:
+    """Of those questions, when each is due (microseconds since the epoch) and whether it waits for an answer; unknown ones are left out."""
+    rows = Escalation.objects.filter(workspace_id=actor.workspace_id, id__in=ids)
+    found = rows.values_list("id", "due_at", "decided_at")
+    return {row_id: (due_at, decided_at is None) for row_id, due_at, decided_at in found}
+
+
+def escalations_named(actor: Actor, ids: Collection[str]) -> list[EscalationView]:
+    """Those questions, open or answered; unknown ones are left out."""
+    rows = Escalation.objects.filter(workspace_id=actor.workspace_id, id__in=ids)
+    return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)]
+
+
+def _after(cursor: str, field: str) -> Q:
     """The questions that follow a cursor, ids ascending among those due at one instant."""
     due_at, _, item_id = cursor.partition(".")
     if not (due_at.isascii() and due_at.isdecimal()) or len(due_at) > 18 or not item_id:
         message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
-        raise Refused(message, code="invalid", field="after")
+        raise Refused(message, code="invalid", field=field)
     return Q(due_at__gt=int(due_at)) | Q(due_at=int(due_at), id__gt=clean_text(item_id)[0])
 
 

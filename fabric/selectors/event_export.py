@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fabric.core.actor import Actor
-from fabric.core.envelope import envelope, fact_json, from_row
+from fabric.core.envelope import fact_json, from_row
 from fabric.core.text import clean_text
 from fabric.models import Event, Run
 from fabric.selectors.display import summary_of
+from fabric.selectors.envelopes import told_of
 from fabric.selectors.errors import Refused
 
 JSON = Any
@@ -80,12 +81,10 @@ def _readable(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, J
         event = from_row(row["seq"], row["kind"], row["version"], bytes(row["header"]))
     except ValueError as error:
         return {**_journal(run_id, trace_id, row), "problem": str(error)}
-    shown = envelope(run_id, trace_id, event)
-    kept = row["payload"] is not None
-    content = json.loads(bytes(row["payload"])) if kept else None
-    erased = bool(row["payload_hash"]) and not kept
+    payload = None if row["payload"] is None else bytes(row["payload"])
+    shown = told_of(run_id, trace_id, event, payload)
     said = summary_of(row["kind"], fact_json(event))
-    return {**shown, "summary": said, "content": content, "content_erased": erased}
+    return {**shown, "summary": said, "content_erased": payload is None and bool(row["payload_hash"])}
 
 
 FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any]], dict[str, JSON]]] = {

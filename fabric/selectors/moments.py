@@ -122,6 +122,34 @@ def _take(moment: Moment, seq: int, kind: str, version: int, header: bytes, *, l
         moment.skipped = ()
 
 
+SETTLING = ("model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+"""Kinds that end an attempt."""
+SETTLED_WITHIN = 2_000
+"""Events that are looked at for the end of one attempt."""
+
+
+def settled_by(run_id: str, seq: int, command_id: str, attempt: int) -> tuple[int, str, int] | None:
+    """``(seq, kind, instant)`` of what ended the attempt that was issued at ``seq``; None while it is out, and where that lies far off.
+
+    For a run that whoever asks was allowed to see.
+    """
+    rows = Event.objects.filter(run_id=run_id, seq__gt=seq, seq__lte=seq + SETTLED_WITHIN, kind__in=SETTLING).order_by(
+        "seq"
+    )
+    mark = command_id.encode()
+    for number, kind, version, at, header in rows.values_list("seq", "kind", "version", "at", "header").iterator():
+        raw = bytes(header)
+        if mark not in raw:
+            continue
+        try:
+            fact: Any = from_row(number, kind, version, raw).fact
+        except ValueError:
+            continue
+        if fact.command_id == command_id and fact.attempt == attempt:
+            return number, kind, at
+    return None
+
+
 class Erased(LookupError):
     """Something that a prompt was made of is no longer kept."""
 

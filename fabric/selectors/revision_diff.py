@@ -65,13 +65,17 @@ def _in_force(spec: dict[str, JSON]) -> JSON:
     return spec | {"decision_table": table}
 
 
-def _rung(rung: dict[str, JSON]) -> str:
+def rung_words(rung: Mapping[str, JSON]) -> str:
+    """A rung of a stored table in words, without how often: ``block + escalate to finance``."""
     words = [*rung.get("with", ()), rung["reaction"]]
     text = " + ".join(words).replace("_", " ")
     if rung["reaction"] == Reaction.ESCALATE and rung.get("role", "reviewer") != "reviewer":
         text += f" to {rung['role']}"
-    if rung.get("critic"):
-        text += " with critic"
+    return f"{text} with critic" if rung.get("critic") else text
+
+
+def _rung(rung: Mapping[str, JSON]) -> str:
+    text = rung_words(rung)
     return f"{text} ×{rung['times']}" if rung.get("times") else text
 
 

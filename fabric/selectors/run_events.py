@@ -6,6 +6,7 @@ at most ``SCAN_MAX`` events a question, newest first; a window that stopped ther
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -167,6 +168,14 @@ def neighbours(actor: Actor, run_id: str, wanted: EventFilter, seq: int) -> tupl
     return (before[0].seq if before else None), (after[0].seq if after else None)
 
 
+def stages_around(actor: Actor, run_id: str, seq: int) -> tuple[int | None, int | None]:
+    """The seqs at which the stage before a seq and the one after it began. Refused not_found."""
+    run_id, last_seq = _last_seq(actor, run_id)
+    begun = _read_on(run_id, last_seq).stages
+    before, after = bisect_left(begun, seq), bisect_right(begun, seq)
+    return (begun[before - 1] if before else None), (begun[after] if after < len(begun) else None)
+
+
 def run_agents(actor: Actor, run_id: str) -> tuple[str, ...]:
     """The agents that have worked in a run, by name. Refused not_found."""
     run_id, last_seq = _last_seq(actor, run_id)
@@ -273,6 +282,8 @@ class _Steps:
     def __init__(self) -> None:
         self.upto = 0
         self.agents: dict[str, str] = {}
+        self.stages: list[int] = []
+        """Seqs at which stages began, in order."""
 
 
 @lru_cache(maxsize=512)
@@ -282,9 +293,13 @@ def _steps(run_id: str) -> _Steps:
 
 def step_agents(run_id: str, last_seq: int) -> Mapping[str, str]:
     """Agents by step up to a seq at least, for a run that whoever asks was allowed to see."""
+    return _read_on(run_id, last_seq).agents
+
+
+def _read_on(run_id: str, last_seq: int) -> _Steps:
     known = _steps(run_id)
     if known.upto >= last_seq:
-        return known.agents
+        return known
     rows = Event.objects.filter(run_id=run_id, seq__gt=known.upto, seq__lte=last_seq)
     opened = rows.filter(kind__in=("stage_entered", "step_opened")).order_by("seq")
     for seq, kind, version, header in opened.values_list("seq", "kind", "version", "header"):
@@ -293,8 +308,10 @@ def step_agents(run_id: str, last_seq: int) -> Mapping[str, str]:
         except ValueError:
             continue
         known.agents.update(_opened(fact))
+        if kind == "stage_entered" and seq > (known.stages[-1] if known.stages else 0):
+            known.stages.append(seq)
     known.upto = max(known.upto, last_seq)
-    return known.agents
+    return known
 
 
 def _opened(fact: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -17,9 +17,10 @@ from fabric.core.mechanisms import hop_limit as hops
 from fabric.core.policy import DEADLINES, FlowPolicy
 from fabric.core.run import Run
 from fabric.selectors.display import words
+from fabric.selectors.story_trips import Fired
 
 US = 1_000_000
-Unit = Literal["count", "usd_micros", "tokens", "seconds", "retry_tokens"]
+Unit = Literal["count", "usd_micros", "usd_micros_a_minute", "tokens", "seconds", "retry_tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,10 @@ class Margin:
     """The stage, step or agent it was observed in; empty: the whole run."""
     trips_at_limit: bool = False
     """True: a threshold, the N-th trips. False: a limit, N pass and the next one trips."""
+    row: str = ""
+    """The protection that it belongs to, a key of ``MARGINS``; empty: none of them counts it."""
+    fired: Fired | None = None
+    """How it tripped, by the journal; None: it did not."""
 
     @property
     def share(self) -> float:
@@ -64,10 +69,56 @@ class Row(NamedTuple):
     """Why it has no margin."""
 
 
-def margins_of(run: Run, policy: FlowPolicy, now: int) -> list[Margin]:
-    """All margins of a run, the nearest to its limit first."""
-    found = [margin for row in MARGINS.values() if row.measure for margin in row.measure(run, policy, now)]
-    return sorted(found, key=lambda margin: (-margin.share, margin.name))
+def margins_of(run: Run, policy: FlowPolicy, now: int, fired: Mapping[str, Fired] | None = None) -> list[Margin]:
+    """All margins of a run: first what tripped, then the nearest to its limit. ``fired``: the trips of its story, by margin."""
+    fired = fired or {}
+    found = [
+        replace(margin, row=name, fired=fired.get(margin.name))
+        for name, row in MARGINS.items()
+        if row.measure
+        for margin in row.measure(run, policy, now)
+    ]
+    if CYCLE in fired:
+        found.append(_cycle(fired[CYCLE]))
+    return sorted(found, key=by_nearness)
+
+
+def by_nearness(margin: Margin) -> tuple[bool, float, str]:
+    """Sorts margins: what tripped, then the nearest to its limit."""
+    return (margin.fired is None, -margin.share, margin.name)
+
+
+CYCLE = "repeated cycle"
+"""A margin that is there only once it has tripped: before, there is no cycle to be counted."""
+
+
+def _cycle(fired: Fired) -> Margin:
+    seen = fired.record.evidence
+    return Margin(
+        name=CYCLE,
+        observed=seen.observed or 0,
+        limit=seen.limit or 1,
+        unit="count",
+        at_limit="not executed, where the results are the same",
+        trips_at_limit=True,
+        row="loop_detector",
+        fired=fired,
+    )
+
+
+def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin:
+    """How near the spend rate (micro-dollars a minute) is to the one that is too fast: three times the cap over the run's deadline, and fast
+    enough to spend what is left within ten minutes (semantics.md 4 "cost velocity").
+    """
+    cap = policy.budget.run_usd_micros
+    left = max(0, cap - state_of(run.guards, budget).spent_usd_micros)
+    return Margin(
+        name="spend rate",
+        observed=rate,
+        limit=max(3 * cap * 60 / policy.deadlines_of(run.tier).run_s, left / 10),
+        unit="usd_micros_a_minute",
+        at_limit="what is left would be spent within ten minutes",
+    )
 
 
 # -- the measures --------------------------------------------------------------------------------------------------------
@@ -77,7 +128,7 @@ def _budget(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     ledger, caps = state_of(run.guards, budget), policy.budget
     held = ledger.reserved.values()
     spent = ledger.spent_usd_micros + sum(one.usd_micros for one in held)
-    refused = "a call whose worst case does not fit is refused before it is sent"
+    refused = "a call that may need more is refused"
     yield Margin(name="money", observed=spent, limit=caps.run_usd_micros, unit="usd_micros", at_limit=refused)
     if caps.run_tokens is not None:
         tokens = ledger.spent_tokens + sum(one.tokens for one in held)
@@ -86,8 +137,8 @@ def _budget(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
         ("money, stage", caps.stage_usd_micros, ledger.by_stage),
         ("money, agent", caps.agent_usd_micros, ledger.by_agent),
     ):
-        if cap is not None and spent_by:
-            where, most = max(spent_by.items(), key=lambda item: (item[1], item[0]))
+        if cap is not None:
+            where, most = max(spent_by.items(), key=lambda item: (item[1], item[0]), default=("", 0))
             yield Margin(name=name, observed=most, limit=cap, unit="usd_micros", at_limit=refused, where=words(where))
 
 
@@ -104,17 +155,29 @@ def _deadline(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     if here is None or here.left or run.terminal:
         return
     limit = policy.deadlines_of(run.tier).stage_s
-    remaining = (here.deadline_at - now) / US if run.suspended is None else run.suspended.stage_remaining_us / US
+    stops = "the stage fails as a cost overrun; its ladder decides"
+    remaining = (here.deadline_at - now) / US
+    asked_at = _asked_at(run, policy)
+    if run.suspended is not None:
+        remaining = run.suspended.stage_remaining_us / US
+        stops = "suspended: the clock stands still while the run waits for a person"
+    elif asked_at is not None:
+        remaining = (here.deadline_at - min(now, asked_at)) / US
+        stops = "not judged while a person is asked about the stage"
     yield Margin(
         name="stage deadline",
         observed=max(0, limit - remaining),
         limit=limit,
         unit="seconds",
-        at_limit="the stage fails as a cost overrun; its ladder decides"
-        if run.suspended is None
-        else "suspended: the clock stands still while the run waits for a person",
+        at_limit=stops,
         where=words(run.stage),
     )
+
+
+def _asked_at(run: Run, policy: FlowPolicy) -> int | None:
+    """When a person was asked about the run's stage as a whole; None: nobody is. Meanwhile the engine lets no stage fail on its deadline."""
+    asked = [one.fact.due_at for one in run.questions.values() if not one.fact.step_id and one.fact.stage == run.stage]
+    return min(asked) - int(policy.due_s(run.tier) * US) if asked else None
 
 
 def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
@@ -261,6 +324,8 @@ class Setting:
     default: Any
     source: str
     """Where its default comes from and what it means."""
+    by_tier: bool = False
+    """Whether it is left out and the tier's default is in force, which ``value`` is then."""
 
     @property
     def own(self) -> bool:
@@ -283,5 +348,20 @@ def settings_of(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
         standard = {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
     chosen = MARGINS[name].fields or tuple(type(part).model_fields)
     about = type(part).model_fields
-    fallback = (type(part).__doc__ or "").strip().splitlines()[0]
-    return [Setting(key, getattr(part, key), standard[key], about[key].description or fallback) for key in chosen]
+    fallback = SOURCES.get(name) or (type(part).__doc__ or "").strip().splitlines()[0]
+    made = [Setting(key, getattr(part, key), standard[key], about[key].description or fallback) for key in chosen]
+    return [_of_tier(one, policy, run) if name == "escalation" and one.name == "due_s" else one for one in made]
+
+
+SOURCES: Mapping[str, str] = {
+    "escalation": "When a question is due. Left out, the tier's default holds: interactive 5 min, batch 24 h, high-stakes 8 h."
+}
+"""What is said of settings without a description of their own, where the first line of their part is not for readers."""
+
+
+def _of_tier(due: Setting, policy: FlowPolicy, run: Run) -> Setting:
+    """The time to answer as it is in force."""
+    if due.value is not None:
+        return due
+    seconds = policy.due_s(run.tier)
+    return replace(due, value=seconds, default=seconds, by_tier=True)

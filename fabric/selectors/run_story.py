@@ -17,6 +17,7 @@ from fabric.models import Run as RunRow
 from fabric.selectors.errors import Refused
 from fabric.selectors.story_facts import TELL
 from fabric.selectors.story_parts import Bar, BarEnd, Lane, Span, StageSpan, Tally, Tripped
+from fabric.selectors.story_trips import Fired
 
 US = 1_000_000
 RATE_WINDOW_US = 60 * US
@@ -50,6 +51,8 @@ class RunStory:
         """``(instant, epoch, stage charged, reason)`` of each replan."""
         self.fired: Counter[str] = Counter()
         """How often each mechanism fired."""
+        self.tripped: dict[str, Fired] = {}
+        """The limits that tripped, by the name of their margin."""
         self.by_stage: dict[str, Tally] = {}
         self.by_agent: dict[str, Tally] = {}
         self.by_model: dict[str, Tally] = {}
@@ -62,6 +65,8 @@ class RunStory:
         self.ownerships = 0
         self.busy: tuple[int, list[tuple[int, int]]] = (-1, [])
         """See ``run_time.busy``: with the seq that it is of."""
+        self.made: dict[str, tuple[object, str]] = {}
+        """What was made of it, by name: what it was made of, and the text. Whoever draws a story keeps his pictures here, and they go with it."""
         self._grain = 0
         """Least distance of two points of the money curve, microseconds."""
         self.open_bars: dict[str, Bar] = {}

@@ -176,7 +176,9 @@ def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
     """``payloads.Outcome`` as JSON: what a caller gets; None while there is none, and when it was erased. Refused not_found."""
     _exists(actor, run_id)
     events = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
-    last = events.filter(kind=RunEnded.kind).values("seq", "kind", "version", "header", "payload").first()
+    last = (
+        events.filter(kind=RunEnded.kind).values("seq", "kind", "version", "header", "payload").order_by("-seq").first()
+    )
     if last is None:
         return None
     try:

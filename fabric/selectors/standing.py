@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from django.db import connection
 from django.db.models import BooleanField, Count, Q, QuerySet
@@ -49,6 +50,34 @@ def workers_alive_count() -> int:
     """Worker processes whose lease is valid on the database's clock. They serve every workspace, so no actor is asked for."""
     alive = Q(retired_at__isnull=True, lease_until__gt=_now())
     return int(Incarnation.objects.aggregate(alive=Count("name", filter=alive))["alive"])
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Where a run stands that no worker has begun."""
+
+    queue: str
+    workers: int
+    """Workers alive."""
+    ahead: int
+    """Runs that the same queue gives out before it, whoever asked for them; at most one more than was asked for."""
+    taken: bool
+    """Whether a worker has it already and is about to begin."""
+    due_at: int
+    """Not before this instant, microseconds since the epoch."""
+
+
+def queue_place(actor: Actor, run_id: str, most: int) -> QueuePlace | None:
+    """A run's place in its queue, in the order in which workers claim; None when there is no such run in the workspace."""
+    mine = Run.objects.filter(id=run_id, workspace_id=actor.workspace_id)
+    row = mine.values_list("queue", "priority", "wake_at", "incarnation").first()
+    if row is None:
+        return None
+    queue, priority, wake_at, incarnation = row
+    waiting = Run.objects.filter(queue=queue, incarnation__isnull=True, wake_at__isnull=False)
+    sooner = Q(priority__lt=priority) | Q(priority=priority, wake_at__lt=wake_at or 0)
+    ahead = waiting.filter(sooner).values("id")[: most + 1].count()
+    return QueuePlace(queue, workers_alive_count(), ahead, incarnation is not None, wake_at or 0)
 
 
 def _now() -> int:

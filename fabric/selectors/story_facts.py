@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.envelope import Event
 from fabric.core.flow import Stage
 from fabric.selectors.story_parts import Bar, BarEnd, Lane, Span, StageSpan, Tally, Tripped
+from fabric.selectors.story_trips import Fired, margin_name
 
 if TYPE_CHECKING:
     from fabric.selectors.run_story import RunStory
@@ -51,7 +52,8 @@ def _stage_entered(story: RunStory, event: Event, fact: Any) -> None:
 def _stage_left(story: RunStory, event: Event, fact: Any) -> None:
     for span in reversed(story.stages):
         if span.stage == fact.stage and span.epoch == fact.epoch:
-            span.end, span.outcome, span.post = event.at, fact.outcome, _passed(fact.gate)
+            span.end, span.end_seq = event.at, event.seq
+            span.outcome, span.post = fact.outcome, _passed(fact.gate)
             break
     for lane in story.lanes.values():
         if lane.stage == fact.stage and lane.epoch == fact.epoch and lane.end is None:
@@ -192,7 +194,11 @@ def _step_failed(story: RunStory, event: Event, fact: Any) -> None:
 def _reaction_decided(story: RunStory, event: Event, fact: Any) -> None:
     for cause in (fact.cause, *fact.causes):
         story.fired[cause.mechanism] += 1
-    trip = Tripped(event.at, event.seq, fact.cause.mechanism, fact.reaction, fact.cause.message)
+        name = margin_name(cause)
+        if name:
+            before = story.tripped.get(name)
+            story.tripped[name] = Fired(1 if before is None else before.times + 1, cause, fact.reaction)
+    trip = Tripped(event.at, event.seq, fact.cause.mechanism, fact.reaction, fact.cause.message, fact.cause.cause)
     lane = story.lanes.get(fact.step_id or fact.command_id.rpartition(".t")[0])
     if lane is not None:
         lane.trips.append(trip)

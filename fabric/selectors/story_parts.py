@@ -43,6 +43,7 @@ class Tripped:
     mechanism: str
     reaction: str
     message: str
+    cause: str = ""
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class StageSpan:
     seq: int
     branches: int
     end: int | None = None
+    end_seq: int = 0
     outcome: str = ""
     pre: bool | None = None
     """Whether its pre-gate passed; None when it had none."""

@@ -1,4 +1,8 @@
-"""Answering questions. A decision is an input to the run; what follows from it is decided, and journaled, by the run's owner."""
+"""Answering questions. A decision is an input to the run; what follows from it is decided, and journaled, by the run's owner.
+
+A question takes one answer. Which of several that come at once is that one the inbox says: they all go for the same row, named by the
+question and by how many answers its run has taken, and the row is inserted once.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fabric.core.actor import Actor
-from fabric.core.fingerprint import digest as digest_of
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.questions import SYSTEM
 from fabric.core.text import clean_text
-from fabric.models import Inbox
 from fabric.runtime.ports import JournalStore, Nudge
+from fabric.selectors.answers import Answer, answer_of, answers_taken, input_id
 from fabric.selectors.escalations import EscalationView, escalation_get
 from fabric.services.errors import Refused, store_answers
 
 MESSAGE_CHARS_MAX = 4_000
 UNDO_S_MAX = 60.0
+TRIES = 5
+"""How often an answer is tried again that met another one which was gone when it was looked at: taken back, or refused by the run."""
 US = 1_000_000
 
 
@@ -43,33 +48,42 @@ def escalation_decide(
 ) -> DecisionTaken:
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
-    ``undo_s``: seconds in which the answer may still be taken back. Twice the same answer of one person is one decision. Raises Refused:
-    not_found, forbidden, invalid (verb, message), conflict (answered, withdrawn, or about something else by now), unavailable.
+    ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again (verb, message and digest) is one
+    decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb), too_large (message), conflict
+    (answered otherwise, withdrawn, or about something else by now), unavailable.
     """
     _may_decide(actor)
-    item = escalation_get(actor, escalation_id)
-    if not item.open:
-        raise _closed(item)
-    if verb not in item.verbs:
-        message_ = f"{verb[:40]!r} is no answer to item {item.id}; possible are: {', '.join(item.verbs)}"
-        raise Refused(message_, code="invalid", field="verb")
-    if digest and digest != item.digest:
-        message_ = f"item {item.id} asks about something else by now; look at it again before you decide"
-        raise Refused(message_, code="conflict", field="digest")
-    decision = DecisionMade(
-        input_id=f"{_prefix(item)}{digest_of(actor.name, verb)}",
-        escalation_id=item.id,
-        verb=verb,  # type: ignore[arg-type]
-        actor=actor.name,
-        digest=item.digest,
-        message=_message(message),
-    )
-    _nobody_else(item, decision)
+    for _ in range(TRIES):
+        # Counted before the question is read: an answer that the run takes in between is met at the insert, not passed over.
+        number = answers_taken(actor, escalation_id)
+        item = escalation_get(actor, escalation_id)
+        mine = DecisionMade(
+            input_id=input_id(item.id, number),
+            escalation_id=item.id,
+            verb=verb,  # type: ignore[arg-type]
+            actor=actor.name,
+            digest=digest or item.digest,
+            message=_message(message),
+        )
+        given = answer_of(item)
+        if given is not None:
+            if not _same(item, given, mine):
+                raise _answered(item, given)
+            nudge.wake(item.run_id)
+            return DecisionTaken(item.run_id, item.id, verb, created=False)
+        _possible(item, mine)
+        if _put(store, item, mine, undo_s):
+            nudge.wake(item.run_id)
+            _counts(actor, mine)
+            return DecisionTaken(item.run_id, item.id, verb, created=True)
+    message_ = f"item {escalation_id[:80]} is being answered by others at this moment; look at it again"
+    raise Refused(message_, code="unavailable", field="escalation")
+
+
+def _put(store: JournalStore, item: EscalationView, decision: DecisionMade, undo_s: float) -> bool:
+    delay = min(max(undo_s, 0.0), UNDO_S_MAX)
     with store_answers():
-        delay = min(max(undo_s, 0.0), UNDO_S_MAX)
-        created = store.put_input(item.run_id, decision.input_id, INBOX.dump_json(decision), delay_s=delay)
-    nudge.wake(item.run_id)
-    return DecisionTaken(item.run_id, item.id, verb, created)
+        return store.put_input(item.run_id, decision.input_id, INBOX.dump_json(decision), delay_s=delay)
 
 
 def _may_decide(actor: Actor) -> None:
@@ -84,10 +98,6 @@ def _may_decide(actor: Actor) -> None:
         )
 
 
-def _prefix(item: EscalationView) -> str:
-    return f"decision:{item.id}:"
-
-
 def _message(message: str) -> str:
     cleaned = clean_text(message)[0].strip()
     if len(cleaned) > MESSAGE_CHARS_MAX:
@@ -98,28 +108,37 @@ def _message(message: str) -> str:
     return cleaned
 
 
-def _closed(item: EscalationView) -> Refused:
-    when = _instant(item.decided_at or 0)
-    if item.verb == "withdrawn":
-        said = f"was withdrawn at {when}: {item.decided_by}"
-    elif item.by_system:
-        said = f"was decided by the system at {when}: {item.verb}, since nobody answered in time"
+def _possible(item: EscalationView, decision: DecisionMade) -> None:
+    """Refuses what is no answer to the question, or was meant for another one."""
+    if decision.verb not in item.verbs:
+        message = f"{decision.verb[:40]!r} is no answer to item {item.id}; possible are: {', '.join(item.verbs)}"
+        raise Refused(message, code="invalid", field="verb")
+    if decision.digest != item.digest:
+        message = f"item {item.id} asks about something else by now; look at it again before you decide"
+        raise Refused(message, code="conflict", field="digest")
+
+
+def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
+    """Whether the answer that a question has is this very one."""
+    if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
+        return False
+    return given.message is None or given.message == mine.message
+
+
+def _counts(actor: Actor, mine: DecisionMade) -> None:
+    """Refuses an answer that came too late after all: the question was closed while it was on its way."""
+    item = escalation_get(actor, mine.escalation_id)
+    given = None if item.open else answer_of(item)
+    if given is not None and not _same(item, given, mine):
+        raise _answered(item, given)
+
+
+def _answered(item: EscalationView, given: Answer) -> Refused:
+    when = f"{datetime.fromtimestamp(given.decided_at / US, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if given.verb == "withdrawn":
+        said = f"was withdrawn at {when}: {given.decided_by}"
+    elif given.by_system:
+        said = f"was decided by the system at {when}: {given.verb}, since nobody answered in time"
     else:
-        said = f"was answered by {item.decided_by} at {when}: {item.verb}"
+        said = f"was answered by {given.decided_by} at {when}: {given.verb}"
     return Refused(f"item {item.id} {said}", code="conflict", field="escalation")
-
-
-def _nobody_else(item: EscalationView, mine: DecisionMade) -> None:
-    """Refuses a second answer while another one is on its way to the run."""
-    waiting = Inbox.objects.filter(run_id=item.run_id, consumed_seq__isnull=True, input_id__startswith=_prefix(item))
-    for body, at in (
-        waiting.exclude(input_id=mine.input_id).order_by("created_at").values_list("body", "created_at")[:1]
-    ):
-        other = INBOX.validate_json(bytes(body))
-        assert isinstance(other, DecisionMade)
-        said = f"was answered by {other.actor} at {_instant(at)}: {other.verb}"
-        raise Refused(f"item {item.id} {said}", code="conflict", field="escalation")
-
-
-def _instant(micros: int) -> str:
-    return f"{datetime.fromtimestamp(micros / US, UTC):%Y-%m-%d %H:%M:%S} UTC"

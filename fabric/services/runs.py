@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
 from fabric.core.actor import Actor
 from fabric.core.fingerprint import digest
-from fabric.core.flow import TERMINAL
+from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import INBOX, CancelRequested, RunRequested
 from fabric.core.payloads import Request
 from fabric.core.spec import FabricSpec
@@ -21,7 +21,7 @@ from fabric.core.text import clean_text
 from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.fabrics import fabric_get, revision_spec
-from fabric.selectors.runs import run_get
+from fabric.selectors.runs import RunView, run_get
 from fabric.services.errors import Refused, store_answers
 
 TEXT_BYTES_MAX = 64 * 1024
@@ -220,11 +220,21 @@ def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, 
     """
     run = run_get(actor, run_id)
     if run.state in TERMINAL:
-        message = f"run {run_id} has already ended ({run.state}), so it cannot be cancelled; start a new one if you need it again"
-        raise Refused(message, code="conflict", field="run")
+        raise _ended(run)
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     asked = CancelRequested(input_id=CANCEL_ID, actor=actor.name, reason=why)
     with store_answers():
         fresh = store.put_input(run_id, asked.input_id, INBOX.dump_json(asked))
     nudge.wake(run_id)
+    now = run_get(actor, run_id)
+    if now.state in TERMINAL and now.state is not RunState.CANCELLED:
+        # It ended while this was on its way.
+        raise _ended(now)
     return fresh
+
+
+def _ended(run: RunView) -> Refused:
+    message = (
+        f"run {run.id} has already ended ({run.state}), so it cannot be cancelled; start a new one if you need it again"
+    )
+    return Refused(message, code="conflict", field="run")

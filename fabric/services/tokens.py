@@ -182,7 +182,9 @@ def _holder(name: str) -> User:
         return owner_ensure()
     user = get_user_model().objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise Refused(f"there is no active user {name[:80]!r}", code="not_found", field="user")
+        raise Refused(
+            f"there is no active user {name[:80]!r}; leave it out for the local owner", code="not_found", field="user"
+        )
     return user
 
 

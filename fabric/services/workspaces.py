@@ -69,7 +69,8 @@ def login_link_consume(token: str) -> User | None:
     now, hashed = _now(), _hash(token)
     # The update decides: of two who come at once, one finds it unused.
     fresh = LoginLink.objects.filter(token_hash=hashed, used_at__isnull=True, expires_at__gt=now, user__is_active=True)
-    if fresh.update(used_at=now) != 1:
+    # Looked for first: who has no link does not get SQLite's one writer either.
+    if not fresh.exists() or fresh.update(used_at=now) != 1:
         return None
     return LoginLink.objects.select_related("user").get(token_hash=hashed).user
 

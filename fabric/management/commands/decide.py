@@ -1,4 +1,4 @@
-"""`manage.py decide ITEM approve|reject`: answers a question, and hosts the run from there when no engine does."""
+"""`manage.py decide ITEM approve|reject`: answers a question, and hosts the run from there when no engine does. A rejection says why."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fabric.management.base import DETACHED, OK, FabricCommand
 from fabric.management.following import Following, silent
 from fabric.management.reporting import progress, report, summary
 from fabric.selectors.runs import run_get
+from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.workspaces import owner_actor
 
@@ -27,11 +28,16 @@ class Command(FabricCommand):
         """The item, the answer, a message."""
         parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
         parser.add_argument("verb", metavar="approve|reject", help="the answer")
-        parser.add_argument("--message", default="", metavar="TEXT", help="what to say with it; kept in the journal")
+        parser.add_argument(
+            "--message", default="", metavar="TEXT", help="why: kept in the journal; a rejection needs it"
+        )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Records the decision; follows the run where it is hosted here."""
+        """Records the decision; follows the run where it is hosted here. Refused where a rejection does not say why, as everywhere."""
+        if options["verb"] == "reject" and not options["message"].strip():
+            message = 'a rejection needs a reason; say why with --message "TEXT"'
+            raise Refused(message, code="invalid", field="message")
         actor = owner_actor()
         elsewhere = wiring.engine_running()
         taken = escalation_decide(

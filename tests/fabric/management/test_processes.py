@@ -101,7 +101,7 @@ def test_wait_stays_until_somebody_decides_in_another_process(installation):
     waiting = installation.start("run", "doubtful", "--input", "Well?", "--wait", "--json")
     assert waiting.stderr is not None
     item = waiting.stderr.readline().split()[1]
-    decided = installation.command("decide", item, "reject")
+    decided = installation.command("decide", item, "reject", "--message", "No.")
     assert decided.returncode == 0, decided.stderr
     assert "the running engine goes on with run" in decided.stderr
     out, _ = waiting.communicate(timeout=PATIENCE_S)

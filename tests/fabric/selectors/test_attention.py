@@ -6,7 +6,7 @@ import pytest
 
 from fabric.selectors import attention as module
 from fabric.selectors.attention import Kind, attention, review_queue
-from tests.fabric.selectors.rows import NOW, question_row, run_row, worker_row
+from tests.fabric.selectors.rows import MINUTE, NOW, question_row, run_row, worker_row
 from tests.fabric.selectors.test_overview import plans_of
 
 
@@ -104,6 +104,7 @@ def test_it_is_answered_from_indexes(actor, trouble):
     assert any("run_bad_ended" in line for line in plans)
     assert any("run_live" in line for line in plans)
     assert any("escalation_open_due" in line for line in plans)
+    assert any("escalation_of_run" in line for line in plans)
     assert [line for line in plans if "SCAN fabric_run" in line or "SCAN fabric_escalation" in line] == []
 
 
@@ -117,3 +118,35 @@ def test_the_queue_by_when_it_is_due(actor, small, monkeypatch):
     monkeypatch.setattr(module, "COUNTED", 4)
     queue = review_queue(actor, NOW)
     assert (queue.overdue, queue.within_hour, queue.later, queue.capped) == (2, 2, 0, True)
+
+
+def decided(actor, fabric, number: int, minutes: float, *, asked: float = 120, **more: object) -> None:
+    """A question that was decided so many minutes after it was asked; its run's id says when it was asked for, as ids do."""
+    at = NOW - int(asked * MINUTE)
+    digits = f"{at // 1_000:012x}"
+    run = run_row(actor, fabric, "completed", asked=asked, id=f"{digits[:8]}-{digits[8:]}-7000-8000-{number:012}")
+    opened = at + MINUTE
+    answered = {"opened_at": opened, "decided_at": opened + int(minutes * MINUTE), "verb": "approve"} | more
+    question_row(actor, run, 60, f"decided{number}", **answered)
+
+
+def test_the_median_is_of_what_people_decided_lately(actor, stranger, small):
+    assert (review_queue(actor, NOW).decided, review_queue(actor, NOW).median_us) == (0, None)
+    for number, minutes in enumerate((1, 2, 30)):
+        decided(actor, small, number, minutes)
+    decided(actor, small, 3, 500, by_system=True)
+    decided(actor, small, 4, 500, decided_at=None)
+    decided(actor, small, 5, 500, asked=(module.DECIDED_DAYS * 24 + 1) * 60)
+    found = review_queue(actor, NOW)
+    assert (found.decided, found.median_us) == (3, 2 * MINUTE)
+    decided(actor, small, 6, 4)
+    assert review_queue(actor, NOW).median_us == 3 * MINUTE
+    assert review_queue(stranger, NOW).median_us is None
+
+
+def test_only_so_many_decisions_are_read(actor, small, monkeypatch):
+    monkeypatch.setattr(module, "DECIDED_MAX", 2)
+    for number, asked in enumerate((900, 800, 700)):
+        decided(actor, small, number, number + 1, asked=asked)
+    found = review_queue(actor, NOW)
+    assert (found.decided, found.median_us) == (2, int(2.5 * MINUTE))

@@ -59,6 +59,10 @@ def value_of(hint: Any) -> Any:
     return known[hint] if hint in known else hint.__args__[0]
 
 
+def vars_of(fact: Any) -> dict[str, Any]:
+    return {name: getattr(fact, name) for name in fact.__struct_fields__}
+
+
 def said(fact: Any) -> str:
     return summary_of(fact.kind, fact_json(Event(1, 0, fact)))
 
@@ -158,7 +162,16 @@ def test_people_are_named_and_so_is_the_system():
     expired = EscalationDecided(escalation_id="x", verb="reject", actor="system", system=True)
     assert said(expired) == "rejected by the system: nobody answered in time"
     opened = EscalationOpened(escalation_id="x", item="failure", reason="too dear", failure_type=None, stage=Stage.PLAN, step_id="", scope="plan", required_role="finance", verbs=("approve",), digest="d", remind_at=0, onward_at=0, due_at=1_800_000_000_000_000)  # fmt: skip
-    assert said(opened) == "finance is asked until 2027-01-15 08:00 UTC: too dear"
+    assert said(opened) == "finance is asked: too dear"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_sentence_has_an_instant_in_it(kind):
+    """A stored sentence cannot be put into the reader's own time."""
+    fact = example(kind)
+    late = {name: 1_800_000_000_000_000 for name in vars_of(fact) if name.endswith("_at")}
+    assert "UTC" not in said(type(fact)(**vars_of(fact) | late))
+    assert "2027" not in said(type(fact)(**vars_of(fact) | late))
 
 
 @pytest.mark.parametrize(
@@ -192,8 +205,11 @@ def test_values_in_words():
         "$0.10",
         "$1.23",
     ]
-    assert [duration(seconds) for seconds in (0.04, 1.4, 12, 119, 180, 9_000)] == [
-        "0.0 s",
+    assert [duration(seconds) for seconds in (0, 0.0004, 0.04, 0.9997, 1.4, 12, 119, 180, 9_000)] == [
+        "0 ms",
+        "0.4 ms",
+        "40 ms",
+        "1.0 s",
         "1.4 s",
         "12 s",
         "119 s",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import ORDER
-from fabric.core.policy import Budget, FlowPolicy, Limits, LoopDetector, Retry
-from fabric.selectors.run_margins import MARGINS, margins_of, settings_of
+from fabric.core.policy import Budget, Deadlines, FlowPolicy, Humans, Limits, LoopDetector, Retry
+from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.verdict import Evidence
+from fabric.selectors.run_margins import MARGINS, margins_of, settings_of, spend_rate
 from fabric.selectors.run_story import RunStory
 from tests.fabric.selectors.journals import Teller
 
@@ -22,7 +25,7 @@ def near(teller: Teller, policy: FlowPolicy = POLICY):
     for event in teller.events:
         story.add(event)
     assert story.run is not None, story.unreadable
-    return {margin.name: margin for margin in margins_of(story.run, policy, story.at)}
+    return {margin.name: margin for margin in margins_of(story.run, policy, story.at, story.tripped)}
 
 
 def begun() -> Teller:
@@ -59,12 +62,112 @@ def test_money_counts_what_is_reserved():
 def test_the_deadline_runs_and_stands_still():
     teller = begun().wait(29)
     assert near(teller.ask(WORKER, 1, "reader"))["run deadline"].share == pytest.approx(0.3)
-    from fabric.core import events as ev
-
     teller.tell(ev.DeadlinesSuspended(run_remaining_us=70_000_000, stage_remaining_us=90_000_000)).wait(500)
     still = near(teller.put_to("owner", Stage.FAN_OUT))["run deadline"]
     assert still.share == pytest.approx(0.3)
     assert still.at_limit.startswith("suspended")
+
+
+def test_a_question_about_the_stage_holds_its_deadline_as_the_engine_does():
+    """In the interactive tier the clocks are not suspended: the run's goes on, and the stage's is not judged while a person is asked."""
+    teller = begun().wait(30).put_to("owner", Stage.FAN_OUT).wait(195)
+    policy = FlowPolicy(budget=POLICY.budget, humans=Humans(due_s=3_600))
+    asked = near(teller.tell(ev.EscalationReminded(escalation_id="esc-1", step="reminder")), policy)
+    assert (asked["stage deadline"].observed, asked["stage deadline"].limit) == (pytest.approx(30), 120)
+    assert "while a person is asked" in asked["stage deadline"].at_limit
+    assert asked["run deadline"].share > 1
+    # A question about one step holds nothing: the engine fails the stage all the same.
+    other = begun().wait(30).put_to("owner", Stage.FAN_OUT, WORKER).wait(195)
+    other.tell(ev.EscalationReminded(escalation_id="esc-1", step="reminder"))
+    assert near(other, policy)["stage deadline"].share > 1
+
+
+def tripped(mechanism: str, cause: Cause, limit=None, observed=None, unit="", scope="", **details) -> ev.TripRecord:
+    return ev.TripRecord(
+        mechanism=mechanism, cause=cause, message="no", evidence=Evidence(limit, observed, unit, scope, details=details)
+    )
+
+
+TRIPPED = [
+    (
+        tripped("budget", Cause.BUDGET_GATE, 100, 7_485, "usd_micros", "run", worst_case=7_485),
+        "money",
+        "refused: $0.007485 needed, $0.0001 left",
+    ),
+    (
+        tripped("budget", Cause.BUDGET_GATE, 100, 120, "tokens", "run", worst_case=60),
+        "tokens",
+        "refused: 60 needed, 40 left",
+    ),
+    (
+        tripped("budget", Cause.BUDGET_GATE, 5, 9, "usd_micros", "stage:fan_out", worst_case=9),
+        "money, stage",
+        "refused: $0.000009 needed, $0.000005 left",
+    ),
+    (
+        tripped("loop_detector", Cause.LOOP_DETECTED, 3, 3, "calls", "step", detector="A"),
+        "identical calls",
+        "at 3 of 3 it was not executed",
+    ),
+    (
+        tripped("loop_detector", Cause.LOOP_DETECTED, 2, 2, "calls", "step", detector="B"),
+        "repeated cycle",
+        "at 2 of 2 it was not executed",
+    ),
+    (
+        tripped("loop_detector", Cause.LOOP_DETECTED, 6, 6, "calls", "step", detector="D"),
+        "same call in a row",
+        "at 6 of 6 it was not executed",
+    ),
+    (tripped("hop_limit", Cause.HOP_LIMIT, 5, 6, "hops", "run"), "hops", "6 asked for, 5 allowed"),
+    (
+        tripped("deadline", Cause.DEADLINE_NEAR, 3.0, 1.25, "s", "stage:fan_out"),
+        "stage deadline",
+        "1.2 s left, 3.0 s needed",
+    ),
+    (tripped("deadline", Cause.RUN_DEADLINE, 1, 2, "us since epoch", "run"), "run deadline", "it has passed"),
+    (
+        tripped("retry_budget", Cause.RETRY_BUDGET_EMPTY, 10, 0, "retry tokens", "run"),
+        "retry tokens",
+        "no retry token was left",
+    ),
+    (tripped("agent_loop", Cause.CORRECTIONS_SPENT, 3, 4, "corrections", "step:x"), "corrections", "it stayed wrong"),
+]
+
+
+@pytest.mark.parametrize(("record", "name", "told"), TRIPPED)
+def test_what_tripped_is_first_however_far_it_stands(record, name, told):
+    decided = ev.ReactionDecided(
+        failure_type=FailureType.PROVIDER, tier=Tier.INTERACTIVE, table="t", rung=0, reaction="abort", scope="stage:fan_out", spent=0,
+        bound=2, cause=tripped("provider", Cause.TIMEOUT), causes=(record,),
+    )  # fmt: skip
+    story = RunStory("r")
+    for event in (
+        begun()
+        .replan(Stage.FAN_IN, 1)
+        .replan(Stage.FAN_IN, 2)
+        .enter(Stage.FAN_OUT, "reader")
+        .tell(decided, decided)
+        .events
+    ):
+        story.add(event)
+    assert story.run is not None, story.unreadable
+    first, second, *_ = margins_of(story.run, POLICY, story.at, story.tripped)
+    assert (first.name, first.fired.times, first.fired.told, first.fired.ended) == (name, 2, told, True)
+    assert first.row in MARGINS
+    assert (second.name, second.fired) == ("replans", None)
+
+
+def test_a_wait_that_the_fabric_leaves_to_the_tier_is_told_by_the_tier():
+    story = RunStory("r")
+    for event in begun().events:
+        story.add(event)
+    due = next(one for one in settings_of("escalation", POLICY, story.run) if one.name == "due_s")
+    assert (due.value, due.by_tier, due.own) == (300.0, True, False)
+    assert "None" not in due.source
+    chosen = FlowPolicy(budget=POLICY.budget, humans=Humans(due_s=7))
+    due = next(one for one in settings_of("escalation", chosen, story.run) if one.name == "due_s")
+    assert (due.value, due.by_tier, due.own) == (7, False, True)
 
 
 def test_identical_calls_are_those_that_were_executed():
@@ -123,3 +226,23 @@ def test_settings_say_what_the_fabric_changed():
         "retry_budget": ["bucket"],
     }
     assert all(one.source for name in MARGINS for one in settings_of(name, policy, story.run))
+
+
+@pytest.mark.parametrize(
+    ("cap", "run_s", "spent", "limit"),
+    [
+        (6_000_000, 3_600, 0, 600_000),  # What is left, in ten minutes.
+        (6_000_000, 3_600, 5_000_000, 300_000),  # Three times the cap over the deadline.
+        (6_000_000, 600, 0, 1_800_000),
+    ],
+)
+def test_the_spend_rate_is_measured_against_what_is_too_fast(cap, run_s, spent, limit):
+    tiers = {Tier.INTERACTIVE: Deadlines(call_s=10, stage_s=60, run_s=run_s)}
+    policy = FlowPolicy(budget=Budget(run_usd_micros=cap), deadlines=tiers)
+    story = RunStory("r")
+    for event in Teller().start().enter(Stage.PLAN, "planner").ask("plan.0.e0.r0", 1, "planner").answer(
+        "plan.0.e0.r0", 1, cost=spent
+    ).events:  # fmt: skip
+        story.add(event)
+    margin = spend_rate(story.run, policy, 1_000)
+    assert (margin.observed, margin.limit, margin.unit) == (1_000, pytest.approx(limit), "usd_micros_a_minute")

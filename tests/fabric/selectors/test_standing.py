@@ -72,3 +72,23 @@ def test_live_is_what_the_model_says(actor, small, store, nudge):
 def test_a_workspace_has_a_name(actor, stranger):
     assert standing.workspace_name(actor) == "default"
     assert standing.workspace_name(stranger) == "elsewhere"
+
+
+# -- a place in the queue --------------------------------------------------------------------------------------------------
+
+
+def test_a_place_in_the_queue_is_counted_as_workers_claim(store, nudge, actor, small, stranger):
+    ids = [queued(store, nudge, actor, small) for _ in range(5)]
+    mine, sooner, later, urgent, elsewhere = ids
+    Run.objects.filter(id=mine).update(priority=2, wake_at=100)
+    Run.objects.filter(id=sooner).update(priority=2, wake_at=99)
+    Run.objects.filter(id=later).update(priority=2, wake_at=101)
+    Run.objects.filter(id=urgent).update(priority=1, wake_at=500)
+    Run.objects.filter(id=elsewhere).update(priority=0, wake_at=1, queue="gpu")
+    place = standing.queue_place(actor, mine, 10)
+    assert (place.queue, place.ahead, place.taken) == ("default", 2, False)
+    assert standing.queue_place(actor, mine, 1).ahead == 2  # One more than was asked for: there are more.
+    Run.objects.filter(id=sooner).update(incarnation="somebody")
+    assert standing.queue_place(actor, mine, 10).ahead == 1
+    assert standing.queue_place(actor, sooner, 10).taken
+    assert standing.queue_place(stranger, mine, 10) is None

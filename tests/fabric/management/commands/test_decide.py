@@ -26,9 +26,17 @@ def test_an_approved_run_goes_on_to_its_end(actor, item):
 
 
 def test_a_rejected_run_is_aborted(item):
-    done = command("decide", item, "reject")
+    done = command("decide", item, "reject", "--message", "No.")
     assert done.code == 1
     assert "aborted: owner rejected it" in done.out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("message", [(), ("--message", ""), ("--message", " \n")], ids=["none", "empty", "blank"])
+def test_a_rejection_says_why_as_everywhere(item, message):
+    done = command("decide", item, "reject", *message)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == ['a rejection needs a reason; say why with --message "TEXT"']
+    assert Run.objects.get().state == "waiting"
 
 
 def test_only_what_is_new_is_told_on_a_terminal(item):
@@ -39,7 +47,7 @@ def test_only_what_is_new_is_told_on_a_terminal(item):
 
 def test_a_second_answer_is_told_who_was_first(item):
     command("decide", item, "approve")
-    done = command("decide", item, "reject")
+    done = command("decide", item, "reject", "--message", "No.")
     assert done.code == 2
     assert f"item {item} was answered by owner at " in done.err
 

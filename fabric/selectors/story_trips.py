@@ -1,0 +1,114 @@
+"""Which limit a trip was about: from the trip as it is journaled to the margin that shows it, with the numbers in a few words.
+
+One row a mechanism that counts; what is judged and not counted has none. Money is micro-dollars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fabric.core.events import TripRecord
+from fabric.core.taxonomy import Cause
+from fabric.selectors.display import dollars, duration, words
+
+ENDING = frozenset({"abort", "halt", "surface"})
+"""Reactions that end a run."""
+BUDGET_SCOPES: Mapping[str, str] = {"run": "money", "stage": "money, stage", "agent": "money, agent"}
+COUNTED: Mapping[str, str] = {
+    "turns": "turns",
+    "hops": "hops",
+    "levels": "nesting",
+    "agents alive": "sub-agents alive",
+    "agents spawned": "sub-agents spawned",
+}
+"""Margins of the hop limit, by the unit of its evidence."""
+DETECTORS: Mapping[str, str] = {"A": "identical calls", "B": "repeated cycle", "D": "same call in a row"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A limit that tripped: how often, and what the latest trip was."""
+
+    times: int
+    record: TripRecord
+    reaction: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether the latest was what ended the run."""
+        return self.reaction in ENDING
+
+    @property
+    def told(self) -> str:
+        """The latest trip's numbers: ``refused: $0.007485 needed, $0.0001 left``."""
+        row = TRIPS.get(self.record.mechanism)
+        return row[1](self.record) if row is not None else words(self.record.cause)
+
+
+def margin_name(record: TripRecord) -> str:
+    """Name of the margin that the trip was about; empty when there is none."""
+    row = TRIPS.get(record.mechanism)
+    return row[0](record) if row is not None else ""
+
+
+def _scope(record: TripRecord) -> str:
+    return record.evidence.scope.partition(":")[0]
+
+
+def _budget(record: TripRecord) -> str:
+    if record.cause is not Cause.BUDGET_GATE:
+        return ""
+    return "tokens" if record.evidence.unit == "tokens" else BUDGET_SCOPES.get(_scope(record), "")
+
+
+def _too_dear(record: TripRecord) -> str:
+    seen = record.evidence
+    needed = seen.details.get("worst_case")
+    if not isinstance(needed, int) or seen.limit is None or seen.observed is None:
+        return "a call was refused"
+    left = max(0, int(seen.limit - (seen.observed - needed)))
+    if seen.unit == "tokens":
+        return f"refused: {needed:,} needed, {left:,} left"
+    return f"refused: {dollars(needed)} needed, {dollars(left)} left"
+
+
+def _deadline(record: TripRecord) -> str:
+    if record.cause is Cause.DEADLINE_NEAR:
+        return "stage deadline" if _scope(record) == "stage" else "run deadline"
+    return {Cause.RUN_DEADLINE: "run deadline", Cause.STAGE_DEADLINE: "stage deadline"}.get(record.cause, "")
+
+
+def _too_late(record: TripRecord) -> str:
+    seen = record.evidence
+    if record.cause is not Cause.DEADLINE_NEAR or seen.observed is None or seen.limit is None:
+        return "it has passed"
+    return f"{duration(max(0, seen.observed))} left, {duration(seen.limit)} needed"
+
+
+def _too_many(record: TripRecord) -> str:
+    seen = record.evidence
+    return f"{seen.observed:,} asked for, {seen.limit:,} allowed" if seen.observed and seen.limit else "refused"
+
+
+def _loop(record: TripRecord) -> str:
+    return DETECTORS.get(str(record.evidence.details.get("detector", "")), "")
+
+
+def _looped(record: TripRecord) -> str:
+    seen = record.evidence
+    return f"at {seen.observed} of {seen.limit} it was not executed" if seen.observed and seen.limit else "not executed"
+
+
+TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], str]]] = {
+    "budget": (_budget, _too_dear),
+    "deadline": (_deadline, _too_late),
+    "hop_limit": (lambda record: COUNTED.get(record.evidence.unit, ""), _too_many),
+    "retry_budget": (lambda record: "retry tokens", lambda record: "no retry token was left"),
+    "loop_detector": (_loop, _looped),
+    "agent_loop": (
+        lambda record: "corrections" if record.evidence.unit == "corrections" else "",
+        lambda record: "it stayed wrong",
+    ),
+}
+"""``(name of the margin, its words)`` by mechanism."""

@@ -1,0 +1,41 @@
+"""A worker whose providers cannot be had says so once, and starts as soon as they can."""
+
+import threading
+
+import pytest
+
+from fabric import wiring
+from fabric.runtime.ports import ModelRequest
+from tests.console.launch.processes import PATIENCE_S
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TRIES: list[object] = []
+
+
+class LateProvider:
+    """Cannot be made at first."""
+
+    def __init__(self) -> None:
+        TRIES.append(self)
+        if len(TRIES) < 4:
+            raise RuntimeError("its file is not there")
+
+    async def ask(self, request: ModelRequest) -> None:
+        """Nobody does."""
+
+
+def test_what_the_configuration_lacks_is_said_once(settings, monkeypatch, caplog):
+    for cached in (wiring.store, wiring.nudge, wiring.compiled, wiring._revision):
+        cached.cache_clear()
+    settings.FABRIC_PROVIDERS = {"late": f"{__name__}.LateProvider"}
+    monkeypatch.setattr(wiring, "AGAIN_S", 0.001)
+    worker = wiring.Worker()
+    worker.start()
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "fabric-start"]
+    thread.join(PATIENCE_S)
+    assert worker.engine is not None
+    worker.stop()
+    assert len(TRIES) == 4
+    assert caplog.text.count("the engine cannot be started, runs wait: provider 'late' is ") == 1
+    assert "which cannot be made (RuntimeError: its file is not there): correct it, or FABRIC_PROVIDERS" in caplog.text
