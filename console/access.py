@@ -50,6 +50,7 @@ ROUTES: Mapping[str, Policy] = {
     "run-event-json": Policy.SIGNED_IN,
     "run-events-download": Policy.SIGNED_IN,
     "reviews": Policy.SIGNED_IN,
+    "reviews-news": Policy.SIGNED_IN,
     "decide": Policy.SIGNED_IN,
     "search": Policy.SIGNED_IN,
     "frame": Policy.SIGNED_IN,
@@ -87,9 +88,9 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     return workspaces.actor_of(user)
 
 
-def is_staff(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether a signed-in user looks after the installation."""
-    return bool(getattr(user, "is_staff", False)) or OWNER in actor_of(user).roles
+def is_staff(user: AbstractBaseUser | AnonymousUser, actor: Actor | None = None) -> bool:
+    """Whether a signed-in user looks after the installation. ``actor``: the user's, where the caller has it already."""
+    return bool(getattr(user, "is_staff", False)) or OWNER in (actor or actor_of(user)).roles
 
 
 class AccessMiddleware:

@@ -14,6 +14,8 @@ Settings = dict[str, Any]
 SQLITE_BUSY_S = 5.0
 POOL_SIZE = 10
 CONNECT_TIMEOUT_S = 5
+_REDIS = ("redis", "rediss")
+_BROKERS = (*_REDIS, "amqp", "amqps")
 
 
 def database(address: str | None, data: Path) -> Settings:
@@ -25,6 +27,10 @@ def database(address: str | None, data: Path) -> Settings:
         return _sqlite(str(data / "fabric.sqlite3"))
     parts = _split(address, "DATABASE_URL")
     if parts.scheme == "sqlite":
+        if parts.netloc or parts.query or parts.fragment:
+            raise Refused(
+                "DATABASE_URL names more than a file: write sqlite:///NAME, or sqlite:////PATH with four slashes."
+            )
         path = unquote(parts.path)
         # sqlite:///relative and sqlite:////absolute, as everywhere else: one slash belongs to the address.
         return _sqlite(str(data / path[1:]) if path[1:] else str(data / "fabric.sqlite3"))
@@ -47,15 +53,6 @@ def database(address: str | None, data: Path) -> Settings:
     }
 
 
-def port(text: str | None, default: int) -> int:
-    """Return the number that `FABRIC_PORT` gives. Raises Refused."""
-    if not text:
-        return default
-    if text.isdecimal() and 0 < int(text) < 65536:
-        return int(text)
-    raise Refused(f"FABRIC_PORT is {text!r}: give a number from 1 to 65535.")
-
-
 def _sqlite(path: str) -> Settings:
     return {
         "ENGINE": "django.db.backends.sqlite3",
@@ -71,14 +68,19 @@ def _sqlite(path: str) -> Settings:
 
 
 def broker(address: str | None, data: Path) -> Settings:
-    """Return the Celery settings of the broker: any address Celery knows, else files in the data directory.
+    """Return the Celery settings of the broker: Redis or RabbitMQ, else files in the data directory. Raises Refused.
 
     A message is a wake-up and may be lost, so sending one never waits long for a broker that is away.
     """
     if address:
         scheme = _split(address, "CELERY_BROKER_URL").scheme
-        timeouts = {"socket_connect_timeout": CONNECT_TIMEOUT_S} if scheme in ("redis", "rediss") else {}
-        return {"CELERY_BROKER_URL": address, "CELERY_BROKER_TRANSPORT_OPTIONS": timeouts}
+        if scheme not in _BROKERS:
+            raise Refused(
+                f"CELERY_BROKER_URL starts with {scheme!r}: use redis://HOST:PORT/N or amqp://USER@HOST:PORT//."
+            )
+        # Tried once: Kombu would go on for six seconds, in which a page waits.
+        options = {"max_retries": 0, **({"socket_connect_timeout": CONNECT_TIMEOUT_S} if scheme in _REDIS else {})}
+        return {"CELERY_BROKER_URL": address, "CELERY_BROKER_TRANSPORT_OPTIONS": options}
     folders = {name: data / "broker" / name for name in ("messages", "processed", "control")}
     for folder in folders.values():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -101,7 +103,7 @@ def channel_layer(address: str | None) -> Settings:
     """Return the settings of the channel layer: `redis://...`, else one in this process's memory."""
     if not address:
         return {"BACKEND": "channels.layers.InMemoryChannelLayer"}
-    if _split(address, "CHANNEL_URL").scheme not in ("redis", "rediss", "unix"):
+    if _split(address, "CHANNEL_URL").scheme not in (*_REDIS, "unix"):
         raise Refused("CHANNEL_URL does not start with redis:// or rediss://: the channel layer is Redis or nothing.")
     # redis-py ends a read that waits longer than its own 5 s, and a channel that is idle waits for ever.
     host = {"address": address, "socket_timeout": None}
@@ -115,9 +117,11 @@ def _split(address: str, variable: str) -> SplitResult:
     try:
         parts = urlsplit(address)
         parts.port  # noqa: B018 - Reading it is what checks it.
-    except ValueError as error:
+    except ValueError:
+        # What Python says would show a password that has a slash in it.
         raise Refused(
-            f"{variable} is not an address ({error}): write it as SCHEME://USER:PASSWORD@HOST:PORT/NAME."
+            f"{variable} is not an address: write it as SCHEME://USER:PASSWORD@HOST:PORT/NAME, where PORT is a number "
+            "and / ? # @ in a password are %2F %3F %23 %40."
         ) from None
     if not parts.scheme:
         raise Refused(f"{variable} has no scheme: write it as SCHEME://USER:PASSWORD@HOST:PORT/NAME.")

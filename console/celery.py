@@ -8,6 +8,7 @@ from celery.concurrency.solo import TaskPool as SoloPool
 from celery.concurrency.thread import TaskPool as ThreadPool
 from celery.platforms import SecurityWarning
 from celery.worker import WorkController
+from django.core.exceptions import ImproperlyConfigured
 
 from console.launch.errors import Refused
 
@@ -28,4 +29,20 @@ def refuse_forking_pools(sender: WorkController, **_: object) -> None:
         raise Refused(f"A worker cannot use the {pool} pool: start it with `celery -A console worker --pool threads`.")
 
 
+def refuse_unusable_providers(**_: object) -> None:
+    """Raise Refused for a provider that cannot be had: a worker without it would leave runs lying."""
+    from fabric import wiring  # It needs Django's apps, which are loaded by now.
+
+    try:
+        wiring.refuse_unusable_providers()
+    except ImproperlyConfigured as error:
+        raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+
+
+def leave_logging_to_django(**_: object) -> None:
+    """Do nothing, which is what keeps Celery from changing what FABRIC_LOG_LEVEL and the settings have laid down."""
+
+
 signals.worker_init.connect(refuse_forking_pools)
+signals.worker_init.connect(refuse_unusable_providers)
+signals.setup_logging.connect(leave_logging_to_django)

@@ -16,7 +16,7 @@ class Key(NamedTuple):
     """The sheet's sentence."""
     do: Do
     to: str = ""
-    """``go``: a route name. ``press``: the ``data-press`` of the button that is pressed."""
+    """``go``: a route name. ``press``: the ``data-press`` of the button or link that is pressed, on a page that has one."""
 
     @property
     def bare(self) -> bool:
@@ -56,6 +56,20 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("k", "previous row", "previous"),
             Key("Enter", "open the row", "open"),
             Key("f", "add a filter", "press", "filter"),
+        ),
+    ),
+    (
+        "On a run",
+        (
+            Key("t", "timeline", "press", "view-timeline"),
+            Key("v", "events", "press", "view-events"),
+            Key("y", "graph", "press", "view-graph"),
+            Key("c", "cost", "press", "view-cost"),
+            Key("[", "previous stage", "press", "stage-previous"),
+            Key("]", "next stage", "press", "stage-next"),
+            Key("z", "fold idle time, or unfold it", "press", "fold"),
+            Key("l", "copy the link of the event", "press", "event-link"),
+            Key("x", "cancel the run (asks first)", "press", "cancel"),
         ),
     ),
     (

@@ -1,23 +1,21 @@
-"""Settings. The environment is read here and nowhere else; docs/operations.md lists every variable.
+"""Settings. What the environment may hold is in console/variables.py; docs/operations.md lists every variable.
 
 Without any variable: SQLite, Celery's filesystem broker and an in-memory channel layer, all of it in one directory.
 """
 
-import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from console import addresses
 from console.launch import datadir, paths
-
-_env = os.environ.get
+from console.variables import read
 
 # --- Where things are ---------------------------------------------------------------------------------------------
 
 BASE_DIR = paths.ROOT
 FABRIC_DATA = datadir.prepare(paths.data_dir())
-FABRIC_PORT = addresses.port(_env("FABRIC_PORT"), paths.PORT)
-FABRIC_PUBLIC_URL = (_env("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}").rstrip("/")
+FABRIC_PORT: int = read("FABRIC_PORT") or paths.PORT
+FABRIC_PUBLIC_URL: str = read("FABRIC_PUBLIC_URL") or f"http://{paths.HOST}:{FABRIC_PORT}"
 
 
 def data_dir() -> Path:
@@ -27,19 +25,24 @@ def data_dir() -> Path:
 
 # --- Models and tools ---------------------------------------------------------------------------------------------
 
-FABRIC_MODEL_URL = _env("FABRIC_MODEL_URL", "")
-FABRIC_MODEL = _env("FABRIC_MODEL", "")
-FABRIC_MODEL_KEY = _env("FABRIC_MODEL_KEY", "")
-FABRIC_PROVIDERS = dict(pair.split("=", 1) for pair in _env("FABRIC_PROVIDERS", "").split(",") if "=" in pair)
-FABRIC_ALLOWED_HOSTS = tuple(host.strip() for host in _env("FABRIC_ALLOWED_HOSTS", "").split(",") if host.strip())
+FABRIC_MODEL_URL: str = read("FABRIC_MODEL_URL") or ""
+FABRIC_MODEL: str = read("FABRIC_MODEL") or ""
+FABRIC_MODEL_KEY: str = read("FABRIC_MODEL_KEY") or ""
+FABRIC_PROVIDERS: dict[str, str] = read("FABRIC_PROVIDERS") or {}
+FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
+
+# How often somebody may ask; without a word of the operator's, as often as console/throttle.py says.
+globals().update(
+    {name: most for name in ("FABRIC_API_PER_MINUTE", "FABRIC_LOGIN_PER_MINUTE") if (most := read(name)) is not None}
+)
 
 # --- Stores -------------------------------------------------------------------------------------------------------
 
-DATABASES = {"default": addresses.database(_env("DATABASE_URL"), FABRIC_DATA)}
+DATABASES = {"default": addresses.database(read("DATABASE_URL"), FABRIC_DATA)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-CHANNEL_LAYERS = {"default": addresses.channel_layer(_env("CHANNEL_URL"))}
+CHANNEL_LAYERS = {"default": addresses.channel_layer(read("CHANNEL_URL"))}
 
-globals().update(addresses.broker(_env("CELERY_BROKER_URL"), FABRIC_DATA))
+globals().update(addresses.broker(read("CELERY_BROKER_URL"), FABRIC_DATA))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_CONNECTION_TIMEOUT = addresses.CONNECT_TIMEOUT_S
@@ -60,8 +63,8 @@ CELERY_TIMEZONE = "UTC"
 
 # --- Django -------------------------------------------------------------------------------------------------------
 
-SECRET_KEY = _env("FABRIC_SECRET_KEY") or datadir.secret_key(FABRIC_DATA)
-DEBUG = bool(_env("FABRIC_DEBUG"))
+SECRET_KEY = read("FABRIC_SECRET_KEY") or datadir.secret_key(FABRIC_DATA)
+DEBUG: bool = read("FABRIC_DEBUG") or False
 ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"
 
@@ -87,7 +90,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "console.signed_in.SignedInMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -168,7 +171,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": _env("FABRIC_LOG_LEVEL", "WARNING").upper()},
+    "root": {"handlers": ["stderr"], "level": read("FABRIC_LOG_LEVEL") or "WARNING"},
     # Django's own handlers would say everything twice.
     "loggers": {
         **{name: {"handlers": [], "propagate": True} for name in ("django", "django.server")},

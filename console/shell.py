@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
 
-from console.access import actor_of
+from console.access import actor_of, is_staff
 from console.keys import KEYS, Key
 from fabric.core.actor import Actor
 from fabric.selectors import standing
@@ -57,6 +57,10 @@ NAV: tuple[Place, ...] = (
     Place("start", "New run", "plus", ("start",)),
 )
 """The navigation, in its order. A row whose page there is not is left out."""
+MORE: tuple[Place, ...] = (Place("api-docs", "API reference", "braces", ("api",)),)
+"""What stands below it: for who builds on this, not for who watches."""
+STAFF: tuple[Place, ...] = (Place("styleguide", "Style guide", "star", ("styleguide",)),)
+"""What stands there too for who looks after the installation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,17 @@ class Frame:
     @cached_property
     def links(self) -> list[Link]:
         """The navigation."""
-        there = [(place, address_of(place.route)) for place in NAV]
-        return [Link(place, to, self._lies_under(place), self._count(place)) for place, to in there if to]
+        return self._links(NAV)
+
+    @cached_property
+    def more(self) -> list[Link]:
+        """What stands below the navigation."""
+        return self._links((*MORE, *STAFF) if self.staff else MORE)
+
+    @cached_property
+    def staff(self) -> bool:
+        """Whether who looks may see what is for staff. The actor is known already, so nothing is asked for it."""
+        return self.actor is not None and is_staff(self.request.user, self.actor)
 
     @property
     def here(self) -> str:
@@ -103,7 +116,7 @@ class Frame:
     @property
     def places(self) -> list[PaletteRow]:
         """The pages one can go to, for the palette before anything is typed."""
-        return places()
+        return places(rows=offered(staff=self.staff))
 
     @cached_property
     def workspace(self) -> str:
@@ -128,6 +141,10 @@ class Frame:
         if actor is None or self.workers != 0:
             return ""
         return capped(_or_else(lambda: standing.runs_ready_count(actor, COUNTED + 1), 0))
+
+    def _links(self, rows: Iterable[Place]) -> list[Link]:
+        there = [(place, address_of(place.route)) for place in rows]
+        return [Link(place, to, self._lies_under(place), self._count(place)) for place, to in there if to]
 
     def _lies_under(self, place: Place) -> bool:
         return self.here.partition("-")[0] in place.under
@@ -162,12 +179,17 @@ class PaletteRow(NamedTuple):
     """The keys that lead there; empty for none."""
 
 
-def places(query: str = "") -> list[PaletteRow]:
+def offered(*, staff: bool) -> tuple[Place, ...]:
+    """The pages that there are for somebody; ``staff``: who looks after the installation."""
+    return (*NAV, *MORE, *STAFF) if staff else (*NAV, *MORE)
+
+
+def places(query: str = "", rows: Iterable[Place] = (*NAV, *MORE)) -> list[PaletteRow]:
     """The pages whose name has all words of the query."""
     keys = {key.to: key.keys for _, group in KEYS for key in group if key.do == "go"}
-    rows = [PaletteRow(place.label, place.icon, address_of(place.route), keys.get(place.route, "")) for place in NAV]
+    there = [PaletteRow(place.label, place.icon, address_of(place.route), keys.get(place.route, "")) for place in rows]
     words = query.lower().split()
-    return [row for row in rows if row.address and all(word in row.label.lower() for word in words)]
+    return [row for row in there if row.address and all(word in row.label.lower() for word in words)]
 
 
 def _target(key: Key) -> str:

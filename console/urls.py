@@ -33,6 +33,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/events/<int:seq>", run_events.event, name="run-event"),
     path("runs/<uuid:run_id>/events/<int:seq>/json", run_events.event_json, name="run-event-json"),
     path("reviews", reviews.reviews, name="reviews"),
+    path("reviews/news", reviews.news, name="reviews-news"),
     path("reviews/<str:escalation_id>/decision", reviews.decide, name="decide"),
     path("fabrics", fabrics.fabrics, name="fabrics"),
     path("fabrics/<str:name>", fabrics.fabric, name="fabric"),

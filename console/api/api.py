@@ -16,7 +16,7 @@ from ninja.parser import Parser
 
 from console.api import escalations, events, fabrics, runs
 from console.api.bodies import read_json
-from console.api.problems import FieldError, Problem
+from console.api.problems import RETRY_AFTER, FieldError, Problem
 from console.api.responses import id_of, problem_response
 from console.views.errors import STATUS
 from fabric.runtime.ports import StoreUnavailable
@@ -141,7 +141,7 @@ def _on_refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
     )
     status = STATUS[refusal.code]
     errors = [FieldError(path, message)] if path and status != 404 else []
-    headers = {"Retry-After": "2"} if status == 503 else {}
+    headers = {"Retry-After": RETRY_AFTER} if status == 503 else {}
     return problem_response(request, Problem(status, message, errors, headers=headers))
 
 
@@ -161,7 +161,7 @@ def _on_missing(request: HttpRequest, _error: Http404) -> HttpResponse:
 
 def _on_unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     log.warning("request %s found the database unavailable: %s", id_of(request), error)
-    return problem_response(request, Problem(503, headers={"Retry-After": "2"}))
+    return problem_response(request, Problem(503, headers={"Retry-After": RETRY_AFTER}))
 
 
 def _on_failure(request: HttpRequest, error: BaseException) -> HttpResponse:

@@ -1,23 +1,28 @@
-"""Who calls the API, and whether they may: a bearer token with the operation's scope, or a signed-in browser with its CSRF token.
+"""Who calls the API, and whether they may: a bearer token with the operation's scope, or a signed-in browser with its CSRF token; not too often.
 
 ``console.access`` asks here before an operation runs. An operation that is not in ``SCOPES`` is closed.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.debug import sensitive_variables
 from ninja.utils import check_csrf
 
-from console.api.problems import Problem
-from console.api.responses import problem_response
+from console.api.problems import RETRY_AFTER, Problem
+from console.api.responses import id_of, problem_response
+from console.throttle import API, count
 from fabric.core.actor import Actor
 from fabric.services import workspaces
 from fabric.services.tokens import NotAccepted, Scope, token_use
+
+log = logging.getLogger(__name__)
 
 SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabrics", "GET"): Scope.READ,
@@ -67,12 +72,16 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 def admit(request: HttpRequest, route: str) -> HttpResponse | None:
-    """Let the request through to the operation, or answer 401, 403 or 405."""
+    """Let the request through to the operation, or answer 401, 403, 405, 429 or 503."""
     try:
         request.caller = _caller(request)  # type: ignore[attr-defined]
         _may(caller_of(request), route, request.method or "")
+        _not_too_often(caller_of(request))
     except Problem as problem:
         return problem_response(request, problem)
+    except (OperationalError, InterfaceError) as error:
+        log.warning("request %s found the database unavailable: %s", id_of(request), error)
+        return problem_response(request, Problem(503, headers={"Retry-After": RETRY_AFTER}))
     return None
 
 
@@ -113,3 +122,12 @@ def _may(caller: Caller, route: str, method: str) -> None:
         message = f"the token {caller.token} may not do this: it lacks the scope {scope}; make one that has it"
         challenge = f'{REALM}, error="insufficient_scope", scope="{scope}"'
         raise Problem(403, message, headers={"WWW-Authenticate": challenge})
+
+
+def _not_too_often(caller: Caller) -> None:
+    # By who calls, not from where: nobody is slowed down by what another one does, whatever proxy they share.
+    kind, name = ("token", caller.token) if caller.token else ("user", caller.actor.name)
+    wait = count(API, f"{kind}:{caller.actor.workspace_id}:{name}")
+    if wait:
+        message = f"the {kind} {name} has asked more than {API.most:,} times within a minute: go on in {wait} s"
+        raise Problem(429, message, headers={"Retry-After": str(wait)})

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_safe
 from console.api.openapi import MEANS, operations, resolved, schema, scope_of
 from console.api.problems import KINDS, Kind, Problem
 from console.api.responses import problem_response
+from console.throttle import API
 
 JSON = Any
 
@@ -88,6 +89,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "kinds": list(KINDS.items()),
         "base": settings.FABRIC_PUBLIC_URL,
         "info": document["info"],
+        "per_minute": f"{API.most:,}" if API.most else "",
     }
     return render(request, "api/docs.html", shown)
 

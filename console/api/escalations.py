@@ -14,7 +14,6 @@ from console.api.problems import FieldError, Problem
 from console.api.runs import EXAMPLE_ID
 from console.api.schemas import Given, Instant, Told, instant
 from fabric import wiring
-from fabric.core.actor import Actor
 from fabric.selectors.answers import Answer, escalation_answer
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalation_get, escalations_open
@@ -150,7 +149,7 @@ def decide(
     escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
     body: Annotated[DecisionIn, Body()],
 ) -> DecisionOut:
-    """Answer a question. It is done in the caller's name. The same answer of the same person again changes nothing and is no error."""
+    """Answer a question. It is done in the caller's name. The same body of the same person again changes nothing and is no error."""
     actor = actor_of(request)
     item = escalation_get(actor, escalation_id)
     if body.verb == "reject" and not body.message.strip():
@@ -169,19 +168,11 @@ def decide(
     except Refused as refusal:
         if refusal.code != "conflict":
             raise
-        return _given_before(actor, item, body, refusal)
+        answer = escalation_answer(actor, item.id)
+        errors = [] if answer else [FieldError(refusal.field, refusal.message)]
+        extra = {"answer": _answered(answer)} if answer else {}
+        raise Problem(409, refusal.message, errors, extra=extra) from None
     return DecisionOut(escalation_id=item.id, run_id=item.run_id, verb=taken.verb, recorded=taken.created)
-
-
-def _given_before(actor: Actor, item: EscalationView, body: DecisionIn, refusal: Refused) -> DecisionOut:
-    """The answer that was given before, where it is this very one; else Problem 409 with who gave which, and when."""
-    answer = escalation_answer(actor, item.id)
-    if answer is None:
-        raise Problem(409, refusal.message, [FieldError(refusal.field, refusal.message)])
-    mine = (answer.decided_by, answer.verb, item.digest) == (actor.name, body.verb, body.digest)
-    if mine and not answer.by_system:
-        return DecisionOut(escalation_id=item.id, run_id=item.run_id, verb=answer.verb, recorded=False)
-    raise Problem(409, refusal.message, extra={"answer": _answered(answer)})
 
 
 def _answered(answer: Answer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from console.api.problems import DOCS, KINDS, MEDIA_TYPE, REQUEST_ID, Problem
+from console.api.problems import DOCS, KINDS, MEDIA_TYPE, REQUEST_ID, RETRY_AFTER, Problem
 from console.api.responses import id_of, problem_response
 from console.body_limit import body_max, too_large
 
@@ -45,4 +45,6 @@ class ApiMiddleware:
 def _retold(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     status = response.status_code if response.status_code in KINDS else 500 if response.status_code >= 500 else 400
     headers = {name: response.headers[name] for name in KEPT if name in response.headers}
+    if status == 503:
+        headers.setdefault("Retry-After", RETRY_AFTER)
     return problem_response(request, Problem(status, headers=headers))

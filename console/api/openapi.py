@@ -15,7 +15,7 @@ from console.api.problems import KINDS, MEDIA_TYPE, REQUEST_ID
 JSON = Any
 ROOT = "/api/v1/"
 
-ALWAYS = (400, 401, 403, 413, 422, 500, 503)
+ALWAYS = (400, 401, 403, 413, 422, 429, 500, 503)
 """Errors that every operation can have. 404 comes with an id in the path, 415 with a body."""
 
 MEANS: Mapping[tuple[str, int], str] = {
@@ -192,8 +192,8 @@ def _headers(name: str, status: int) -> JSON:
     }
     if status == 401:
         headers["WWW-Authenticate"] = {"description": "How to call (RFC 6750).", "schema": text, "required": True}
-    if status == 503:
-        headers["Retry-After"] = {"description": "Seconds to wait.", "schema": text}
+    if status in (429, 503):
+        headers["Retry-After"] = {"description": "Seconds to wait.", "schema": text, "required": True}
     if name == "startRun" and status < 300:
         headers["Location"] = {"description": "The run's address.", "schema": text, "required": True}
     return headers

@@ -15,6 +15,8 @@ from typing import Any
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "X-Request-Id"
 DOCS = "/api/v1/docs"
+RETRY_AFTER = "2"
+"""Seconds to wait for a database that is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ KINDS: Mapping[int, Kind] = {
     413: Kind("too-large", "Too large", "The request is too large: send less."),
     415: Kind("wrong-media-type", "Not JSON", "The body must be JSON: send it with Content-Type: application/json."),
     422: Kind("invalid", "Invalid", "Something in the request is not acceptable; errors says what and where."),
+    429: Kind("too-often", "Too many requests", "This caller asks too often: go on after as many seconds as the Retry-After header says."),
     500: Kind("broken", "Something broke here", "This request failed and the failure is in the server's log, under the request id; runs are not affected."),
     503: Kind("unavailable", "Not available right now", "The database does not answer right now: try again in a moment."),
 }  # fmt: skip

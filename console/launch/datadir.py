@@ -23,6 +23,8 @@ def prepare(data: Path) -> Path:
     """Create the data directory, readable by its owner alone, and return it. Raises Refused when it cannot be written."""
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Refused(f"The data directory {data} is, or would be in, a file: {_ELSEWHERE}") from error
     except OSError as error:
         raise Refused(f"The data directory {data} cannot be made ({error.strerror}): {_hint(error)}") from error
     if not os.access(data, os.W_OK | os.X_OK):

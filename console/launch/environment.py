@@ -14,7 +14,6 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -81,12 +80,18 @@ def _build(home: Path, lock: Path, held: int) -> None:
     _say(f"Making the environment for {lock.name} in {home.parent} (once; it takes a minute or two).")
     for leftover in (building, home):
         shutil.rmtree(leftover, ignore_errors=True)
+    said: dict[str, str] = {}
     for recipe in recipes:
-        if all(kept.run(line, shared_fds=[held], capture=recipe.quiet).returncode == 0 for line in recipe.commands):
+        failed = _follow(recipe, held)
+        if failed is None:
             _point_scripts_at(building, home)
             building.rename(home)
             return
+        # Of interest only if nothing else works either; of each tool, its last words.
+        said[recipe[0][0]] = failed
         shutil.rmtree(building, ignore_errors=True)
+    for words in said.values():
+        _say(words.rstrip())
     if shutil.disk_usage(home.parent).free < ROOM:
         raise Refused(
             f"The dependencies in {lock.name} do not fit on the disk of {home.parent}: make room for "
@@ -98,13 +103,16 @@ def _build(home: Path, lock: Path, held: int) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    commands: Sequence[Sequence[str]]
-    quiet: bool = False
+def _follow(recipe: Sequence[Sequence[str]], held: int) -> str | None:
+    """Run the commands of a recipe in turn; return None, or what was said by the one that failed."""
+    for command in recipe:
+        done = kept.run(command, shared_fds=[held], capture=True)
+        if done.returncode:
+            return done.stdout + done.stderr
+    return None
 
 
-def _recipes(building: Path, lock: Path) -> list[_Recipe]:
+def _recipes(building: Path, lock: Path) -> list[list[list[str]]]:
     """Return the ways of building, best first."""
     python = str(building / "bin" / "python")
     exact = ["--require-hashes", "--no-deps", "-r", str(lock)]
@@ -113,11 +121,11 @@ def _recipes(building: Path, lock: Path) -> list[_Recipe]:
         make = [uv, "venv", "--quiet", "--python", sys.executable, str(building)]
         install = [uv, "pip", "install", "--quiet", "--python", python, *exact]
         # Exact versions with their hashes: what uv has kept is as good as what the index has, and needs no network.
-        recipes += [_Recipe([make, [*install, "--offline"]], quiet=True), _Recipe([make, install])]
+        recipes += [[make, [*install, "--offline"]], [make, install]]
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
         make = [sys.executable, "-m", "venv", str(building)]
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-        recipes.append(_Recipe([make, [*pip, *exact]]))
+        recipes.append([make, [*pip, *exact]])
     if not recipes:
         raise Refused(
             "This Python has neither `uv` nor `venv` to install the dependencies with: run "

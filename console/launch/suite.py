@@ -19,9 +19,7 @@ from xml.etree import ElementTree  # noqa: ICN001 - A name that says what it is.
 from console.launch import kept
 from console.launch.errors import Refused
 from console.launch.paths import ROOT, cache_dir
-
-# What an operator's shell may hold and a test must not touch.
-_REAL_STORES = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL", "FABRIC_DATA", "DJANGO_SETTINGS_MODULE")
+from console.variables import SETTINGS
 
 _LINT_IMPORTS = "from importlinter.cli import lint_imports_command as main; main()"
 _IN_A_BROWSER = "tests.e2e."
@@ -158,7 +156,8 @@ def _reasons(report: Report, missing: Sequence[str]) -> list[str]:
 
 def _environ(scratch: Path) -> dict[str, str]:
     caches = cache_dir() / "checks"
-    environ = {name: value for name, value in os.environ.items() if name not in _REAL_STORES}
+    # What an operator's shell may hold and a test must neither touch nor be changed by.
+    environ = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     return environ | {
         "FABRIC_DATA": str(scratch / "data"),
         "RUFF_CACHE_DIR": str(caches / "ruff"),
@@ -202,8 +201,11 @@ def _servers(environ: dict[str, str]) -> tuple[Result, list[str]]:
         raise Refused(f"The servers for the tests could not be looked for: {looked.stderr.strip()[-500:]}")
     answer = json.loads(looked.stdout)
     found, missing = dict(answer["found"]), list(answer["missing"])
-    if chromium := environ.get("TEST_CHROMIUM") or next(filter(None, map(shutil.which, _CHROMIUM)), None):
+    named = environ.get("TEST_CHROMIUM")
+    if chromium := next(filter(None, map(shutil.which, [named] if named else _CHROMIUM)), None):
         found["TEST_CHROMIUM"] = chromium
+    elif named:
+        missing.append(f"every test in a browser: TEST_CHROMIUM is {named}, which cannot be run")
     else:
         missing.append("every test in a browser: no chromium is installed (TEST_CHROMIUM names one)")
     environ.update(found)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from console import variables
 from console.launch import datadir, kept
 from console.launch.errors import Refused
 from console.launch.paths import HOST, PORT, ROOT, data_dir
@@ -33,13 +34,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the options of `up`; ends the process with usage and exit code 2 when they are wrong."""
+    """Read the options of `up`; ends the process with exit code 2 when they are wrong. Raises Refused for a setting that is."""
     parser = _Parser(prog="manage.py up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
-    port = os.environ.get("FABRIC_PORT") or str(PORT)
-    parser.add_argument("--port", type=_port, default=port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
+    parser.add_argument("--port", type=_port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
     parser.add_argument("--data", type=Path, help="data directory (default: FABRIC_DATA, else the XDG data folder)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    variables.refuse_unusable()
+    options.port = options.port or variables.read("FABRIC_PORT") or PORT
+    return options
 
 
 def run(options: argparse.Namespace) -> int:
@@ -103,7 +106,7 @@ def listen(port: int) -> socket.socket:
 def _children(listener: socket.socket) -> list[ChildSpec]:
     web = f"uvicorn console.asgi:application --fd {listener.fileno()} --log-level warning --no-access-log"
     web += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
-    worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS} --loglevel WARNING"
+    worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS}"
     worker += " --without-gossip --without-mingle --without-heartbeat"
     return [
         ChildSpec("web server", [sys.executable, "-m", *web.split()], kept_fds=(listener.fileno(),)),
@@ -124,7 +127,7 @@ def _prepare(held: TextIO) -> dict[str, str]:
     last = (said or f"exit code {done.returncode}").splitlines()[-1]
     if "Traceback" not in said:
         raise Refused(f"{last[:1].upper()}{last[1:].rstrip('.')}.")
-    if os.environ.get("FABRIC_DEBUG"):
+    if variables.read("FABRIC_DEBUG"):
         _say(said)
     raise Refused(f"Fabric Flow could not be prepared: {last.rstrip('.')}. `FABRIC_DEBUG=1` shows the whole message.")
 
@@ -173,9 +176,9 @@ def _healthy(port: int) -> bool:
 
 
 def _port(text: str) -> int:
-    if text.isdecimal() and 0 < int(text) < 65536:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 1 to 65535")
+    if number := variables.port_number(text):
+        return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 1 to {variables.PORT_MAX}")
 
 
 def _say(sentence: str) -> None:

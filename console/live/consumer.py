@@ -1,4 +1,4 @@
-"""The socket of a run's page. It says what the hub found and hears nothing; who is at the other end is asked again every 5 s.
+"""The socket of a run's page. It says what the hub found and hears nothing; who is at the other end is asked again within 5 s.
 
 Close codes (``console.live.door``): 1000 the run ended and the page has all of it; 1011 the run could not be read; 1012 come back, the
 socket is old or the server restarts; 1013 come back, the page reads too slowly or nobody could say whether it may; 4401 signed out;
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
+import struct
 from collections import Counter
 from contextlib import suppress
 from typing import Any
@@ -37,7 +40,8 @@ log = logging.getLogger(__name__)
 
 __all__ = ["BROKEN", "COME_BACK", "ENDED", "NOT_ALLOWED", "SIGNED_OUT", "TOO_MUCH", "TRY_AGAIN", "RunConsumer"]
 
-RECHECK_S = 5.0
+RECHECK_S = 4.0
+"""With the look itself, a right that is lost closes the socket within 5 s."""
 LIFE_S = 4 * 3600.0
 """Longer than a page is looked at, shorter than anything that forgets a socket."""
 SEND_S = 10.0
@@ -62,6 +66,8 @@ class RunConsumer(AsyncWebsocketConsumer):
     admission = Admission()
     counted = ""
     heard = 0
+    sending_since = 0.0
+    """Loop time at which the page was given a frame that it has not taken yet; 0 when it has taken all."""
     over = False
     tasks: tuple[asyncio.Task[None], ...] = ()
 
@@ -129,21 +135,22 @@ class RunConsumer(AsyncWebsocketConsumer):
             async with asyncio.timeout(CLOSE_S):
                 await self.close(message["code"])
         except (TimeoutError, OSError):
+            _cut(self.base_send)
             await self.disconnect(message["code"])
             raise StopConsumer from None
 
     # -- the work ------------------------------------------------------------------------------------------------------
 
     async def _follow(self, key: RunKey, after: int, versions: tuple[str, ...]) -> None:
+        loop = asyncio.get_running_loop()
         try:
             with live_hub().follow(key, after, versions) as place:
                 while (found := await place.next()) is not None:
-                    async with asyncio.timeout(SEND_S):
-                        await self.send(text_data=found.text)
+                    # No timeout of its own, which would cost each frame of each page a timer: `_recheck` looks after it.
+                    self.sending_since = loop.time()
+                    await self.base_send({"type": "websocket.send", "text": found.text})
+                    self.sending_since = 0.0
             self.let_go(ENDED)
-        except TimeoutError:
-            log.warning("a page of run %s took nothing for %.1f s and was let go", key.run_id, SEND_S)
-            self.let_go(TRY_AGAIN)
         except OSError:
             pass  # It went away while something was being sent; the server says so in its own words.
         except Exception:
@@ -155,6 +162,10 @@ class RunConsumer(AsyncWebsocketConsumer):
         until = loop.time() + LIFE_S
         while loop.time() < until:
             await asyncio.sleep(RECHECK_S)
+            if self.sending_since and loop.time() - self.sending_since >= SEND_S:
+                log.warning("a page of run %s took nothing for %.1f s and was let go", run_id, SEND_S)
+                self.let_go(TRY_AGAIN)
+                return
             found = await self._ask(run_id)
             # Nobody could say: nothing can be read either, so nothing is shown to whoever may have lost the right.
             if found.code == TRY_AGAIN:
@@ -166,6 +177,19 @@ class RunConsumer(AsyncWebsocketConsumer):
 
     async def _ask(self, run_id: str) -> Admission:
         return await live_door().ask(self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), run_id)
+
+
+def _cut(send: Any) -> None:
+    """Ends a connection whose far end takes nothing: closed, it would wait for ever to be rid of what it holds. Uvicorn's; another
+    server's ends when that server gives it up.
+    """
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    if transport is None:
+        return
+    # What the kernel holds for it goes too.
+    with suppress(OSError), socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 def _position(query: bytes) -> tuple[int, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from console.access import actor_of
+from console.live.ended import ended_among
 from console.live.source import keep_connection
 from console.live.watch import RunKey
 from fabric.core.actor import Actor
@@ -139,15 +140,15 @@ class Door:
 
 def admissions(wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Admission]:
     """Answers for pairs of session cookie and run id: every sign-in is looked up once, and every run once for it."""
-    people: dict[str, tuple[Actor | None, str]] = {}
+    pairs = tuple(wanted)
     runs: dict[tuple[Actor, str], Admission] = {}
     answers = {}
     try:
-        for cookie, run_id in wanted:
-            if cookie not in people:
-                people[cookie] = _person(cookie)
+        people = {cookie: _person(cookie) for cookie in {cookie for cookie, _ in pairs}}
+        ended = ended_among({mark for _, mark in people.values()})
+        for cookie, run_id in pairs:
             actor, mark = people[cookie]
-            if actor is None:
+            if actor is None or mark in ended:
                 answers[cookie, run_id] = Admission(code=SIGNED_OUT)
                 continue
             if (actor, run_id) not in runs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from django.utils.html import format_html
 
@@ -41,15 +42,19 @@ class Panel:
     html: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Head:
     """Where a run stands: the panels of its page, the end of its journal, and whether anything can still happen to it."""
 
     seq: int
     ended: bool
     panels: tuple[Panel, ...] = ()
+    drawn: int = 0
+    """The panels are as of this seq: what comes after it may not be in them yet."""
+    mark: str = ""
+    """What panels must not be late with: another mark, and they are drawn anew at once."""
 
-    @property
+    @cached_property
     def versions(self) -> Versions:
         """The panels' versions, in their fixed order."""
         return tuple(panel.version for panel in self.panels)
@@ -97,7 +102,8 @@ def frame(
         "more": more,
         "content": "".join(content),
     }
-    return Frame(after, seq, versions, json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+    # All ASCII: a server encodes a text anew for each socket, and of such a text that is a mere copy.
+    return Frame(after, seq, versions, json.dumps(body, separators=(",", ":")))
 
 
 def _partial(target: str, swap: str, html: str) -> str:

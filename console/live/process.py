@@ -10,8 +10,10 @@ from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
+from django.db import DatabaseError
 
 from console.live.door import GROUP, Door
+from console.live.ended import remember
 from console.live.hub import Ear, Heard, LiveHub
 from console.live.source import DatabaseSource
 from fabric import wiring
@@ -46,7 +48,11 @@ async def live_close() -> None:
 
 
 def signed_out(mark: str) -> None:
-    """Closes the sockets of a sign-in, on this server at once and on the others by the channel layer, which may be away."""
+    """Closes the sockets of a sign-in: on this server at once, on the others by the channel layer, and at their next look without it."""
+    try:
+        remember(mark)
+    except DatabaseError as error:
+        log.warning("a sign-out could not be remembered, other servers may not hear of it: %s", error)
     for loop, door in list(_doors.items()):
         with suppress(RuntimeError):  # The loop has closed.
             loop.call_soon_threadsafe(door.signed_out, mark)

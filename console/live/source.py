@@ -29,13 +29,13 @@ class DatabaseSource:
     def __init__(self) -> None:
         self._data_version: int | None = None
 
-    def read(self, key: RunKey, after: int, limit: int) -> Batch:
+    def read(self, key: RunKey, after: int, limit: int, shown: Head | None = None) -> Batch:
         """See ``watch.Source``."""
         actor = Actor(READER, key.workspace_id, kind="system")
         try:
             events = events_after(actor, key.run_id, after=after, limit=limit)
             # Read after the events, so that the head is never behind the rows that a page has.
-            return Batch(tuple(row(key.run_id, event) for event in events), head(actor, key.run_id))
+            return Batch(tuple(row(key.run_id, event) for event in events), head(actor, key.run_id, shown))
         finally:
             keep_connection()
 
@@ -77,10 +77,14 @@ def row(run_id: str, event: EventRow) -> Row:
     return Row(event.seq, render_to_string("runs/event_row.html", {"run_id": run_id, "event": EventLine(event)}))
 
 
-def head(actor: Actor, run_id: str) -> Head:
-    """Where a run stands, as the page's panels. Refused not_found."""
+def head(actor: Actor, run_id: str, shown: Head | None = None) -> Head:
+    """Where a run stands, as the page's panels; with those of ``shown`` while the run goes on as it did. Refused not_found."""
     run = run_get(actor, run_id)
-    return Head(run.last_seq, run.terminal, panels(actor, run, escalations_open(actor, run_id)))
+    questions = escalations_open(actor, run_id)
+    mark = " ".join((run.state, run.stage, str(run.epoch), *(question.id for question in questions)))
+    if shown is not None and shown.mark == mark and not run.terminal:
+        return Head(run.last_seq, run.terminal, shown.panels, shown.drawn, mark)
+    return Head(run.last_seq, run.terminal, panels(actor, run, questions), run.last_seq, mark)
 
 
 def panels(

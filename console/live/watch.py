@@ -28,6 +28,8 @@ LOAD_FACTOR = 4.0
 RING_ROWS = 500
 """Rendered rows kept: what most pages that come back have missed."""
 FRAMES_KEPT = 64
+PANELS_S = 0.25
+"""Panels are drawn anew at most so often while a run goes on as it did: they cost more than rows, here and in the browser."""
 HEARTBEAT_S = 15.0
 RETRY_S = 1.0
 """After a look that failed."""
@@ -44,8 +46,11 @@ class RunKey:
 class Source(Protocol):
     """Where events come from. Blocking; called on threads."""
 
-    def read(self, key: RunKey, after: int, limit: int) -> Batch:
-        """At most ``limit`` rows after ``after``, then the head. Refused when there is no such run."""
+    def read(self, key: RunKey, after: int, limit: int, shown: Head | None = None) -> Batch:
+        """At most ``limit`` rows after ``after``, then the head; Refused when there is no such run.
+
+        ``shown``: the head may have the panels of this one, unless what it must not be late with has changed.
+        """
         ...
 
 
@@ -64,6 +69,10 @@ class Watch:
         self.head: Head | None = None
         self.looked_at = 0.0
         """Loop time when the store last answered for this run: how honest "live" is."""
+        self.beats = 0
+        """Times at which there was nothing to say for a while, and it was said."""
+        self.begun = self.answered = 0
+        """Looks of the reader: the number of the last one that began, and of the last one that was answered."""
         self._source = source
         self._call = call
         self._ring: deque[Row] = deque(maxlen=RING_ROWS)
@@ -73,17 +82,25 @@ class Watch:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._filling: asyncio.Task[None] | None = None
+        self._said_at = 0.0
+        self._drawn_at = float("-inf")
+        self._still: tuple[tuple[int, int, Head], Frame] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -- the reader ----------------------------------------------------------------------------------------------------
 
     def start(self, after: int) -> None:
         """Begins to read, from about where the first follower is."""
         self._task = asyncio.create_task(self._read(after), name=f"live {self.key.run_id}")
+        self._said_at = asyncio.get_running_loop().time()
+        self._beat()
 
     def stop(self) -> None:
         """Ends the reader."""
         if self._task is not None:
             self._task.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
 
     def wake(self, seq: int | None = None) -> None:
         """There may be more to read; with a seq the reader already has, there is not."""
@@ -95,9 +112,9 @@ class Watch:
         """The ring holds everything after this seq."""
         return self._ring[0].seq - 1 if self._ring else self.tip
 
-    async def look(self, after: int, limit: int) -> Batch:
-        """Asks the store, on a thread."""
-        batch = await self._call(lambda: self._source.read(self.key, after, limit))
+    async def look(self, after: int, limit: int, shown: Head | None) -> Batch:
+        """Asks the store, on a thread. ``shown``: see ``Source.read``."""
+        batch = await self._call(lambda: self._source.read(self.key, after, limit, shown))
         self.looked_at = asyncio.get_running_loop().time()
         return batch
 
@@ -109,6 +126,7 @@ class Watch:
             await self._wake.wait()
             self._wake.clear()
             started = loop.time()
+            self.begun += 1
             try:
                 batch = await self._news(after if self.tip < 0 else self.tip)
             except Exception:
@@ -116,9 +134,12 @@ class Watch:
                 self._wake.set()
                 await asyncio.sleep(RETRY_S)
                 continue
+            self.answered = self.begun
             self._publish(batch, after)
             if batch.head.seq > self.tip:
                 self._wake.set()
+            elif batch.head.drawn < batch.head.seq:
+                self._at(self._drawn_at + PANELS_S, self._wake.set)
             took = loop.time() - started
             pause = min(max(FRAME_MIN_S, LOAD_FACTOR * (took + late)), FRAME_MAX_S)
             slept = loop.time()
@@ -127,9 +148,13 @@ class Watch:
 
     async def _news(self, after: int) -> Batch:
         """What comes after; of very much, the newest."""
-        batch = await self.look(after, FRAME_ROWS)
+        now = asyncio.get_running_loop().time()
+        shown = self.head if now < self._drawn_at + PANELS_S else None
+        batch = await self.look(after, FRAME_ROWS, shown)
+        if shown is None or batch.head.panels is not shown.panels:
+            self._drawn_at = now
         if batch.head.seq - after > BEHIND_MAX:
-            batch = await self.look(batch.head.seq - FRAME_ROWS, FRAME_ROWS)
+            batch = await self.look(batch.head.seq - FRAME_ROWS, FRAME_ROWS, batch.head)
         return batch
 
     def _publish(self, batch: Batch, after: int) -> None:
@@ -145,9 +170,30 @@ class Watch:
                 self._ring.clear()  # It has no holes.
             self._ring.extend(batch.rows)
             self.tip = made.seq
+            self._said_at = asyncio.get_running_loop().time()
         self.head = batch.head
-        changed_event, self._changed = self._changed, asyncio.Event()
-        changed_event.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _beat(self) -> None:
+        """Breaks the silence, but only while the store answers: "live" must not be said of a run nobody can read."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._said_at + HEARTBEAT_S:
+            self._said_at = now
+            if self.looked_at + HEARTBEAT_S >= now:
+                self.beats += 1
+                self._tell()
+        self._at(self._said_at + HEARTBEAT_S, self._beat)
+
+    def _at(self, when: float, what: Callable[[], None]) -> None:
+        """One timer for each thing that is done at a time."""
+        name = what.__qualname__
+        if name in self._timers:
+            self._timers[name].cancel()
+        self._timers[name] = asyncio.get_running_loop().call_at(when, what)
 
     # -- what followers use --------------------------------------------------------------------------------------------
 
@@ -170,7 +216,7 @@ class Watch:
         await asyncio.shield(self._filling)
 
     async def _fill(self) -> None:
-        batch = await self.look(self.tip - FRAME_ROWS, FRAME_ROWS)
+        batch = await self.look(self.tip - FRAME_ROWS, FRAME_ROWS, self.head)
         for row in reversed(batch.rows):
             if row.seq == self.floor:  # The reader went on meanwhile.
                 self._ring.appendleft(row)
@@ -187,6 +233,14 @@ class Watch:
         skip = cursor - self.floor
         return list(islice(self._ring, skip, skip + FRAME_ROWS))
 
+    def still(self) -> Frame:
+        """A frame that says that there is nothing new, for a page that has everything; made once for all of them."""
+        assert self.head is not None
+        made_of = (self.beats, self.tip, self.head)
+        if self._still is None or self._still[0] != made_of:
+            self._still = (made_of, self.frame(self.tip, (), (), self.head.versions, self.head))
+        return self._still[1]
+
     def changed(self) -> asyncio.Event:
         """Set at the reader's next publication. Take it before looking, wait for it after: nothing falls between."""
         return self._changed
@@ -200,34 +254,28 @@ class Subscription:
         self._watch = watch
         self._versions = versions
         self._greeted = False
+        self._beat = watch.beats
+        self._joined = watch.begun
         self._sent_at = float("-inf")
 
     async def next(self) -> Frame | None:
-        """The next frame to send, waiting for it; None when the run has ended and the page has all of it.
-
-        A heartbeat comes after 15 s of silence, but only while the store answers: "live" must not be said of a run nobody can read.
-        """
+        """The next frame to send, waiting for it; None when the run has ended and the page has all of it."""
         loop = asyncio.get_running_loop()
-        pause = self._sent_at + FRAME_MIN_S - loop.time()
-        if pause > 0:
-            await asyncio.sleep(pause)
         while True:
             changed = self._watch.changed()
+            pause = self._sent_at + FRAME_MIN_S - loop.time()
+            if pause > 0 and self.cursor < self._watch.tip:
+                await asyncio.sleep(pause)  # A page that catches up; one that waits is woken no sooner.
+                continue
             found = await self._due()
             if found is not None:
                 self.cursor, self._versions, self._greeted = found.seq, found.versions, True
+                self._beat = self._watch.beats
                 self._sent_at = loop.time()
                 return found
             if self._finished():
                 return None
-            silence = HEARTBEAT_S if self._sent_at == float("-inf") else self._sent_at + HEARTBEAT_S - loop.time()
-            try:
-                async with asyncio.timeout(max(0.0, silence)):
-                    await changed.wait()
-            except TimeoutError:
-                if self._watch.looked_at + HEARTBEAT_S >= loop.time():
-                    self._greeted = False  # Say something, though there is nothing to say.
-                self._sent_at = loop.time()
+            await changed.wait()
 
     def _finished(self) -> bool:
         head = self._watch.head
@@ -239,7 +287,13 @@ class Subscription:
         head = watch.head
         if head is None:
             return None
-        self.cursor = min(self.cursor, head.seq)
+        end = max(head.seq, watch.tip)
+        if self.cursor > end:
+            # A page that was made just now knows more than the reader; only one that looked since may contradict it.
+            if watch.answered <= self._joined:
+                watch.wake()
+                return None
+            self.cursor = end
         if watch.tip - self.cursor > BEHIND_MAX:
             # From the ring, one link in place of the rest: whatever happens, a page that comes back costs one frame.
             if watch.tip - watch.floor < FRAME_ROWS:
@@ -248,10 +302,13 @@ class Subscription:
             return watch.frame(self.cursor, rows, (), self._versions, head)
         if self.cursor < watch.floor:
             limit = min(FRAME_ROWS, watch.floor - self.cursor)
-            batch = await watch.look(self.cursor, limit)
+            batch = await watch.look(self.cursor, limit, head)
             return watch.frame(self.cursor, batch.rows, (), self._versions, batch.head) if batch.rows else None
         if self.cursor >= watch.tip and self._versions == head.versions:
-            return None if self._greeted else watch.frame(self.cursor, (), (), self._versions, head)
+            if self._greeted and self._beat == watch.beats:
+                return None
+            ahead = self.cursor > watch.tip  # Of the reader, which has not read all there is.
+            return watch.frame(self.cursor, (), (), self._versions, head) if ahead else watch.still()
         shared = watch.shared(self.cursor, self._versions)
         if shared is not None:
             return shared

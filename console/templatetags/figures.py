@@ -8,6 +8,9 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.markup import built
+from fabric.selectors.display import duration
+
 register = template.Library()
 
 US = 1_000_000
@@ -43,12 +46,12 @@ def size(count: int | None) -> str:
 
 @register.filter
 def span(micros: int | None) -> str:
-    """A duration in microseconds in its two largest units: ``41 m 12 s``, ``0.4 s``."""
+    """A duration in microseconds in its two largest units: ``41 m 12 s``, ``1.4 s``, ``84 ms``."""
     if micros is None:
         return "–"
     seconds = abs(micros) / US
-    if seconds < 10:
-        return f"{seconds:.1f} s"
+    if seconds < 9.95:
+        return duration(seconds)
     days, rest = divmod(round(seconds), 86_400)
     hours, rest = divmod(rest, 3_600)
     minutes, rest = divmod(rest, 60)
@@ -68,13 +71,11 @@ def instant(micros: int | None, style: str = "time") -> SafeString:
     if not micros:
         return format_html("{}", "–")
     at = moment(micros)
-    shown = {
-        "time": f"{at:%H:%M:%S}.{at.microsecond // 100_000}",
-        "minute": f"{at:%H:%M}",
-        "full": f"{at:%Y-%m-%d %H:%M:%S}",
-    }[style]
-    iso = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return format_html('<time datetime="{}" data-style="{}" title="{} UTC">{}</time>', iso, style, iso[:-1], shown)
+    day, clock = f"{at:%Y-%m-%d}", f"{at:%H:%M:%S}"
+    shown = {"time": f"{clock}.{at.microsecond // 100_000}", "minute": clock[:5], "full": f"{day} {clock}"}[style]
+    iso = at.isoformat(timespec="milliseconds")[: -len("+00:00")]
+    # Digits of a number and a style that is one of three: nothing here has to be escaped, and a page has very many.
+    return built(f'<time datetime="{iso}Z" data-style="{style}" title="{iso} UTC">{shown}</time>')
 
 
 @register.simple_tag
@@ -90,3 +91,23 @@ def relative(micros: int | None) -> SafeString:
 def share(part: int, whole: int) -> int:
     """Whole percent of ``whole`` that ``part`` is, 100 at most; 0 of nothing is 0."""
     return min(100, part * 100 // whole) if whole > 0 else 0
+
+
+@register.filter
+def nearness(percent: int) -> str:
+    """The tone of a meter: neutral, from 70 % on warn, from 90 % on danger."""
+    return "danger" if percent >= 90 else "warn" if percent >= 70 else "neutral"
+
+
+@register.filter
+def usd_column(micros: int | None) -> str:
+    """Micro-dollars for a column: always four decimals, so that points stand below each other. Whoever shows it has ``usd`` beside it.
+
+    What would round to nothing and is not nothing says so: ``<$0.0001``.
+    """
+    if micros is None:
+        return "unpriced"
+    parts = (abs(micros) + 50) // 100
+    if micros and not parts:
+        return "<$0.0001"
+    return f"{'-' if micros < 0 else ''}${parts // 10_000:,}.{parts % 10_000:04d}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -92,6 +93,7 @@ EVENT_ICONS: Mapping[str, str] = {
 
 
 @register.simple_tag
+@lru_cache(maxsize=1024)
 def icon(name: str, size: str = "") -> SafeString:
     """An icon of the sprite, hidden from readers: a word stands beside it. ``size``: empty or ``s``."""
     classes = f"icon {size}".strip()
@@ -101,6 +103,7 @@ def icon(name: str, size: str = "") -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=1024)
 def badge(word: str, tone: str, name: str, extra: str = "") -> SafeString:
     """Icon, word and colour."""
     classes = f"badge {extra}".strip()

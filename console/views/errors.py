@@ -51,6 +51,7 @@ SHOWN: Mapping[int, Shown] = {
     410: Shown("This link no longer works", "Used up", "neutral", "lock", "Sign in", "login"),
     413: Shown("Too large", "Not done", "neutral", "xc", "Start a run", "start"),
     422: Shown("That could not be done", "Not done", "warn", "alert", "Overview", "overview"),
+    429: Shown("Too often", "Not done", "warn", "wait", "Sign in", "login"),
     500: Shown("Something broke here", "Failed", "danger", "alert", *AGAIN),
     503: Shown("Not available right now", "Not available", "warn", "plug", *AGAIN),
 }

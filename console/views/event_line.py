@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
-from console.templatetags.marks import EVENT_ICONS
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString
+
+from console.markup import built
+from console.templatetags.figures import instant, span
+from console.templatetags.marks import EVENT_ICONS, icon
+from console.templatetags.said import inert
 from fabric.selectors.display import EVENT_DISPLAY, tone_of, words
 from fabric.selectors.run_events import EventRow, Gap, Wait
 
@@ -106,3 +114,38 @@ def lines_of(rows: tuple[EventRow, ...], gaps: tuple[Gap, ...], waits: tuple[Wai
         found.append(EventLine(row, None if above is None else row.at - above.at))
         above = row
     return found + [GapLine(gap) for gap in missing]
+
+
+def row_html(line: EventLine, run_id: str, query: str = "") -> SafeString:
+    """The row of an event, ``query`` being the end of its address. By hand: a page has 200 of them, and a live one gets them one by one.
+
+    Whatever the journal holds is shown inert and escaped here.
+    """
+    row, tone = line.row, line.tone
+    address = f"{_events_of(run_id)}{row.seq}"
+    stage, agent, summary = _shown(line.stage), _shown(row.agent), escape(inert(row.summary))
+    marks = (f' data-tone="{tone}"' if tone else "") + (" data-failed" if row.failed else "")
+    return built(
+        f'<tr{marks} data-seq="{row.seq}" data-at="{row.at}" data-weight="{line.importance}" data-kind="{_shown(row.kind)}"'
+        f' data-stage="{_shown(row.stage)}" data-agent="{agent}">'
+        f'<td><a class="seq" href="{address}{escape(query)}" hx-get="{address}" hx-target="#inspector" hx-swap="innerHTML">{row.seq}</a></td>'
+        f"<td>{instant(row.at)}</td>"
+        f'<td class="num delta">{span(line.delta_us)}</td>'
+        f'<td class="k"><span>{icon(line.icon_id, "s")}{_shown(line.label)}</span></td>'
+        f'<td class="muted hide-s">{stage or "–"}</td>'
+        f'<td class="who hide-s">{agent or "–"}</td>'
+        f'<td class="sum" title="{summary}">{summary}</td>'
+        "</tr>"
+    )
+
+
+@lru_cache(maxsize=64)
+def _events_of(run_id: str) -> str:
+    """The address of a run's events, without the seq at its end."""
+    return reverse("run-event", args=(run_id, 0))[:-1]
+
+
+@lru_cache(maxsize=1_024)
+def _shown(word: str) -> str:
+    """A name as it stands in a page; most rows have the same few."""
+    return str(escape(inert(word)))

@@ -9,10 +9,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
 from console.views import fabric_words as words
+from console.views.fabric_table import table_of
 from console.views.topology_picture import topology_links, topology_svg
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import FailureType, Tier
@@ -104,11 +106,11 @@ def _limits(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 
 
 def _table(actor: Actor, page: RevisionPage) -> dict[str, Any]:
-    rows = words.table_of(page.spec)
+    rows = table_of(page.spec)
     return {
         "rows": rows,
         "columns": list(Tier),
-        "changed": sum(bool(cell.standard) for row in rows for cell in row.cells),
+        "changed": sum(bool(cell.standard) for _, cells in rows for cell in cells),
     }
 
 
@@ -170,11 +172,18 @@ def _page(request: HttpRequest, page: RevisionPage, *, pinned: bool) -> HttpResp
         "pinned": pinned,
         "tab": tab.name,
         "title": tab.label,
-        "tabs": [(one, _count(one.name, page)) for one in TABS.values()],
+        "tabs": [(one, _count(one.name, page), _address(one, page, pinned=pinned)) for one in TABS.values()],
         "part": f"fabrics/parts/{tab.name}.html",
         **tab.build(actor_of(request.user), page),
     }
     return render(request, "fabrics/page.html", shown)
+
+
+def _address(tab: Tab, page: RevisionPage, *, pinned: bool) -> str:
+    """Of a part of the page; the first part is the page itself."""
+    name = page.fabric.name
+    here = reverse("fabric-revision", args=[name, page.number]) if pinned else reverse("fabric", args=[name])
+    return here if tab is next(iter(TABS.values())) else f"{here}?tab={tab.name}"
 
 
 def _count(tab: str, page: RevisionPage) -> int | None:

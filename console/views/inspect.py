@@ -16,7 +16,7 @@ from console.templatetags.figures import span
 from console.templatetags.marks import FAILURES, TIERS
 from console.views import inspect_calls as calls
 from console.views import inspect_decision as decision
-from console.views.sections import Pair, Section, content, pairs, part, told
+from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
 from fabric.selectors.display import words
@@ -83,7 +83,17 @@ def _run_started(seen: Seen) -> list[Section]:
         Pair("seed", str(fact["seed"]), "code"),
         Pair("depth", fact["depth"], "count"),
     )
-    return [*part(seen.record, "text", "Request"), *part(seen.record, "documents", "Documents"), facts]
+    return [*part(seen.record, "text", "Request"), *_documents(seen), facts]
+
+
+def _documents(seen: Seen) -> list[Section]:
+    """Their names; what they say is with the run's input."""
+    found = part(seen.record, "documents", "Documents")
+    for section in found:
+        names = section.body.get("value")
+        if section.part == "tree" and isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return [listed("Documents", names, f"{len(names):,}")]
+    return found
 
 
 def _ownership_taken(seen: Seen) -> list[Section]:
@@ -231,7 +241,11 @@ def _escalation_opened(seen: Seen) -> list[Section]:
         Pair("item", fact["escalation_id"], "code"),
         Pair("digest", fact["digest"], "code", "a decision names it"),
     )
-    return [facts, *content(seen.record, "What was shown")]
+    shown = content(seen.record, "What was shown", "as it is journaled")
+    for section in shown:
+        # The same in words is above, and on the page of the question.
+        section.body["folded"] = section.part == "tree"
+    return [facts, *shown]
 
 
 def _asked(seen: Seen) -> tuple[Pair, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from console.templatetags.figures import usd
+from console.templatetags.figures import span, usd
 from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told
 from fabric import wiring
 from fabric.adapters.tools.registry import offers
-from fabric.selectors.display import words
+from fabric.selectors.display import EVENT_DISPLAY, words
 from fabric.selectors.errors import Refused
-from fabric.selectors.moments import Erased, Moment, contents_of, prompt_at
+from fabric.selectors.moments import Erased, Moment, contents_of, prompt_at, settled_by
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen
@@ -55,12 +55,25 @@ def issued(seen: Seen) -> list[Section]:
             f"{fact['max_output_tokens']:,} of them for the answer",
         ),
         Pair("deadline", fact["deadline_at"], "at", "then it is over, whatever comes"),
+        *_result(seen),
         Pair("last answer", "no more tools" if fact["final"] else None),
         Pair("idempotency key", fact["key"], "code"),
         Pair("prompt digest", fact["prompt"], "code"),
         Pair("arguments hash", fact["args_hash"], "code"),
     )
-    return [facts, *(_prompt(seen) if fact["call"] == "model" else _arguments(seen))]
+    # What was said comes first, as with answers.
+    return [*(_prompt(seen) if fact["call"] == "model" else _arguments(seen)), facts]
+
+
+def _result(seen: Seen) -> tuple[Pair, ...]:
+    """What ended the attempt, and after how long."""
+    row = seen.record.row
+    found = settled_by(seen.run.id, row.seq, seen.fact["command_id"], seen.fact["attempt"])
+    if found is None:
+        return () if seen.run.terminal else (Pair("result", "still out"),)
+    seq, kind, at = found
+    display = EVENT_DISPLAY.get(kind)
+    return (Pair("result", seq, "seq", f"{display.label.lower() if display else kind} after {span(at - row.at)}"),)
 
 
 def _prompt(seen: Seen) -> list[Section]:

@@ -106,6 +106,7 @@ def _cell(seen: Seen) -> Section:
         "other_table": table.table_version != fact["table"],
         "fabric": seen.run.fabric_name,
         "number": seen.run.revision_number,
+        "anchor": f"cell-{failure.value}-{tier.value}",
     }
     return Section("cell", "Cell", f"table {fact['table'][:12]}", body)
 

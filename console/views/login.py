@@ -14,6 +14,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.live.process import signed_out
+from console.throttle import LOGIN, count, give_back
 from console.views import errors
 from fabric.services.workspaces import login_link_consume
 
@@ -34,11 +35,18 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
     """GET shows a button, so that a link preview or a scanner does not use the link up; POST uses it."""
     if request.method != "POST":
         return render(request, "login/link.html", {"next": _next(request)})
+    address = str(request.META.get("REMOTE_ADDR", ""))
+    wait = count(LOGIN, address)
+    if wait:
+        message = f"Too many links were tried from your address, so this one was not looked at: go on in {wait} s."
+        answer = errors.page(request, 429, message)
+        answer.headers["Retry-After"] = str(wait)
+        return answer
     user = login_link_consume(token)
     if user is None:
-        return errors.page(
-            request, 410, "The link was used before or has expired: `python3 manage.py bootstrap` prints a new one."
-        )
+        message = "The link was used before or has expired: python3 manage.py bootstrap prints a new one where it was started."
+        return errors.page(request, 410, message)
+    give_back(LOGIN, address)
     auth.login(request, user, backend=BACKEND)
     # What signing out closes the sockets by. Not the session's key: with signed cookies that is the cookie itself.
     request.session["mark"] = secrets.token_hex(8)

@@ -16,9 +16,9 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
-from console.views.overview_words import ALWAYS, TILES, headline, line, put
+from console.views.overview_words import ALWAYS, TILES, everything, headline, line, put, tile_address
 from fabric.core.actor import Actor
-from fabric.selectors.attention import attention, review_queue
+from fabric.selectors.attention import DECIDED_DAYS, attention, review_queue
 from fabric.selectors.errors import Refused
 from fabric.selectors.overview import first_steps, spend, states, workers
 from fabric.selectors.time_limit import TookTooLong, time_limit
@@ -95,10 +95,14 @@ def _shown(answers: Mapping[str, Answer]) -> dict[str, Any]:
         counted = answers["states"].found
     tiles = counted.tiles.values() if counted else ()
     return {
-        "groups": [(group, put(group), [line(item) for item in group.items]) for group in known.groups]
-        if known
-        else [],
-        "tiles": [(tile, *TILES[tile.tile]) for tile in tiles if tile.count or tile.tile in ALWAYS],
+        "groups": [
+            (group, put(group), [line(item) for item in group.items], everything(group.kind))
+            for group in (known.groups if known else ())
+        ],
+        "tiles": [
+            (tile, *TILES[tile.tile], tile_address(tile.tile)) for tile in tiles if tile.count or tile.tile in ALWAYS
+        ],
+        "days": DECIDED_DAYS,
     }
 
 

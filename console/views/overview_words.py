@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from console.templatetags.figures import usd
 from console.templatetags.marks import STATES
 from console.templatetags.said import inert
-from fabric.core.flow import RunState
+from fabric.core.flow import TERMINAL, RunState
 from fabric.selectors.attention import Attention, Group, Item, Kind
-from fabric.selectors.overview import COUNTED, States, Tile
+from fabric.selectors.overview import COUNTED, TILE_OF, States, Tile
 
 NAMED = 3
 """So many kinds of trouble are named in the sentence; the rest is counted."""
@@ -35,7 +37,7 @@ class Words:
 
 WORDS: Mapping[Kind, Words] = {
     Kind.OVERDUE: Words("Overdue", "danger", "human", "one review is overdue", "{} reviews are overdue", "due", "Decide"),
-    Kind.NO_WORKER: Words("No worker", "danger", "plug", "no worker is alive", "no worker is alive", "the oldest asked"),
+    Kind.NO_WORKER: Words("No worker", "danger", "plug", "no worker is alive", "no worker is alive", "the oldest asked", "Workers"),
     Kind.QUARANTINED: Words(
         "Quarantined", "danger", "lock", "one run is quarantined", "{} runs are quarantined", "asked"
     ),
@@ -78,6 +80,53 @@ ALWAYS = frozenset({Tile.RUNNING, Tile.WAITING, Tile.QUEUED, Tile.COMPLETED, Til
 """Tiles that are there even when they count nothing; the others come when they are needed."""
 
 
+TILE_QUERIES: Mapping[Tile, str] = {
+    Tile.RECOVERED: "recovered:yes",
+    Tile.STOPPED: "state:failed,aborted",
+    Tile.ENDING: "state:cancelling,unwinding",
+}
+"""What the list of runs is asked for a tile's runs, where that is not the state of the tile's own name."""
+
+
+def tile_address(tile: Tile) -> str:
+    """Where the runs are that a tile counts: live ones now, ended ones within the last hour."""
+    live = {TILE_OF[state] for state in RunState if state not in TERMINAL}
+    asked = TILE_QUERIES.get(tile, f"state:{tile}") + ("" if tile in live else " ended:-1h")
+    return f"{reverse('runs')}?{urlencode({'q': asked})}"
+
+
+class Everything(NamedTuple):
+    """Where all things of one kind are; the address is empty where one is all there can be."""
+
+    address: str = ""
+    word: str = "All of them"
+
+
+ALL_OF: Mapping[Kind, tuple[str, str]] = {
+    Kind.OVERDUE: ("reviews", ""),
+    Kind.NO_WORKER: ("", ""),
+    Kind.QUARANTINED: ("runs", "state:quarantined"),
+    Kind.FAILED: ("runs", "state:failed,aborted ended:-24h"),
+    Kind.NEAR_CEILING: ("runs", "state:running"),
+    Kind.NEAR_DEADLINE: ("runs", "state:running"),
+    Kind.NO_PROGRESS: ("runs", "state:queued,running,cancelling,unwinding"),
+    Kind.DUE_SOON: ("reviews", ""),
+    Kind.WAITS_LONG: ("runs", "state:queued"),
+}
+"""The page, and the query of the list of runs, where everything of a kind is to be found; total over ``Kind``."""
+
+
+def everything(kind: Kind) -> Everything:
+    """Where all things of a kind are."""
+    route, query = ALL_OF[kind]
+    if not route:
+        return Everything()
+    if route == "reviews":
+        return Everything(reverse(route), "All reviews")
+    word = "Running" if query == "state:running" else "All of them"
+    return Everything(f"{reverse(route)}?{urlencode({'q': query})}", word)
+
+
 @dataclass(frozen=True, slots=True)
 class Headline:
     """The answer: one sentence, what it rests on, and whether there is trouble."""
@@ -85,6 +134,11 @@ class Headline:
     sentence: str
     lede: str
     tone: str
+
+    @property
+    def icon(self) -> str:
+        """Says the same as its tone."""
+        return {"ok": "okc", "danger": "alert"}.get(self.tone, "flag")
 
 
 def headline(
@@ -149,7 +203,7 @@ def line(item: Item) -> Line:
     badge, tone, icon = words.badge, words.tone, words.icon
     if item.kind is Kind.FAILED:
         badge, tone, icon = STATES[item.state]
-    address = reverse("run", args=[item.run_id]) if item.run_id else reverse("runs")
+    address = reverse("run", args=[item.run_id]) if item.run_id else f"{reverse('overview')}#card-workers"
     if item.question:
         address += f"#question-{item.question}"
     small = tuple(part for part in (item.fabric_name, *_small(item)) if part)

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 
 from console.access import actor_of
 from console.views import json_tree
-from console.views.event_line import EventLine, lines_of
+from console.views.event_line import EventLine, Line, lines_of
 from console.views.inspect import inspect
 from fabric.core.actor import Actor
 from fabric.core.flow import Stage
@@ -25,7 +25,16 @@ from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.errors import Refused
 from fabric.selectors.event_export import EventLines
 from fabric.selectors.moments import event_get
-from fabric.selectors.run_events import SCAN_MAX, WINDOW, EventFilter, events_window, neighbours, run_agents
+from fabric.selectors.run_events import (
+    SCAN_MAX,
+    WINDOW,
+    EventFilter,
+    EventRow,
+    events_window,
+    neighbours,
+    run_agents,
+    stages_around,
+)
 from fabric.selectors.runs import RunView, run_get
 
 DENSITIES = (
@@ -34,6 +43,7 @@ DENSITIES = (
     ("raw", "Raw", "headers as they are journaled, with their hashes"),
 )
 TEXT_MAX = 200
+LANDMARKS_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +130,11 @@ def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, An
     """What the events card and the inspector beside it show."""
     state = list_state(given)
     window = events_window(actor, run.id, state.wanted, before=state.before, after=state.after, limit=WINDOW)
+    lines = lines_of(window.rows, window.gaps, window.waits)
     return {
         "list": state,
         "window": window,
-        "lines": lines_of(window.rows, window.gaps, window.waits),
+        "lines": lines,
         "columns": 5 if state.wanted.density == "raw" else 7,
         "densities": [
             (name, word, state.query(events="" if name == "compact" else name)) for name, word, _ in DENSITIES
@@ -136,8 +147,18 @@ def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, An
         "later": state.query(after=window.later) if window.later else "",
         "follows": state.tail and not run.terminal,
         "scan_max": SCAN_MAX,
+        "landmarks": landmarks(lines),
         **picked(actor, run, state, str(given.get("event", ""))),
     }
+
+
+def landmarks(lines: list[Line]) -> list[EventLine]:
+    """Where somebody would begin to read: stages, and what a person should see; of many, the latest of the second."""
+    events = [line for line in lines if isinstance(line, EventLine)]
+    grave = [line for line in events if line.importance > 2 or not line.row.known]
+    begun = [line for line in events if line.row.kind == "stage_entered"]
+    chosen = {line.row.seq for line in [*begun[-LANDMARKS_MAX:], *grave][-LANDMARKS_MAX:]}
+    return [line for line in events if line.row.seq in chosen]
 
 
 def picked(actor: Actor, run: RunView, state: ListState, seq: str) -> dict[str, Any]:
@@ -154,6 +175,7 @@ def event_context(actor: Actor, run: RunView, state: ListState, seq: int) -> dic
     """What the inspector shows of one event. Refused not_found."""
     record = event_get(actor, run.id, seq)
     previous, following = neighbours(actor, run.id, state.wanted, seq)
+    stage_before, stage_after = stages_around(actor, run.id, seq)
 
     def address(other: int | None) -> str:
         return reverse("run-event", args=(run.id, other)) + state.here if other is not None else ""
@@ -166,16 +188,31 @@ def event_context(actor: Actor, run: RunView, state: ListState, seq: int) -> dic
             section.body["html"] = json_tree.tree(section.body["value"], base, section.body["path"])
     return {
         "line": EventLine(record.row),
+        "verdict": verdict(record.row),
         "record": record,
         "sections": sections,
         "list": state,
         "previous": address(previous),
         "following": address(following),
+        "stage_before": address(stage_before),
+        "stage_after": address(stage_after),
         "here": reverse("run-event", args=(run.id, seq)),
         "in_list": f"{reverse('run', args=(run.id,))}{state.query(before=seq + 1, event=seq)}#events",
         "run_id": run.id,
         "run": run,
     }
+
+
+NAMES = ("fabric", "agent", "from_agent", "tool", "required_role")
+"""Fields of facts that a summary may begin with and that are written as they are."""
+
+
+def verdict(row: EventRow) -> str:
+    """The summary as a sentence: it begins with a capital letter unless it begins with a name."""
+    named = {str(row.fact.get(name) or "") for name in NAMES} | {row.agent}
+    if any(name and row.summary.startswith(name) for name in named):
+        return row.summary
+    return row.summary[:1].upper() + row.summary[1:]
 
 
 @require_safe

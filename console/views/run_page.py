@@ -8,20 +8,25 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from console.templatetags.figures import span, thousands, usd
+from console.views.inspect_decision import REACTION_ICONS
 from console.views.run_money import Money, money
-from fabric.core.decision_table import Ladder, table_with
+from fabric.core.decision_table import table_with
 from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
+from fabric.selectors.display import words
 from fabric.selectors.fabrics import revision_spec
-from fabric.selectors.run_margins import Margin, margins_of
+from fabric.selectors.run_margins import Margin, by_nearness, margins_of, spend_rate
 from fabric.selectors.run_story import RunStory
-from fabric.selectors.run_time import waited
+from fabric.selectors.run_time import busy, waited
 from fabric.selectors.runs import RunView
 
 JSON = Any
 US = 1_000_000
-MARGINS_SHOWN = 9
+MARGINS_SHOWN = 6
+MARGINS_MAX = 9
+ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", "spend rate"})
+"""Margins that the header has however far they are; the nearest others fill it up, and what has a tone is never left out."""
 NOTCHES_MAX = 10
 """A count up to here is drawn as so many notches."""
 
@@ -77,6 +82,16 @@ class StageMark:
 
 
 @dataclass(frozen=True, slots=True)
+class RungWord:
+    """A rung of a ladder that has not been climbed: what would be done, and how often."""
+
+    icon: str
+    word: str
+    times: int | None
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Meter:
     """A margin as it is drawn: notches for a small count, a bar for everything else."""
 
@@ -90,7 +105,8 @@ class Meter:
                 return thousands(round(self.margin.observed))
             case "retry_tokens":
                 return f"{self.margin.left:g}"
-        return f"{round(100 * self.margin.share)} %"
+        share = round(100 * self.margin.share)
+        return f"{share} %" if share < 1_000 else "over 999 %"
 
     @property
     def of(self) -> str:
@@ -101,6 +117,24 @@ class Meter:
             case "retry_tokens":
                 return f"of {self.margin.limit:g} left"
         return ""
+
+    @property
+    def tripped(self) -> str:
+        """That it tripped, and how often where that was more than once; empty when it did not."""
+        fired = self.margin.fired
+        if fired is None:
+            return ""
+        return "tripped" if fired.times == 1 else f"tripped {fired.times:,} ×"
+
+    @property
+    def says(self) -> str:
+        """What happened at the limit, where it tripped, and where a count stands; else what would happen there."""
+        margin = self.margin
+        where = f"{margin.where}: " if margin.where else ""
+        if margin.fired is not None:
+            stands = "" if self.told else f"; it stands at {self.shown} {self.of}"
+            return f"{where}{margin.fired.told}{stands}"
+        return "; ".join(part for part in (self.told, f"{where}{margin.at_limit}") if part)
 
     @property
     def told(self) -> str:
@@ -125,9 +159,13 @@ class Meter:
 
     @property
     def tone(self) -> str:
-        """Grey until it is near: the next one trips, or seven tenths of the way. Red at the limit, where a threshold has tripped."""
+        """Grey until it is near: the next one trips, or seven tenths of the way. Red at the limit and where a trip ended the run."""
         margin = self.margin
-        if margin.share >= 1 and (margin.trips_at_limit or margin.unit != "count"):
+        if margin.fired is not None:
+            return "danger" if margin.fired.ended else "warn"
+        if margin.unit == "usd_micros_a_minute":
+            return "warn" if margin.share >= 0.7 else ""
+        if margin.share > 1 or (margin.share == 1 and (margin.trips_at_limit or margin.unit != "count")):
             return "danger"
         if margin.unit == "count" and margin.limit <= NOTCHES_MAX:
             return "warn" if margin.observed and margin.left <= 1 else ""
@@ -136,6 +174,8 @@ class Meter:
     @property
     def icon(self) -> str:
         """A mark beside the colour."""
+        if self.margin.fired is not None:
+            return "flag"
         return {"danger": "xc", "warn": "alert"}.get(self.tone, "")
 
 
@@ -143,6 +183,8 @@ def _amount(margin: Margin, value: float) -> str:
     match margin.unit:
         case "usd_micros":
             return usd(round(value))
+        case "usd_micros_a_minute":
+            return f"{usd(round(value))}/min"
         case "seconds":
             return span(round(value * US))
     return thousands(round(value))
@@ -200,6 +242,16 @@ class RunPage:
         return None if self.story is None or self.run.terminal else self.story.waiting_since
 
     @property
+    def waited_before(self) -> int:
+        """``waited`` without the wait that lasts: that one grows from second to second, and the page's script tells it."""
+        since = self.waiting_since
+        if self.story is None or since is None:
+            return self.waited
+        now = self.story.at
+        beside = sum(max(0, min(end, now) - max(start, since)) for start, end in busy(self.story))
+        return max(0, self.waited - (now - since - beside))
+
+    @property
     def suspended_us(self) -> int | None:
         """What is left of a deadline that stands still, microseconds; None while it runs."""
         folded = self.story.run if self.story is not None else None
@@ -230,28 +282,45 @@ class RunPage:
         return money(self.story, self.cap_usd_micros, going=going)
 
     @property
-    def overrun(self) -> Ladder | None:
+    def overrun(self) -> list[RungWord]:
         """What is done when the ceiling is reached: the cell of cost overruns in this tier."""
         if self.spec is None:
-            return None
-        return table_with(self.spec.decision_table)[FailureType.COST_OVERRUN, self.run.tier]
+            return []
+        rungs = table_with(self.spec.decision_table)[FailureType.COST_OVERRUN, self.run.tier].rungs
+        last = len(rungs) - 1
+        return [
+            RungWord(REACTION_ICONS[rung.reaction], words(rung.reaction), rung.times, n == last)
+            for n, rung in enumerate(rungs)
+        ]
 
     @cached_property
     def meters(self) -> list[Meter]:
-        """All margins, the nearest first; none while they cannot be worked out."""
+        """All margins: what tripped, then the nearest; none while they cannot be worked out."""
         folded = self.story.run if self.story is not None else None
         if self.story is None or folded is None or self.spec is None or not folded.started_at:
             return []
         try:
-            return [Meter(margin) for margin in margins_of(folded, self.spec.policy, self.story.at)]
+            found = margins_of(folded, self.spec.policy, self.story.at, self.story.tripped)
+            return [Meter(one) for one in sorted([*found, *self._rate()], key=by_nearness)]
         except Exception:
             log.exception("the margins of run %s could not be worked out", self.run.id)
             return []
 
+    def _rate(self) -> list[Margin]:
+        """The spend rate as a margin, while money is being spent."""
+        going = self.run.state in (RunState.QUEUED, RunState.RUNNING)
+        if self.story is None or self.story.run is None or self.spec is None or not going:
+            return []
+        return [spend_rate(self.story.run, self.spec.policy, self.story.rate_usd_micros_per_min())]
+
     @property
     def nearest(self) -> list[Meter]:
-        """The margins of the header."""
-        return self.meters[:MARGINS_SHOWN]
+        """The margins of the header, in their order: some are always there, and what tripped or is near a limit always is."""
+        chosen = {meter.margin.name for meter in self.meters} & ALWAYS_SHOWN
+        for meter in self.meters:
+            if len(chosen) < MARGINS_SHOWN or (meter.tone and len(chosen) < MARGINS_MAX):
+                chosen.add(meter.margin.name)
+        return [meter for meter in self.meters if meter.margin.name in chosen]
 
     @property
     def no_margins(self) -> str:
@@ -268,6 +337,18 @@ class RunPage:
         """Grey until the cap is near."""
         spent = 100 * self.run.cost_usd_micros // self.cap_usd_micros if self.cap_usd_micros else 0
         return "danger" if spent >= 90 else "warn" if spent >= 70 else "neutral"
+
+    @property
+    def to_spare(self) -> int | None:
+        """Microseconds between the end and the deadline, below 0 when it had passed; None while the run goes on."""
+        return None if self.run.ended_at is None else self.run.deadline_at - self.run.ended_at
+
+    @property
+    def tone(self) -> str:
+        """Of the sentence that says how it ended."""
+        if self.run.state is RunState.COMPLETED:
+            return "warn"
+        return "neutral" if self.run.state is RunState.CANCELLED else "danger"
 
     # -- what may be done, how it ended ----------------------------------------------------------------------------------
 
@@ -302,8 +383,3 @@ class RunPage:
 def spec_of(revision_id: str) -> FabricSpec:
     """The spec of a revision, which never changes."""
     return revision_spec(revision_id)
-
-
-def cap_of(revision_id: str) -> int:
-    """Most that a run of this revision may spend, micro-dollars."""
-    return spec_of(revision_id).policy.budget.run_usd_micros

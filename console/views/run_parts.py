@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from django.db import DatabaseError
@@ -18,16 +19,20 @@ from console.views.run_page import VIEWS, RunPage, spec_of
 from console.views.timeline import grid_id, timeline
 from console.views.topology import topology
 from fabric.core.actor import Actor
+from fabric.core.flow import RunState
 from fabric.selectors.display import words
 from fabric.selectors.errors import Refused
 from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.run_margins import MARGINS, Setting, settings_of
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.runs import RunView, run_outcome
+from fabric.selectors.standing import queue_place
 
 log = logging.getLogger(__name__)
 
 Context = Mapping[str, object]
+AHEAD_COUNTED = 100
+"""Runs before a queued one are counted so far."""
 
 
 def part(name: str, actor: Actor, run: RunView, story: RunStory | None) -> str:
@@ -36,13 +41,25 @@ def part(name: str, actor: Actor, run: RunView, story: RunStory | None) -> str:
     KeyError for a part that there is none of.
     """
     context = PARTS[name]
+    if story is not None and _kept(name, run):
+        of, html = story.made.get(name, (None, ""))
+        if of == (story.seq, run):
+            return html
     try:
-        return render_to_string(f"runs/panel_{name}.html", {"run": run, **context(actor, run, story)})
+        html = render_to_string(f"runs/panel_{name}.html", {"run": run, **context(actor, run, story)})
     except (Refused, DatabaseError):
         raise
     except Exception:
         log.exception("the part %s of the page of run %s could not be made", name, run.id)
         return render_to_string("runs/panel_failed.html", {"run": run, "name": name})
+    if story is not None and _kept(name, run):
+        story.made[name] = ((story.seq, run), html)
+    return html
+
+
+def _kept(name: str, run: RunView) -> bool:
+    """Whether a part is made of the run's row and its story alone. While a run waits for a worker, its header also says for how many."""
+    return name in DRAWN and not (name == "head" and run.state is RunState.QUEUED)
 
 
 def page_of(actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool = False) -> RunPage:
@@ -50,6 +67,17 @@ def page_of(actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool
     spec = spec_of(run.revision_id)
     found = run_outcome(actor, run.id) if outcome and run.terminal else None
     return RunPage(run, spec.policy.budget.run_usd_micros, found, story, spec)
+
+
+def head_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """The header; of a run that no worker has begun, also its place in the queue."""
+    return {"page": page_of(actor, run, story), **queue_context(actor, run)}
+
+
+def queue_context(actor: Actor, run: RunView) -> dict[str, Any]:
+    """What a queued run waits for; nothing once it has begun."""
+    queued = run.state is RunState.QUEUED
+    return {"place": queue_place(actor, run.id, AHEAD_COUNTED) if queued else None, "ahead_max": AHEAD_COUNTED}
 
 
 def timeline_context(run: RunView, story: RunStory | None, *, fold: bool = True) -> dict[str, Any]:
@@ -78,15 +106,13 @@ def protections_context(actor: Actor, run: RunView, story: RunStory | None) -> d
     if story is not None and folded is not None and page.spec is not None:
         meters = page.meters
         for name, row in MARGINS.items():
-            policy = page.spec.policy
-            names = {margin.name for margin in row.measure(folded, policy, story.at)} if row.measure else set()
             rows.append(
                 {
                     "name": name,
                     "title": row.title,
                     "fired": story.fired.get(name, 0),
-                    "meters": [meter for meter in meters if meter.margin.name in names],
-                    "settings": [SettingLine(one) for one in settings_of(name, policy, folded)],
+                    "meters": [meter for meter in meters if meter.margin.row == name],
+                    "settings": setting_lines(settings_of(name, page.spec.policy, folded)),
                     "nothing": row.nothing,
                 }
             )
@@ -100,6 +126,8 @@ class SettingLine:
     """A setting with its value in the unit that its name ends with."""
 
     setting: Setting
+    rows: int = 1
+    """Lines that its source speaks for, this one and the next; 0: the line above speaks for it."""
 
     @property
     def shown(self) -> str:
@@ -117,6 +145,15 @@ class SettingLine:
         return self.setting.name.removesuffix("_usd_micros").removesuffix("_s")
 
 
+def setting_lines(settings: list[Setting]) -> list[SettingLine]:
+    """The settings in their order; a source that several in a row have is said once."""
+    made: list[SettingLine] = []
+    for _, same in groupby(settings, key=lambda one: one.source):
+        alike = list(same)
+        made += [SettingLine(one, 0 if n else len(alike)) for n, one in enumerate(alike)]
+    return made
+
+
 def trips_of(story: RunStory) -> list[Any]:
     """Everything that fired, the latest first."""
     lanes = (trip for lane in story.lanes.values() for trip in lane.trips)
@@ -130,9 +167,9 @@ def cost_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str
     if story is None or page.spec is None:
         return {"page": page, "tables": []}
     tables = [
-        ("By stage", "Stage", by_stage(story)),
-        ("By agent", "Agent", by_agent(story)),
-        ("By model", "Model", by_model(story, page.spec)),
+        ("By stage", "Stage", "Calls", by_stage(story)),
+        ("By agent", "Agent", "Calls", by_agent(story)),
+        ("By model", "Model", "Model calls", by_model(story, page.spec)),
     ]
     return {"page": page, "tables": tables}
 
@@ -144,7 +181,8 @@ def io_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, 
 
 
 PARTS: Mapping[str, Callable[[Actor, RunView, RunStory | None], Context]] = {
-    "head": lambda actor, run, story: {"page": page_of(actor, run, story)},
+    "head": head_context,
+    "queue": lambda actor, run, story: queue_context(actor, run),
     "outcome": outcome_context,
     "timeline": lambda actor, run, story: timeline_context(run, story),
     "unfolded": lambda actor, run, story: timeline_context(run, story, fold=False),
@@ -156,8 +194,10 @@ PARTS: Mapping[str, Callable[[Actor, RunView, RunStory | None], Context]] = {
 """The parts of the page by name; each has its template ``runs/panel_NAME.html``."""
 
 
-ALONE = ("graph", "protections", "cost", "io")
-"""Views that are one part."""
+DRAWN = frozenset({"head", "timeline", "unfolded", "graph", "protections", "cost"})
+"""Parts made of the run's row and its story alone: kept with the story, and made again when either has changed."""
+ALONE = ("graph", "protections", "cost", "io", "queue")
+"""Parts that can be asked for alone; most are a view of their own."""
 
 
 def tabs(run: RunView, story: RunStory | None) -> list[tuple[str, str, int, str]]:

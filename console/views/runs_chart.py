@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+from django.utils.safestring import SafeString
+
+from console.markup import built
 from fabric.core.actor import Actor
 from fabric.selectors.run_filter import Ids
 from fabric.selectors.run_query import Query
@@ -12,7 +17,18 @@ from fabric.selectors.runs_list import Bar, Matched, runs_bars
 
 US = 1_000_000
 BARS_MAX = 60
+LONG_US = 20 * 3_600 * US
+SHORT_US = 10 * 60 * US
+"""A chart of ten-second bars, whose ends may lie within one minute."""
 HEIGHT = 60.0
+HEADROOM = 4.0
+"""Above the highest bar."""
+LOWEST = 1.5
+"""Of the part of a bar that stands for one run among thousands."""
+GAP = 0.16
+"""Between two bars, as a part of the width that one has."""
+TONES = ("neutral", "warn", "danger")
+"""Of a bar's parts, from below: plain, after recovery, aborted or failed."""
 WIDTHS_S: tuple[tuple[int, str], ...] = (
     (10, "10 seconds"),
     (30, "30 seconds"),
@@ -33,17 +49,6 @@ WIDTHS_S: tuple[tuple[int, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A rectangle of the picture."""
-
-    tone: str
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class Stretch:
     """A row of the table: one bar."""
 
@@ -58,7 +63,7 @@ class Stretch:
         return self.plain + self.recovered + self.bad
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chart:
     """Bars of equal width from ``since`` to ``until``; microseconds since the epoch."""
 
@@ -71,12 +76,12 @@ class Chart:
     cut: bool
     """Whether there are older runs than it shows."""
 
-    @property
+    @cached_property
     def most(self) -> int:
         """Runs of the highest bar."""
         return max((stretch.all for stretch in self.stretches), default=0)
 
-    @property
+    @cached_property
     def totals(self) -> Stretch:
         """All of it in one."""
         rows = self.stretches
@@ -84,26 +89,33 @@ class Chart:
 
     @property
     def dated(self) -> str:
-        """How its instants are written: with the day where it is longer than one."""
-        return "full" if self.until - self.since > 20 * 3_600 * US else "minute"
+        """How its instants are written: with the day where it is longer than one, with seconds where a minute says too little."""
+        length = self.until - self.since
+        return "full" if length > LONG_US or length <= SHORT_US else "minute"
 
     @property
-    def parts(self) -> list[Part]:
-        """The rectangles, in percent of the width and of ``HEIGHT``."""
-        step = 100 / self.bars
-        width = (self.until - self.since) // self.bars
-        drawn: list[Part] = []
+    def label(self) -> str:
+        """The picture in a sentence, for who does not see it."""
+        told = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {self.totals.all:,} in all"
+        return f"{told}, {self.totals.recovered:,} after recovery, {self.totals.bad:,} aborted or failed"
+
+    @property
+    def bars_svg(self) -> SafeString:
+        """The bars as rectangles of SVG, in percent of the width and of ``HEIGHT``."""
+        return built("".join(self._rects()))
+
+    def _rects(self) -> Iterator[str]:
+        step, most = 100 / self.bars, self.most
+        width_us = (self.until - self.since) // self.bars
         for stretch in self.stretches:
-            x, y = step * ((stretch.at - self.since) // width), HEIGHT
-            for tone, count in (("neutral", stretch.plain), ("warn", stretch.recovered), ("danger", stretch.bad)):
+            x, y = step * ((stretch.at - self.since) // width_us + GAP / 2), HEIGHT
+            for tone, count in zip(TONES, (stretch.plain, stretch.recovered, stretch.bad), strict=True):
                 if count:
                     # One run among thousands is still to be seen.
-                    height = max(1.5, (HEIGHT - 4) * count / self.most)
+                    height = max(LOWEST, (HEIGHT - HEADROOM) * count / most)
                     y -= height
-                    drawn.append(
-                        Part(tone, round(x + step * 0.08, 3), round(y, 2), round(step * 0.84, 3), round(height, 2))
-                    )
-        return drawn
+                    size = f'width="{step * (1 - GAP):.3f}" height="{height:.2f}"'
+                    yield f'<rect class="f-{tone}" x="{x:.3f}" y="{y:.2f}" {size}/>'
 
 
 def chart_of(actor: Actor, query: Query, fabrics: Ids, *, matched: Matched, now: int) -> Chart:
@@ -119,7 +131,6 @@ def chart_of(actor: Actor, query: Query, fabrics: Ids, *, matched: Matched, now:
     # Bars begin at round times, so that they stay where they are from one look to the next.
     first = since // width * width
     bars = min(BARS_MAX + 1, max(1, -(-(until - first) // width)))
-    # From the bar's beginning on, so that the first one is whole even where older runs are left out.
     rows = runs_bars(actor, query, fabrics, since=first, width=width, bars=bars)
     return Chart(
         first,

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
 from console.forms import sentence
+from console.templatetags.figures import moment
 from console.views.runs_chart import Chart, chart_of
-from console.views.runs_rows import Line
+from console.views.runs_rows import lines
 from fabric.core.actor import Actor
 from fabric.selectors.run_filter import Ids, slow_terms
-from fabric.selectors.run_query import FIELDS, TEXT, Field, Problem, Query, Term, parse, quoted
+from fabric.selectors.run_query import FIELDS, TEXT, Problem, Query, Term, parse, quoted
+from fabric.selectors.run_query_values import Bounds
 from fabric.selectors.runs_list import Matched, Page, fabric_ids, runs_counts, runs_matched, runs_news, runs_page
 from fabric.selectors.time_limit import TookTooLong
 
+US = 1_000_000
 PAGE_RUNS = 50
 TAB_COUNT_MAX = 1_000
 NEWS_MAX = 100
@@ -80,6 +86,8 @@ class Chip:
             written = f"last {written[1:]}"
         elif self.term.field == TEXT:
             written = f"has {written}"
+        elif isinstance(self.term.value, tuple):
+            written = " or ".join(self.term.value).replace("_", " ")
         return f"not {written}" if self.term.negated else written
 
 
@@ -108,15 +116,16 @@ def runs(request: HttpRequest) -> HttpResponse:
         "typed": problem.text if problem else query.text,
         "chips": [Chip(term, address(query.without(term))) for term in query.terms],
         "tabs": _tabs(actor, query, now, fabrics),
-        "fields": _fields(),
-        "operators": OPERATORS,
+        "fields": _vocabulary("runs/list_fields.html"),
+        "words": _vocabulary("runs/list_words.html"),
         "now_ms": now // 1_000,
+        "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
         "refresh": address(query.text),
     }
     try:
         page = _page(request, actor, query, fabrics)
     except TookTooLong as refusal:
-        return render(request, "runs/list.html", shown | {"too_long": _too_long(query, str(refusal))}, status=503)
+        return render(request, "runs/list.html", shown | {"too_long": _too_long(query, str(refusal), now)}, status=503)
     shown |= _beside(actor, query, fabrics, now, page) | _rows(page, query, now)
     return render(request, "runs/list.html", shown, status=422 if problem else 200)
 
@@ -140,7 +149,7 @@ def news(request: HttpRequest) -> HttpResponse:
     shown = {
         "count": found.count if counts_new else 0,
         "more": found.count >= NEWS_MAX,
-        "lines": [Line(row) for row in found.changed],
+        "lines": lines(found.changed),
         "now_ms": now // 1_000,
     }
     return render(request, "runs/list_news.html", shown)
@@ -173,7 +182,7 @@ def _page(request: HttpRequest, actor: Actor, query: Query, fabrics: Ids) -> Pag
 def _rows(page: Page, query: Query, now: int) -> dict[str, Any]:
     rows = page.rows
     return {
-        "lines": [Line(row, now) for row in rows],
+        "lines": lines(rows, now),
         "newest": not page.newer,
         "newer": address(query.text, after=rows[0].cursor) if rows and page.newer else "",
         "older": address(query.text, before=rows[-1].cursor) if rows and page.older else "",
@@ -215,21 +224,36 @@ def _capped(count: int | None) -> str:
     return f"{TAB_COUNT_MAX:,}+" if count > TAB_COUNT_MAX else f"{count:,}"
 
 
-def _fields() -> list[tuple[str, Field]]:
-    return list(FIELDS.items())
+@lru_cache(maxsize=8)
+def _vocabulary(template: str) -> SafeString:
+    """What a page says of the query line itself: the same on every page, so it is made once."""
+    return render_to_string(template, {"fields": tuple(FIELDS.items()), "operators": OPERATORS})
 
 
-def _too_long(query: Query, refusal: str) -> dict[str, Any]:
-    """The filter that is to blame, and one that would help."""
+NARROWER: tuple[tuple[int, str, str], ...] = (
+    (86_400 * US, "started:-1d", "last day's"),
+    (3_600 * US, "started:-1h", "last hour's"),
+)
+"""What makes a slow query quick: how much of time it leaves, microseconds; the term; in words. The widest first."""
+
+
+def _too_long(query: Query, refusal: str, now: int) -> dict[str, Any]:
+    """The filter that is to blame, and one that would help: one that leaves less of time than the query does by itself."""
     written = [query.text[term.start : term.end] for term in slow_terms(query)]
-    helps = "" if any(term.field in ("started", "id") for term in query.terms) else "started:-1d"
-    narrowed = f"{query.text} {helps}".strip()
-    return {
-        "refusal": sentence(refusal),
-        "terms": written,
-        "helps": helps,
-        "narrowed": address(narrowed) if helps else "",
-    }
+    dated = [term for term in query.terms if term.field == "started"]
+    asked = [now - term.value.low for term in dated if isinstance(term.value, Bounds) and term.value.low is not None]
+    length = min(asked, default=None)
+    for less, helps, words in NARROWER:
+        if length is None or less < length:
+            kept = [query.text[term.start : term.end] for term in query.terms if term not in dated]
+            step = f"{'Use' if dated else 'Add'} {helps}"
+            narrowed = address(" ".join([*kept, helps]))
+            return _slow(refusal, written) | {"helps": helps, "span": words, "step": step, "narrowed": narrowed}
+    return _slow(refusal, written)
+
+
+def _slow(refusal: str, written: list[str]) -> dict[str, Any]:
+    return {"refusal": sentence(refusal), "terms": written}
 
 
 def _with_one_more(request: HttpRequest) -> str:

@@ -6,9 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from console.access import actor_of
+from console.access import actor_of, is_staff
 from console.forms import sentence
-from console.shell import places
+from console.shell import offered, places
 from console.views import errors
 from fabric.selectors.errors import Refused
 from fabric.selectors.search import GROUP_MAX, SEARCHED_RUNS, Found, search
@@ -17,10 +17,10 @@ from fabric.selectors.search import GROUP_MAX, SEARCHED_RUNS, Found, search
 @require_safe
 def results(request: HttpRequest) -> HttpResponse:
     """Runs, fabrics and questions for ``q``. For the page's script: the same as rows of the palette, with the pages that match."""
-    query = request.GET.get("q", "").strip(" \t\r\n")
+    actor, query = actor_of(request.user), request.GET.get("q", "").strip(" \t\r\n")
     found, problem, status = Found(), "", 200
     try:
-        found = search(actor_of(request.user), query)
+        found = search(actor, query)
     except Refused as refusal:
         problem, status = sentence(refusal.message), errors.STATUS[refusal.code]
     in_palette = bool(request.headers.get("HX-Request"))
@@ -30,7 +30,7 @@ def results(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "group_max": GROUP_MAX,
         "searched_runs": SEARCHED_RUNS,
-        "places": places(query),
+        "places": places(query, offered(staff=is_staff(request.user, actor))),
     }
     # A palette shows what is wrong with the query where its results would be.
     template, code = ("search/palette.html", 200) if in_palette else ("search/page.html", status)

@@ -23,7 +23,34 @@ FOLD_SHARE = 0.08
 """A gap is folded when it is longer than both: less would not be worth the break."""
 TICKS_MAX = 7
 _STEPS_S = (
-    *(0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200),
+    *(
+        0.001,
+        0.002,
+        0.005,
+        0.01,
+        0.02,
+        0.05,
+        0.1,
+        0.2,
+        0.5,
+        1,
+        2,
+        5,
+        10,
+        15,
+        30,
+        60,
+        120,
+        300,
+        600,
+        900,
+        1_800,
+        3_600,
+        7_200,
+        14_400,
+        28_800,
+        43_200,
+    ),
     *(86_400, 172_800, 604_800, 2_592_000),
 )
 
@@ -135,10 +162,18 @@ def axis_of(
     return Axis(start, end, tuple(Pleat(p.start, p.end, placed.x(p.start)) for p in placed.pleats), right, name)
 
 
-def clock(micros: int, step: int = US) -> str:
-    """Elapsed time on the axis: ``0.5 s``, ``1:05``, ``2:03:00``."""
+SHORT_US = 60 * US
+"""Up to here an axis counts in seconds; below one second in milliseconds."""
+
+
+def clock(micros: int, step: int = US, *, whole: int = SHORT_US) -> str:
+    """Elapsed time on an axis that is ``whole`` long with marks every ``step``: ``84 ms``, ``0.5 s``, ``4 s``, ``1:05``, ``2:03:00``."""
+    if whole < US:
+        return f"{micros / 1_000:.0f} ms"
     if step < US:
         return f"{micros / US:.1f} s"
+    if whole < SHORT_US:
+        return f"{micros // US} s"
     hours, rest = divmod(micros // US, 3_600)
     minutes, seconds = divmod(rest, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

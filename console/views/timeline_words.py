@@ -7,7 +7,7 @@ from console.templatetags.said import inert
 from fabric.core.flow import Stage
 from fabric.selectors.display import words
 from fabric.selectors.run_story import RunStory
-from fabric.selectors.story_parts import Lane, StageSpan, Tripped
+from fabric.selectors.story_parts import Lane, Span, StageSpan, Tripped
 
 STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "failed": "failed", "void": "superseded"}
 
@@ -15,6 +15,20 @@ STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "faile
 def trip_told(trip: Tripped) -> str:
     """Which mechanism fired, why, and what was done."""
     return f"{words(trip.mechanism)}: {inert(trip.message)}; {words(trip.reaction)}"
+
+
+NOTE_CHARS = 40
+
+
+def trips_noted(trips: list[Tripped]) -> str:
+    """What fired, in the few words that stand in the picture: the latest cause, how often, and what was done; empty when nothing fired."""
+    if not trips:
+        return ""
+    latest = trips[-1]
+    cause = words(latest.cause or latest.mechanism)
+    times = sum(1 for trip in trips if trip.cause == latest.cause)
+    note = f"{cause}{f' ×{times}' if times > 1 else ''} · {words(latest.reaction)}"
+    return note if len(note) <= NOTE_CHARS else f"{note[: NOTE_CHARS - 1]}…"
 
 
 def _count(number: int, noun: str) -> str:
@@ -32,10 +46,15 @@ def _calls_told(lane: Lane) -> list[str]:
     return told
 
 
+def _wait_told(wait: Span) -> str:
+    who = inert(wait.word)
+    return f"waits for {who}" if wait.end is None else f"waited {span(wait.end - wait.start)} for {who}"
+
+
 def lane_told(story: RunStory, lane: Lane) -> str:
     """A step: its calls, waits and trips, and where it stands."""
     told = _calls_told(lane)
-    told += [f"waited {span((wait.end or story.at) - wait.start)} for {inert(wait.word)}" for wait in lane.waits[-3:]]
+    told += [_wait_told(wait) for wait in lane.waits[-3:]]
     told += [trip_told(trip) for trip in lane.trips[-3:]]
     took = (story.at if lane.end is None else lane.end) - lane.start
     return ", ".join([*told, f"{STATE_WORDS[lane.state]} after {span(took)}"])

@@ -94,7 +94,7 @@ class Topology:
         """A node's name by key."""
         node = next((node for node in self.nodes if node.key == key), None)
         if node is None:
-            return key
+            return words(key) if key in tuple(Stage) else key
         return f"engine, {words(key)}" if node.name == ENGINE else node.name
 
     @property
@@ -247,7 +247,7 @@ def _stage_name(x: int, stage: str) -> SafeString:
 def _node(node: Node, x: int, y: int) -> SafeString:
     name = inert(node.name)
     name = name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
-    calls = f" · {node.calls:,} calls" if node.calls else ""
+    calls = f" · {node.calls:,} call{'' if node.calls == 1 else 's'}" if node.calls else ""
     failed = f", {node.failed:,} failed" if node.failed else ""
     return format_html(
         '<g data-tone="{}"><title>{}: {}, {}{}{}</title><rect class="node" x="{}" y="{}" width="{}" height="{}" rx="4"/>'

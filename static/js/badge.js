@@ -16,13 +16,16 @@ const LOOKS = {
 };
 
 let offset = 0; // This machine's clock may be off.
+let said = 0; // What the server said last, and when that was by the clock that nobody sets: it stands still in sleep.
+let saidAt = 0;
 let held = false; // Somebody asked for quiet.
 
 export function startBadges() {
-  setInterval(() => {
+  const tickAll = () => {
     document.querySelectorAll("[data-live][data-at]").forEach(tick);
     offerPause();
-  }, 500);
+  };
+  setInterval(tickAll, 500);
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-press=pause]");
     if (button) hold(!held);
@@ -31,17 +34,21 @@ export function startBadges() {
   document.addEventListener("htmx:before:request", (event) => {
     if (held && event.detail.ctx?.sourceElement?.matches?.("[data-follows]")) event.preventDefault();
   });
-  offerPause();
+  tickAll();
 }
 
 /** The server's time of what it just said, milliseconds. */
 export function heard(at) {
   offset = Date.now() - at;
+  said = at;
+  saidAt = performance.now();
 }
 
-/** Seconds since the server said what the badge stands for. */
+/** Seconds since the server said what the badge stands for: by whichever clock it is longer, so that nothing looks fresher than it is. */
 export function ageOf(badge) {
-  return Math.max(0, (Date.now() - offset - Number(badge.dataset.at)) / 1000);
+  const at = Number(badge.dataset.at);
+  const steady = at === said ? performance.now() - saidAt : 0;
+  return Math.max(0, steady, Date.now() - offset - at) / 1000;
 }
 
 /** Gives the badge a look; `word` where the look's own does not say it. What has ended stays so. */
@@ -51,6 +58,7 @@ export function look(badge, name, word) {
   badge.dataset.live = name;
   badge.dataset.tone = tone;
   badge.firstChild.textContent = `${word ?? own} `;
+  tick(badge); // Its age goes with its word: what stood there may have been said to who has no script.
 }
 
 /** Whether somebody paused this page. */

@@ -117,7 +117,8 @@ function spaced(row, above) {
 }
 
 function spanned(seconds) {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 0.9995) return `${(seconds * 1e3).toFixed(seconds >= 0.00005 && seconds < 0.00995 ? 1 : 0)} ms`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
   const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "m"], [whole % 60, "s"]];
   const first = parts.findIndex(([number]) => number);

@@ -54,6 +54,8 @@ function pressed(event, rows) {
 // What the sheet calls the key, or nothing for keys that are none of ours.
 function namesOf(event) {
   const name = event.key.length === 1 ? event.key : { Enter: "Enter" }[event.key];
+  // AltGr is how some keyboards write [ and ], and some systems call it Ctrl and Alt together.
+  if (name?.length === 1 && event.getModifierState("AltGraph")) return name;
   if (!name || event.altKey) return "";
   if (event.ctrlKey || event.metaKey) return `Ctrl ${name.length === 1 ? name.toUpperCase() : name}`;
   return name;
@@ -119,9 +121,10 @@ function open(event) {
 // -- what stands on the page -------------------------------------------------------------------------------------------
 
 function press(row) {
-  const button = document.querySelector(`[data-press="${CSS.escape(row.dataset.to)}"]`);
-  if (!button || button.hidden || button.disabled) return false;
-  button.click();
+  const named = [...document.querySelectorAll(`[data-press="${CSS.escape(row.dataset.to)}"]`)];
+  const shown = named.find((one) => one.checkVisibility() && !one.disabled);
+  if (!shown) return false;
+  shown.click();
 }
 
 // Only where there is one way to send: between approving and rejecting, a person presses the button.

@@ -1,5 +1,5 @@
-// A list of runs that stays true: every two seconds it asks how many runs it lacks and which of its own rows changed. New rows wait
-// behind a bar, so nothing jumps. It asks nothing while the tab is hidden or the page is paused, and less often of a slow database.
+// A list of runs or questions that stays true: every two seconds it asks how many it lacks and which of its own rows changed. New rows
+// wait behind a bar, so nothing jumps. It asks nothing while the tab is hidden or the page is paused, and less often of a slow database.
 import { heard, look, paused } from "./badge.js";
 import { localise } from "./times.js";
 
@@ -7,7 +7,10 @@ const EVERY_MS = 2000;
 const SLOWER = 20; // An answer that took long is asked for after so many times as long.
 const SPEAK_MS = 5000;
 
-const list = document.getElementById("runs-list");
+// What a list is about, from its own attributes: the query, where its page begins and ends, whether new rows belong on it.
+const ASKED = ["q", "after", "down", "new"];
+
+const list = document.querySelector("section[data-news][data-follows]");
 let timer = 0;
 let asking = false;
 let spokenAt = 0;
@@ -53,8 +56,10 @@ async function ask() {
 }
 
 function question() {
+  // A row's id is a word and the thing's own id: run-01a2, ask-0f3c.
   const seen = [...list.querySelectorAll("tr[data-seq]")].map((row) => `${row.id.slice(4)}.${row.dataset.seq}`);
-  const asked = new URLSearchParams({ q: list.dataset.q, down: list.dataset.down, new: list.dataset.new, seen: seen.join(",") });
+  const asked = new URLSearchParams(ASKED.filter((name) => name in list.dataset).map((name) => [name, list.dataset[name]]));
+  asked.set("seen", seen.join(","));
   return `${list.dataset.news}?${asked}`;
 }
 
@@ -87,7 +92,7 @@ function offer(count, more) {
   bar.querySelector("span").textContent = words;
   const place = document.getElementById("spoken");
   if (place && Date.now() - spokenAt > SPEAK_MS) {
-    place.textContent = `${words} runs`;
+    place.textContent = `${words} ${list.dataset.things}`;
     spokenAt = Date.now();
   }
 }

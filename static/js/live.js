@@ -9,18 +9,40 @@ const SPEAK_MS = 5000;
 
 let spokenAt = 0;
 let unspoken = 0;
-let link = null;
+let link = null; // The connection: its address has the cursor, its socket is the latest one.
+let cameBackAt = -Infinity;
 
 export function startLive() {
   const socket = document.getElementById("live-socket");
+  document.addEventListener("htmx:ws:before:connection", (event) => (link = event.detail.connection));
   document.addEventListener("htmx:ws:before:message:incoming", onFrame);
   document.addEventListener("htmx:ws:after:message:incoming", afterFrame);
   document.addEventListener("htmx:ws:close", onClose);
   if (!socket) return;
   setInterval(giveUp, 500);
-  document.addEventListener("visibilitychange", () => document.hidden && look(badge(), "paused"));
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) look(badge(), "paused");
+    else if (link?.socket?.readyState === WebSocket.CLOSING) comeBack();
+  });
   // Going on is coming back from the cursor: what was kept out is read again.
-  document.addEventListener("live:go", () => (link?.socket?.readyState === WebSocket.OPEN ? link.socket.close() : location.reload()));
+  document.addEventListener("live:go", () => (open() ? comeBack() : location.reload()));
+  window.addEventListener("offline", () => open() && !paused() && look(badge(), "stale", "Offline"));
+  window.addEventListener("online", () => document.hidden || comeBack());
+  // A page out of the browser's own keeping has no socket, and does not know what it missed.
+  window.addEventListener("pageshow", (event) => event.persisted && location.reload());
+}
+
+const open = () => link?.socket?.readyState === WebSocket.OPEN;
+
+// From the cursor, at once, and without waiting for the old socket to close: of a connection that is dead that takes a minute.
+function comeBack() {
+  if (!link) return;
+  const old = link.socket;
+  link.socket = null;
+  cameBackAt = performance.now();
+  clearTimeout(link.timer);
+  old?.close();
+  document.dispatchEvent(new Event("visibilitychange")); // Whoever sees the page and has no socket opens one.
 }
 
 function cursorOf(connection) {
@@ -74,7 +96,8 @@ function read(message) {
 const badge = () => document.getElementById("live");
 
 function giveUp() {
-  if (badge()?.dataset.live === "stale" && ageOf(badge()) > GIVE_UP_S && link?.socket?.readyState === WebSocket.OPEN) link.socket.close();
+  const silent = badge()?.dataset.live === "stale" && ageOf(badge()) > GIVE_UP_S;
+  if (silent && open() && performance.now() > cameBackAt + 1000 * GIVE_UP_S) comeBack();
 }
 
 const ENDS = {

@@ -4,7 +4,9 @@ let active = -1;
 
 const dialog = () => document.getElementById("palette");
 const field = () => document.getElementById("palette-q");
-const options = () => [...dialog().querySelectorAll("[role=option]")].filter((option) => option.checkVisibility());
+// The sentence that nothing was found is a row too, for who listens, but none to be chosen.
+const OPTION = "[role=option]:not([aria-disabled=true])";
+const options = () => [...dialog().querySelectorAll(OPTION)].filter((option) => option.checkVisibility());
 
 export function startPalette() {
   if (!dialog()) return;
@@ -112,7 +114,7 @@ function onClick(event) {
 function choose(at) {
   const all = options();
   active = all.length ? Math.min(at, all.length - 1) : -1;
-  for (const option of dialog().querySelectorAll("[role=option]")) option.setAttribute("aria-selected", "false");
+  for (const option of dialog().querySelectorAll(OPTION)) option.setAttribute("aria-selected", "false");
   all.forEach((option, n) => option.setAttribute("aria-selected", String(n === active)));
   if (active >= 0) {
     field().setAttribute("aria-activedescendant", all[active].id);

@@ -22,12 +22,9 @@ function say(name, sentences) {
   if (!place || !input) return;
   const sprite = document.querySelector("#start-form svg.icon use")?.getAttribute("href")?.split("#")[0];
   place.replaceChildren(...sentences.map((sentence) => line(sentence, sprite)));
-  if (sentences.length) {
-    input.setAttribute("aria-invalid", "true");
-  } else {
-    input.removeAttribute("aria-invalid");
-    field(`e-${name}`)?.remove();
-  }
+  field(`e-${name}`)?.remove(); // What the server said was about what stood there before.
+  if (sentences.length) input.setAttribute("aria-invalid", "true");
+  else input.removeAttribute("aria-invalid");
 }
 
 function line(sentence, sprite) {
@@ -57,14 +54,15 @@ function checkText(asked) {
   if (size || asked) say("text", wrong);
 }
 
-async function checkFiles() {
+// `told`: the server has just said what is wrong with them.
+async function checkFiles({ told = false } = {}) {
   const input = field("documents");
   const files = [...input.files];
   const problems = await Promise.all(files.map(problemOf));
   if (input !== field("documents")) return;
   const sentences = problems.filter(Boolean);
   if (files.length > FILES_MAX) sentences.push(`${files.length} files are attached; at most ${FILES_MAX} are taken: attach fewer.`);
-  say("documents", sentences);
+  if (!told) say("documents", sentences);
   field("files").replaceChildren(...files.map((file, n) => {
     const item = document.createElement("li");
     item.className = "tag";
@@ -193,7 +191,7 @@ document.addEventListener("htmx:finally:request", (event) => {
 });
 document.addEventListener("htmx:after:swap", () => {
   showTier();
-  if (field("documents")?.files.length && field("documents").getAttribute("aria-invalid")) checkFiles();
+  if (field("documents")?.files.length) checkFiles({ told: Boolean(field("e-documents")) });
 });
 
 restore();

@@ -40,9 +40,9 @@ def test_an_idle_redis_channel_layer_is_not_cut_off():
     assert host == {"address": "redis://127.0.0.1:6379/3", "socket_timeout": None}
 
 
-@pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://x:port/y", "127.0.0.1"])
+@pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://x:port/y", "127.0.0.1", "sqlite://x/y"])
 def test_a_database_address_that_is_none_is_a_sentence(address, tmp_path):
-    with pytest.raises(Refused, match="^DATABASE_URL .*: (use|write it as) "):
+    with pytest.raises(Refused, match="^DATABASE_URL .*: (use|write|write it as) "):
         addresses.database(address, tmp_path)
 
 
@@ -51,7 +51,17 @@ def test_a_channel_layer_that_is_not_redis_is_a_sentence():
         addresses.channel_layer("amqp://guest@127.0.0.1")
 
 
-@pytest.mark.parametrize("text", ["0", "65536", "http", "-1", "8420.0"])
-def test_a_port_that_is_none_is_a_sentence(text):
-    with pytest.raises(Refused, match="^FABRIC_PORT"):
-        addresses.port(text, 8420)
+@pytest.mark.parametrize("address", ["redis://127.0.0.1:6379/0", "amqp://guest:guest@127.0.0.1:5672//"])
+def test_a_message_is_tried_once(address, tmp_path):
+    assert addresses.broker(address, tmp_path)["CELERY_BROKER_TRANSPORT_OPTIONS"]["max_retries"] == 0
+
+
+def test_a_broker_of_another_kind_is_a_sentence(tmp_path):
+    with pytest.raises(Refused, match="^CELERY_BROKER_URL starts with 'sqs': use redis://"):
+        addresses.broker("sqs://x", tmp_path)
+
+
+def test_a_sentence_does_not_show_a_password_that_broke_its_address(tmp_path):
+    with pytest.raises(Refused) as refused:
+        addresses.database("postgresql://u:sesame/x@127.0.0.1/y", tmp_path)
+    assert "sesame" not in refused.value.sentence

@@ -1,165 +1,79 @@
-"""Whatever a browser, a proxy or somebody with bad intent sends: never a 5xx, always a sentence, and nothing of another workspace."""
+"""Whatever a browser, a proxy or somebody with bad intent sends to a page: never a 5xx, always a sentence, and nothing of another workspace.
+
+The pages are the URLconf's: one that is new is tried without being named here.
+"""
 
 from __future__ import annotations
 
-import html
 import re
-import time
 from uuid import uuid4
 
 import pytest
-from django.conf import settings
+from django.conf import settings as configured
+from django.core.cache import cache
+from django.db import connection
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.test.utils import CaptureQueriesContext
 
 from console.access import ROUTES, Policy
-from fabric import wiring
-from fabric.adapters.nudge import NullNudge
-from fabric.models import Escalation, Run
-from fabric.selectors.escalations import escalations_open
-from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import run_start
-from tests.fabric.services.world import NOTES, SMALL, ran
+from fabric.models import Run
+from tests.console.asked import READ
+from tests.console.bad_input import ADDRESSES, FORMS, PAGES, filled, fine, foreign, question, run, standing, to
+from tests.console.nasty import NASTY, escaped
 
-ORIGIN = "http://127.0.0.1"
+__all__ = ["foreign", "question", "run"]
 
-NASTY = {
-    "NUL": "\0",
-    "NUL within": "a\0b",
-    "surrogate": "\ud800",
-    "long": "x" * 20_000,
-    "number": "9" * 400,
-    "negative": "-1",
-    "float": "1e309",
-    "brackets": "[[[[{{{{",
-    "deep": "[" * 5_000,
-    "markup": "<script>alert(1)</script>",
-    "template": "{{ 7*7 }}{% debug %}",
-    "quotes": "' OR 1=1 --\"",
-    "path": "../../../etc/passwd",
-    "direction": "\u202egnp.exe",
-    "escape": "\x1b[31mred\x07",
-    "not a number": "NaN",
-    "emoji": "👩‍👩‍👧‍👦" * 50,
-}
-"""What is put into every parameter."""
-
+WATCHED = [*configured.MIDDLEWARE, "tests.console.asked.Watching"]
 PARAMETERS = (
-    "q",
-    "before",
-    "after",
-    "state",
-    "sort",
-    "view",
-    "show",
-    "from",
-    "fabric",
-    "example",
-    "tier",
-    "next",
-    "at",
-    "stage",
-    "agent",
-    "kind",
-    "seq",
-    "event",
-    "path",
-    "a",
-    "b",
+    *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
+    *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
+    *("down", "events", "field", "form", "last", "new", "seen", "tab", "operator", "panels", "type", "value"),
 )
+"""Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
 
 
-@pytest.fixture
-def run(actor, doubtful):
-    """A run that waits for a person, so that every page has something to show."""
-    return ran(actor, doubtful)
-
-
-@pytest.fixture
-def question(actor, run):
-    return escalations_open(actor, run.id)[0]
-
-
-@pytest.fixture
-def foreign(stranger):
-    fabric_publish(actor=stranger, source=SMALL.replace("A small fabric", "Their secret"))
-    started = run_start(
-        store=wiring.store(),
-        nudge=NullNudge(),
-        actor=stranger,
-        fabric="small",
-        text="their secret",
-        documents=(NOTES,),
-    )
-    return started.run_id
-
-
-def routes():
-    """Every page's route: its name, and its address with placeholders."""
-    found = []
-
-    def walk(patterns, prefix):
-        for pattern in patterns:
-            if isinstance(pattern, URLResolver):
-                walk(pattern.url_patterns, prefix + str(pattern.pattern))
-            elif isinstance(pattern, URLPattern):
-                found.append((pattern.name or "", prefix + str(pattern.pattern)))
-
-    walk(get_resolver().url_patterns, "")
-    return [(name, address) for name, address in found if not address.startswith("api/")]
-
-
-def filled(address, run, question):
-    """A page's address for a run that is there."""
-    by_name = {
-        "run_id": str(run.id),
-        "seq": "1",
-        "escalation_id": question.id,
-        "name": "doubtful",
-        "number": "1",
-        "token": "nosuchtoken",
-        "card": "runs",
-    }
-    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)
-
-
-def fine(answer, *, secret="their secret"):
-    """Whether an answer is one that a person may get."""
-    assert answer.status_code < 500, answer.status_code
-    if answer.streaming:
-        return
-    body = answer.content.decode("utf-8", "replace")
-    assert secret not in body
-    assert "Traceback" not in body
-    if "html" in answer.headers["Content-Type"]:
-        assert "<script>alert(1)" not in body
-    if answer.status_code >= 400:
-        text = " ".join(re.sub("<[^>]+>", " ", html.unescape(body.partition("<main")[2] or body)).split())
-        assert len(text.split()) >= 4, f"{answer.status_code} without a sentence: {text[:200]!r}"
+@pytest.fixture(autouse=True)
+def _nobody_has_asked():
+    cache.clear()
 
 
 @pytest.mark.parametrize("kind", NASTY)
 def test_every_parameter_of_every_page_may_be_anything(browser, run, question, kind):
-    value = NASTY[kind].encode("utf-8", "surrogatepass")
-    for name, address in routes():
-        if ROUTES.get(name) is None or name == "logout":
-            continue
-        path = filled(address, run, question)
-        query = "&".join(
-            f"{parameter}=" + "".join(f"%{byte:02x}" for byte in value[:2_000]) for parameter in PARAMETERS
-        )
+    query = "&".join(f"{parameter}={escaped(NASTY[kind])[:6_000]}" for parameter in PARAMETERS)
+    for name in PAGES:
+        path = filled(ADDRESSES[name], run, question)
         fine(browser.get(f"{path}?{query}"))
         if kind in ("NUL", "markup"):
             fine(browser.get(f"{path}?{query}", headers={"HX-Request": "true"}))
 
 
 def test_parameters_that_come_more_than_once(browser, run, question):
-    for name, address in routes():
-        if ROUTES.get(name) is None or name == "logout":
-            continue
-        path = filled(address, run, question)
-        query = "&".join(f"{parameter}={value}" for parameter in PARAMETERS for value in ("", "1", "x", "\N{SNOWMAN}"))
-        fine(browser.get(f"{path}?{query}"))
+    query = "&".join(f"{parameter}={value}" for parameter in PARAMETERS for value in ("", "1", "x", "\N{SNOWMAN}"))
+    for name in PAGES:
+        fine(browser.get(f"{filled(ADDRESSES[name], run, question)}?{query}"))
+
+
+def test_no_page_looks_for_a_parameter_that_is_not_tried(settings, browser, run, question):
+    """Also: no form has a field that is not tried."""
+    settings.MIDDLEWARE = WATCHED
+    watched = Client(HTTP_HOST="127.0.0.1")
+    watched.cookies = browser.cookies
+    for seen in READ.values():
+        seen.clear()
+    views = ("timeline", "events", "graph", "protections", "cost", "io")
+    for name in PAGES:
+        path = filled(ADDRESSES[name], run, question)
+        for query in ("", "q=x&from=2026-01-01", f"from={run.id}", *(f"view={view}&after=1" for view in views)):
+            watched.get(f"{path}?{query}")
+            watched.get(f"{path}?{query}", headers={"HX-Request": "true"})
+    for form, case in FORMS.items():
+        given = {name: text.format(digest="0") for name, text in case.good.items()}
+        watched.post(to(form, run, question), {**given, "documents_from": run.id})
+    assert READ["GET"]
+    assert " ".join(sorted({name for _, name in READ["GET"]} - set(PARAMETERS))) == ""
+    fields = {(form, field) for form, case in FORMS.items() for field in case.fields}
+    assert sorted({read for read in READ["POST"] if read[0] in FORMS} - fields) == []
+    assert sorted({route for route, _ in READ["POST"]} - set(FORMS)) == []
 
 
 @pytest.mark.parametrize(
@@ -195,179 +109,52 @@ def test_addresses_that_name_nothing(browser, run, path):
     assert answer.status_code != 200 or path.startswith("/login/")
 
 
-def test_unknown_and_foreign_ids_are_the_same_404(browser, run, question, foreign):
-    Escalation.objects.filter(id=question.id).update(workspace_id=Run.objects.get(id=foreign).workspace_id)
-    for name, address in routes():
-        if "run_id" not in address:
-            continue
-        answers = []
-        for run_id in (uuid4(), foreign):
-            path = "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda m, r=run_id: str(r) if m[1] == "run_id" else "1", address)
-            answer = browser.get(path)
-            fine(answer)
-            answers.append((answer.status_code, answer.content.replace(str(run_id).encode(), b"")))
-        assert answers[0][0] == answers[1][0] == 404, name
-    answer = browser.post(f"/reviews/{question.id}/decision", {"verb": "approve"})
-    fine(answer)
-    assert answer.status_code == 404
+KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"}
+"""Each kind of id in an address, and one that there is not."""
+WITHIN = {"seq", "number", "card", "token"}
+"""What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 
-FORMS = {
-    "start": "/start",
-    "cancel": "/runs/{run}/cancel",
-    "decide": "/reviews/{question}/decision",
-}
-FIELDS = (
-    "fabric",
-    "text",
-    "tier",
-    "priority",
-    "session_key",
-    "start_key",
-    "documents",
-    "documents_of",
-    "documents_from",
-    "verb",
-    "digest",
-    "message",
-    "reason",
-    "next",
-)
+def test_every_kind_of_id_is_known_here(foreign):
+    named = {part for address in ADDRESSES.values() for part in re.findall(r"<(?:\w+:)?(\w+)>", address)}
+    assert named == set(KINDS_OF_ID) | WITHIN
+    assert set(foreign) == set(KINDS_OF_ID)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", NASTY)
-def test_every_field_of_every_form_may_be_anything(browser, run, question, form, kind):
-    path = FORMS[form].format(run=run.id, question=question.id)
-    value = NASTY[kind].encode("utf-8", "surrogatepass")
-    escaped = "".join(f"%{byte:02x}" for byte in value)
-    body = "&".join(f"{field}={escaped}" for field in FIELDS)
-    sent = {"data": body, "content_type": "application/x-www-form-urlencoded"}
-    for headers in ({}, {"HX-Request": "true"}):
-        answer = browser.post(path, **sent, headers=headers)
-        fine(answer)
-        assert answer.status_code in (200, 302, 400, 404, 409, 413, 422), answer.status_code
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_fields_that_are_missing_or_come_more_than_once(browser, run, question, form):
-    path = FORMS[form].format(run=run.id, question=question.id)
-    fine(browser.post(path))
-    answer = browser.post(path, {field: ["", "x", "y"] for field in FIELDS if field != "documents"})
-    fine(answer)
-    assert answer.status_code in (302, 404, 409, 422)
-
-
-BODIES = {
-    "text/plain": b'{"text": "x"}',
-    "application/json": b'{"text": "x"}',
-    "application/json; deep": b"[" * 200_000,
-    "multipart/form-data": b"no boundary",
-    "multipart/form-data; boundary=x": b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\ncut off',
-    "multipart/form-data; boundary=" + "y" * 300: b"--y",
-    "application/x-www-form-urlencoded; charset=nosuch": b"text=x",
-    "application/x-www-form-urlencoded": b"text=%ff%fe&" + b"a=1&" * 5_000,
-    "application/octet-stream": bytes(range(256)) * 100,
-    "": b"\0\0\0",
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", BODIES)
-def test_bodies_that_are_no_form(browser, run, question, form, kind):
-    path = FORMS[form].format(run=run.id, question=question.id)
-    begun = time.monotonic()
-    answer = browser.generic("POST", path, BODIES[kind], content_type=kind.replace("; deep", ""))
-    assert time.monotonic() - begun < 2
-    fine(answer)
-    assert 400 <= answer.status_code < 500 or form == "cancel"
-    assert Run.objects.count() == 1
-
-
-def test_more_than_any_form_holds(browser, run, question):
-    for path in FORMS.values():
-        answer = browser.post(path.format(run=run.id, question=question.id), {"text": "x" * 3_000_000})
-        fine(answer)
-        assert answer.status_code == 413
-
-
-@pytest.fixture
-def guarded(browser):
-    """The same browser, held to its token and its origin as a real one is."""
-    client = Client(HTTP_HOST="127.0.0.1", enforce_csrf_checks=True)
-    client.cookies = browser.cookies
-    return client
-
-
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "http://127.0.0.1:9999"},
-        {"Origin": "https://127.0.0.1"},
-        {"Referer": "http://evil.example/page"},
-        {"X-CSRFToken": "x" * 32},
-        {"X-CSRFToken": "\xff\xfe"},
-    ],
+    "name", [name for name, address in ADDRESSES.items() if re.search("|".join(KINDS_OF_ID), address)]
 )
-def test_a_form_from_elsewhere_or_without_its_token_does_nothing(guarded, run, question, form, headers):
-    path = FORMS[form].format(run=run.id, question=question.id)
-    before = Run.objects.get(id=run.id).state
-    for more in ({}, {"HX-Request": "true"}):
-        answer = guarded.post(path, {"fabric": "doubtful", "text": "x", "verb": "approve"}, headers={**headers, **more})
-        fine(answer)
-        assert answer.status_code == 403
-        assert b"reload the page and send it again" in answer.content
-    assert Run.objects.count() == 1
-    assert Run.objects.get().state == before
-
-
-def test_a_right_token_from_a_wrong_origin_does_nothing(guarded, run):
-    page = guarded.get("/start").content.decode()
-    token = page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
-    assert token
-    sent = {"csrfmiddlewaretoken": token, "fabric": "doubtful", "text": "x"}
-    refused = guarded.post("/start", sent, headers={"Origin": "http://evil.example"})
-    assert refused.status_code == 403
-    assert guarded.post("/start", sent, headers={"Origin": ORIGIN}).status_code == 302
-    assert Run.objects.count() == 2
-
-
-def test_a_page_from_before_the_answer_says_who_answered(browser, run, question):
-    """A stale page: the question was answered in another tab meanwhile."""
-    sent = {"verb": "approve", "digest": question.digest}
-    browser.post(f"/reviews/{question.id}/decision", sent)
-    stale = browser.post(
-        f"/reviews/{question.id}/decision", {"verb": "reject", "digest": question.digest, "message": "no"}
-    )
-    fine(stale)
-    assert stale.status_code == 409
-    assert b"owner" in stale.content
-
-
-def test_a_page_made_for_another_question_does_not_answer_this_one(browser, run, question):
-    answer = browser.post(f"/reviews/{question.id}/decision", {"verb": "approve", "digest": "0" * 64})
-    fine(answer)
-    assert answer.status_code in (409, 422)
-    assert Escalation.objects.get(id=question.id).decided_at is None
+def test_what_is_another_workspaces_is_told_like_what_there_is_not(browser, run, question, foreign, name):
+    before = standing()
+    for method in ("GET", "POST"):
+        answers = []
+        for named in (KINDS_OF_ID, KINDS_OF_ID, foreign):  # The first asks what is asked once and kept.
+            path = filled(ADDRESSES[name], run, question, **named)
+            with CaptureQueriesContext(connection) as asked:
+                answer = browser.generic(method, path, "verb=approve", "application/x-www-form-urlencoded")
+            fine(answer)
+            body = answer.content.decode()
+            for value in named.values():
+                body = body.replace(value, "ID")
+            answers.append(
+                (answer.status_code, re.sub(r'nonce="[^"]*"|value="[^"]*"', "", body), len(asked.captured_queries))
+            )
+        assert answers[1] == answers[2]
+        assert answers[1][0] in (404, 405), name
+    assert standing() == before
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "OPTIONS"])
 def test_other_methods_are_refused_or_harmless(browser, run, question, method):
-    for name, address in routes():
-        if ROUTES.get(name) is None:
-            continue
+    for address in ADDRESSES.values():
         fine(browser.generic(method, filled(address, run, question)))
     assert Run.objects.count() == 1
 
 
 def test_what_is_signed_in_is_nothing_for_others(run, question):
     nobody = Client(HTTP_HOST="127.0.0.1")
-    for name, address in routes():
-        if ROUTES.get(name) in (None, Policy.PUBLIC):
+    for name, address in ADDRESSES.items():
+        if ROUTES[name] is Policy.PUBLIC:
             continue
         for answer in (
             nobody.get(filled(address, run, question)),
@@ -381,7 +168,7 @@ def test_what_is_signed_in_is_nothing_for_others(run, question):
 @pytest.mark.parametrize("cookie", ["", "forged", "a:b:c", "\0", "x" * 10_000, "e30:1abc:def"])
 def test_a_session_cookie_of_any_shape(run, cookie):
     nobody = Client(HTTP_HOST="127.0.0.1")
-    answer = nobody.get("/runs", headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}"})
+    answer = nobody.get("/runs", headers={"Cookie": f"{configured.SESSION_COOKIE_NAME}={cookie}"})
     fine(answer)
     assert answer.status_code == 302
 

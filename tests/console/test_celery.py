@@ -1,4 +1,6 @@
 import os
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -6,6 +8,9 @@ import pytest
 
 from console.celery import app
 from console.launch.paths import ROOT
+from simulator.chaos.harness import Site, until
+from simulator.chaos.rows import start_runs, states
+from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
 
 
 def test_a_message_is_a_wake_up_and_nothing_more():
@@ -20,17 +25,68 @@ def test_a_message_is_a_wake_up_and_nothing_more():
 
 @pytest.mark.parametrize("arguments", [["--pool", "prefork"], []])
 def test_a_forking_pool_is_refused_with_a_sentence(arguments, tmp_path):
-    command = [sys.executable, "-m", "celery", "--quiet", "-A", "console", "worker", *arguments]
+    assert refusal(arguments, tmp_path) == (
+        "A worker cannot use the prefork pool: start it with `celery -A console worker --pool threads`.\n"
+    )
+
+
+def test_a_provider_that_cannot_be_had_is_refused_with_a_sentence(tmp_path):
+    assert refusal(["--pool", "threads"], tmp_path, FABRIC_PROVIDERS="mine=no.such.Provider") == (
+        "Provider 'mine' is 'no.such.Provider', which cannot be imported (No module named 'no'): "
+        "correct FABRIC_PROVIDERS.\n"
+    )
+
+
+def refusal(arguments, data, **more):
     done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        worker(*arguments), **process(data, **more), capture_output=True, check=False, timeout=PATIENCE_S
     )
     assert done.returncode == 1
-    assert done.stderr.strip() == (
-        "A worker cannot use the prefork pool: start it with `celery -A console worker --pool threads`."
-    )
+    return done.stderr.decode()
+
+
+def worker(*arguments):
+    return [sys.executable, "-m", "celery", "--quiet", "-A", "console", "worker", *arguments]
+
+
+def process(data, **more):
+    settings = {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(data)}
+    return {"cwd": ROOT, "env": {**os.environ, **settings, **more}}
+
+
+@pytest.fixture
+def redis_server():
+    """The program of a Redis of the test's own."""
+    program = shutil.which("redis-server")
+    if program is None and os.environ.get("CI", "").lower() in ("true", "1"):
+        pytest.fail("left out every test that starts a Redis: no redis-server is installed", pytrace=False)
+    return program or pytest.skip("no redis-server is installed")
+
+
+def test_runs_run_while_the_broker_is_away_and_messages_arrive_once_it_is_there(redis_server, tmp_path):
+    port = free_port()
+    broker = f"redis://127.0.0.1:{port}/0"
+    site = Site(process(tmp_path, CELERY_BROKER_URL=broker, FABRIC_LOG_LEVEL="INFO")["env"])
+    assert f"{broker}, which does not answer (" in site.manage("prepare", "--json")["broker"]
+    command = worker("--pool", "threads", "--concurrency", "1")
+    with started(command, env=site.environment, cwd=ROOT, stderr=subprocess.PIPE) as process_:
+        said = Lines(process_.stderr.fileno())
+        said.until("Cannot connect to redis://")
+        start_runs(site, 2)
+        until(lambda: set(states(site).values()) == {"completed"}, site, PATIENCE_S)
+        late = [redis_server, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
+        with started(late, stdout=subprocess.DEVNULL):
+            said.until("Connected to redis://")
+            start_runs(site, 1)
+            said.until("Task fabric.drive_run[")
+            process_.send_signal(signal.SIGTERM)
+            assert process_.wait(PATIENCE_S) == 0
+
+
+def test_a_worker_whose_broker_is_away_ends_when_it_is_told_to(tmp_path):
+    settings = process(tmp_path, CELERY_BROKER_URL=f"redis://127.0.0.1:{free_port()}/0")
+    Site(settings["env"]).manage("prepare", "--json")
+    with started(worker("--pool", "threads"), **settings, stderr=subprocess.PIPE) as process_:
+        Lines(process_.stderr.fileno()).until("Cannot connect to redis://")
+        process_.send_signal(signal.SIGTERM)
+        assert process_.wait(PATIENCE_S) == 0

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from console.keys import KEYS, Do, Key
+from console.views.run_page import VIEWS
 
 SCRIPT = (settings.BASE_DIR / "static" / "js" / "keys.js").read_text()
 ROWS = [key for _, group in KEYS for key in group]
@@ -35,6 +36,13 @@ def test_no_two_rows_have_the_same_keys():
 
 def test_every_place_that_a_key_goes_to_is_there():
     assert [key.to for key in ROWS if key.do == "go" and not reverse(key.to)] == []
+
+
+def test_everything_that_a_key_presses_stands_on_some_page():
+    written = "".join(path.read_text() for path in (settings.BASE_DIR / "templates").rglob("*.html"))
+    named = set(re.findall(r'data-press="([^"]*)"', written)) | {f"view-{name}" for name, _ in VIEWS}
+    assert "view-{{ name }}" in named
+    assert [key.to for key in ROWS if key.do == "press" and key.to not in named] == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -78,7 +79,21 @@ def test_a_broker_that_is_away_is_said_and_a_scheme_that_is_none_is_refused(tmp_
     report = json.loads(prepare(tmp_path, CELERY_BROKER_URL=f"redis://:sesame@{address}/0").stdout)
     assert f"{address}/0, which does not answer (" in report["broker"]
     assert "sesame" not in report["broker"]
-    assert "CELERY_BROKER_URL cannot be used" in refusal(tmp_path, CELERY_BROKER_URL="carrier-pigeon://x")
+    assert "CELERY_BROKER_URL starts with 'carrier-pigeon'" in refusal(tmp_path, CELERY_BROKER_URL="carrier-pigeon://x")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no.such.Provider", "which cannot be imported (No module named 'no'): correct FABRIC_PROVIDERS."),
+        ("simulator.chaos.providers.KillingProvider", "which cannot be made (KeyError: 'FABRIC_CHAOS'): correct it, "),
+        ("collections.Counter", "which has no coroutine `ask`: correct FABRIC_PROVIDERS."),
+    ],
+)
+def test_a_provider_that_cannot_be_had_is_a_sentence(path, said, tmp_path):
+    sentence = refusal(tmp_path, FABRIC_PROVIDERS=f"mine={path}")
+    assert sentence.startswith(f"Provider 'mine' is '{path}', ")
+    assert said in sentence
 
 
 @pytest.mark.postgresql
@@ -88,3 +103,23 @@ def test_postgresql_says_why_it_lets_nobody_in(tmp_path):
     said = refusal(tmp_path, DATABASE_URL=f"postgresql://nobody-here:sesame@{host}:{port}/nothing-here")
     assert said.startswith(f"PostgreSQL at {host}:{port}, database nothing-here cannot be used: FATAL: ")
     assert said.endswith("; start the server, or mend DATABASE_URL.")
+
+
+@pytest.fixture
+def weak_user():
+    """The address of a new database of PostgreSQL, for a user who may look at it and no more."""
+    server, name = os.environ["TEST_DATABASE_URL"], f"fabric_weak_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        connection.execute(f"CREATE ROLE \"{name}\" LOGIN PASSWORD 'sesame'")
+        try:
+            weak = urlsplit(server)
+            yield urlunsplit(weak._replace(netloc=f"{name}:sesame@{weak.netloc.rpartition('@')[2]}", path=f"/{name}"))
+        finally:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            connection.execute(f'DROP ROLE IF EXISTS "{name}"')
+
+
+@pytest.mark.postgresql
+def test_a_user_who_may_make_no_tables_is_a_sentence(tmp_path, weak_user):
+    assert "lets this user make no tables: grant CREATE on its schema" in refusal(tmp_path, DATABASE_URL=weak_user)

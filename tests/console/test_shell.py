@@ -9,19 +9,17 @@ import time
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import DatabaseError
 from django.test import Client, RequestFactory
-from django.urls import ResolverMatch
+from django.urls import ResolverMatch, reverse
 
-from console import shell
 from console.access import ROUTES, Policy
-from console.shell import NAV, Frame, address_of, capped, places
+from console.shell import MORE, NAV, STAFF, Frame, address_of, capped, places
 from console.templatetags.marks import LIVE_LOOKS, live_badge
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.models import Incarnation
-from fabric.selectors import standing
 from fabric.services.runs import run_start
+from tests.console.outage import table_away
 from tests.fabric.services.world import ran
 
 US = 1_000_000
@@ -38,7 +36,7 @@ def navigation(page: str) -> list[tuple[str, bool, str]]:
     return [
         (label, "aria-current" in attributes, count)
         for attributes, label, count in re.findall(
-            r"<a ([^>]*)>.*?<span>([^<]*)</span>(?:<span class=\"count\"[^>]*>([^<]*))?", rows[1]
+            r"<a ([^>]*)>.*?<span>([^<]*)</span>\s*(?:<span class=\"count\"[^>]*>([^<]*))?", rows[1], flags=re.DOTALL
         )
     ]
 
@@ -63,18 +61,15 @@ def test_counts_are_capped():
     assert [capped(count) for count in (0, 1, 100, 101)] == ["", "1", "100", "100+"]
 
 
-def test_a_count_that_fails_takes_nothing_else_with_it(browser, actor, doubtful, monkeypatch):
-    ran(actor, doubtful)
-
-    def away(*_args):
-        raise DatabaseError("gone")
-
-    rows = tuple(row._replace(ask=away) if row.route == "runs" else row for row in NAV)
-    monkeypatch.setattr(shell, "NAV", rows)
-    monkeypatch.setattr(standing, "workers_alive_count", away)
-    answer = browser.get("/runs")
+def test_a_count_that_fails_takes_nothing_else_with_it(browser, actor, small):
+    queued(actor, small)
+    with table_away("fabric_escalation"), table_away("fabric_incarnation"):
+        answer = browser.get("/search")
+    page = answer.content.decode()
     assert answer.status_code == 200
-    assert [count for _, _, count in navigation(answer.content.decode())] == ["", "", "1", "", ""]
+    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", ""]
+    assert 'class="workers"' not in page
+    assert "No worker is alive" not in page
 
 
 @pytest.mark.parametrize("route", sorted(ROUTES))
@@ -82,14 +77,42 @@ def test_each_page_lies_under_one_row_at_most(route):
     request = RequestFactory().get("/")
     request.resolver_match = ResolverMatch(lambda: None, (), {}, url_name=route)
     frame = Frame(request)
-    assert sum(frame._lies_under(place) for place in NAV) <= 1
-    inside = ROUTES[route] is Policy.SIGNED_IN and route.split("-")[0] not in ("logout", "search", "frame", "api")
-    assert any(frame._lies_under(place) for place in NAV) or not inside, f"{route} lies under no row of the navigation"
+    under = [place.label for place in (*NAV, *MORE, *STAFF) if frame._lies_under(place)]
+    assert len(under) <= 1
+    inside = ROUTES[route] is Policy.SIGNED_IN and route.split("-")[0] not in ("logout", "search", "frame")
+    assert under or not inside, f"{route} lies under no row of the navigation"
 
 
-def test_a_page_that_is_not_there_is_not_offered(monkeypatch):
-    monkeypatch.setattr(shell, "NAV", (*NAV, NAV[0]._replace(route="nowhere")))
-    assert len(places()) == len(NAV)
+def test_a_page_that_is_not_there_is_not_offered():
+    rows = (*NAV, *MORE)
+    assert [row.label for row in places()] == [row.label for row in rows]
+    assert places(rows=(NAV[0]._replace(route="nowhere"), *rows)) == places()
+
+
+def test_the_style_guide_is_offered_to_staff_alone_and_asks_nothing_for_it(browser, owner, django_assert_num_queries):
+    page = browser.get("/runs").content.decode()
+    assert re.search(r'<li><a href="/styleguide">.*<span>Style guide</span>', page)
+    assert re.search(r'<a role="option" [^>]*href="/styleguide"', page)
+    assert b'href="/styleguide"' in browser.get("/search?q=style", headers={"HX-Request": "true"}).content
+    someone = Client(HTTP_HOST="127.0.0.1")
+    someone.force_login(User.objects.create_user("ana"), backend=settings.AUTHENTICATION_BACKENDS[0])
+    assert b"/styleguide" not in someone.get("/runs").content
+    assert b"/styleguide" not in someone.get("/search?q=style", headers={"HX-Request": "true"}).content
+    request = RequestFactory().get("/")
+    request.user, request.resolver_match = owner, ResolverMatch(lambda: None, (), {}, url_name="runs")
+    frame = Frame(request)
+    assert frame.actor
+    with django_assert_num_queries(0):
+        assert frame.staff
+
+
+def test_the_reference_of_the_api_is_reached_from_every_page(browser):
+    page = browser.get("/runs").content.decode()
+    address = reverse("api-docs")
+    assert re.search(rf'<li><a href="{address}">.*<span>API reference</span>', page)
+    assert re.search(rf'<a role="option" [^>]*href="{address}"', page)
+    assert re.search(rf'<footer class="phone-foot">.*<a href="{address}">', page, flags=re.DOTALL)
+    assert f'<a href="{address}" aria-current="page">' in browser.get(address).content.decode()
 
 
 def test_no_worker_and_runs_that_wait_is_said_with_the_command(browser, actor, small):

@@ -14,18 +14,24 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
-from console.celery import app
+from console.celery import app, refuse_unusable_providers
 from console.launch.errors import Refused
 from fabric.adapters.host import HostConfig
 from fabric.management.base import OK, FabricCommand
 
 MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
 BROKER_TIMEOUT_S = 3
+
+_REMEDIES = {
+    "permission denied": "lets this user make no tables: grant CREATE on its schema, or let one who has it run `manage.py migrate`.",
+    "disk is full": "has no room left on its disk: make room there, or choose another with --data or FABRIC_DATA.",
+}
+"""What a migration may fail of, by the database's words."""
 
 
 class Command(FabricCommand):
@@ -39,9 +45,10 @@ class Command(FabricCommand):
 
     def act(self, options: dict[str, Any]) -> int:
         """Prepares the database; prints where everything is."""
+        refuse_unusable_providers()
         with self._alone():
             refuse_newer_database()
-            call_command("migrate", interactive=False, verbosity=0)
+            migrate()
             said = io.StringIO()
             call_command("bootstrap", "--json", stdout=said)
         made = json.loads(said.getvalue())
@@ -84,6 +91,17 @@ def direct_connection() -> Any:
         raise Refused(f"{database()} cannot be used: {cause}; start the server, or mend DATABASE_URL.") from None
 
 
+def migrate() -> None:
+    """Bring the tables up to date. Raises Refused when the database's user may not make any, and when the disk is full."""
+    try:
+        call_command("migrate", interactive=False, verbosity=0)
+    except DatabaseError as error:
+        for words, remedy in _REMEDIES.items():
+            if words in str(error):
+                raise Refused(f"{database()} {remedy}") from None
+        raise
+
+
 def refuse_newer_database() -> None:
     """Raise Refused when the database holds migrations that this version does not have: it would misread the tables."""
     loader = MigrationLoader(connection)
@@ -122,13 +140,9 @@ def broker() -> str:
         with Connection(address, connect_timeout=BROKER_TIMEOUT_S, transport_options={}) as found:
             shown = found.as_uri().replace("://:**@", "://")
             found.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_TIMEOUT_S)
-    except (KeyError, ImportError) as error:  # What Kombu raises for a scheme that it does not know or cannot load.
-        raise Refused(
-            f"CELERY_BROKER_URL cannot be used ({' '.join(map(str, error.args))}): use redis:// or amqp://."
-        ) from None
     except (OSError, KombuError) as error:
         said = " ".join(str(error).split())[:120].rstrip(".")
-        return f"{shown}, which does not answer ({said}): runs wait until it does"
+        return f"{shown}, which does not answer ({said}): runs are found without it, a little later"
     return shown
 
 

@@ -1,4 +1,4 @@
-"""A program that calls the API from several threads at once, on the database it is given, and prints what came of it.
+"""A program that asks the same installation for things from several threads in one moment, on the database it is given, and prints what came of it.
 
 `python -m tests.console.api.racing` in the environment of an installation.
 """
@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import django
@@ -16,67 +17,150 @@ ROUNDS = 4
 THREADS = 4
 
 
-def at_once(act: Callable[[], Any]) -> list[Any]:
-    """What ``act`` gave, called by several threads in the same moment."""
-    from django.db import connection
+@dataclass
+class Race:
+    """An installation with a token that may do everything, and what is tried on it."""
 
-    start, given = threading.Barrier(THREADS), []
+    actor: Any
+    fabric: str
+    waiting: str
+    """A fabric whose runs wait for a person."""
+    secret: str
 
-    def run() -> None:
-        start.wait()
-        try:
-            given.append(act())
-        finally:
-            connection.close()
+    def post(self, path: str, body: dict[str, str], **headers: str) -> Any:
+        """Status and body of one request of a program."""
+        from django.test import Client
 
-    threads = [threading.Thread(target=run) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return given
+        client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
+        sent = {"Authorization": f"Bearer {self.secret}", **headers}
+        answer = client.post(f"/api/v1/{path}", json.dumps(body), "application/json", headers=sent)
+        return answer.status_code, answer.json()
+
+    def start(self, key: str, text: str = "Why?") -> Any:
+        """A start under a key."""
+        return self.post("runs", {"fabric": self.fabric, "text": text}, **{"Idempotency-Key": key})
+
+    def question(self) -> Any:
+        """An open question of a run that really waits."""
+        from fabric.selectors.escalations import escalations_open
+        from tests.fabric.services.world import ran
+
+        return escalations_open(self.actor, ran(self.actor, self.waiting).id)[0]
+
+    def answers(self, question: Any) -> int:
+        """How many answers to a question have reached its run."""
+        from fabric.models import Inbox
+
+        return Inbox.objects.filter(run_id=question.run_id, input_id__startswith="decision:").count()
+
+    def decide(self, question: Any, verb: str, message: str = "") -> Any:
+        """An answer."""
+        body = {"verb": verb, "digest": question.digest, "message": message}
+        return self.post(f"escalations/{question.id}/decision", body)
+
+
+def starts(race: Race, at_once: Callable[..., Any], number: int) -> Any:
+    """The same start from everybody: the statuses, and how many runs."""
+    told = at_once([partial(race.start, f"same-{number}")] * THREADS)
+    return sorted(status for status, _ in told), len({body["id"] for _, body in told})
+
+
+def other_starts(race: Race, at_once: Callable[..., Any], number: int) -> Any:
+    """Two requests under one key: those who asked what was started, and those who did not."""
+    texts = ["Why?", "Whether?"] * (THREADS // 2)
+    told = at_once([partial(race.start, f"other-{number}", text) for text in texts])
+    (title,) = {body["title"] for status, body in told if status == 201}
+    return sorted((status, text == title) for text, (status, _) in zip(texts, told, strict=True))
+
+
+def cancels(race: Race, at_once: Callable[..., Any], number: int) -> Any:
+    """The same cancellation from everybody."""
+    _, run = race.start(f"cancelled-{number}")
+    told = at_once([partial(race.post, f"runs/{run['id']}/cancel", {})] * THREADS)
+    return sorted((status, body["recorded"]) for status, body in told)
+
+
+def decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
+    """The same answer from everybody."""
+    question = race.question()
+    told = at_once([partial(race.decide, question, "approve")] * THREADS)
+    return sorted((status, body["recorded"]) for status, body in told), race.answers(question)
+
+
+def other_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
+    """A different answer from each: the statuses, whether the others are told of the first, and how many answers there are."""
+    question = race.question()
+    verbs = ["approve", "reject"] * (THREADS // 2)
+    told = at_once([partial(race.decide, question, verb, f"said by {n}") for n, verb in enumerate(verbs)])
+    (first,) = {body["verb"] for status, body in told if status == 200}
+    named = {(body["answer"]["verb"], body["answer"]["decided_by"]) for status, body in told if status == 409}
+    return sorted(status for status, _ in told), named == {(first, "owner")}, race.answers(question)
+
+
+def unread_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
+    """Four people who have all read that nobody has answered before any of them writes: who was refused, and how many answers there are."""
+    from dataclasses import replace
+
+    from fabric import wiring
+    from fabric.adapters.nudge import NullNudge
+    from fabric.services.errors import Refused
+    from fabric.services.escalations import escalation_decide
+    from tests.fabric.services.at_once import Together
+
+    question = race.question()
+    together: Any = Together(wiring.store(), THREADS)
+    told = at_once(
+        [
+            partial(
+                escalation_decide,
+                store=together,
+                nudge=NullNudge(),
+                actor=replace(race.actor, name=f"person-{n}"),
+                escalation_id=question.id,
+                verb=("approve", "reject")[n % 2],
+            )
+            for n in range(THREADS)
+        ]
+    )
+    return sorted(one.code for one in told if isinstance(one, Refused)), race.answers(question)
+
+
+def revocation(race: Race, at_once: Callable[..., Any], number: int) -> Any:
+    """A token that is revoked while it is used: each start was done or refused, and afterwards none is."""
+    from fabric.models import Run
+    from fabric.services.tokens import Scope, token_create, token_revoke
+
+    name = f"short-{number}"
+    short = Race(
+        race.actor, race.fabric, race.waiting, token_create(actor=race.actor, name=name, scopes=tuple(Scope)).secret
+    )
+    before = Run.objects.count()
+    acts: list[Callable[[], Any]] = [partial(short.start, f"{name}-{n}") for n in range(THREADS)]
+    told = at_once([*acts, partial(token_revoke, actor=race.actor, name=name)])[:-1]
+    done = [status for status, _ in told if status == 201]
+    odd = [status for status, _ in told if status not in (201, 401)]
+    after, _ = short.start(f"{name}-late")
+    return odd, Run.objects.count() - before == len(done), after
+
+
+SCENES = (starts, other_starts, cancels, decisions, other_decisions, unread_decisions, revocation)
 
 
 def main() -> None:
     """Race, then tell."""
-    from django.test import Client
-
-    from fabric.models import Inbox, Run
+    from fabric.models import Run
     from fabric.services.fabrics import fabric_publish
     from fabric.services.tokens import Scope, token_create
     from fabric.services.workspaces import owner_actor
-    from tests.fabric.services.world import DOUBTFUL, SMALL, ran
+    from tests.fabric.services.at_once import at_once
+    from tests.fabric.services.world import DOUBTFUL, SMALL
 
     actor = owner_actor()
     names = [fabric_publish(actor=actor, source=source).name for source in (SMALL, DOUBTFUL)]
     secret = token_create(actor=actor, name="race", scopes=tuple(Scope)).secret
-
-    def post(path: str, body: dict[str, str], **headers: str) -> Any:
-        client = Client(HTTP_HOST="127.0.0.1", raise_request_exception=False)
-        sent = {"Authorization": f"Bearer {secret}", **headers}
-        answer = client.post(f"/api/v1/{path}", json.dumps(body), "application/json", headers=sent)
-        return answer.status_code, answer.json()
-
-    told: dict[str, Any] = {"starts": [], "cancels": [], "decisions": []}
-    for number in range(ROUNDS):
-        asked = {"fabric": names[0], "text": "Why?"}
-        starts = at_once(lambda: post("runs", asked, **{"Idempotency-Key": f"k-{number}"}))  # noqa: B023
-        told["starts"].append(sorted(status for status, _ in starts))
-        (run_id,) = {body["id"] for _, body in starts}
-        cancels = at_once(lambda: post(f"runs/{run_id}/cancel", {}))  # noqa: B023
-        told["cancels"].append(sorted((status, body["recorded"]) for status, body in cancels))
-    told["runs"] = Run.objects.count()
-    waiting = ran(actor, names[1])
-    (question,) = (
-        Client(HTTP_HOST="127.0.0.1")
-        .get("/api/v1/escalations", headers={"Authorization": f"Bearer {secret}"})
-        .json()["escalations"]
-    )
-    answer = {"verb": "approve", "digest": question["digest"]}
-    decisions = at_once(lambda: post(f"escalations/{question['id']}/decision", answer))
-    told["decisions"] = sorted((status, body["recorded"]) for status, body in decisions)
-    told["answers"] = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision:").count()
-    print(json.dumps(told))
+    race = Race(actor, names[0], names[1], secret)
+    told = {scene.__name__: [scene(race, at_once, number) for number in range(ROUNDS)] for scene in SCENES}
+    print(json.dumps({**told, "runs": Run.objects.filter(start_key__startswith="same-").count()}))
 
 
 if __name__ == "__main__":

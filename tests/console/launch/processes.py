@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE_S = 30.0  # Only ever waited out by a test that fails.
+PATIENCE_S = 120.0  # Only ever waited out by a test that fails: longer than a machine with much else to do takes.
 
 
 def readable(descriptor: int) -> bool:
@@ -26,23 +26,35 @@ class Lines:
         self._buffer = b""
 
     def next(self) -> str:
-        """Return the next line, or the empty string at the end."""
+        """Return the next line, which may be an empty one. EOFError when everybody has closed the other end."""
         while b"\n" not in self._buffer:
             ready = readable(self._descriptor)
             assert ready, f"nothing was said for {PATIENCE_S} s after {self._buffer!r}"
             chunk = os.read(self._descriptor, 4096)
             if not chunk:
-                return ""
+                raise EOFError(f"the last that was said: {self._buffer!r}")
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode()
 
+    def until(self, words: str) -> str:
+        """Return the first line that has these words. EOFError with what was said instead."""
+        passed = []
+        try:
+            while words not in (line := self.next()):
+                passed.append(line)
+        except EOFError as error:
+            raise EOFError(f"nobody said {words!r}, but: {passed}; {error}") from None
+        return line
+
     def rest(self) -> list[str]:
         """Return the lines that are left, once the other end is closed."""
         lines = []
-        while line := self.next():
-            lines.append(line)
-        return lines
+        try:
+            while True:
+                lines.append(self.next())
+        except EOFError:
+            return lines
 
 
 def wait_for_end(pid: int) -> None:

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,34 @@ def test_the_directory_is_for_its_owner_alone(tmp_path):
     assert made.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path):
+@pytest.mark.parametrize("below", [".", "data"])
+def test_a_directory_that_is_or_would_be_in_a_file_is_a_sentence(tmp_path, below):
     (tmp_path / "file").touch()
-    with pytest.raises(Refused, match="cannot be made .* --data or FABRIC_DATA"):
-        datadir.prepare(tmp_path / "file" / "data")
+    with pytest.raises(Refused, match="is, or would be in, a file: .* --data or FABRIC_DATA"):
+        datadir.prepare(tmp_path / "file" / below)
+
+
+def test_a_directory_that_cannot_be_made_is_a_sentence():
+    with pytest.raises(Refused, match=r"cannot be made \(.*\): .* --data or FABRIC_DATA"):
+        datadir.prepare(Path("/proc/self/data"))  # Where not even root makes one.
+
+
+def test_a_directory_that_may_not_be_written_is_a_sentence():
+    """As a user who is not root, whom nothing is forbidden."""
+    script = (
+        "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n" if not os.getuid() else "import sys\n"
+    )
+    script += "from pathlib import Path; from console.launch import datadir; datadir.prepare(Path(sys.argv[1]))"
+    # Imported by root, who alone may be able to read the checkout.
+    done = subprocess.run(
+        [sys.executable, "-c", f"import console.launch.datadir\n{script}", "/"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("The data directory / cannot be written by this user: choose one")
 
 
 def test_the_secret_key_is_made_once_and_private(tmp_path):

@@ -99,6 +99,16 @@ def test_it_is_built_once_by_two_at_once_and_found_again(lock, environ, tmp_path
     assert [entry.name for entry in (tmp_path / "cache/fabric-flow/environments").glob("*.building")] == []
 
 
+def test_what_the_installer_remarks_is_not_shown(lock, environ, tmp_path):
+    environ["PIP_FIND_LINKS"] += f" {tmp_path / 'not-there'}"  # Which pip remarks on.
+    done = ensure(lock, environ)
+    assert done.returncode == 0
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(
+        f"Making the environment for probe.lock in {tmp_path}/cache/fabric-flow/environments (once; "
+    )
+
+
 def test_an_environment_whose_python_is_gone_is_made_again(lock, environ, tmp_path):
     home = tmp_path / "cache/fabric-flow/environments" / environment.name_of(lock)
     (home / "bin").mkdir(parents=True)
@@ -140,7 +150,8 @@ def test_without_uv_and_venv_the_package_to_install_is_named(lock, environ):
 
 def test_a_package_that_cannot_be_had_is_a_sentence_and_leaves_nothing(lock, environ, tmp_path):
     done = ensure(lock, environ | {"PIP_FIND_LINKS": str(tmp_path / "empty")})
-    refused(done, "probe.lock could not be installed")
+    refused(done, "probe.lock could not be installed", "the messages above say why")
+    assert "fabric-flow-probe==1.0" in done.stderr  # pip's own words.
     assert not (tmp_path / "cache/fabric-flow/environments" / environment.name_of(lock)).exists()
 
 

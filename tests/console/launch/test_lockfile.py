@@ -1,9 +1,12 @@
+import os
+import subprocess
+import sys
 from importlib import metadata
 
 import pytest
 
 from console.launch import lockfile
-from console.launch.paths import RUN_LOCK, TEST_LOCK
+from console.launch.paths import ROOT, RUN_LOCK, TEST_LOCK
 
 VARIABLES = {
     "python_version": "3.9",
@@ -59,3 +62,37 @@ def test_every_line_of_the_real_locks_is_read(lock):
     named = [line for line in lock.read_text().splitlines() if "==" in line and not line.startswith((" ", "#"))]
     assert len(list(lockfile.pins(lock))) == len(named) > 50
     assert all(marker.count("'") % 2 == 0 for _, _, marker in lockfile.pins(lock))
+
+
+# Imports what it is told to, with nothing installed but what the lock names.
+ONLY_WHAT_IS_NAMED = """
+import importlib, pkgutil, sys
+from importlib import metadata
+named, modules = (set(words.split()) for words in sys.argv[1:3])
+for module, sources in metadata.packages_distributions().items():
+    if not named & {source.lower().replace("_", "-").replace(".", "-") for source in sources}:
+        sys.modules[module] = None
+import django
+django.setup()
+for package in ("fabric", "simulator", "console"):
+    found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+    modules |= {module.name for module in found if not module.name.endswith("__main__")}
+for module in sorted(modules):
+    importlib.import_module(module)
+"""
+# What settings name, and no module of ours imports.
+BY_ADDRESS = "kombu.transport.redis kombu.transport.pyamqp kombu.transport.filesystem channels_redis.core psycopg_pool"
+
+
+def test_the_run_lock_names_everything_that_running_needs(tmp_path):
+    """The tests' environment has more in it, which hides what is missing."""
+    named = " ".join(name.lower().replace("_", "-").replace(".", "-") for name, _, _ in lockfile.pins(RUN_LOCK))
+    done = subprocess.run(
+        [sys.executable, "-c", ONLY_WHAT_IS_NAMED, named, BY_ADDRESS],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]

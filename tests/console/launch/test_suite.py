@@ -6,6 +6,7 @@ import pytest
 
 from console.launch import suite
 from console.launch.suite import Counts, Report, Result
+from console.variables import SETTINGS
 from tests.console.launch.processes import free_port
 
 SOME_TESTS = """
@@ -118,9 +119,17 @@ def test_a_missing_browser_is_said(monkeypatch, capsys, tmp_path):
     assert environ["TEST_CHROMIUM"] == str(program)
 
 
-def test_an_operators_stores_are_out_of_reach(monkeypatch, tmp_path):
-    monkeypatch.setenv("DATABASE_URL", "postgresql://production")
-    monkeypatch.setenv("FABRIC_DATA", "/var/lib/production")
+def test_a_named_browser_that_cannot_be_run_is_said(capsys, tmp_path):
+    (tmp_path / "chromium").touch(mode=0o644)
+    result, missing = suite._servers(dict(os.environ) | {"TEST_CHROMIUM": str(tmp_path / "chromium")})
+    sentence = f"every test in a browser: TEST_CHROMIUM is {tmp_path}/chromium, which cannot be run"
+    assert sentence in missing
+    assert f"LEFT OUT: {sentence}" in capsys.readouterr().out
+
+
+def test_an_operators_settings_are_out_of_reach(monkeypatch, tmp_path):
+    for name in SETTINGS:
+        monkeypatch.setenv(name, "production")
     environ = suite._environ(tmp_path)
-    assert "DATABASE_URL" not in environ
+    assert "production" not in environ.values()
     assert environ["FABRIC_DATA"].startswith(str(tmp_path))

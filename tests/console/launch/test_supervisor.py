@@ -23,13 +23,11 @@ sys.exit(Supervisor(specs, say=say, backoff_s=0.001, repeat_s=0).run())
 # Says its name and process id; one SIGTERM ends it.
 WORK = """
 import os, signal, sys
-def told(number, frame):
-    os.write(int(sys.argv[1]), f"{sys.argv[2]} term\\n".encode())
-    sys.exit(0)
-signal.signal(signal.SIGTERM, told)
+# Waited for, not handled: between a check and `pause` a handler would come too early, and nothing would end.
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 os.write(int(sys.argv[1]), f"{sys.argv[2]} {os.getpid()}\\n".encode())
-while True:
-    signal.pause()
+signal.sigwait([signal.SIGTERM])
+os.write(int(sys.argv[1]), f"{sys.argv[2]} term\\n".encode())
 """
 
 

@@ -1,10 +1,8 @@
 """The command itself, with the real web server and the real worker."""
 
-import errno
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -88,9 +86,7 @@ def test_a_killed_worker_comes_back_and_kill_9_of_up_ends_everything(tmp_path):
             if "celery" in arguments(pid) and child.__file__ not in arguments(pid)
         )
         os.kill(worker, signal.SIGKILL)
-        said = Lines(process.stderr.fileno())
-        while "The worker was killed (signal 9" not in (line := said.next()):
-            assert line, "nothing was said about the worker"
+        Lines(process.stderr.fileno()).until("The worker was killed (signal 9")
         pids = descendants(process.pid)
         process.kill()
         for pid in pids:
@@ -152,17 +148,41 @@ def test_the_welcome_is_less_than_ten_lines_and_the_link_has_its_own(monkeypatch
     assert "ssh -L 8420:127.0.0.1:8420" in lines[-1]
 
 
-def test_a_port_below_1024_says_whose_it_is(monkeypatch):
-    # As the kernel says it to a user; a test may run as root, whom it lets.
-    def refuse(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")
+AS_A_USER = """
+import os, sys
+from console.launch import up  # As root, who alone may be able to read the checkout.
+if not os.getuid():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+up.listen(int(sys.argv[1]))
+"""
 
-    class Denied(socket.socket):
-        bind = refuse
 
-    monkeypatch.setattr(socket, "socket", Denied)
-    with pytest.raises(Refused, match="below 1024 is for root"):
-        up.listen(80)
+def test_a_port_below_1024_says_whose_it_is():
+    port = 81
+    if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= port:
+        pytest.skip("this system lets every user have every port")
+    done = subprocess.run(
+        [sys.executable, "-c", AS_A_USER, str(port)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Port 81 on 127.0.0.1 cannot be used (Permission denied; below 1024 is for root): choose another with --port.\n"
+    )
+
+
+def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_done(tmp_path):
+    done = subprocess.run(
+        command(tmp_path / "data", free_port()),
+        env=environ() | {"FABRIC_PUBLIC_URL": "banana"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "FABRIC_PUBLIC_URL is no web address: write one like https://fabric.example.org.\n"
+    assert not (tmp_path / "data").exists()
 
 
 def test_the_port_is_also_taken_from_the_environment(monkeypatch):

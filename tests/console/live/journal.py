@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 from console.live.frames import Batch, Head, Panel, Row
@@ -20,6 +21,14 @@ class Journal:
         self.seq = 0
         self.ended = False
         self.head = "h0"
+        self.urgent = True
+        """Whether a page must not be late with another head."""
+        self.drawn = 0
+        self.lag = 0
+        """By how many rows the head is behind."""
+        self.look_s = 0.0
+        """How long it takes to answer."""
+        self.row = '<tr data-seq="{}"></tr>'
         self.broken = False
         self.reads: list[tuple[int, int]] = []
         self.rendered = 0
@@ -48,16 +57,22 @@ class Journal:
 
         assert await asyncio.to_thread(wait)
 
-    def read(self, key: RunKey, after: int, limit: int) -> Batch:
+    def read(self, key: RunKey, after: int, limit: int, shown: Head | None = None) -> Batch:
+        time.sleep(self.look_s)
         with self._lock:
             self.reads.append((after, limit))
             self._asked.notify_all()
             if self.broken:
                 raise OSError("the database is away")
             last = min(self.seq, after + limit)
-            rows = tuple(Row(seq, f'<tr data-seq="{seq}"></tr>') for seq in range(after + 1, last + 1))
+            rows = tuple(Row(seq, self.row.format(seq)) for seq in range(after + 1, last + 1))
             self.rendered += len(rows)
-            return Batch(rows, Head(self.seq, self.ended, (Panel("head", self.head, f"<p>{self.head}</p>"),)))
+            mark = self.head if self.urgent else ""
+            if shown is not None and shown.mark == mark and not self.ended:
+                return Batch(rows, Head(self.seq - self.lag, self.ended, shown.panels, shown.drawn, mark))
+            self.drawn += 1
+            panels = (Panel("head", self.head, f"<p>{self.head}</p>"),)
+            return Batch(rows, Head(self.seq - self.lag, self.ended, panels, self.seq, mark))
 
     def may_have_changed(self) -> bool:
         return True

@@ -1,100 +1,85 @@
-"""The scenes of ``test_outages``, each played in a process of its own: a feeder, a server, a page, and something that goes away."""
+"""The scenes of ``test_outages`` and ``test_revoked``, each played in a process of its own: a feeder, servers, pages, and what happens to them."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import re
+import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import django
 
-PATIENCE_S = 25.0
-BACK_OFF_S = 0.1
+from tests.console.live.following import Page, following
+from tests.console.live.proxy import Proxy, proxy_to
 
-
-class Page:
-    """What the page's script does: a cursor, rows in order, and coming back after the codes that ask for it."""
-
-    def __init__(self, address: str, origin: str, cookie: str, after: int = 0) -> None:
-        self.address, self.origin, self.cookie = address, origin, cookie
-        self.cursor, self.panels = after, ""
-        self.shown: list[int] = []
-        self.badge = ""
-        self.codes: list[int] = []
-        self.socket: Any = None
-        self._news = asyncio.Event()
-
-    async def live(self) -> None:
-        """Follows for ever."""
-        from websockets.asyncio.client import connect
-        from websockets.exceptions import ConnectionClosed, InvalidHandshake
-        from websockets.typing import Origin
-
-        while True:
-            url = f"{self.address}?after={self.cursor}&panels={self.panels}"
-            try:
-                given = {"Cookie": self.cookie}
-                async with connect(url, origin=Origin(self.origin), additional_headers=given) as self.socket:
-                    async for text in self.socket:
-                        self.take(json.loads(text))
-            except ConnectionClosed as closed:
-                self.codes.append(closed.rcvd.code if closed.rcvd else 1006)
-            except (OSError, InvalidHandshake, EOFError):
-                self.codes.append(1006)
-            assert not [code for code in self.codes if code >= 4000], self.codes
-            await asyncio.sleep(BACK_OFF_S)
-
-    def take(self, frame: dict) -> None:
-        assert frame["after"] == self.cursor, (frame["after"], self.cursor)
-        rows = [int(seq) for seq in re.findall(r'<tr[^>]* data-seq="(\d+)"', frame["content"])]
-        link = re.search(r'data-first="(\d+)" data-last="(\d+)"', frame["content"])
-        if link:
-            rows = [*range(int(link[1]), int(link[2]) + 1), *rows]
-        assert rows == list(range(self.cursor + 1, frame["seq"] + 1))
-        self.shown += rows
-        self.cursor, self.panels = frame["seq"], frame["panels"]
-        self._news.set()
-
-    async def has(self, seq: int) -> None:
-        """Waits until it shows everything up to this event."""
-        async with asyncio.timeout(PATIENCE_S):
-            while self.cursor < seq:
-                self._news.clear()
-                await self._news.wait()
+PEOPLE = 50
+SOCKETS_EACH = 20
+"""Of one user, at most as many as the console lets one have."""
 
 
 class Stage:
-    """The feeder, the server and the page of a scene."""
+    """The feeder, a server, and what else a scene asks for."""
 
-    def __init__(self) -> None:
+    def __init__(self, stack: ExitStack) -> None:
         from django.contrib.auth.models import User
 
         from fabric import wiring
-        from fabric.services.workspaces import login_link_create, workspace_default
-        from simulator.bench import flow5
+        from fabric.services.workspaces import workspace_default
         from simulator.bench.live import Feeder, Server
 
-        workspace = workspace_default()
-        self.feeder = Feeder(wiring.store(), wiring._local_nudge(), workspace, flow5_revision(workspace))
-        self.server = Server()
-        self.server.start()
-        user = User.objects.create_user("viewer")
-        self.cookie = self.server.signed_in(login_link_create(user))
-        self.flow5 = flow5
+        # A thousand pages and their server's ends are more descriptors than some systems give unasked.
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self._stack = stack
+        self.workspace = workspace_default()
+        self.feeder = Feeder(wiring.store(), wiring._local_nudge(), self.workspace, flow5_revision(self.workspace))
+        stack.callback(self.feeder.close)
+        self.server = self.serve(Server())
+        self.user = User.objects.create_user("viewer")
+        self.cookie = self.sign_in(self.user)
 
-    def page(self, after: int = 0) -> Page:
-        base = f"127.0.0.1:{self.server.port}"
-        return Page(f"ws://{base}/live/runs/{self.feeder.run_id}", f"http://{base}", self.cookie, after)
+    def serve(self, server: Any) -> Any:
+        """Starts a server; it ends with the scene."""
+        server.start()
+        self._stack.callback(server.stop, signal.SIGKILL)
+        return server
 
-    async def feed(self, *counts: int) -> None:
+    def second(self, **environment: str) -> Any:
+        """Another server of the same public address, over the same database."""
+        from simulator.bench.live import Server
+
+        return self.serve(Server(self.server, **environment))
+
+    def proxied(self) -> tuple[Any, Proxy]:
+        """Another server, which reaches its database through a proxy."""
+        parts = urlsplit(os.environ["DATABASE_URL"])
+        proxy = self._stack.enter_context(proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432))
+        who = parts.netloc.rpartition("@")[0]
+        near = parts._replace(netloc=f"{who}@127.0.0.1:{proxy.port}" if who else f"127.0.0.1:{proxy.port}")
+        return self.second(DATABASE_URL=urlunsplit(near)), proxy
+
+    def sign_in(self, user: Any) -> str:
+        """The cookies of somebody's browser."""
+        from fabric.services.workspaces import login_link_create
+
+        return str(self.server.signed_in(login_link_create(user)))
+
+    def page(self, server: Any = None, cookie: str = "") -> Page:
+        """A page of the run on a server."""
+        address = f"ws://127.0.0.1:{(server or self.server).port}/live/runs/{self.feeder.run_id}"
+        return Page(address, self.server.origin, cookie or self.cookie)
+
+    async def feed(self, *counts: int) -> int:
+        """So many events a commit; the journal's last seq."""
         for count in counts:
             await asyncio.to_thread(self.feeder.feed, count)
             await asyncio.to_thread(self.feeder.settle, 1)
+        return self.feeder.seq
 
 
 def flow5_revision(workspace: str) -> str:
@@ -106,109 +91,249 @@ def flow5_revision(workspace: str) -> str:
     return Revision.objects.create(workspace_id=workspace, fabric=fabric, number=1, digest=SPEC.digest(), spec=body).id
 
 
-# -- the scenes --------------------------------------------------------------------------------------------------------
+# -- what goes away: the server, the laptop's lid, the database, Redis ---------------------------------------------------
 
 
-async def restarted_server(stage: Stage, page: Page) -> None:
+async def restarted_server(stage: Stage) -> None:
     """Stopped in good order, with events while it is down."""
-    await asyncio.to_thread(stage.server.stop)
-    await stage.feed(7, 30)
-    await asyncio.to_thread(stage.server.start)
-    await page.has(stage.feeder.seq)
-    assert 1012 in page.codes
+    async with following(stage.page()) as page:
+        await page.has(await stage.feed(20))
+        await asyncio.to_thread(stage.server.stop)
+        await stage.feed(7, 30)
+        await asyncio.to_thread(stage.server.start)
+        await whole(stage, page)
+        assert 1012 in page.codes
 
 
-async def killed_server(stage: Stage, page: Page) -> None:
+async def killed_server(stage: Stage) -> None:
     """As the kernel does when memory is short."""
-    await asyncio.to_thread(stage.server.stop, signal.SIGKILL)
-    await stage.feed(7, 400)
-    await asyncio.to_thread(stage.server.start)
-    await page.has(stage.feeder.seq)
+    async with following(stage.page()) as page:
+        await page.has(await stage.feed(20))
+        await asyncio.to_thread(stage.server.stop, signal.SIGKILL)
+        await stage.feed(7, 400)
+        await asyncio.to_thread(stage.server.start)
+        await whole(stage, page)
 
 
-async def sleeping_laptop(stage: Stage, page: Page) -> None:
+async def sleeping_laptop(stage: Stage) -> None:
     """The lid closes without a word, the run goes on, and much later the page comes back from its cursor; thrice."""
-    for missed in (5, 150, 2_000):
-        assert page.socket is not None
-        page.socket.transport.abort()
-        await stage.feed(*[50] * (missed // 50), missed % 50 or 50)
-        await page.has(stage.feeder.seq)
+    async with following(stage.page()) as page:
+        await page.has(await stage.feed(20))
+        for missed in (5, 150, 2_000):
+            assert page.socket is not None
+            page.socket.transport.abort()
+            await page.has(await stage.feed(*[50] * (missed // 50), missed % 50 or 50))
+        await whole(stage, page)
 
 
-async def database_away(stage: Stage, page: Page) -> None:
-    """The server's every connection is cut while it reads and waits; events go on as soon as they can be written."""
-    from fabric.adapters.nudge import NullNudge
+async def burst(stage: Stage) -> None:
+    """10,000 events at once: for who watches, and for who comes back to them."""
+    async with following(stage.page()) as watching, following(stage.page()) as away:
+        for page in (watching, away):
+            await page.has(await stage.feed(20))
+        await asyncio.to_thread(stage.server.stop)
+        before = away.rows
+        await stage.feed(*[100] * 100)
+        await asyncio.to_thread(stage.server.start)
+        await whole(stage, away)
+        assert away.rows - before == 100
+        await stage.feed(*[100] * 100)
+        await whole(stage, watching)
 
-    for _ in range(3):
-        await asyncio.to_thread(_cut)
+
+async def thousand_reconnects(stage: Stage) -> None:
+    """One page that loses its socket after every frame, while events go on."""
+    page = stage.page()
+    feeding = asyncio.create_task(stage.feed(*[1] * 1_000))
+    for _ in range(1_000):
+        async with page.connected() as socket:
+            async for text in socket:
+                page.take_text(text)
+                break
+            socket.transport.abort()
+    await feeding
+    async with following(page):
+        await whole(stage, page)
+    assert page.opened >= 1_000
+
+
+async def thousand_pages(stage: Stage) -> None:
+    """A thousand pages whose server is killed, and who all come back at one time."""
+    from django.contrib.auth.models import User
+
+    def cookies() -> list[str]:
+        return [stage.sign_in(User.objects.create_user(f"viewer-{n}")) for n in range(PEOPLE)]
+
+    found = await asyncio.to_thread(cookies)
+    async with AsyncExitStack() as stack:
+        numbers = range(PEOPLE * SOCKETS_EACH)
+        made = [following(stage.page(cookie=found[number % PEOPLE])) for number in numbers]
+        pages = [await stack.enter_async_context(page) for page in made]
+        await stage.feed(20)
+        await asyncio.gather(*(page.has(20) for page in pages))
+        await asyncio.to_thread(stage.server.stop, signal.SIGKILL)
+        await stage.feed(60)
+        await asyncio.to_thread(stage.server.start)
+        await stage.feed(5, 5)
+        await asyncio.gather(*(whole(stage, page) for page in pages))
+        assert min(page.opened for page in pages) >= 2
+
+
+async def database_away(stage: Stage) -> None:
+    """The server's way to its database is cut again and again, while events are written; the page keeps its socket."""
+    server, proxy = await asyncio.to_thread(stage.proxied)
+    async with following(stage.page(server)) as page:
+        await page.has(await stage.feed(20))
+        for _ in range(3):
+            await asyncio.to_thread(proxy.cut)
+            await stage.feed(3, 20)
+            await asyncio.to_thread(proxy.wait_tried, 2)
+            assert page.cursor < stage.feeder.seq
+            await asyncio.to_thread(proxy.mend)
+            await page.has(stage.feeder.seq)
+        await stage.feed(11)
+        await whole(stage, page)
+        assert page.opened == 1
+
+
+async def database_silent(stage: Stage) -> None:
+    """The network swallows what the server says to its database; who comes meanwhile is served when it does so no more."""
+    server, proxy = await asyncio.to_thread(stage.proxied)
+    async with following(stage.page(server)) as page:
+        await page.has(await stage.feed(20))
+        await asyncio.to_thread(proxy.stall)
         await stage.feed(3, 20)
-        await page.has(stage.feeder.seq)
-    # The poll must have survived too: these are written by somebody whose nudges nobody hears.
-    stage.feeder._writer._nudge = NullNudge()
-    await stage.feed(11)
-    await page.has(stage.feeder.seq)
+        async with following(stage.page(server)) as late:
+            await asyncio.to_thread(proxy.wait_held)
+            assert page.cursor == 20
+            await asyncio.to_thread(proxy.mend)
+            await whole(stage, page)
+            await whole(stage, late)
 
 
-def _cut() -> None:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-
-async def flushed_redis(stage: Stage, page: Page) -> None:
-    """Everything in it is forgotten; the page does not notice, and a sign-out still closes it."""
+async def flushed_redis(stage: Stage) -> None:
+    """Everything in it is forgotten; the page does not notice."""
     import redis
 
-    with redis.Redis.from_url(os.environ["CHANNEL_URL"]) as client:
-        client.flushall()
+    async with following(stage.page()) as page:
+        await page.has(await stage.feed(20))
+        with redis.Redis.from_url(os.environ["CHANNEL_URL"]) as client:
+            client.flushall()
         await stage.feed(5, 60)
-        await page.has(stage.feeder.seq)
+        await whole(stage, page)
         assert not page.codes
 
 
-async def redis_away(stage: Stage, page: Page) -> None:
-    """It ends for good; the page goes on, and others come."""
+async def redis_away(stage: Stage) -> None:
+    """It ends for good; the page goes on, others come, and a server that starts without it serves them."""
     import redis
 
-    with redis.Redis.from_url(os.environ["CHANNEL_URL"]) as client:
-        client.shutdown(nosave=True)
-    await stage.feed(5, 60)
+    async with following(stage.page()) as page:
+        await page.has(await stage.feed(20))
+        with redis.Redis.from_url(os.environ["CHANNEL_URL"]) as client:
+            client.shutdown(nosave=True)
+        await stage.feed(5, 60)
+        await whole(stage, page)
+        assert not page.codes
+        other = await asyncio.to_thread(stage.second)
+        async with following(stage.page(other)) as late:
+            await stage.feed(5)
+            await whole(stage, late)
+
+
+async def whole(stage: Stage, page: Page) -> None:
+    """It comes to have every event once and in order."""
     await page.has(stage.feeder.seq)
-    assert not page.codes
-    late = stage.page()
-    following = asyncio.create_task(late.live())
-    await late.has(stage.feeder.seq)
-    following.cancel()
-
-
-SCENES: dict[str, Callable[[Stage, Page], Coroutine[Any, Any, None]]] = {
-    scene.__name__: scene
-    for scene in (restarted_server, killed_server, sleeping_laptop, database_away, flushed_redis, redis_away)
-}
-
-
-async def play(name: str, stage: Stage) -> None:
-    await stage.feed(20)
-    page = stage.page()
-    following = asyncio.create_task(page.live())
-    await page.has(20)
-    scene = asyncio.create_task(SCENES[name](stage, page))
-    done, _ = await asyncio.wait({scene, following}, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
-    following.cancel()
     assert page.shown == list(range(1, stage.feeder.seq + 1))
 
 
-if __name__ == "__main__":
+# -- rights that are lost ------------------------------------------------------------------------------------------------
+
+
+def signed_out(stage: Stage) -> None:
+    secret = dict(part.split("=", 1) for part in stage.cookie.split("; "))[f"fabric-csrf-{stage.server.public_port}"]
+    headers = {"Cookie": stage.cookie, "X-CSRFToken": secret, "Origin": stage.server.origin}
+    _, cookies = stage.server.ask("POST", "/logout", headers=headers)
+    assert "fabric-session" in cookies, "it was refused"
+
+
+def disabled(stage: Stage) -> None:
+    stage.user.is_active = False
+    stage.user.save()
+
+
+def deleted(stage: Stage) -> None:
+    stage.user.delete()
+
+
+def new_password(stage: Stage) -> None:
+    stage.user.set_password("another")
+    stage.user.save()
+
+
+def moved(stage: Stage) -> None:
+    from fabric.models import Run, Workspace
+
+    elsewhere = Workspace.objects.create(name="elsewhere")
+    Run.objects.filter(id=stage.feeder.run_id).update(workspace_id=elsewhere.id)
+
+
+REVOKED: dict[str, tuple[Callable[[Stage], None], int]] = {
+    "signed_out": (signed_out, 4401),
+    "disabled": (disabled, 4401),
+    "deleted": (deleted, 4401),
+    "new_password": (new_password, 4401),
+    "moved": (moved, 4403),
+}
+
+
+async def revoked(stage: Stage, change: Callable[[Stage], None], code: int) -> None:
+    """Pages on two servers are closed with that code and let in no more; those of others go on."""
+    from django.contrib.auth.models import User
+
+    other_server = await asyncio.to_thread(stage.second)
+    other = await asyncio.to_thread(lambda: stage.sign_in(User.objects.create_user("somebody else")))
+    mine = [stage.page(server) for server in (stage.server, other_server)]
+    async with following(stage.page(other_server, other)) as theirs:
+        tasks = [asyncio.create_task(page.live()) for page in mine]
+        await stage.feed(20)
+        for page in (*mine, theirs):
+            await page.has(20)
+        await asyncio.to_thread(change, stage)
+        assert await asyncio.gather(*tasks) == [code, code]
+        for server in (stage.server, other_server):
+            assert await stage.page(server).live() == code
+        if code == 4401:
+            await stage.feed(5)
+            await whole(stage, theirs)
+    assert all(page.cursor == 20 and page.opened == 1 for page in mine)
+
+
+SCENES: dict[str, Callable[[Stage], Coroutine[Any, Any, None]]] = {
+    scene.__name__: scene
+    for scene in (
+        restarted_server,
+        killed_server,
+        sleeping_laptop,
+        burst,
+        thousand_reconnects,
+        thousand_pages,
+        database_away,
+        database_silent,
+        flushed_redis,
+        redis_away,
+    )
+}
+
+
+def main(name: str) -> None:
+    """Plays a scene; its last word is that all is well."""
     django.setup()
-    on = Stage()
-    try:
-        asyncio.run(play(sys.argv[1], on))
-    finally:
-        on.server.stop(signal.SIGKILL)
+    with ExitStack() as stack:
+        stage = Stage(stack)
+        asyncio.run(SCENES[name](stage) if name in SCENES else revoked(stage, *REVOKED[name]))
     print("each once, in order")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -117,11 +116,7 @@ def test_the_harder_a_look_is_the_rarer_frames_become(monkeypatch, look_s, least
             pauses.append(seconds)
         await real(seconds, *more)
 
-    def read(key, after, limit, plain=journal.read):
-        time.sleep(look_s)  # A database that takes so long.
-        return plain(key, after, limit)
-
-    monkeypatch.setattr(journal, "read", read)
+    journal.look_s = look_s
     monkeypatch.setattr(watch_module.asyncio, "sleep", sleep)
 
     async def scene(hub, ears):

@@ -10,11 +10,14 @@ from channels.layers import InMemoryChannelLayer, channel_layers
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
+from django.utils import timezone
 
 from console.live import consumer, door
+from console.live.ended import PREFIX, ended_among, remember
+from console.live.process import signed_out
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.models import Workspace
@@ -118,6 +121,42 @@ def test_a_cookie_kept_from_before_signing_out_opens_nothing(browser, queued):
         return await close_code(second)
 
     assert on_a_loop(scene) == consumer.SIGNED_OUT
+
+
+def test_a_sign_out_that_no_message_told_of_is_found_at_the_next_look(browser, queued, monkeypatch):
+    """Another server, which the channel layer does not reach: here, a server that was not there when it happened."""
+    cookie = cookie_of(browser)
+    remember(browser.session["mark"])
+
+    async def scene():
+        sock = socket(f"/live/runs/{queued}", cookie=cookie)
+        await sock.connect()
+        return await close_code(sock)
+
+    assert on_a_loop(scene) == consumer.SIGNED_OUT
+
+
+def test_a_sign_out_is_remembered_for_as_long_as_its_cookie_could_be_shown(browser, owner):
+    mark = browser.session["mark"]
+    browser.post("/logout")
+    browser.post("/login")
+    assert ended_among([mark, "", "another"]) == {mark}
+    remember("later")
+    assert ended_among([mark]) == {mark}
+    Session.objects.filter(session_key=PREFIX + mark).update(expire_date=timezone.now())
+    remember("later still")
+    assert ended_among([mark, "later", "later still"]) == {"later", "later still"}
+
+
+def test_signing_out_works_while_the_database_cannot_remember_it(browser, queued, caplog):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE django_session RENAME TO elsewhere")
+    try:
+        signed_out(browser.session["mark"])
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE elsewhere RENAME TO django_session")
+    assert "could not be remembered" in caplog.text
 
 
 def test_a_database_that_does_not_answer_closes_nothing_and_lets_nobody_in(browser, queued, monkeypatch):

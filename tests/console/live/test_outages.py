@@ -1,4 +1,4 @@
-"""What goes away while a page follows: the database, Redis, the server, the laptop's lid. Real processes, on both databases.
+"""What goes away while a page follows: the database, Redis, the server, the laptop's lid, a right. Real processes, on both databases.
 
 The page is a client that keeps a cursor as the page's script does, and is told whatever frames say; at the end it has each event once, in order.
 """
@@ -33,7 +33,7 @@ def played(kind, scene, **more):
             cwd=database.ROOT,
             capture_output=True,
             text=True,
-            timeout=3 * PATIENCE_S,
+            timeout=10 * PATIENCE_S,
             check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,14 +55,30 @@ def redis_server(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scene", ["restarted_server", "killed_server", "sleeping_laptop"])
+@pytest.mark.parametrize(
+    "scene",
+    ["restarted_server", "killed_server", "sleeping_laptop", "burst", "thousand_reconnects", "thousand_pages"],
+)
 def test_nothing_is_lost_twice_or_out_of_order(kind, scene):
     played(kind, scene)
 
 
 @pytest.mark.postgresql
-def test_a_database_that_was_away_is_read_again():
-    played("postgresql", "database_away")
+@pytest.mark.parametrize("scene", ["database_away", "database_silent"])
+def test_a_database_that_was_away_is_read_again(scene):
+    played("postgresql", scene)
+
+
+@pytest.mark.parametrize(
+    ("kind", "right"),
+    [
+        *(("sqlite", right) for right in ("signed_out", "disabled", "deleted", "new_password", "moved")),
+        pytest.param("postgresql", "signed_out", marks=pytest.mark.postgresql),
+    ],
+)
+def test_a_right_that_is_lost_closes_the_pages_on_every_server(kind, right):
+    """Without a channel layer: each server looks for itself."""
+    played(kind, right)
 
 
 @pytest.mark.postgresql

@@ -1,66 +1,208 @@
-"""A page that does not read what it is sent: it holds up nobody, costs a bounded amount, and is let go so that it can come back."""
+"""A page that does not read what it is sent: it holds up nobody, costs a bounded amount, and is let go so that it can come back.
+
+Real sockets: the far end is a TCP socket whose small receive buffer is set before it connects, and that reads only when a test says so.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import select
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import uvicorn
+import uvloop
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.typing import Origin
+from websockets.uri import parse_uri
 
-from console.live import consumer, watch
-from console.live.hub import LiveHub
-from tests.console.live.journal import Ears, Journal
-from tests.console.live.sockets import close_code, cookie_of, on_a_loop, socket
+from console.live import consumer
+from console.live.process import live_close
+from fabric import wiring
+from fabric.adapters.nudge_socket import SocketNudge
+from fabric.models import Revision
+from simulator.bench.live import Feeder
+from tests.console.live.following import Page, following, stands_for
+from tests.console.live.sockets import ORIGIN, cookie_of
 
-ROW = "x" * 4_000
+BUFFER = 8_192
+"""Of the kernel, at each end."""
+HIGH_WATER = 65_536
+"""What asyncio and uvloop let wait in a transport before they ask to be spared."""
+FRAME_BYTES = 160_000
+"""No frame of a hundred of these rows with its panels is larger."""
+PATIENCE_S = 30.0
+
+LOOPS = [pytest.param(asyncio.new_event_loop, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Whatever is waited for, a shorter time of it."""
+    for name, seconds in (("SEND_S", 0.3), ("RECHECK_S", 0.1), ("CLOSE_S", 0.1)):
+        monkeypatch.setattr(consumer, name, seconds)
+    consumer._open.clear()
 
 
 @pytest.fixture
-def wide(monkeypatch):
-    """A hub over a journal whose rows are large, in place of this process's."""
-    journal, ears = Journal(1), Ears()
-    monkeypatch.setattr(watch, "FRAME_MIN_S", 0.001)
-    plain = journal.read
-
-    def read(key, after, limit):
-        batch = plain(key, after, limit)
-        rows = tuple(type(row)(row.seq, row.html.replace("></tr>", f' title="{ROW}"></tr>')) for row in batch.rows)
-        return type(batch)(rows, batch.head)
-
-    monkeypatch.setattr(journal, "read", read)
-    hubs = {}
-
-    def hub():
-        return hubs.setdefault(asyncio.get_running_loop(), LiveHub(journal, ears, poll_s=0.01))
-
-    monkeypatch.setattr(consumer, "live_hub", hub)
-    return journal
+def feeder(actor, small, settings):
+    """Writes the journal of a run, as its owner would, in another process."""
+    revision = Revision.objects.get(fabric__name=small)
+    made = Feeder(wiring.store(), SocketNudge(settings.FABRIC_DATA), actor.workspace_id, revision.id)
+    yield made
+    made.close()
 
 
-@pytest.fixture
-def run_path(actor, small):
-    from fabric import wiring
-    from fabric.adapters.nudge import NullNudge
-    from fabric.services.runs import run_start
+def scene(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], play: Callable[[uvicorn.Server, str], Awaitable[None]]
+) -> None:
+    """Plays against the whole application, served on a loop of that kind."""
 
-    run = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="What?").run_id
-    return f"/live/runs/{run}"
+    async def main() -> None:
+        async with asyncio.timeout(3 * PATIENCE_S), serving() as (server, address):
+            await play(server, address)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
 
 
-def test_the_code_it_is_let_go_with_is_one_that_pages_come_back_after(browser, wide, run_path, monkeypatch):
-    """A socket that can still be told is told: 1013, which is in the page's list of codes to reconnect after."""
-    monkeypatch.setattr(consumer, "SEND_S", 0.05)
-    stuck = asyncio.Event()
+@asynccontextmanager
+async def serving() -> AsyncIterator[tuple[uvicorn.Server, str]]:
+    from console.asgi import application
 
-    async def scene():
-        sock = socket(run_path, cookie=cookie_of(browser))
-        await sock.connect()
-        real = consumer.RunConsumer.send
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)  # Its connections inherit it.
+    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", lifespan="off", ws="websockets-sansio"))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield server, f"ws://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        await live_close()
 
-        async def send(self, text_data=None, bytes_data=None, close=False):
-            await stuck.wait()
-            await real(self, text_data)
 
-        monkeypatch.setattr(consumer.RunConsumer, "send", send)
-        return await close_code(sock)
+class RawPage:
+    """A page's socket as the kernel has it: opened by hand, read when it is told to."""
 
-    assert on_a_loop(scene) == consumer.TRY_AGAIN
+    def __init__(self, address: str, run_id: str, cookie: str) -> None:
+        uri = parse_uri(f"{address}/live/runs/{run_id}?after=0&panels=")
+        self._protocol = ClientProtocol(uri, origin=Origin(ORIGIN), max_size=None)
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+        self.socket.connect((uri.host, uri.port))
+        request = self._protocol.connect()
+        request.headers["Cookie"] = cookie
+        self._protocol.send_request(request)
+        self._send()
+
+    def _send(self) -> None:
+        for chunk in self._protocol.data_to_send():
+            self.socket.sendall(chunk)
+
+    def opened(self) -> None:
+        """Reads the answer to the handshake and nothing after it: what came with it waits."""
+        answer = b""
+        while not answer.endswith(b"\r\n\r\n"):
+            answer += self.socket.recv(1)
+        assert answer.startswith(b"HTTP/1.1 101"), answer
+        self._protocol.receive_data(answer)
+        (said,) = self._protocol.events_received()
+        assert isinstance(said, Response)
+
+    def gone(self) -> None:
+        """Waits until the other end is rid of it, without reading anything."""
+        ends = select.poll()
+        ends.register(self.socket, select.POLLRDHUP)  # A reset and a hang-up are always told.
+        assert ends.poll(PATIENCE_S * 1_000), "it is still held"
+
+    def frames(self) -> Iterator[dict[str, Any]]:
+        """Reads, for as long as it is asked to."""
+        while True:
+            for event in self._protocol.events_received():
+                if isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+                    yield json.loads(bytes(event.data))
+            self._protocol.receive_data(self.socket.recv(65_536))
+            self._send()
+
+
+async def fed(feeder: Feeder, batches: int = 1) -> None:
+    """A hundred events a batch, committed."""
+    for _ in range(batches):
+        await asyncio.to_thread(feeder.feed, 100)
+        await asyncio.to_thread(feeder.settle, 1)
+
+
+def held(server: uvicorn.Server) -> int:
+    """The most bytes that wait in a connection of the server."""
+    return max((one.transport.get_write_buffer_size() for one in server.server_state.connections), default=0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for what nothing tells of."""
+    for _ in range(3_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to be so")
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_page_that_takes_nothing_is_let_go_at_a_bounded_cost(browser, feeder, loop_factory):
+    """Others have everything meanwhile, and nothing of it is left: no task, no place, no descriptor, no byte."""
+    cookie = cookie_of(browser)
+
+    async def play(server, address):
+        stuck = await asyncio.to_thread(RawPage, address, feeder.run_id, cookie)
+        await asyncio.to_thread(stuck.opened)
+        async with following(Page(f"{address}/live/runs/{feeder.run_id}", ORIGIN, cookie)) as reader:
+            gone = asyncio.create_task(asyncio.to_thread(stuck.gone))
+            most = 0
+            while not gone.done():
+                await fed(feeder)
+                await reader.has(feeder.seq)
+                most = max(most, held(server))
+            await gone
+            assert HIGH_WATER < most < HIGH_WATER + FRAME_BYTES
+            assert reader.shown == list(range(1, feeder.seq + 1))
+            await until(lambda: len(server.server_state.connections) == 1)
+            assert sum(consumer._open.values()) == 1
+        stuck.socket.close()
+
+    scene(loop_factory, play)
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_page_that_pauses_for_a_while_gets_everything_in_order_afterwards(browser, feeder, loop_factory, monkeypatch):
+    """What it could not take it is given once: as rows, or, of very much, as one link and the newest rows."""
+    monkeypatch.setattr(consumer, "SEND_S", 3_600)
+    cookie = cookie_of(browser)
+
+    async def play(server, address):
+        def take(page):
+            frames = []
+            for frame in page.frames():
+                frames.append(frame)
+                if frame["seq"] == feeder.seq:
+                    break
+            return frames
+
+        page = await asyncio.to_thread(RawPage, address, feeder.run_id, cookie)
+        await asyncio.to_thread(page.opened)
+        while not held(server) > HIGH_WATER:
+            await fed(feeder)
+        await fed(feeder, 60)
+        frames = await asyncio.to_thread(take, page)
+        assert [seq for frame in frames for seq in stands_for(frame)] == list(range(1, feeder.seq + 1))
+        assert len(frames) < 60
+        assert any('class="folded"' in frame["content"] for frame in frames)
+        page.socket.close()
+        await until(lambda: not server.server_state.connections)
+
+    scene(loop_factory, play)

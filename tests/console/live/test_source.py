@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from console.live.source import DatabaseSource, panels
+from console.live.source import DatabaseSource, head, panels
 from console.live.watch import RunKey
+from fabric.models import Escalation
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.runs import run_get
@@ -51,3 +54,27 @@ def test_a_panel_has_a_version_for_its_content(actor, doubtful):
     assert first == again
     answered = panels(actor, view, [])
     assert [a.name for a, b in zip(first, answered, strict=True) if a.version != b.version] == ["ask"]
+
+
+def test_panels_are_drawn_again_when_the_run_goes_on_otherwise_and_when_it_has_ended(actor, doubtful, small):
+    """While it goes on as it did, those there are will do: the reader asks for new ones in its own time."""
+    source = DatabaseSource()
+    waiting = ran(actor, doubtful)
+    key = RunKey(actor.workspace_id, waiting.id)
+    first = source.read(key, 0, 10).head
+    again = source.read(key, 0, 10, first).head
+    assert again.panels is first.panels
+    assert again.drawn == first.drawn == waiting.last_seq
+    answered = source.read(key, 0, 10, replace(first, mark="another")).head
+    assert answered.panels is not first.panels
+    ended = ran(actor, small)
+    key = RunKey(actor.workspace_id, ended.id)
+    first = source.read(key, 0, 10).head
+    assert source.read(key, 0, 10, first).head.panels is not first.panels
+
+
+def test_a_question_that_is_answered_is_another_mark(actor, doubtful):
+    run = ran(actor, doubtful)
+    before = head(actor, run.id)
+    Escalation.objects.filter(run_id=run.id).update(decided_at=1)
+    assert head(actor, run.id).mark != before.mark

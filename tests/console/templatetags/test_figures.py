@@ -1,7 +1,7 @@
 import pytest
 from django.template import Context, Template
 
-from console.templatetags.figures import share, size, span, thousands, usd
+from console.templatetags.figures import share, size, span, thousands, usd, usd_column
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,13 @@ def test_money_is_never_rounded_away(micros, shown):
 @pytest.mark.parametrize(
     ("micros", "shown"),
     [
-        (0, "0.0 s"),
-        (400_000, "0.4 s"),
+        (0, "0 ms"),
+        (400, "0.4 ms"),
+        (84_200, "84 ms"),
+        (400_000, "400 ms"),
+        (999_700, "1.0 s"),
+        (1_400_000, "1.4 s"),
+        (9_970_000, "10 s"),
         (59_400_000, "59 s"),
         (460_000_000, "7 m 40 s"),
         (3_600_000_000, "1 h"),
@@ -51,3 +56,20 @@ def test_an_instant_is_utc_and_says_so():
     shown = Template("{% load figures %}{% instant 1800000000250000 %}{% instant None %}").render(Context())
     assert 'datetime="2027-01-15T08:00:00.250Z"' in shown
     assert ">08:00:00.2</time>–" in shown
+
+
+@pytest.mark.parametrize(
+    ("micros", "shown"),
+    [
+        (None, "unpriced"),
+        (0, "$0.0000"),
+        (49, "<$0.0001"),
+        (50, "$0.0001"),
+        (3_381, "$0.0034"),
+        (250_000, "$0.2500"),
+        (1_234_567_890, "$1,234.5679"),
+        (-3_381, "-$0.0034"),
+    ],
+)
+def test_money_in_a_column_has_one_precision(micros, shown):
+    assert usd_column(micros) == shown

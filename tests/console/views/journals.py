@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from html.parser import HTMLParser
 from typing import Any
 from uuid import uuid4
+
+from django.db import transaction
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import KINDS, Event, fact_class, to_row
@@ -57,13 +60,19 @@ def append(run_id: str, actor: Actor, facts: Iterable[tuple[Any, JSON]], *, step
                 hash=row.hash,
             )
         )
-    EventRow.objects.bulk_create(rows, batch_size=500)
-    Run.objects.filter(id=run_id).update(last_seq=seq, head_hash=head)
+    with transaction.atomic():
+        EventRow.objects.bulk_create(rows, batch_size=500)
+        Run.objects.filter(id=run_id).update(last_seq=seq, head_hash=head)
 
 
 def every_kind(content: JSON = None) -> list[tuple[Any, JSON]]:
     """One fact of each kind."""
     return [(example(kind), content) for kind in KINDS]
+
+
+def tight(page: str) -> str:
+    """A page without the blanks and line breaks that only lay its source out."""
+    return re.sub(r">\s+<", "><", re.sub(r"\s+", " ", page))
 
 
 class Acting(HTMLParser):

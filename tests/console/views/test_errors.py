@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.contrib.auth.models import User
-from django.db import OperationalError
+from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from console.access import AccessMiddleware
 from console.views import errors
 from fabric.runtime.ports import StoreUnavailable
+from tests.console.outage import damage, database_away, table_away
+from tests.fabric.services.world import ran
 
 SCRIPTED = {"HX-Request": "true"}
 
@@ -57,49 +59,51 @@ def test_a_script_gets_the_sentence_alone(browser):
     assert answer.content.startswith(b"There is no such page")
 
 
-@pytest.mark.parametrize("error", [OperationalError("gone"), StoreUnavailable("gone")])
-def test_a_database_that_is_away_is_said(browser, monkeypatch, error, caplog):
-    def away(*_args, **_kwargs):
-        raise error
-
-    monkeypatch.setattr("console.views.search.search", away)
-    answer = browser.get("/search?q=costs")
+def test_a_database_that_is_away_is_said(browser, caplog):
+    with database_away():
+        answer = browser.get("/search?q=costs")
+        scripted = browser.get("/search?q=costs", headers=SCRIPTED)
+        missing = browser.get("/nothing")
     page = answer.content.decode()
     assert answer.status_code == 503
     assert "The database is away" in page
     assert steps(page) == ["/search?q=costs"]
-    assert "gone" not in page
-    assert "gone" in caplog.text
-    assert browser.get("/search?q=costs", headers=SCRIPTED).content.startswith(b"The database does not answer")
-
-
-def test_a_database_that_is_away_when_one_asks_who_looks(browser, monkeypatch):
-    def away(*_args, **_kwargs):
-        raise OperationalError("gone")
-
-    monkeypatch.setattr("django.contrib.auth.backends.ModelBackend.get_user", away)
-    answer = browser.get("/runs")
-    assert answer.status_code == 503
-    assert "The database is away" in answer.content.decode()
     assert "style-src 'self'" in answer.headers["Content-Security-Policy"]
-    missing = browser.get("/nothing")
+    assert "unable to open" not in page
+    assert "unable to open database file" in caplog.text
+    assert scripted.content.startswith(b"The database does not answer")
     assert missing.status_code == 404
     assert "There is no such page" in missing.content.decode()
+    assert browser.get("/search?q=costs").status_code == 200
 
 
-def test_a_view_that_breaks_is_said_without_the_frame(browser, monkeypatch):
-    def broken(*_args, **_kwargs):
-        raise RuntimeError("secret")
+def test_a_database_that_answers_who_looks_and_not_what_they_look_for(browser):
+    with table_away("fabric_run"):
+        answer = browser.get("/search?q=costs")
+    assert answer.status_code == 503
+    assert "The database is away" in answer.content.decode()
 
-    monkeypatch.setattr("console.views.search.search", broken)
+
+def test_a_journal_that_is_away_is_said(browser):
+    request = RequestFactory().get("/runs")
+    answer = AccessMiddleware(lambda _request: HttpResponse()).process_exception(request, StoreUnavailable("gone"))
+    assert answer is not None
+    assert answer.status_code == 503
+    assert "The database is away" in answer.content.decode()
+
+
+def test_a_view_that_breaks_is_said_without_the_frame(browser, actor, small, caplog):
+    run = ran(actor, small)
+    damage(run.id)
     browser.raise_request_exception = False
-    answer = browser.get("/search?q=costs")
+    answer = browser.get("/search?q=notes")
     page = answer.content.decode()
     assert answer.status_code == 500
     assert "runs are not affected" in page
-    assert "secret" not in page
-    assert steps(page) == ["/search?q=costs"]
+    assert "yesterday" not in page
+    assert steps(page) == ["/search?q=notes"]
     assert "nav-links" not in page
+    assert "Traceback" in caplog.text
 
 
 def test_scripts_of_an_error_page_run(browser):
@@ -118,27 +122,3 @@ def test_a_refusal_keeps_its_own_sentence(browser):
     answer = browser.get("/runs/019a1f3c-5d20-7c11-9a5e-4c81d7e20b1f")
     assert answer.status_code == 404
     assert "There is no run" in answer.content.decode()
-
-
-class TestStyleGuide:
-    def test_the_owner_sees_it(self, browser):
-        answer = browser.get("/styleguide")
-        assert answer.status_code == 200
-        assert b"Visual language" in answer.content
-
-    def test_staff_sees_it(self, owner):
-        assert self.of(User.objects.create_user("ana", is_staff=True)).get("/styleguide").status_code == 200
-
-    def test_somebody_else_gets_the_page_that_says_so(self, owner):
-        answer = self.of(User.objects.create_user("ben")).get("/styleguide")
-        page = answer.content.decode()
-        assert answer.status_code == 403
-        assert "This page is for staff" in page
-        assert "No permission" in page
-        assert steps(page) == ["/"]
-
-    @staticmethod
-    def of(user: User) -> Client:
-        client = Client(HTTP_HOST="127.0.0.1")
-        client.force_login(user)
-        return client

@@ -14,9 +14,10 @@ from fabric.core.decision_table import Reaction
 from fabric.core.envelope import KINDS
 from fabric.core.events import LateResultIgnored, ToolAnswered
 from fabric.models import Event
+from fabric.runtime.ports import Document
 from fabric.selectors import moments
 from fabric.services.fabrics import fabric_publish
-from tests.console.views.journals import Acting, every_kind, hostile, journal
+from tests.console.views.journals import Acting, every_kind, hostile, journal, tight
 from tests.fabric.services.world import DOUBTFUL, SMALL, ran
 
 HOSTILE = (
@@ -38,7 +39,7 @@ def look(browser):
         headers = {"HX-Request": "true"} if fragment else {}
         answer = browser.get(f"/runs/{run_id}/events/{seq}{query}", headers=headers)
         assert answer.status_code == 200
-        return answer.content.decode()
+        return tight(answer.content.decode())
 
     return page
 
@@ -133,7 +134,7 @@ class TestCalls:
     def test_the_prompt_is_rendered_again_message_by_message(self, look, actor, small):
         run = ran(actor, small)
         page = look(run.id, seq_of(run.id, "call_issued"))
-        assert sections(page)[:3] == ["Intent", "Prompt", "Tools offered"]
+        assert sections(page)[:3] == ["Prompt", "Tools offered", "Intent"]
         assert "You are planner. Plan." in page
         assert "Divide the request into at most" in page
 
@@ -141,7 +142,7 @@ class TestCalls:
         run = ran(actor, small)
         page = look(run.id, seq_with(run.id, b'"turn":2,'))
         assert "<b>assistant</b>" in page
-        assert "<b>tool</b> <code>read_document</code>" in page
+        assert "<b>tool</b><code>read_document</code>" in page
         assert "The budget of the project is 40 dollars" in page
         assert "read_document(" in page
 
@@ -227,6 +228,18 @@ class TestDecisions:
         assert sections(page)[:2] == ["Question", "What was shown"]
         assert "below_tau" in page
         assert "then rejected by the system" in page
+        # The words above say it; the tree with its internal names is opened by who wants it.
+        assert re.search(
+            r'<details class="raw-event"><summary><h3>What was shown <span>as it is journaled</span></h3>', page
+        )
+
+    def test_the_start_of_a_run_lists_its_documents_and_keeps_names_as_they_are(self, look, actor, small):
+        run = ran(actor, small, documents=(Document("notes.md", "x"), Document("plan.md", "y")))
+        page = look(run.id, 1)
+        assert re.search(r'<ul class="list-dot"><li class="wrap">notes.md</li><li class="wrap">plan.md</li></ul>', page)
+        assert '<p class="verdict">small started for' in page
+        assert "UTC" not in re.search(r'<p class="verdict">[^<]*', page)[0]
+        assert re.search(r'<p class="verdict">Plan began', look(run.id, seq_of(run.id, "stage_entered")))
 
     def test_a_gate_has_its_checks(self, look, actor, small):
         run = ran(actor, small)

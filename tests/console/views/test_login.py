@@ -65,3 +65,21 @@ def test_the_session_is_a_new_one_after_signing_in(owner):
     after = {name: morsel.value for name, morsel in client.cookies.items()}
     assert set(after) > set(before)
     assert all(after[name] != before[name] for name in before)
+
+
+def test_a_cookie_kept_from_before_the_sign_out_lets_nobody_in(owner):
+    browser, thief = visitor(), visitor()
+    browser.post(f"/login/{login_link_create(owner)}")
+    thief.cookies.update(browser.cookies)
+    assert thief.get("/runs").status_code == thief.get("/api/v1/runs").status_code == 200
+    browser.post("/logout")
+    assert thief.get("/runs").headers["Location"].startswith("/login")
+    assert thief.get("/api/v1/runs").status_code == 401
+
+
+def test_a_sign_out_ends_that_sign_in_alone(owner):
+    browser, elsewhere = visitor(), visitor()
+    for one in (browser, elsewhere):
+        one.post(f"/login/{login_link_create(owner)}")
+    browser.post("/logout")
+    assert elsewhere.get("/runs").status_code == 200

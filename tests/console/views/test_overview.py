@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import html
+import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from django.db import connection
 
 from console.templatetags.figures import usd
 from console.views import overview
-from console.views.overview import CARDS
-from console.views.overview_words import ALWAYS, NAMED, TILES, WORDS, headline, line
-from fabric.models import Fabric, Incarnation, Revision, Run
+from console.views.overview import CARDS, answer
+from console.views.overview_words import ALL_OF, ALWAYS, NAMED, TILES, WORDS, everything, headline, line, tile_address
+from fabric.core.flow import TERMINAL, RunState
+from fabric.models import Escalation, Fabric, Incarnation, Revision, Run
 from fabric.selectors.attention import Attention, Group, Item, Kind
-from fabric.selectors.overview import States, Tile, TileCount
+from fabric.selectors.fabrics import run_cap, scripted
+from fabric.selectors.overview import TILE_OF, States, Tile, TileCount
 from tests.console.views.test_runs import HOSTILE, queued
 from tests.fabric.services.world import ran
 
@@ -32,8 +38,8 @@ def worker(owner) -> Incarnation:
     return Incarnation.objects.create(name="w-1", lease_until=now + 60_000_000, started_at=now, host="here", pid=7)
 
 
-def text(answer) -> str:
-    return html.unescape(answer.content.decode())
+def text(page) -> str:
+    return html.unescape(page.content.decode())
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------
@@ -42,6 +48,7 @@ def text(answer) -> str:
 def test_everything_has_words():
     assert set(WORDS) == set(Kind)
     assert set(TILES) == set(Tile)
+    assert set(ALL_OF) == set(Kind)
     assert set(Tile) > ALWAYS
 
 
@@ -143,6 +150,16 @@ def test_a_run_is_counted_and_what_it_cost_too(browser, actor, small, worker):
     assert f"{usd(run.cost_usd_micros)} in the last hour" in page
 
 
+def test_money_in_the_table_has_one_precision_and_the_percent_comes_before_its_bar(browser, actor, small, worker):
+    run = ran(actor, small)
+    Run.objects.filter(id=run.id).update(cost_usd_micros=3_381)
+    page = browser.get("/").content.decode()
+    table = re.search(r'<table class="table spend">.*?</table>', page, re.DOTALL)[0]
+    assert {len(figure.partition(".")[2]) for figure in re.findall(r">\$([\d.,]+)<", table)} == {4}
+    assert table.count('title="$0.003381">$0.0034<') == 3
+    assert table.index("0 %<") < table.index('<svg class="bar"')
+
+
 def test_a_failed_run_is_in_the_sentence_and_in_the_list(browser, actor, small, worker):
     run = ran(actor, small)
     Run.objects.update(state="aborted", reason="every rung is spent")
@@ -157,6 +174,41 @@ def test_nobody_works(browser, actor, small):
     page = text(browser.get("/"))
     assert "No worker is alive and 1 run waits for one." in page
     assert "None alive" in page
+
+
+def test_how_fast_people_decide_is_said(browser, actor, doubtful, worker):
+    assert "median decision" not in text(
+        browser.get("/")
+    )  # Nothing waits and nothing was decided: one sentence says so.
+    run = ran(actor, doubtful)
+    page = text(browser.get("/"))
+    assert "none in 7 days" in page
+    question = Escalation.objects.get(run_id=run.id)
+    Escalation.objects.update(decided_at=question.opened_at + 220_000_000, verb="approve", decided_by="owner")
+    page = text(browser.get("/"))
+    assert "3 m 40 s" in page
+    assert "of 1, 7 days" in page
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_everything_of_a_kind_is_somewhere(browser, small, worker, kind):
+    found = everything(kind)
+    assert bool(found.address) is (kind is not Kind.NO_WORKER)
+    if found.address:
+        assert browser.get(found.address).status_code == 200
+
+
+@pytest.mark.parametrize("tile", Tile)
+def test_a_tile_leads_to_what_it_counts(browser, actor, small, tile):
+    for state in RunState:
+        run_id = queued(actor, small)
+        ended = time.time_ns() // 1_000 if state in TERMINAL else None
+        Run.objects.filter(id=run_id).update(state=state.value, ended_at=ended, title=f"the {state} one")
+    Run.objects.filter(id=queued(actor, small)).update(
+        state="completed", recovered=True, ended_at=time.time_ns() // 1_000
+    )
+    listed = set(re.findall(r">the (\w+) one</a>", browser.get(tile_address(tile)).content.decode()))
+    assert listed == {state.value for state in RunState if TILE_OF[state] is tile}
 
 
 def test_what_a_caller_wrote_does_not_act(browser, actor, small, worker):
@@ -198,6 +250,59 @@ def test_a_card_that_fails_leaves_the_others_alone(browser, broken, worker):
     assert "Spend did not load; the rest of the page is current." in page
     assert "1 alive" in page
     assert "Runs by state" in page
+
+
+READS = {
+    "fabric_incarnation": {"workers", "attention"},
+    "fabric_escalation": {"reviews", "attention"},
+    "fabric_revision": {"steps", "attention", "spend"},
+    "fabric_run": set(CARDS),
+}
+"""Tables, and the cards that read them; the attention list reads a run's ceiling, too."""
+
+
+@contextmanager
+def without(table: str) -> Iterator[None]:
+    """A database that has lost a table."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO taken_away")
+        try:
+            yield
+        finally:
+            cursor.execute(f"ALTER TABLE taken_away RENAME TO {table}")
+
+
+@contextmanager
+def endless(table: str) -> Iterator[None]:
+    """What was taken away, in a form that a query never comes to the end of."""
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE VIEW {table} AS {numbers} SELECT taken_away.* FROM taken_away, n WHERE n.i < 0")
+        try:
+            yield
+        finally:
+            cursor.execute(f"DROP VIEW {table}")
+
+
+@pytest.mark.parametrize("table", READS)
+def test_only_the_cards_that_read_a_table_fail_without_it(browser, actor, small, worker, table):
+    queued(actor, small)
+    Run.objects.update(state="running")
+    run_cap.cache_clear()
+    scripted.cache_clear()
+    with without(table):
+        found = {name: answer(name, actor, time.time_ns() // 1_000) for name in CARDS}
+        page = browser.get("/")
+    assert {name for name, one in found.items() if one.problem} == READS[table]
+    assert page.status_code == 200
+    assert text(page).count("Could not load") == len(READS[table])
+
+
+def test_a_card_whose_question_never_ends_is_given_up_alone(actor, small, worker):
+    with without("fabric_incarnation"), endless("fabric_incarnation"):
+        found = {name: answer(name, actor, time.time_ns() // 1_000) for name in ("workers", "states")}
+    assert found["workers"].problem == "The database did not answer within 2 s."
+    assert found["states"].problem == ""
 
 
 def test_the_sentence_does_not_guess(browser, broken, worker):
@@ -246,7 +351,7 @@ def test_what_is_the_same_is_not_sent_again(browser, small, worker):
 
 def test_many_who_look_are_answered_once_a_second(browser, actor, small, worker, django_assert_num_queries):
     browser.get("/overview/live", headers=SCRIPT)
-    with django_assert_num_queries(2):  # Who is asking, and the workspace.
+    with django_assert_num_queries(3):  # Who is asking, whether that sign-in was ended, and the workspace.
         browser.get("/overview/live", headers=SCRIPT)
     queued(actor, small)
     assert "Waiting" in text(browser.get("/"))  # The page itself is always new...

@@ -18,12 +18,14 @@ from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage
-from fabric.core.taxonomy import Tier
+from fabric.core.taxonomy import Cause, Tier
+from fabric.core.verdict import Evidence
 from fabric.models import Event as EventRow
 from fabric.models import Run
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_get
 from fabric.services.runs import run_start
+from tests.console.views.journals import tight
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import ran
 
@@ -57,7 +59,7 @@ def fanned_out() -> Teller:
 def shown(browser, run_id: str, query: str = "") -> str:
     answer = browser.get(f"/runs/{run_id}{query}")
     assert answer.status_code == 200
-    return str(answer.content.decode())
+    return tight(answer.content.decode())
 
 
 # -- the header --------------------------------------------------------------------------------------------------------------
@@ -106,7 +108,9 @@ def test_cost_rate_and_the_way_to_the_ceiling(browser, journaled):
     assert "$0.5000/min" in page
     assert "1 m to the ceiling" in page  # Half of a dollar is left.
     assert "At this rate the ceiling is reached <b>in 1 m</b>" in page
-    assert '<span class="rung last" data-tone="warn">abort</span>' in page
+    assert re.search(
+        r'<span class="rung last" data-tone="warn"><svg [^>]*><use [^>]*i-block"/></svg>abort</span>', page
+    )
     ended = shown(
         browser,
         journaled(fanned_out().ask(WORKER, 1, "reader").wait(59).answer(WORKER, 1, cost=499_900).end(RunState.FAILED)),
@@ -120,10 +124,64 @@ def test_margins_stand_in_the_header_the_nearest_first(browser, journaled):
         teller.ask(WORKER, turn, "reader").answer(WORKER, turn, calls=1)
         teller.use(WORKER, turn, 0, "reader", args="same").result(WORKER, turn, 0, args="same")
     head = shown(browser, journaled(teller)).partition('id="panel-ask"')[0]
-    first = re.search(r'<div class="margin" data-tone="(\w+)"><dt><span>([^<]+)</span>.*?</b>', head)
+    first = re.search(r'<div class="margin" data-tone="(\w+)">\s*<dt><span>([^<]+)</span>.*?</b>', head)
     assert first
     assert (first[1], first[2]) == ("warn", "identical calls")
     assert "2<small> / 3</small>" in first[0]
+
+
+def test_what_tripped_stands_first_and_is_marked(browser, journaled):
+    seen = Evidence(100, 7_485, "usd_micros", "run", details={"worst_case": 7_485})
+    decided = ev.ReactionDecided(
+        failure_type=None, tier=Tier.INTERACTIVE, table="t", rung=0, reaction="abort", scope="stage:fan_out", spent=0, bound=None,
+        cause=ev.TripRecord(mechanism="budget", cause=Cause.BUDGET_GATE, message="it does not fit", evidence=seen),
+    )  # fmt: skip
+    page = shown(browser, journaled(fanned_out().tell(decided).end(RunState.ABORTED)))
+    head = page.partition('id="panel-ask"')[0]
+    first = re.search(r'<div class="margin" data-tone="danger"><dt><span>([^<]+)</span><b>.*?</dd>', head)
+    assert first
+    assert first[1] == "money"
+    assert re.search(r"i-flag.*?tripped\s*</b>", first[0])
+    assert "refused: $0.007485 needed, $0.0001 left" in first[0]
+    assert "what tripped first" in head
+    assert 'data-tone="danger"' in shown(browser, run_id_of(page), "?view=protections")
+
+
+def run_id_of(page: str) -> str:
+    found = re.search(r'id="run-id">([^<]+)<', page)
+    assert found
+    return found[1]
+
+
+def test_an_ended_run_without_cost_says_so_as_a_fact(browser, journaled):
+    going = fanned_out().ask(WORKER, 1, "reader")
+    free = (
+        Teller()
+        .start()
+        .enter(Stage.PLAN, "planner")
+        .ask("plan.0.e0.r0", 1, "planner")
+        .answer("plan.0.e0.r0", 1, cost=0)
+    )
+    ended = shown(browser, journaled(free.end(RunState.FAILED)))
+    assert "No call cost anything." in ended
+    assert "yet" not in re.search(r'<p class="calm">No call[^<]*', ended)[0]
+    assert "No call went out." in shown(browser, journaled(Teller().start().end(RunState.CANCELLED)))
+    going = Teller().start().enter(Stage.PLAN, "planner").ask("plan.0.e0.r0", 1, "planner")
+    assert "No call has cost anything yet." in shown(browser, journaled(going))
+
+
+def test_a_wait_that_lasts_is_told_by_its_beginning_alone(browser, journaled):
+    """The server knows of it up to the last event; the script counts on from its beginning, so the two must not stand side by side."""
+    teller = fanned_out().ask(WORKER, 1, "reader").wait(2).answer(WORKER, 1).put_to("owner", Stage.FAN_OUT, WORKER)
+    teller.wait(226).tell(ev.EscalationReminded(escalation_id="esc-1", step="reminder"))
+    page = shown(browser, journaled(teller))
+    assert "3 m 46 s waiting" not in page
+    assert "<small>waits since <time" in page
+    teller.decided().ask(WORKER, 2, "reader").wait(1).answer(WORKER, 2)
+    again = shown(browser, journaled(teller.put_to("owner", Stage.FAN_OUT, WORKER, "esc-2").wait(90).tell(
+        ev.EscalationReminded(escalation_id="esc-2", step="reminder")
+    )))  # fmt: skip
+    assert "+ 3 m 46 s waiting before, waits since <time" in again
 
 
 # -- the views ---------------------------------------------------------------------------------------------------------------
@@ -167,6 +225,11 @@ def test_protections_have_their_configuration_and_what_fired(browser, journaled)
     assert "S0: LangGraph&#x27;s ceiling." in page
     assert re.search(r"<code>run</code></th><td class=\"num\">\$1.0000</td><td>.*?this fabric", page)
     quiet = shown(browser, journaled(fanned_out()), "?view=protections")
+    assert re.search(r'<code>due</code></th><td class="num">5 m</td><td><span class="muted">default of the tier', quiet)
+    assert ">off<" not in quiet.partition('id="h-p-escalation"')[2].partition("</table>")[0]
+    deadlines = quiet.partition('id="h-p-deadline"')[2].partition("</section>")[0]
+    assert deadlines.count("Call, stage and run timeouts") == 1
+    assert '<td class="sec" rowspan="3">' in deadlines
     assert "Nothing fired. Nearest: " in quiet
 
 
@@ -180,6 +243,8 @@ def test_what_has_no_price_is_not_free(browser, actor, journaled, monkeypatch):
     assert "unpriced" in row[0]
     assert "$0" not in row[0]
     assert re.search(r'<th scope="row">validate</th>.*?–', page)
+    assert page.count('<th scope="col" class="num">Calls</th>') == 2
+    assert page.count('<th scope="col" class="num">Model calls</th>') == 1
 
 
 def test_input_and_output_are_inert(browser, actor, small):

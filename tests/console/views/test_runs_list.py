@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from itertools import pairwise
-from urllib.parse import urlencode
+from urllib.parse import unquote_plus, urlencode
 
 import pytest
 from django.db import DatabaseError, connection
@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from console.views.runs_chart import BARS_MAX, WIDTHS_S
+from console.views.runs_chart import BARS_MAX, WIDTHS_S, Chart
 from console.views.runs_list import TABS
 from console.views.runs_rows import fired, marks
 from fabric import wiring
@@ -69,6 +69,7 @@ def test_the_rows(browser, seven):
     assert "small@r1" in page
     assert "plan passed, fan-out passed, fan-in passed, validate waits for a person, finalize not reached" in page
     assert seven[3][-12:] in page
+    assert f'href="/runs/{seven[3]}">request 3</a>' in page
 
 
 def test_the_page_goes_on_both_ways(browser, seven, monkeypatch):
@@ -114,6 +115,26 @@ def test_every_term_has_a_chip_that_takes_it_away(browser, seven):
         "/runs?q=state%3Afailed+-started%3A-2w",
     ]
     assert "not last 2w" in page
+
+
+def test_a_chip_says_its_choices_in_words(browser, seven):
+    page = shown(browser, q="state:failed,aborted -tier:high_stakes,batch")
+    assert "<b>failed or aborted</b>" in page
+    assert "<b>not high stakes or batch</b>" in page
+
+
+def test_the_badge_says_when_it_was_without_script(browser, seven):
+    assert re.search(
+        r'id="live".*?As of <span class="muted" data-age>\d\d:\d\d:\d\d UTC, reload</span>', shown(browser)
+    )
+
+
+def test_the_chart_shows_the_newest_that_were_counted(browser, seven, monkeypatch):
+    monkeypatch.setattr(runs_list, "COUNT_MAX", 4)
+    page = shown(browser)
+    assert "7 of 4+" in page
+    assert "the newest 4" in page
+    assert "4 in all" in page
 
 
 def test_none_for_this_filter_is_not_none_at_all(browser, seven):
@@ -198,8 +219,27 @@ def test_a_filter_that_is_too_slow_is_named(browser, seven, never_answers):
     page = unescape(answer.content.decode())
     assert answer.status_code == 503
     assert "did not answer within" in page
+    assert re.search(r'id="live".*?As of <span class="muted" data-age>\d\d:\d\d:\d\d UTC, reload</span>', page)
     assert "No index answers <code>zebra</code>, <code>cost:>1</code>" in page
     assert "/runs?q=zebra+state%3Afailed+cost%3A%3E1+started%3A-1d" in page
+
+
+@pytest.mark.parametrize(
+    ("line", "helps"),
+    [
+        ("zebra", "zebra started:-1d"),
+        ("zebra started:-30d", "zebra started:-1d"),
+        ("zebra started:2026-01-01..2026-06-01", "zebra started:-1d"),
+        ("started:-1d zebra", "zebra started:-1h"),
+        ("zebra started:-90m", "zebra started:-1h"),
+        ("zebra started:<2026-06-01", "zebra started:-1d"),
+        ("zebra started:-30m", ""),
+    ],
+)
+def test_what_would_help_a_slow_filter_leaves_less_of_time(browser, seven, never_answers, line, helps):
+    page = unescape(browser.get("/runs", {"q": line}).content.decode())
+    link = re.search(r'<a class="btn primary" href="/runs\?q=([^"]+)"', page)
+    assert (unquote_plus(link[1]) if link else "") == helps
 
 
 def test_what_stands_beside_the_rows_may_be_missing(browser, seven, monkeypatch):
@@ -280,6 +320,25 @@ def test_the_chart_and_its_table_say_the_same(browser, actor, small):
     table = re.search(r'aria-label="Runs started, as a table".*?</table>', page, re.DOTALL)[0]
     rows = [re.findall(r'<td class="num">(\d+)', row) for row in table.split("<tr>")[2:]]
     assert [sum(int(row[n]) for row in rows) for n in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "style"), [(20, "full"), (600, "full"), (610, "minute"), (72_000, "minute"), (86_400, "full")]
+)
+def test_the_ends_of_a_chart_are_told_apart(seconds, style):
+    assert Chart(0, seconds * 1_000_000, "", 1, (), cut=False).dated == style
+
+
+def test_what_runs_cost_has_one_precision_and_the_whole_amount_beside_it(browser, actor, small):
+    for cost in (3_381, 1_250_000, 7, 0):
+        Run.objects.filter(id=queued(actor, small)).update(cost_usd_micros=cost)
+    cells = re.findall(r'c-cost" title="([^"]*)">([^<]*)<', unescape(shown(browser)).replace("<$", "less than $"))
+    assert sorted(cells) == [
+        ("$0.0000", "$0.0000"),
+        ("$0.000007", "less than $0.0001"),
+        ("$0.003381", "$0.0034"),
+        ("$1.2500", "$1.2500"),
+    ]
 
 
 def test_a_bar_may_be_as_wide_as_needed():

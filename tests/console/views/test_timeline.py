@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
 from console.views.time_axis import LEFT, PLEAT, RIGHT, US, Axis, axis_of, clock
-from console.views.timeline import BARS_MAX, GOES_ON, ROWS_MAX, timeline
+from console.views.timeline import GOES_ON, ROWS_MAX, timeline
+from console.views.timeline_shapes import BARS_MAX
+from fabric.core import events as ev
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.selectors.run_story import RunStory
 from tests.fabric.selectors.journals import REFUSED, T0, Teller
@@ -72,8 +75,21 @@ def test_instants_stay_in_order_whatever_is_folded():
 
 def test_ticks_are_round_and_few():
     axis = axis_of(0, 400 * US, [(0, 400 * US)])
-    assert [clock(tick.elapsed) for tick in axis.ticks()] == ["0:00", "1:00", "2:00", "3:00", "4:00", "5:00", "6:00"]
-    assert [clock(tick.elapsed, 200_000) for tick in axis_of(0, US, [(0, US)]).ticks()][:2] == ["0.0 s", "0.2 s"]
+    assert [clock(tick.elapsed, whole=axis.shown) for tick in axis.ticks()] == [
+        "0:00",
+        "1:00",
+        "2:00",
+        "3:00",
+        "4:00",
+        "5:00",
+        "6:00",
+    ]
+    assert [clock(tick.elapsed, 200_000, whole=US) for tick in axis_of(0, US, [(0, US)]).ticks()][:2] == [
+        "0.0 s",
+        "0.2 s",
+    ]
+    least = axis_of(0, 84_000, [(0, 84_000)])
+    assert [clock(tick.elapsed, 20_000, whole=84_000) for tick in least.ticks()][:2] == ["0 ms", "20 ms"]
 
 
 def test_nothing_at_all_still_has_an_axis():
@@ -90,9 +106,9 @@ def test_a_lane_is_drawn_like_this():
     teller.leave(Stage.FAN_OUT).end(RunState.COMPLETED)
     assert row(drawn(teller), "reader 1").svg == (
         '<svg class="lane" aria-hidden="true"><use href="#tl-grid"/>'
-        '<rect class="g-model" x="1.20%" width="39.04%" y="7" height="12" rx="2"><title>script: answered, 4.0 s, $0.0001 · event 3</title></rect>'
-        '<rect class="g-tool" x="40.24%" width="39.04%" y="7" height="12" rx="2"><title>read_document: answered, 4.0 s · event 5</title></rect>'
-        '<rect class="g-model" x="79.28%" width="19.52%" y="7" height="12" rx="2"><title>script: answered, 2.0 s, $0.0001 · event 7</title></rect>'
+        '<a href="?event=3" tabindex="-1"><rect class="g-model" x="1.20%" width="39.04%" y="7" height="12" rx="2"><title>script: answered, 4.0 s, $0.0001 · event 3</title></rect></a>'
+        '<a href="?event=5" tabindex="-1"><rect class="g-tool" x="40.24%" width="39.04%" y="7" height="12" rx="2"><title>read_document: answered, 4.0 s · event 5</title></rect></a>'
+        '<a href="?event=7" tabindex="-1"><rect class="g-model" x="79.28%" width="19.52%" y="7" height="12" rx="2"><title>script: answered, 2.0 s, $0.0001 · event 7</title></rect></a>'
         "</svg>"
     )
 
@@ -131,7 +147,8 @@ def test_a_wait_for_a_person_is_hatched_and_folded():
     teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(9).answer(WORKER, 1)
     teller.put_to("reviewer", Stage.FAN_OUT, WORKER).wait(3_600).decided().end(RunState.COMPLETED)
     picture = drawn(teller)
-    assert (picture.folded, picture.longest, picture.waits) == (3_600 * US, 3_600 * US, True)
+    assert (picture.folded, picture.longest) == (3_600 * US, 3_600 * US)
+    assert {"waits", "folded"} <= picture.marks
     assert 'class="fold-t"' in picture.head
     assert ">1 h<" in picture.head
     assert "waits for reviewer, 1 h" in row(picture, "reader 1").svg
@@ -172,3 +189,89 @@ def test_names_that_models_and_people_chose_are_inert():
     lane = row(drawn(teller.answer(WORKER, 1)), "reader 1")
     assert "<script>" not in lane.svg
     assert "&lt;script&gt;⟨U+202E⟩" in lane.svg
+
+
+def test_a_word_stands_behind_what_fired_where_there_is_room():
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(2).fail(WORKER, 1)
+    teller.react("retry", "retry_budget", step=WORKER).wait(1).react("surface", "retry_budget", step=WORKER)
+    early = row(drawn(teller.wait(4).end(RunState.FAILED)), "reader 1").svg
+    assert re.search(
+        r'<svg x="[\d.]+%" overflow="visible"><text [^>]*>rate limit ×2 · surface</text></svg></svg>$', early
+    )
+    late = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(9).fail(WORKER, 1)
+    late = drawn(late.react("surface", "retry_budget", step=WORKER).end(RunState.FAILED))
+    assert "<text" not in row(late, "reader 1").svg
+
+
+def test_bars_that_are_merged_reach_from_the_first_to_the_end_of_the_longest():
+    teller = Teller().start(36_000).enter(Stage.FAN_OUT, "reader")
+    for turn in range(1, 101):
+        teller.ask(WORKER, turn, "reader").wait(0.5).answer(WORKER, turn).wait(0.5)
+    picture = drawn(teller.end(RunState.COMPLETED))
+    bars = re.findall(
+        r'event=(\d+)"[^>]*><rect class="g-model" x="([\d.]+)%" width="([\d.]+)%".*?<title>([^<]+)',
+        row(picture, "reader 1").svg,
+    )
+    assert len(bars) <= BARS_MAX
+    assert sum(int(told.split()[0]) if told[0].isdecimal() else 1 for *_, told in bars) == 100
+    ends = [float(x) + float(width) for _, x, width, _ in bars]
+    assert all(end <= float(after) + 0.02 for end, (_, after, *_) in zip(ends, bars[1:], strict=False))
+    assert [int(seq) for seq, *_ in bars] == sorted(int(seq) for seq, *_ in bars)
+    assert bars[0][:2] == ("3", "1.20")
+    # Two that stand one after the other are as long as both with the pause between, and no longer than their slot.
+    twice = [float(width) for _, _, width, told in bars if told.startswith("2 ")]
+    assert twice
+    assert max(twice) > 1.2
+
+
+def test_a_stage_that_did_not_pass_does_not_look_as_if_it_had():
+    teller = Teller().start().planned().enter(Stage.FAN_OUT, "reader").wait(3).end(RunState.ABORTED)
+    picture = drawn(teller)
+    assert 'class="g-stage-bad"' in row(picture, "fan-out").svg
+    assert 'class="g-stage-bad"' not in row(picture, "plan").svg
+
+
+def labels_of(head: str) -> list[tuple[float, float, str]]:
+    """Where the labels of an axis begin and end, percent of the narrowest picture, and what they say."""
+    found = re.findall(r'<svg x="([\d.]+)%"[^>]*><text [^>]*text-anchor="(\w+)">([^<]+)</text>', head)
+    room = [(float(x), 1.5 * len(text), anchor, text) for x, anchor, text in found]
+    return sorted(
+        (x, x + width, text) if anchor == "start" else (x - width, x, text) for x, width, anchor, text in room
+    )
+
+
+@pytest.mark.parametrize("waited", [0.0, 45.0, 226.0, 3_600.0, 90_000.0])
+@pytest.mark.parametrize("worked", [0.01, 0.4, 5.0, 42.0, 400.0, 5_000.0])
+@pytest.mark.parametrize("after", [None, 0.05, 30.0])
+def test_labels_of_the_axis_never_lie_on_each_other(worked, waited, after):
+    teller = Teller().start(36_000).enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(worked)
+    teller.answer(WORKER, 1).put_to("reviewer", Stage.FAN_OUT, WORKER).wait(waited)
+    teller.tell(ev.EscalationReminded(escalation_id="esc-1", step="reminder"))
+    if after is not None:
+        teller.decided().ask(WORKER, 2, "reader").wait(after).answer(WORKER, 2).end(RunState.COMPLETED)
+    labels = labels_of(drawn(teller).head)
+    assert labels
+    assert all(left >= 0 and right <= 100 for left, right, _ in labels)
+    assert all(one[1] <= other[0] for one, other in pairwise(labels)), labels
+
+
+def test_a_fold_at_the_end_and_the_end_are_both_told():
+    teller = Teller().start(36_000).enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(0.34)
+    teller.answer(WORKER, 1).put_to("reviewer", Stage.FAN_OUT, WORKER).wait(226)
+    teller.tell(ev.EscalationReminded(escalation_id="esc-1", step="reminder"))
+    told = [text for _, _, text in labels_of(drawn(teller).head)]
+    assert told[-1] == "3 m 46 s"
+    assert told[-2] == "340 ms"
+    assert "waits for reviewer, not answered yet" in row(drawn(teller), "reader 1").svg
+    assert "waits for reviewer" in row(drawn(teller), "reader 1").told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "last"), [(0.084, "84 ms"), (4.8, "4.8 s"), (42, "42.0 s"), (75, "1:15"), (4_000, "1:06:40")]
+)
+def test_the_axis_counts_in_what_its_length_asks_for(seconds, last):
+    teller = Teller().start(36_000).enter(Stage.PLAN, "planner").ask("plan.0.e0.r0", 1, "planner").wait(seconds)
+    head = drawn(teller.answer("plan.0.e0.r0", 1).end(RunState.COMPLETED)).head
+    labels = re.findall(r"<text [^>]*>([^<]+)</text>", head)
+    assert labels[-1] == last
+    assert len(labels) == len(set(labels))

@@ -1,0 +1,231 @@
+"""Every environment variable that Fabric Flow reads, in one table.
+
+Standard library only: `up` reads it before anything is installed. A value that cannot be used is refused with one
+sentence, which never shows what may be a secret; an empty value counts as none. docs/operations.md describes each
+variable, and a test holds the two, and what the code reads, against each other.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from console import addresses
+from console.launch.datadir import KEY_CHARS_MIN
+from console.launch.errors import Refused
+
+PORT_MAX = 65_535
+_COUNT_DIGITS = 9
+_ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
+_host = re.compile(_HOST)
+_host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
+_provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Kind(Enum):
+    """Whose a variable is."""
+
+    SETTING = "set by the operator; no test may see it"
+    CHECK = "for `manage.py test`"
+    SYSTEM = "set by the system; what cannot be used is passed over"
+    HARNESS = "set by the drills for the processes that they start"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What may be in a variable. ``read`` takes its name and text, and returns the value or raises Refused."""
+
+    kind: Kind
+    read: Callable[[str, str], Any]
+
+
+def read(name: str, environ: Mapping[str, str] = os.environ) -> Any:
+    """Return the value of a variable of the table, or None when it is not set. Raises Refused."""
+    variable = VARIABLES[name]
+    text = environ.get(name, "").strip()
+    return variable.read(name, text) if text else None
+
+
+def refuse_unusable(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise Refused for the first setting whose value cannot be used."""
+    for name in SETTINGS:
+        read(name, environ)
+
+
+def port_number(text: str) -> int | None:
+    """Return the TCP port that a text names, or None when it names none."""
+    if text.isascii() and text.isdecimal() and 0 < int(text) <= PORT_MAX:
+        return int(text)
+    return None
+
+
+def _text(name: str, text: str) -> str:
+    if not text.isprintable():
+        raise Refused(f"{name} holds a control character: write it on one line, without any.")
+    return text
+
+
+def _module(name: str, text: str) -> str:
+    try:
+        found = find_spec(text)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise Refused(f"{name} is {_shown(text)}, which is no module here: leave it out.")
+    return text
+
+
+def _port(name: str, text: str) -> int:
+    number = port_number(text)
+    if number is None:
+        raise Refused(f"{name} is {_shown(text)}: give a number from 1 to {PORT_MAX}.")
+    return number
+
+
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _COUNT_DIGITS):
+        raise Refused(f"{name} is {_shown(text)}: give a whole number, 0 for no bound.")
+    return int(text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in _ON + _OFF:
+        raise Refused(f"{name} is {_shown(text)}: write 1 to switch it on, or leave it out.")
+    return text.lower() in _ON
+
+
+def _level(name: str, text: str) -> str:
+    if text.upper() not in _LEVELS:
+        raise Refused(f"{name} is {_shown(text)}: use one of {', '.join(_LEVELS)}.")
+    return text.upper()
+
+
+def _secret_key(name: str, text: str) -> str:
+    if len(text) < KEY_CHARS_MIN:
+        raise Refused(
+            f"{name} has {len(text)} characters: use a random one of {KEY_CHARS_MIN} or more, or leave it out."
+        )
+    return text
+
+
+def _header(name: str, text: str) -> str:
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise Refused(f"{name} holds a space or a character that no key has: copy the key again, and nothing else.")
+    return text
+
+
+def _public_url(name: str, text: str) -> str:
+    parts = _web(name, text)
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise Refused(f"{name} has something after the host: give Fabric Flow a host of its own, as in {_EXAMPLE}.")
+    # As a browser writes an origin: in small letters and without the port that goes without saying.
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else str(parts.hostname)
+    if parts.port and parts.port != _DEFAULT_PORTS[parts.scheme]:
+        host += f":{parts.port}"
+    return f"{parts.scheme}://{host}"
+
+
+def _base_url(name: str, text: str) -> str:
+    parts = _web(name, text)
+    if parts.query or parts.fragment:
+        raise Refused(f"{name} has a `?` or a `#` in it: give the base address alone, as in https://example.org/v1.")
+    return text
+
+
+def _web(name: str, text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    if not host or parts.scheme not in _DEFAULT_PORTS or port == 0 or not text.isprintable():
+        raise Refused(f"{name} is no web address: write one like {_EXAMPLE}.")
+    if "@" in parts.netloc:
+        raise Refused(f"{name} has a user name or a password in it: leave them out, as in {_EXAMPLE}.")
+    if not _host.fullmatch(f"[{host}]" if ":" in host else host):
+        raise Refused(f"{name} has a host that is no host name: write it in ASCII, as in {_EXAMPLE}.")
+    return parts
+
+
+def _providers(name: str, text: str) -> dict[str, str]:
+    found = {}
+    for pair in filter(None, map(str.strip, text.split(","))):
+        matched = _provider.fullmatch(pair)
+        if not matched or matched[1] in found:
+            reason = "which names a provider again" if matched else "which is not NAME=dotted.path.Class"
+            raise Refused(f"{name} has {_shown(pair)}, {reason}: write NAME=dotted.path.Class,... with each name once.")
+        found[matched[1]] = matched[2]
+    return found
+
+
+def _hosts(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    for host in found:
+        matched = _host_port.fullmatch(host.lower())
+        if not matched or port_number(matched[1]) is None:
+            raise Refused(f"{name} has {_shown(host)}, which is not HOST:PORT: write it like models.internal:8000.")
+    return found
+
+
+def _database(_name: str, text: str) -> str:
+    addresses.database(text, Path())
+    return text
+
+
+def _broker(_name: str, text: str) -> str:
+    addresses.broker(text, Path())
+    return text
+
+
+def _channel_layer(_name: str, text: str) -> str:
+    addresses.channel_layer(text)
+    return text
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")
+
+
+_EXAMPLE = "https://fabric.example.org"
+
+VARIABLES: Mapping[str, Variable] = {
+    "FABRIC_DATA": Variable(Kind.SETTING, _text),
+    "FABRIC_PORT": Variable(Kind.SETTING, _port),
+    "FABRIC_PUBLIC_URL": Variable(Kind.SETTING, _public_url),
+    "FABRIC_SECRET_KEY": Variable(Kind.SETTING, _secret_key),
+    "DATABASE_URL": Variable(Kind.SETTING, _database),
+    "CELERY_BROKER_URL": Variable(Kind.SETTING, _broker),
+    "CHANNEL_URL": Variable(Kind.SETTING, _channel_layer),
+    "FABRIC_MODEL_URL": Variable(Kind.SETTING, _base_url),
+    "FABRIC_MODEL": Variable(Kind.SETTING, _text),
+    "FABRIC_MODEL_KEY": Variable(Kind.SETTING, _header),
+    "FABRIC_PROVIDERS": Variable(Kind.SETTING, _providers),
+    "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
+    "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
+    "FABRIC_LOGIN_PER_MINUTE": Variable(Kind.SETTING, _count),
+    "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
+    "FABRIC_DEBUG": Variable(Kind.SETTING, _flag),
+    "DJANGO_SETTINGS_MODULE": Variable(Kind.SETTING, _module),
+    "CI": Variable(Kind.CHECK, _text),
+    "TEST_DATABASE_URL": Variable(Kind.CHECK, _text),
+    "TEST_REDIS_URL": Variable(Kind.CHECK, _text),
+    "TEST_AMQP_URL": Variable(Kind.CHECK, _text),
+    "TEST_CHROMIUM": Variable(Kind.CHECK, _text),
+    "XDG_DATA_HOME": Variable(Kind.SYSTEM, _text),
+    "XDG_CACHE_HOME": Variable(Kind.SYSTEM, _text),
+    "SSH_CONNECTION": Variable(Kind.SYSTEM, _text),
+    "DISPLAY": Variable(Kind.SYSTEM, _text),
+    "WAYLAND_DISPLAY": Variable(Kind.SYSTEM, _text),
+    "FABRIC_CHAOS": Variable(Kind.HARNESS, _text),
+    "FABRIC_BENCH_INSIDE": Variable(Kind.HARNESS, _text),
+}
+
+SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind is Kind.SETTING)

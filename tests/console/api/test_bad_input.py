@@ -1,0 +1,289 @@
+"""Whatever is sent to any operation: refused where it is wrong, in a problem, and nothing has changed. The cases are made from the schema.
+
+What an operation takes is read from the OpenAPI document, so a new one, a new parameter or a new field is tried without being named here.
+A new kind of id fails until it is known here what another workspace's looks like.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import time
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.middleware.csrf import get_token
+from django.test import RequestFactory
+from django.test.utils import CaptureQueriesContext
+
+from console.api.openapi import example, operations, resolved, schema
+from console.body_limit import body_max
+from fabric.models import Escalation, Event, Inbox, Run
+from fabric.selectors.escalations import escalations_open
+from tests.console.api.client import check, fits
+from tests.console.api.test_errors import HOSTILE
+from tests.console.bad_input import foreign
+from tests.console.nasty import ELSEWHERE, NASTY, VALUES, escaped
+from tests.fabric.services.world import ran
+
+__all__ = ["foreign"]
+
+OPERATIONS = {operation["operationId"]: (method, path, operation) for path, method, operation in operations(schema())}
+TAKING = [name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation]
+CHANGING = [name for name, (method, _, _) in OPERATIONS.items() if method != "GET"]
+NAMING = [name for name, (_, path, _) in OPERATIONS.items() if "{" in path]
+UUID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+NOT_JSON = ("text/plain", "", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json")
+
+
+@pytest.fixture
+def ids(actor, doubtful):
+    """Ids that there are: of a run that waits with a question."""
+    run = ran(actor, doubtful)
+    return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id}
+
+
+@pytest.fixture
+def untouched(ids, foreign):
+    """Nothing is different at the end of the test."""
+    before = standing()
+    yield
+    assert standing() == before
+
+
+def standing():
+    """What there is: runs, inputs, events, and how questions stand."""
+    kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
+    return [*kept, list(Escalation.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]
+
+
+def address(name, ids):
+    return OPERATIONS[name][1].format(**ids)
+
+
+def good(name):
+    """A body that the operation's schema takes."""
+    _, _, operation = OPERATIONS[name]
+    return copy.deepcopy(operation["requestBody"]["content"]["application/json"]["example"])
+
+
+def ask(program, name, ids, *, query="", body=None, **more):
+    """One request, of whatever method the operation is; the answer was held to the schema."""
+    method, _, operation = OPERATIONS[name]
+    path = address(name, ids) + (f"?{query}" if query else "")
+    data = json.dumps(good(name) if body is None else body).encode() if "requestBody" in operation else b""
+    return program.call(method, path, data=data, **more)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+PARAMETERS = [
+    pytest.param(name, parameter, id=f"{name}-{parameter['name']}")
+    for name, (_, _, operation) in OPERATIONS.items()
+    for parameter in operation["parameters"]
+    if parameter["in"] in ("query", "header")
+]
+
+
+def acceptable(shape, text):
+    """Whether a parameter's schema takes a text."""
+    if shape.get("type") == "integer":
+        return bool(re.fullmatch(r"[+-]?[0-9]{1,18}", text)) and fits(shape, int(text)) == []
+    if shape.get("format") == "uuid":
+        return bool(UUID.fullmatch(text))
+    return fits(shape, text) == []
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+@pytest.mark.usefixtures("untouched")
+def test_every_parameter_may_be_anything(program, ids, name, parameter):
+    for kind, text in NASTY.items():
+        if parameter["in"] == "header":
+            if not text.isascii() or not text.isprintable() or len(text) > 10_000:
+                continue  # No server lets it through.
+            answer = ask(program, name, ids, headers={parameter["name"]: text}, body={})
+        else:
+            answer = ask(program, name, ids, query=f"{parameter['name']}={escaped(text[:4_000])}")
+        # Bytes that are no text arrive as U+FFFD.
+        read = text[:4_000].encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        if not acceptable(resolved(schema(), parameter["schema"]), read):
+            assert answer.status_code in (400, 422), (kind, answer.status_code)
+            if answer.status_code == 422:
+                assert parameter["name"] in [error["path"] for error in answer.json()["errors"]], kind
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.usefixtures("untouched")
+class TestEachOperation:
+    def test_takes_no_parameter_that_it_does_not_know(self, program, ids, name):
+        for unknown in ("colour", "Limit", "__proto__", escaped("\0"), escaped("\ud800")):
+            assert ask(program, name, ids, query=f"{unknown}=1").status_code == 422
+
+    def test_takes_each_parameter_once(self, program, ids, name):
+        for parameter in OPERATIONS[name][2]["parameters"]:
+            if parameter["in"] == "query":
+                one = f"{parameter['name']}={parameter['example']}"
+                answer = ask(program, name, ids, query=f"{one}&{one}")
+                assert [error["path"] for error in answer.json()["errors"]] == [parameter["name"]]
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+def places(shape, before=()):
+    """Every field of a body: the way to it."""
+    shape = resolved(schema(), shape)
+    for field, one in shape.get("properties", {}).items():
+        yield (*before, field)
+        told = resolved(schema(), one)
+        if told.get("type") == "array":
+            yield from places(told["items"], (*before, field, 0))
+
+
+def shape_of(name):
+    return OPERATIONS[name][2]["requestBody"]["content"]["application/json"]["schema"]
+
+
+def put(name, body, place, value):
+    """The body with a value in a place. A list that is empty there gets an item first."""
+    *way, last = place
+    for number, step in enumerate(way):
+        if step == 0 and not body:
+            body.append(example(schema(), item_shape(name, way[:number])))
+        body = body[step]
+    body[last] = value
+
+
+def item_shape(name, way):
+    """The schema of a list's items."""
+    shape = shape_of(name)
+    for step in way:
+        shape = resolved(schema(), resolved(schema(), shape)["properties"][step])
+    return shape["items"]
+
+
+FIELDS = [
+    pytest.param(name, place, id=f"{name}-{'.'.join(map(str, place))}")
+    for name in TAKING
+    for place in places(shape_of(name))
+]
+
+
+@pytest.mark.parametrize(("name", "place"), FIELDS)
+@pytest.mark.usefixtures("untouched")
+def test_every_field_of_every_body_may_be_anything(program, ids, name, place):
+    for kind, value in VALUES.items():
+        body = good(name)
+        put(name, body, place, value)
+        if fits(shape_of(name), body) == []:
+            continue  # It is what the operation takes; what becomes of it is told elsewhere.
+        answer = ask(program, name, ids, body=body)
+        assert answer.status_code == 422, (kind, answer.status_code)
+        where = ".".join(map(str, place))
+        assert all(error["path"].startswith(where) for error in answer.json()["errors"]), (kind, answer.json())
+
+
+@pytest.mark.parametrize(("name", "place"), FIELDS)
+@pytest.mark.usefixtures("untouched")
+def test_a_field_beside_it_that_nobody_knows(program, ids, name, place):
+    body = good(name)
+    put(name, body, (*place[:-1], "colour"), "red")
+    answer = ask(program, name, ids, body=body)
+    assert answer.status_code == 422
+    assert [error["path"].rpartition(".")[2] for error in answer.json()["errors"]] == ["colour"]
+
+
+@pytest.mark.parametrize("name", TAKING)
+@pytest.mark.usefixtures("untouched")
+class TestEachBody:
+    def test_is_json_and_says_so(self, program, ids, name):
+        for announced in NOT_JSON:
+            answer = program.call("POST", address(name, ids), data=b'{"reason": "x"}', content_type=announced)
+            assert answer.status_code == 415, announced
+
+    @pytest.mark.parametrize("what", HOSTILE)
+    def test_is_read_alike_by_all_or_refused_at_once(self, program, ids, name, what):
+        began = time.process_time()
+        answer = program.call("POST", address(name, ids), data=HOSTILE[what])
+        assert time.process_time() - began < 1
+        whole = len(HOSTILE[what]) <= body_max("POST", address(name, ids))
+        assert answer.status_code == (400 if whole else 413)
+
+    @pytest.mark.parametrize("body", [None, [], "text", 7, True, [{}]])
+    def test_is_an_object(self, program, ids, name, body):
+        answer = program.call("POST", address(name, ids), data=json.dumps(body).encode())
+        assert answer.status_code == 422
+
+    def test_is_within_its_bound(self, program, ids, name):
+        data = b" " * (body_max("POST", address(name, ids)) + 1)
+        answer = program.call("POST", address(name, ids), data=data)
+        assert answer.status_code == 413
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_id_is_known_here(ids, foreign):
+    named = {parameter for _, path, _ in OPERATIONS.values() for parameter in re.findall(r"{(\w+)}", path)}
+    assert named == set(ids) == set(foreign)
+
+
+@pytest.mark.parametrize("name", NAMING)
+@pytest.mark.usefixtures("untouched")
+def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign, name):
+    unknown = {"run_id": str(uuid4()), "name": "nobodys", "escalation_id": "0123456789abcdef"}
+    told = []
+    ask(program, name, unknown)  # What is asked once and kept has been asked.
+    for named in (unknown, foreign):
+        with CaptureQueriesContext(connection) as asked:
+            answer = ask(program, name, named)
+        body = answer.content.decode()
+        for value in named.values():
+            body = body.replace(value, "ID")
+        body = re.sub(r'"request_id": "\w+"', "", body)
+        told.append((answer.status_code, body, len(asked.captured_queries)))
+    assert told[0] == told[1]
+    assert told[0][0] == 404
+
+
+@pytest.mark.parametrize("name", NAMING)
+@pytest.mark.usefixtures("untouched")
+def test_ids_of_any_shape_name_nothing(program, ids, name):
+    for text in (*NASTY.values(), ".", "%", "a" * 3_000):
+        odd = {key: escaped(text[:3_000]) for key in ids}
+        assert ask(program, name, odd).status_code in (404, 405), text[:20]
+
+
+@pytest.mark.usefixtures("untouched")
+def test_ids_elsewhere_than_in_the_path(program, ids, foreign):
+    for run_id in (str(uuid4()), foreign["run_id"]):
+        found = ask(program, "listEscalations", ids, query=f"run_id={run_id}").json()
+        assert found == {"escalations": [], "next_cursor": None}
+    told = [ask(program, "startRun", ids, body={"fabric": name, "text": "Why?"}) for name in ("nobodys", "theirs")]
+    assert [answer.status_code for answer in told] == [404, 404]
+    first, second = (answer.json()["detail"].replace("nobodys", "theirs") for answer in told)
+    assert first == second
+
+
+# -- other sites -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.usefixtures("untouched")
+def test_a_change_from_another_site_or_without_the_sessions_token(browser, ids, name):
+    browser.handler.enforce_csrf_checks = True
+    path = address(name, ids)
+    for headers in ELSEWHERE:
+        for announced in ("application/json", "text/plain"):
+            answer = browser.generic("POST", path, json.dumps(good(name)), content_type=announced, headers=headers)
+            check("POST", path, answer)
+            assert answer.status_code == 403, headers
+    secret = get_token(RequestFactory().get("/"))
+    browser.cookies["fabric-csrf-8420"] = secret
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1"):
+        answer = browser.post(
+            path, good(name), content_type="application/json", headers={"X-CSRFToken": secret, "Origin": origin}
+        )
+        assert answer.status_code == 403, origin

@@ -1,0 +1,145 @@
+"""What the tests of bad input share: every page and form, a world with something to show, and what a good answer is."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
+from fabric.models import Escalation, Event, Inbox, Run
+from fabric.selectors.escalations import escalations_open
+from fabric.services.fabrics import fabric_publish
+from fabric.services.runs import run_start
+from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
+
+
+@dataclass(frozen=True)
+class FormCase:
+    """A form: what it is made of, and what it is answered with when it is sent a second time."""
+
+    fields: tuple[str, ...]
+    good: Mapping[str, str]
+    """What it takes; ``{digest}`` and the like are filled in."""
+    stale: int
+    """Status of the same again, with something changed, from a page that was made before the first."""
+    said: str
+    """What that answer says."""
+    any_status: tuple[int, ...] = (400, 409, 413, 422)
+    """What it may answer to fields that hold anything."""
+
+
+FORMS = {
+    "start": FormCase(
+        (
+            "fabric",
+            "text",
+            "tier",
+            "priority",
+            "session_key",
+            "start_key",
+            "documents",
+            "documents-clear",
+            "documents_of",
+            "documents_from",
+        ),
+        {"fabric": "doubtful", "text": "Why?", "start_key": "page-0001"},
+        409,
+        "started a run already",
+        (404, 409, 413, 422),
+    ),
+    "run-cancel": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
+    "decide": FormCase(
+        ("verb", "digest", "message"), {"verb": "approve", "digest": "{digest}"}, 409, "was answered by owner"
+    ),
+    "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
+    "logout": FormCase((), {}, 302, "", (302,)),
+}
+"""Every route that takes a form."""
+
+
+@pytest.fixture
+def run(actor, doubtful):
+    """A run that waits for a person, so that every page has something to show."""
+    return ran(actor, doubtful)
+
+
+@pytest.fixture
+def question(actor, run):
+    return escalations_open(actor, run.id)[0]
+
+
+@pytest.fixture
+def foreign(stranger):
+    """Names of another workspace's things: a run, a question, a fabric."""
+    for source in (SMALL, DOUBTFUL):
+        fabric_publish(actor=stranger, source=source.replace("name: small", "name: theirs"))
+    asked = {"store": wiring.store(), "nudge": NullNudge(), "actor": stranger, "documents": (NOTES,)}
+    started = run_start(fabric="theirs", text="their secret", **asked)
+    theirs = escalations_open(stranger, ran(stranger, "doubtful").id)[0]
+    return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs"}
+
+
+def routes():
+    """Every page's route: its name, and its address with placeholders."""
+    found = []
+
+    def walk(patterns, prefix):
+        for pattern in patterns:
+            if isinstance(pattern, URLResolver):
+                walk(pattern.url_patterns, prefix + str(pattern.pattern))
+            elif isinstance(pattern, URLPattern):
+                found.append((pattern.name or "", prefix + str(pattern.pattern)))
+
+    walk(get_resolver().url_patterns, "")
+    return [(name, address) for name, address in found if not address.startswith("api/")]
+
+
+ADDRESSES = dict(routes())
+PAGES = [name for name in ADDRESSES if name != "logout"]
+
+
+def filled(address, run, question, **named):
+    """A page's address for a run that is there."""
+    by_name = {
+        "run_id": str(run.id),
+        "seq": "1",
+        "escalation_id": question.id,
+        "name": "doubtful",
+        "number": "1",
+        "token": "nosuchtoken",
+        "card": "runs",
+        **named,
+    }
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)
+
+
+def to(form, run, question, **named):
+    """A form's address."""
+    return filled(ADDRESSES[form], run, question, **named)
+
+
+def fine(answer, *, secret="their secret"):
+    """Whether an answer is one that a person may get."""
+    assert answer.status_code < 500, answer.status_code
+    if answer.streaming:
+        return
+    body = answer.content.decode("utf-8", "replace")
+    assert secret not in body
+    assert "Traceback" not in body
+    if "html" in answer.headers["Content-Type"]:
+        assert "<script>alert(1)" not in body
+    if answer.status_code >= 400:
+        text = " ".join(re.sub("<[^>]+>", " ", html.unescape(body.partition("<main")[2] or body)).split())
+        assert len(text.split()) >= 4, f"{answer.status_code} without a sentence: {text[:200]!r}"
+
+
+def standing():
+    """What there is: runs, inputs, events, and how questions stand."""
+    kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
+    return [*kept, list(Escalation.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]

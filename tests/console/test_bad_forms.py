@@ -1,0 +1,183 @@
+"""Whatever is sent to a form: refused in a sentence, what was written kept, and nothing changed.
+
+The forms are the URLconf's: a route that takes a POST and has no row in ``FORMS`` makes a test fail that names it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from console import forms
+from fabric.models import Escalation, LoginLink, Run
+from fabric.services.workspaces import login_link_create
+from tests.console.bad_input import ADDRESSES, FORMS, fine, foreign, question, run, standing, to
+from tests.console.nasty import ELSEWHERE, NASTY, NO_FORMS, escaped
+
+__all__ = ["foreign", "question", "run"]
+
+ORIGIN = "http://127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def _nobody_has_asked():
+    cache.clear()
+
+
+def test_every_route_that_takes_a_form_is_known_here(browser, run, question):
+    taking = set()
+    for name in ADDRESSES:
+        answer = browser.generic("PUT", to(name, run, question))
+        assert answer.status_code == 405, name
+        if "POST" in answer.headers["Allow"]:
+            taking.add(name)
+    assert taking == set(FORMS)
+
+
+def test_every_field_of_every_form_is_known_here():
+    fields = {
+        field
+        for form in vars(forms).values()
+        if isinstance(form, type) and issubclass(form, forms.forms.Form)
+        for field in form.base_fields
+    }
+    assert fields
+    assert sorted(fields - {field for case in FORMS.values() for field in case.fields}) == []
+
+
+@pytest.fixture
+def unchanged(run, foreign):
+    """No run, input, event or answer came or went during the test."""
+    before = standing()
+    yield
+    assert standing() == before
+
+
+@pytest.mark.parametrize("form", [form for form, case in FORMS.items() if case.fields])
+@pytest.mark.parametrize("kind", NASTY)
+def test_every_field_may_be_anything(browser, run, question, form, kind):
+    case = FORMS[form]
+    before = Run.objects.count(), list(Escalation.objects.values_list("decided_at", "verb"))
+    for fields in (case.fields, *((field,) for field in case.fields)):
+        given = {name: text.format(digest=question.digest) for name, text in case.good.items()}
+        told = {**given, **dict.fromkeys(fields, NASTY[kind])}
+        body = "&".join(f"{escaped(name)}={escaped(text)}" for name, text in told.items())
+        answer = browser.post(to(form, run, question), body, content_type="application/x-www-form-urlencoded")
+        fine(answer)
+        if fields == case.fields:
+            assert answer.status_code in case.any_status, answer.status_code
+            assert (Run.objects.count(), list(Escalation.objects.values_list("decided_at", "verb"))) == before
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.usefixtures("unchanged")
+def test_fields_that_are_missing_or_come_more_than_once(browser, run, question, form):
+    case = FORMS[form]
+    if not case.fields or case.stale == 302:
+        return  # Nothing is asked for, so nothing is missing.
+    for headers in ({}, {"HX-Request": "true"}):
+        fine(browser.post(to(form, run, question), headers=headers))
+        given = {field: ["", "x", "y"] for field in case.fields if field != "documents"}
+        answer = browser.post(to(form, run, question), given, headers=headers)
+        fine(answer)
+        assert answer.status_code in case.any_status
+
+
+@pytest.mark.parametrize("form", [form for form, case in FORMS.items() if case.stale != 302])
+@pytest.mark.parametrize("kind", NO_FORMS)
+@pytest.mark.usefixtures("unchanged")
+def test_bodies_that_are_no_form(browser, run, question, form, kind):
+    began = time.process_time()
+    announced = kind.replace("; deep", "")
+    answer = browser.generic("POST", to(form, run, question), NO_FORMS[kind], content_type=announced)
+    assert time.process_time() - began < 1
+    fine(answer)
+    assert 400 <= answer.status_code < 500
+
+
+@pytest.mark.parametrize("form", [form for form, case in FORMS.items() if case.fields])
+@pytest.mark.usefixtures("unchanged")
+def test_more_than_any_form_holds(browser, run, question, form):
+    answer = browser.post(to(form, run, question), {FORMS[form].fields[0]: "x" * 3_000_000})
+    fine(answer)
+    # A link that is no good is refused before the form is read.
+    assert answer.status_code == 413 or (form, answer.status_code) == ("login-link", 410)
+
+
+@pytest.fixture
+def guarded(browser):
+    """The same browser, held to its token and its origin as a real one is."""
+    client = Client(HTTP_HOST="127.0.0.1", enforce_csrf_checks=True)
+    client.cookies = browser.cookies
+    return client
+
+
+def written(form, question):
+    return {name: text.format(digest=question.digest) for name, text in FORMS[form].good.items()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.usefixtures("unchanged")
+def test_from_another_site_or_without_its_token_it_does_nothing(guarded, owner, run, question, form):
+    link = login_link_create(owner)
+    for headers in ELSEWHERE:
+        for more in ({}, {"HX-Request": "true"}):
+            path = to(form, run, question, token=link)
+            answer = guarded.post(path, written(form, question), headers={**headers, **more})
+            fine(answer)
+            assert answer.status_code == 403, headers
+            assert b"reload the page and send it again" in answer.content
+    assert guarded.get("/runs").status_code == 200
+    assert LoginLink.objects.filter(used_at__isnull=True).count() == 1
+
+
+def token_on(guarded):
+    """The token that stands in the pages of this browser."""
+    page = guarded.get("/start").content.decode()
+    token = page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
+    assert token
+    return token
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_with_its_token_it_counts_from_here_and_from_nowhere_else(guarded, owner, run, question, form):
+    path, before = to(form, run, question, token=login_link_create(owner)), standing()
+    sent = {"csrfmiddlewaretoken": token_on(guarded), **written(form, question)}
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1"):
+        answer = guarded.post(path, sent, headers={"Origin": origin})
+        fine(answer)
+        assert answer.status_code == 403, origin
+    assert standing() == before
+    assert guarded.post(path, sent, headers={"Origin": ORIGIN}).status_code == 302
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_from_a_page_that_is_older_than_what_it_changes(browser, owner, run, question, form):
+    case, path = FORMS[form], to(form, run, question, token=login_link_create(owner))
+    assert browser.post(path, written(form, question)).status_code == 302
+    changed = {**written(form, question), "text": "Something else?", "message": "And yet.", "reason": "Again."}
+    stale = browser.post(path, changed)
+    fine(stale)
+    assert stale.status_code == case.stale
+    assert case.said.encode() in stale.content
+
+
+def test_a_page_made_for_another_question_does_not_answer_this_one(browser, run, question):
+    answer = browser.post(to("decide", run, question), {"verb": "approve", "digest": "0" * 64})
+    fine(answer)
+    assert answer.status_code == 409
+    assert Escalation.objects.get(id=question.id).decided_at is None
+
+
+def test_documents_of_another_workspaces_run_are_not_taken_along(browser, run, question, foreign):
+    sent = {"fabric": "doubtful", "text": "Why?", "documents_of": foreign["run_id"]}
+    unknown = {**sent, "documents_of": "0" * 32}
+    answers = [browser.post("/start", one) for one in (sent, unknown)]
+    for answer in answers:
+        fine(answer)
+        assert b"notes.md" not in answer.content
+    assert {answer.status_code for answer in answers} == {404}
+    assert Run.objects.filter(workspace_id=run.workspace_id).count() == 1

@@ -1,0 +1,188 @@
+"""What may be in the environment, and that the table, the documents and the code agree about it."""
+
+import ast
+import re
+
+import pytest
+
+from console import variables
+from console.launch.errors import Refused
+from console.launch.paths import ROOT
+from console.variables import SETTINGS, VARIABLES, Kind, read, refuse_unusable
+
+PRODUCT = ("console", "fabric", "simulator")
+OURS = re.compile(r"(?:FABRIC|TEST|XDG|CELERY|CHANNEL|DATABASE)_[A-Z_]+")
+# In capitals and ours, and no variable of the environment.
+NAMES_OF_SETTINGS = {"CELERY_BROKER_TRANSPORT_OPTIONS", "CELERY_WORKER_ENABLE_REMOTE_CONTROL"}
+
+
+def sources():
+    yield ROOT / "manage.py"
+    for folder in PRODUCT:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+    yield ROOT / "tests" / "servers.py"  # Which looks for servers on behalf of `manage.py test`.
+
+
+def words(path):
+    """The text constants of a module that stand alone: not a docstring, no part of a sentence."""
+    return {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+
+
+def read_from_the_environment(path):
+    """What a module asks `os.environ`, a mapping like it, or the table for, by a name that stands there."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Subscript) and named(node.value) == "environ":
+            yield node.slice
+        elif isinstance(node, ast.Call) and node.args:
+            getter = node.func.attr if isinstance(node.func, ast.Attribute) else named(node.func)
+            asked = named(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            if (
+                getter == "getenv"
+                or (getter in ("get", "setdefault", "pop") and asked == "environ")
+                or getter == "read"
+            ):
+                yield node.args[0]
+
+
+def named(node):
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def test_whatever_is_read_is_in_the_table():
+    unknown = {}
+    for path in sources():
+        asked = {node.value for node in read_from_the_environment(path) if isinstance(node, ast.Constant)}
+        ours = {word for word in words(path) if isinstance(word, str) and OURS.fullmatch(word)}
+        if found := {name for name in asked | ours if isinstance(name, str)} - set(VARIABLES) - NAMES_OF_SETTINGS:
+            unknown[path.name] = found
+    assert unknown == {}
+
+
+def test_whatever_is_in_the_table_is_read():
+    everywhere = set().union(*(words(path) for path in sources() if path.name != "variables.py"))
+    assert set(VARIABLES) - everywhere == set()
+
+
+def test_whatever_is_in_the_table_is_described_and_the_other_way_round():
+    documents = (ROOT / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", documents, re.MULTILINE)
+    described = {name for name, variable in VARIABLES.items() if variable.kind is not Kind.HARNESS}
+    assert sorted(rows) == sorted(described)
+
+
+GOOD = [
+    ("FABRIC_PORT", "9000", 9000),
+    ("FABRIC_PUBLIC_URL", "https://fabric.example.org/", "https://fabric.example.org"),
+    ("FABRIC_PUBLIC_URL", "HTTPS://Fabric.Example.org:443", "https://fabric.example.org"),
+    ("FABRIC_PUBLIC_URL", "http://10.0.0.7:8420", "http://10.0.0.7:8420"),
+    ("FABRIC_PUBLIC_URL", "http://[2001:db8::1]:80", "http://[2001:db8::1]"),
+    ("FABRIC_SECRET_KEY", "k" * 32, "k" * 32),
+    ("FABRIC_MODEL_URL", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+    ("FABRIC_MODEL_KEY", "sk-abc_DEF-123\n", "sk-abc_DEF-123"),  # As a file with a key ends.
+    ("FABRIC_PROVIDERS", "mine=a.b.C, other=d.E,", {"mine": "a.b.C", "other": "d.E"}),
+    ("FABRIC_ALLOWED_HOSTS", "127.0.0.1:8000, models.internal:443,", ("127.0.0.1:8000", "models.internal:443")),
+    ("FABRIC_ALLOWED_HOSTS", "[::1]:80", ("[::1]:80",)),
+    ("FABRIC_API_PER_MINUTE", "600", 600),
+    ("FABRIC_LOGIN_PER_MINUTE", "0", 0),
+    ("FABRIC_LOG_LEVEL", "info", "INFO"),
+    ("FABRIC_DEBUG", "1", True),
+    ("FABRIC_DEBUG", "false", False),
+    ("DATABASE_URL", "postgresql:///flow?host=/run/postgresql", "postgresql:///flow?host=/run/postgresql"),
+    ("CELERY_BROKER_URL", "amqp://guest:guest@127.0.0.1:5672//", "amqp://guest:guest@127.0.0.1:5672//"),
+    ("CHANNEL_URL", "redis://127.0.0.1:6379/1", "redis://127.0.0.1:6379/1"),
+    ("DJANGO_SETTINGS_MODULE", "console.settings", "console.settings"),
+    ("FABRIC_DATA", "/var/lib/fabric flow", "/var/lib/fabric flow"),
+    ("FABRIC_MODEL", "some/model:7b", "some/model:7b"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "value"), GOOD)
+def test_a_good_value(name, text, value):
+    assert read(name, {name: text}) == value
+
+
+BAD = [
+    ("FABRIC_PORT", "0"),
+    ("FABRIC_PORT", "65536"),
+    ("FABRIC_PORT", "-1"),
+    ("FABRIC_PORT", "8420.0"),
+    ("FABRIC_PORT", "http"),
+    ("FABRIC_PUBLIC_URL", "banana"),
+    ("FABRIC_PUBLIC_URL", "fabric.example.org"),
+    ("FABRIC_PUBLIC_URL", "ftp://fabric.example.org"),
+    ("FABRIC_PUBLIC_URL", "https://"),
+    ("FABRIC_PUBLIC_URL", "https://:8420"),
+    ("FABRIC_PUBLIC_URL", "https://fabric.example.org:port"),
+    ("FABRIC_PUBLIC_URL", "https://fabric.example.org:0"),
+    ("FABRIC_PUBLIC_URL", "https://[::1"),
+    ("FABRIC_PUBLIC_URL", "https://a b.example.org"),
+    ("FABRIC_PUBLIC_URL", "https://*.example.org"),
+    ("FABRIC_PUBLIC_URL", "https://bücher.example.org"),
+    ("FABRIC_PUBLIC_URL", "https://me:sesame@fabric.example.org"),
+    ("FABRIC_PUBLIC_URL", "https://fabric.example.org/app"),
+    ("FABRIC_PUBLIC_URL", "https://fabric.example.org?x=1"),
+    ("FABRIC_SECRET_KEY", "sesame"),
+    ("FABRIC_MODEL_URL", "127.0.0.1:8000/v1"),
+    ("FABRIC_MODEL_URL", "https://me:sesame@models.example.org/v1"),
+    ("FABRIC_MODEL_URL", "https://models.example.org/v1?key=sesame"),
+    ("FABRIC_MODEL", "two\nlines"),
+    ("FABRIC_MODEL_KEY", "Bearer sesame"),
+    ("FABRIC_MODEL_KEY", "sesame-ü"),
+    ("FABRIC_PROVIDERS", "no-pair-at-all"),
+    ("FABRIC_PROVIDERS", "mine=NoDots"),
+    ("FABRIC_PROVIDERS", "mine=a.b.C,mine=a.b.D"),
+    ("FABRIC_PROVIDERS", "=a.b.C"),
+    ("FABRIC_ALLOWED_HOSTS", "models.internal"),
+    ("FABRIC_ALLOWED_HOSTS", "http://models.internal:80"),
+    ("FABRIC_ALLOWED_HOSTS", "models.internal:70000"),
+    ("FABRIC_API_PER_MINUTE", "-1"),
+    ("FABRIC_LOGIN_PER_MINUTE", "many"),
+    ("FABRIC_LOGIN_PER_MINUTE", "9999999999"),
+    ("FABRIC_LOG_LEVEL", "LOUD"),
+    ("FABRIC_DEBUG", "maybe"),
+    ("DATABASE_URL", "mysql://u:sesame@x/y"),
+    ("DATABASE_URL", "postgresql://u:sesame/x@127.0.0.1/y"),
+    ("DATABASE_URL", "sqlite://var/lib/flow.sqlite3"),
+    ("DATABASE_URL", "127.0.0.1"),
+    ("CELERY_BROKER_URL", "carrier-pigeon://u:sesame@x"),
+    ("CELERY_BROKER_URL", "redis://:sesame/@127.0.0.1:6379/0"),
+    ("CHANNEL_URL", "amqp://guest:sesame@127.0.0.1"),
+    ("DJANGO_SETTINGS_MODULE", "somebody.elses.settings"),
+    ("DJANGO_SETTINGS_MODULE", ".."),
+    ("FABRIC_DATA", "/var/lib/fabric\x07flow"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), BAD)
+def test_a_bad_value_is_one_sentence_that_names_it_and_says_what_to_do(name, text):
+    with pytest.raises(Refused) as refused:
+        read(name, {name: text})
+    sentence = refused.value.sentence
+    assert re.fullmatch(rf"{name} (is|has|holds|names|starts|does) [^\n]+[:,] [^\n]+\.", sentence)
+    assert "sesame" not in sentence
+
+
+def test_every_setting_has_a_good_and_a_bad_value_here():
+    assert {name for name, *_ in GOOD} == set(SETTINGS)
+    assert {name for name, _ in BAD} == set(SETTINGS)
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+def test_an_empty_one_counts_as_none(name):
+    assert read(name, {name: " "}) is read(name, {}) is None
+
+
+def test_the_first_bad_setting_is_refused_and_no_test_s():
+    refuse_unusable({"TEST_CHROMIUM": "\x07", "FABRIC_PORT": "8420"})
+    with pytest.raises(Refused, match="^FABRIC_PORT"):
+        refuse_unusable({"FABRIC_PORT": "many"})
+
+
+def test_a_long_value_is_shown_in_part():
+    with pytest.raises(Refused) as refused:
+        read("FABRIC_LOG_LEVEL", {"FABRIC_LOG_LEVEL": "x" * 10_000})
+    assert len(refused.value.sentence) < 200
+
+
+def test_a_port_is_written_in_plain_digits():
+    assert variables.port_number("٣٤") is None

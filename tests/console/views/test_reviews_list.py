@@ -1,0 +1,201 @@
+"""The list of questions: the most urgent first, a page at a time, and what is late stands out."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from console.views.reviews import ROWS, _seen
+from fabric.models import Escalation
+from fabric.selectors.escalations import escalations_due, escalations_named, escalations_open
+from tests.fabric.services.world import ran
+
+HOUR = 3_600_000_000
+
+
+@pytest.fixture
+def question(actor, doubtful):
+    return escalations_open(actor, ran(actor, doubtful).id)[0]
+
+
+def due(question, left):
+    Escalation.objects.filter(id=question.id).update(due_at=time.time_ns() // 1_000 + left)
+
+
+@pytest.mark.parametrize(
+    ("left", "word"), [(-HOUR, "Overdue"), (HOUR // 2, "Due soon"), (2 * HOUR, "")], ids=["late", "soon", "later"]
+)
+def test_what_is_late_stands_out_by_word_and_icon(browser, question, left, word):
+    due(question, left)
+    page = browser.get("/reviews").content.decode()
+    found = re.findall(r'data-tone="(?:danger|warn)">.*?(Overdue|Due soon)<', page)
+    assert found == ([word] if word else [])
+
+
+def test_more_than_a_page_is_gone_through(browser, question):
+    row = Escalation.objects.get(id=question.id)
+    for number in range(ROWS):
+        row.id, row.step_id, row.due_at = f"{number:016x}", f"step-{number}", question.due_at + 1 + number
+        row.save(force_insert=True)
+    seen, address, pages = [], "/reviews", 0
+    while address:
+        page = browser.get(address).content.decode()
+        seen += re.findall(r"#question-([0-9a-f]{16})\"", page)
+        found = re.search(r'href="(/reviews\?after=[^"]+)">Less urgent', page)
+        address, pages = found[1] if found else "", pages + 1
+    assert pages == 2
+    assert seen == [question.id, *(f"{number:016x}" for number in range(ROWS))]
+
+
+def test_after_the_last_there_is_a_way_back(browser, question):
+    page = browser.get(f"/reviews?after={question.cursor}").content.decode()
+    assert "Nothing less urgent waits" in page
+    assert 'href="/reviews"' in page
+
+
+def test_a_place_in_the_list_that_is_none(browser, question):
+    answer = browser.get("/reviews?after=yesterday")
+    assert answer.status_code == 422
+    assert b"start from its beginning" in answer.content
+
+
+def test_the_same_answer_again_says_so(browser, question):
+    sent = {"verb": "approve", "digest": question.digest}
+    told = [browser.post(f"/reviews/{question.id}/decision", sent, headers={"HX-Request": "true"}) for _ in range(2)]
+    assert [answer.status_code for answer in told] == [200, 200]
+    assert b"You approved this." in told[0].content
+    assert b"You approved this before." in told[1].content
+
+
+# -- it follows --------------------------------------------------------------------------------------------------------
+
+
+def seen(page):
+    """What the page's script would say it shows."""
+    return ",".join(".".join(row) for row in re.findall(r'<tr id="ask-([^"]+)" data-seq="([^"]+)"', page))
+
+
+def news(browser, page, **asked):
+    """How many questions the page lacks, and its rows that stand otherwise by now, each with its own words."""
+    answer = browser.get("/reviews/news", {"seen": seen(page), **asked}, headers={"HX-Request": "true"})
+    assert answer.status_code == 200
+    told = answer.content.decode()
+    rows = re.findall(r'<tr id="ask-([^"]+)" data-seq="([^"]+)">(.*?)</tr>', told, flags=re.DOTALL)
+    count = re.search(r'data-news="(\d+)"', told)
+    assert count
+    return int(count[1]), {
+        name: (standing, " ".join(re.sub("<[^>]+>", " ", row).split())) for name, standing, row in rows
+    }
+
+
+def copies(question, *due_at):
+    """Questions like that one, due then; their ids."""
+    row, made = Escalation.objects.get(id=question.id), []
+    for at in due_at:
+        row.id, row.step_id, row.due_at = f"{at:x}".rjust(16, "0")[-16:], f"step-{at}", at
+        row.save(force_insert=True)
+        made.append(row.id)
+    return made
+
+
+def test_without_script_the_page_says_as_of_when_it_is(browser, question):
+    page = browser.get("/reviews").content.decode()
+    assert re.search(r'href="/reviews" data-live="paused"[^>]*>As of <span[^>]*>\d\d:\d\d:\d\d UTC, reload<', page)
+
+
+def test_nothing_new_is_no_rows(browser, question):
+    assert news(browser, browser.get("/reviews").content.decode()) == (0, {})
+
+
+def test_an_empty_list_hears_of_the_first_question(browser, actor, doubtful):
+    page = browser.get("/reviews").content.decode()
+    assert "Nothing waits for you" in page
+    assert news(browser, page) == (0, {})
+    ran(actor, doubtful)
+    assert news(browser, page) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("verb", "by_system", "said"),
+    [
+        ("approve", False, "approved by owner"),
+        ("reject", True, "rejected by the system: nobody answered in time"),
+        ("withdrawn", False, "withdrawn"),
+    ],
+)
+def test_a_question_that_was_answered_elsewhere_says_so_where_it_stands(browser, question, verb, by_system, said):
+    page = browser.get("/reviews").content.decode()
+    now = time.time_ns() // 1_000
+    Escalation.objects.filter(id=question.id).update(verb=verb, by_system=by_system, decided_by="owner", decided_at=now)
+    count, rows = news(browser, page)
+    assert count == 0
+    standing, words = rows[question.id]
+    assert standing == "answered"
+    assert words.startswith("Answered")
+    assert said in words
+    assert "unanswered" not in words
+    assert news(browser, browser.get("/reviews").content.decode()) == (0, {})
+
+
+def test_a_question_that_becomes_urgent_is_drawn_again(browser, question):
+    due(question, 2 * HOUR)
+    page = browser.get("/reviews").content.decode()
+    due(question, HOUR // 2)
+    assert news(browser, page)[1][question.id][0] == "due-soon"
+    due(question, -HOUR)
+    assert news(browser, page)[1][question.id][0] == "overdue"
+
+
+def test_only_what_belongs_on_the_page_is_new_there(browser, question):
+    """The first page goes from the most urgent to its last question, the second one from there on."""
+    start = question.due_at
+    copies(question, *(start + 10 * number for number in range(1, ROWS + 5)))
+    first = browser.get("/reviews").content.decode()
+    (down,) = re.findall(r'data-down="([^"]+)"', first)
+    second = browser.get("/reviews", {"after": down}).content.decode()
+    assert 'data-down=""' in second
+    copies(question, start - 5, start + 15, start + 10 * ROWS + 5)
+    assert news(browser, first, down=down)[0] == 2
+    assert news(browser, second, after=down, down="")[0] == 1
+
+
+def test_what_happens_at_the_due_time_is_said(browser, question):
+    assert "unanswered by then: rejected by the system" in browser.get("/reviews").content.decode()
+
+
+def test_another_workspaces_questions_are_no_news(browser, actor, stranger, question):
+    page = browser.get("/reviews").content.decode()
+    Escalation.objects.filter(id=question.id).update(workspace_id=stranger.workspace_id)
+    copies(question, question.due_at + 1)
+    assert news(browser, page) == (0, {})
+    assert (escalations_due(actor, [question.id]), escalations_named(actor, [question.id])) == ({}, [])
+    assert escalations_due(stranger, [question.id]) == {question.id: (question.due_at, True)}
+
+
+@pytest.mark.parametrize("claimed", ["", ",", "x", "x.later", "\0.later", "é.later", "a" * 65 + ".later", "x.y," * 500])
+def test_what_a_page_claims_to_show_may_be_anything(browser, question, claimed):
+    told = browser.get("/reviews/news", {"seen": claimed})
+    assert told.status_code == 200
+    assert b'data-news="1"' in told.content
+    assert b"<tr" not in told.content
+
+
+def test_only_what_may_be_an_id_is_asked_for():
+    assert _seen(f"0a1.later,\0.later,é.later,{'a' * 65}.later,0b2.due-soon") == {"0a1": "later", "0b2": "due-soon"}
+
+
+@pytest.mark.parametrize("field", ["after", "down"])
+def test_a_page_that_is_none_has_no_news(browser, question, field):
+    answer = browser.get("/reviews/news", {field: "yesterday"}, headers={"HX-Request": "true"})
+    assert answer.status_code == 422
+    assert b"start from its beginning" in answer.content
+
+
+def test_news_of_nothing_are_few_statements(browser, question, django_assert_max_num_queries):
+    asked = seen(browser.get("/reviews").content.decode())
+    with django_assert_max_num_queries(
+        6
+    ):  # The session, the user, the workspace, and what is new and how the seen ones stand.
+        browser.get("/reviews/news", {"seen": asked}, headers={"HX-Request": "true"})
