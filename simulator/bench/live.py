@@ -51,6 +51,7 @@ class Feeder:
         self.committed: dict[int, int] = {}
         self._head = ZERO_HASH
         self._done = threading.Semaphore(0)
+        self._refused: list[object] = []
         self._writer = JournalWriter(store, nudge)
         self._writer.start()
         store.register("bench-feeder", lease_s=3_600)
@@ -75,15 +76,22 @@ class Feeder:
     def _written(self, before: int, count: int, outcome: Written | Exception) -> None:
         now = time.monotonic_ns()
         if outcome is not Written.COMMITTED:
-            raise RuntimeError(f"the feeder's batch was not written: {outcome}")
+            self._refused.append(outcome)
         self.committed.update(dict.fromkeys(range(before + 1, before + count + 1), now))
         self._done.release()
 
     def settle(self, batches: int) -> None:
-        """Waits until so many batches have been written."""
+        """Waits until so many batches have been written. RuntimeError when one was not taken, TimeoutError after a minute."""
         for _ in range(batches):
             if not self._done.acquire(timeout=WAIT_S):
                 raise TimeoutError("the feeder's events were not written within a minute")
+            if self._refused:
+                raise RuntimeError(f"the feeder's batch was not written: {self._refused[0]}")
+
+    def close(self) -> None:
+        """Ends its thread. TimeoutError when it does not end within a minute."""
+        if not self._writer.close(WAIT_S):
+            raise TimeoutError("the feeder's writer did not end within a minute")
 
     def at_rate(self, per_s: int, seconds: float) -> None:
         """One event at a time, evenly spaced."""
@@ -100,18 +108,20 @@ class Feeder:
 
 
 class Server:
-    """The web server, as ``up`` starts it, on a socket that outlives it."""
+    """The web server, as ``up`` starts it, on a socket that outlives it. ``beside``: it answers for the same public address as that one."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Server | None = None, **environment: str) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=2_048)
         self.port = self.listener.getsockname()[1]
+        self.public_port: int = beside.public_port if beside else self.port
+        self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it, and returns when it answers."""
         line = f"uvicorn console.asgi:application --fd {self.listener.fileno()} --log-level warning --no-access-log"
         line += " --no-server-header --timeout-graceful-shutdown 10 --ws-max-size 65536 --ws-per-message-deflate false"
-        environment = {**os.environ, "FABRIC_PORT": str(self.port)}
+        environment = {**os.environ, **self.environment, "FABRIC_PORT": str(self.public_port)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", *line.split()], env=environment, cwd=ROOT, pass_fds=(self.listener.fileno(),)
         )
@@ -141,10 +151,15 @@ class Server:
         headers = {
             "Cookie": cookie,
             "Content-Type": "application/x-www-form-urlencoded",
-            "Origin": f"http://127.0.0.1:{self.port}",
+            "Origin": self.origin,
         }
         body = urlencode({"csrfmiddlewaretoken": form[1]})
         return self.ask("POST", f"/login/{token}", body=body, headers=headers)[1]
+
+    @property
+    def origin(self) -> str:
+        """Of its pages, as a browser says it."""
+        return f"http://127.0.0.1:{self.public_port}"
 
     def resident_bytes(self) -> int:
         """Memory of the process; 0 where the system does not tell."""

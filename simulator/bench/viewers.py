@@ -149,11 +149,6 @@ async def until(news: asyncio.Event, reached: Callable[[], bool]) -> None:
                 await asyncio.sleep(LOOK_S)  # Looking at all of them after each frame would be work of its own.
 
 
-def caught_up(viewers: Sequence[Viewer], seq: int, connections: int) -> bool:
-    """Whether all of them have everything up to an event, on so many sockets."""
-    return all(one.cursor >= seq and one.connections >= connections for one in viewers)
-
-
 def say(found: dict[str, Any]) -> None:
     """One line to the benchmark."""
     print(json.dumps(found), flush=True)

@@ -1,47 +1,139 @@
-"""`manage.py up` itself restarts a worker that was killed, and the run goes on from its journal."""
+"""`manage.py up` itself, with runs under way: a worker that is killed, a Ctrl-C in the middle of a call. No run is lost."""
 
+import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
+from urllib.parse import urlencode, urlsplit
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+from console.launch.supervisor import REPEAT_S
+from console.variables import SETTINGS
 from simulator.bench.database import ROOT
 from simulator.chaos.harness import Site, judge, until
 from simulator.chaos.providers import FOLDER
 from simulator.chaos.rows import facts_by_run, start_runs, states
+from tests.chaos import mishaps
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
 
-KILLING = "scripted=simulator.chaos.providers.KillingProvider"
-LEFT_OUT = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL", "FABRIC_PORT", "FABRIC_PUBLIC_URL")
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
-def test_up_restarts_a_killed_worker_and_the_run_goes_on(tmp_path):
-    data, chaos = tmp_path / "data", tmp_path / "chaos"
+@pytest.fixture
+def site(tmp_path, request):
+    """An installation whose scripted agents are the mishap that the test is marked with; nothing runs yet."""
+    chaos = tmp_path / "chaos"
     chaos.mkdir()
-    inherited = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
-    environment = inherited | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(data)}
-    environment |= {FOLDER: str(chaos), "FABRIC_PROVIDERS": KILLING}
-    command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data)]
-    command += ["--port", str(free_port())]
-    with started(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert Lines(process.stdout.fileno()).next().startswith("Fabric Flow runs at ")
-        (chaos / "kill-0000").touch()
-        site = Site(environment)
-        start_runs(site, 10)  # A quarter of their forty calls would kill: one of them will.
-        said = Lines(process.stderr.fileno())
-        while "The worker was killed (signal 9" not in (line := said.next()):
-            assert line, "nothing was said about the worker"
-        until(lambda: set(states(site).values()) == {"completed"}, site, 2 * PATIENCE_S)
+    inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+    provider = f"scripted=tests.chaos.mishaps.{request.param}"
+    named = {"FABRIC_DATA": str(tmp_path / "data"), FOLDER: str(chaos), "FABRIC_PROVIDERS": provider}
+    return Site(inherited | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_PORT": str(free_port())} | named)
+
+
+@contextmanager
+def up(site):
+    """Run `up`; yield the process, its login link and what it says on standard error."""
+    command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser"]
+    with started(command, env=site.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        said = Lines(process.stdout.fileno())
+        said.until("Fabric Flow runs at ")
+        yield process, said.until("/login/").strip(), Lines(process.stderr.fileno())
+
+
+def ledger(site):
+    return [json.loads(line) for line in (site.folder / "ledger.ndjson").read_text().splitlines()]
+
+
+def all_completed(site):
+    return set(states(site).values()) == {"completed"}
+
+
+@pytest.mark.parametrize("site", ["DyingProvider"], indirect=True)
+def test_up_restarts_a_killed_worker_and_the_runs_go_on(site):
+    runs = 5
+    with up(site) as (process, _, said):
+        (site.folder / mishaps.KILL).touch()
+        start_runs(site, runs)
+        said.until("The worker was killed (signal 9")
+        until(lambda: all_completed(site), site, PATIENCE_S)
         process.send_signal(signal.SIGINT)
-        assert process.wait(2 * PATIENCE_S) == 0
-    entries = [json.loads(line) for line in (chaos / "ledger.ndjson").read_text().splitlines()]
-    found = judge(entries, facts_by_run(site), 1)
-    assert found.ended == {"completed": 10}
-    assert found.interrupted  # The worker was killed in the middle of something.
+        assert process.wait(PATIENCE_S) == 0
+    found = judge(ledger(site), facts_by_run(site), 1)
+    assert found.ended == {"completed": runs}
+    assert found.interrupted  # The worker was killed in the middle of a call.
     assert found.asked_twice == found.asked_after_journaled == found.not_intended == []
-    assert list(chaos.glob("kill-*")) == []
+    assert not (site.folder / mishaps.KILL).exists()
     assert site.manage("replay_run", "--all", "--json")["differences"] == 0
+
+
+@pytest.mark.parametrize("site", ["HangingProvider"], indirect=True)
+def test_ctrl_c_twice_with_a_call_out_and_a_page_open_ends_at_once_and_the_run_goes_on_at_the_next_start(site):
+    (site.folder / mishaps.HANG).touch()
+    os.mkfifo(site.folder / mishaps.ASKED)
+    with up(site) as (process, link, said):
+        asked = os.open(site.folder / mishaps.ASKED, os.O_RDWR)
+        start_runs(site, 1)
+        assert Lines(asked).next() == "asked"
+        os.close(asked)
+        (run,) = states(site)
+        with page(link, run) as socket:
+            assert json.loads(socket.recv(PATIENCE_S))["seq"] > 0
+            process.send_signal(signal.SIGINT)
+            said.until("Stopping: ")
+            with pytest.raises(ConnectionClosed):
+                closed(socket)
+        assert ended_by(process, signal.SIGINT) == 0
+    assert not all_completed(site)
+    (site.folder / mishaps.HANG).unlink()
+    with up(site) as (process, _, _):
+        until(lambda: all_completed(site), site, PATIENCE_S)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    found = judge(ledger(site), facts_by_run(site), 1)
+    assert found.interrupted == 1
+    assert found.asked_twice == found.asked_after_journaled == found.not_intended == []
+
+
+def closed(socket):
+    """Take in what comes until the server closes it, which raises ConnectionClosed."""
+    while True:
+        socket.recv(PATIENCE_S)
+
+
+def ended_by(process, number):
+    """Send the signal until the process has ended: one that follows another too soon counts as the same."""
+    while True:
+        process.send_signal(number)
+        try:
+            return process.wait(2 * REPEAT_S)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def page(link, run):
+    """The socket of the page of a run, for somebody who has signed in by the link."""
+    place = urlsplit(link)
+    origin = f"{place.scheme}://{place.netloc}"
+    shown, cookies = ask(place, "GET")
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', shown)[1]
+    headers = {"Cookie": cookies, "Content-Type": "application/x-www-form-urlencoded", "Origin": origin}
+    _, cookies = ask(place, "POST", body=urlencode({"csrfmiddlewaretoken": token}), headers=headers)
+    address = f"ws://{place.netloc}/live/runs/{run}?after=0&panels="
+    return connect(address, origin=origin, additional_headers={"Cookie": cookies})
+
+
+def ask(place, method, **more):
+    connection = http.client.HTTPConnection(place.netloc, timeout=PATIENCE_S)
+    connection.request(method, place.path, **more)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    set_cookies = [value for name, value in answer.getheaders() if name.lower() == "set-cookie"]
+    connection.close()
+    return body, "; ".join(value.partition(";")[0] for value in set_cookies)

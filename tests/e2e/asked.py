@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from tests.e2e.conftest import Installation
+from tests.e2e.installation import Installation
 
 WAITS = 3
 """What `manage.py run` ends with when the run waits for a person."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.e2e.test_first_run import start
 
@@ -90,6 +91,36 @@ def test_it_answers_without_javascript(visit):
     for tab in ("Topology", "Stages and gates", "Budgets and limits", "Decision table", "YAML", "Versions"):
         page.locator(".tabs").get_by_role("link", name=tab).click()
         assert page.locator(".tabs [aria-current=page]").inner_text().startswith(tab)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_an_address_points_at_a_cell_of_the_decision_table(visit, width):
+    """What a run's inspector links to; without script, and beside the column that stays where it is."""
+    page = visit(viewport={"width": width, "height": 700}, java_script_enabled=False).page
+    page.goto("/fabrics/research-desk/r1?tab=table#cell-unsafe_output-high_stakes")
+    assert page.locator(".tabs [aria-current=page]").inner_text().startswith("Decision table")
+    cell = page.locator("td:target")
+    assert cell.get_attribute("id") == "cell-unsafe_output-high_stakes"
+    expect(cell).to_be_in_viewport()
+    head, box = page.locator("#row-unsafe_output").bounding_box(), cell.bounding_box()
+    assert head is not None
+    assert box is not None
+    assert box["x"] >= head["x"] + head["width"] - 1
+    plain = page.locator("#cell-unsafe_output-batch")
+    assert cell.evaluate(BACKGROUND) != plain.evaluate(BACKGROUND)
+    page.goto("/fabrics/research-desk/r1?tab=table#cell-infinite_tool_loop-interactive")
+    assert page.locator("td:target").get_attribute("id") == "cell-infinite_tool_loop-interactive"
+
+
+BACKGROUND = "element => getComputedStyle(element).backgroundColor"
+
+
+def test_a_page_that_asks_every_second_does_not_dim_its_button(visit):
+    page = visit().page
+    with page.expect_request("**/overview/live"):
+        page.locator("#live[data-live=live]").wait_for()
+    page.evaluate("document.getElementById('overview').classList.add('htmx-request')")
+    assert page.locator("#overview-start").evaluate("element => getComputedStyle(element).opacity") == "1"
 
 
 def test_the_yaml_is_downloaded(visit):

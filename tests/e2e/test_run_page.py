@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e.asked import asked
 from tests.e2e.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -77,3 +78,64 @@ def test_no_view_scrolls_sideways(visit, width, scheme):
         page.goto(f"{run}{query}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, query
     assert visitor.complaints == []
+
+
+def test_bars_and_names_of_the_timeline_show_their_event_beside_it(visit, installation):
+    visitor = visit()
+    page = visitor.page
+    page.goto(f"/runs/{asked(installation, 'research-desk', 'What do the notes say?')}")
+    page.locator("#live[data-live=ended]").wait_for()
+    address = page.url
+    bar = page.locator("#panel-timeline tr.worker rect.g-model").first
+    said = bar.locator("title").text_content()
+    bar.click()
+    page.locator(f"#inspector [data-shown='{said.rpartition(' ')[2]}']").wait_for()
+    page.locator("#panel-timeline tr.stage th a", has_text="validate").click()
+    page.locator("#h-inspector", has_text="Stage began").wait_for()
+    assert page.locator("#events-rows a.seq[aria-current]").count() == 1
+    assert page.url == address  # Nothing was loaded but what stands beside it.
+    assert visitor.complaints == []
+
+
+def test_keys_lead_from_stage_to_stage_and_unfold_time(visit, installation):
+    visitor = visit()
+    page = visitor.page
+    page.goto(f"/runs/{asked(installation, 'research-desk', 'What do the notes say?')}")
+    page.locator("#live[data-live=ended]").wait_for()
+    title, verdict = page.locator("#h-inspector"), page.locator("#inspector .verdict")
+    page.keyboard.press("]")
+    title.wait_for()
+    seen = []
+    for stage in ("Plan", "Fan-out", "Fan-in", "Validate", "Finalize"):
+        page.locator("#inspector .verdict", has_text=f"{stage} began").wait_for()
+        seen.append(verdict.inner_text().split()[0])
+        page.keyboard.press("]")
+    page.keyboard.press("[")
+    page.locator("#inspector .verdict", has_text="Validate began").wait_for()
+    assert seen == ["Plan", "Fan-out", "Fan-in", "Validate", "Finalize"]
+    for key, view in (("y", "graph"), ("c", "cost"), ("v", "events")):
+        page.keyboard.press(key)
+        page.wait_for_url(f"**view={view}")
+    page.keyboard.press("t")
+    page.wait_for_url(lambda url: "view=" not in url)
+    assert visitor.complaints == []
+
+
+def test_idle_time_is_unfolded_by_a_key_and_folded_again(visit):
+    visitor = visit()
+    page = visitor.page
+    start(visitor, "doubtful")
+    page.locator("article.question").wait_for()
+    page.goto(f"{page.url.partition('?')[0]}?fold=off")
+    page.keyboard.press("z")
+    page.wait_for_url(lambda url: "fold=off" not in url)
+    assert visitor.complaints == []
+
+
+def test_a_run_is_started_like_another_one(visit, installation):
+    visitor = visit()
+    page = visitor.page
+    page.goto(f"/runs/{asked(installation, 'research-desk', 'Which notes are there?')}")
+    page.get_by_role("link", name="Start one like this").click()
+    page.wait_for_url("**/start?from=*")
+    assert page.get_by_label("What do you want to know").input_value() == "Which notes are there?"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Installation, Visitor
+from tests.e2e.conftest import Visitor
+from tests.e2e.installation import Installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -58,6 +58,32 @@ def test_letters_are_letters_where_one_types_and_in_dialogs(visit):
     assert page.url.endswith("/")
 
 
+PRESSED = """(given) => document.body.dispatchEvent(
+    new KeyboardEvent("keydown", {key: "?", bubbles: true, cancelable: true, ...given}))"""
+
+
+def test_a_sign_that_a_keyboard_has_behind_altgr_is_that_sign(visit):
+    page = visit().page
+    page.evaluate(PRESSED, {"ctrlKey": True, "altKey": True})
+    assert not opened(page, "keys")
+    page.evaluate(PRESSED, {"ctrlKey": True, "altKey": True, "modifierAltGraph": True})
+    assert opened(page, "keys")
+
+
+def test_keys_of_a_run_press_what_its_page_shows(visit, waiting):
+    """What there is to press is the run page's; a key whose thing is not there, or hidden, does nothing."""
+    page = visit().page
+    page.goto(waiting)
+    for key, shown in (("c", "Cost"), ("y", "Graph"), ("v", "Events"), ("t", "Timeline")):
+        page.keyboard.press(key)
+        page.locator(".tabs [aria-current=page]", has_text=shown).wait_for()
+    page.goto("/search")
+    page.locator("h1").click()
+    for key in "cyvt[]z":
+        page.keyboard.press(key)
+    assert page.url.endswith("/search")
+
+
 def test_letters_can_be_turned_off_and_stay_off(visit):
     page = visit().page
     page.locator(".keys-hint").click()

@@ -41,6 +41,9 @@ def test_what_the_browser_let_through_the_server_says_in_the_same_place(page):
     page.get_by_label("Documents to read").set_input_files([PDF])
     page.get_by_role("button", name="Start the run").click()
     page.locator("#e-documents").get_by_text("report.pdf is a PDF").wait_for()
+    page.locator("#files").get_by_text("not taken").wait_for()
+    assert page.get_by_text("report.pdf is a PDF").count() == 1
+    assert page.locator("#documents").get_attribute("aria-invalid") == "true"
     assert page.locator("#text").input_value() == "What is due?"
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.wait_for_function("!document.getElementById('e-documents')")

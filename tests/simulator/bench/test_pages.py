@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
-from simulator.bench import pages
+from fabric.selectors.run_filter import slow_terms
+from fabric.selectors.run_query import FIELDS, Query, parse
+from simulator.bench import many_runs, pages
 from simulator.bench.database import ROOT
 
 RUNS = 20_000
@@ -32,6 +34,17 @@ def test_every_view_is_answered_and_no_indexed_one_reads_the_whole_table(views):
     plans = [(view["view"], plan) for view in indexed for plan in view["plans"]]
     assert [one for one in plans if pages.SCAN.search(one[1])] == []
     assert all(len(view["plans"]) >= 6 for view in indexed)  # The rows, four views, the count; mostly the chart.
+
+
+def test_every_word_of_the_query_line_is_measured():
+    queries = [parse(text, now=0, fabrics=many_runs.FABRICS) for _, text in (*pages.INDEXED, *pages.SCANNED)]
+    assert [query for query in queries if not isinstance(query, Query)] == []
+    assert {term.field for query in queries for term in query.terms} == set(FIELDS)
+
+
+def test_what_is_said_to_be_indexed_is_measured_as_such():
+    slow = {text: [term.written for term in slow_terms(parse(text, now=0))] for _, text in pages.SCANNED}
+    assert {text for text, terms in slow.items() if not terms} == {"id:0123456789ab"}  # Its end is looked for, too.
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""Somebody who extends a run's journal in a running installation, as its owner would: a process of its own, told line by line.
+
+``make LIKE COUNT`` is answered with the new run's id, ``add COUNT SIZE`` with the seq that the journal reaches once all of it is committed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from console.launch.paths import ROOT
+from tests.console.launch.processes import Lines, started
+from tests.e2e.installation import Installation
+
+
+class Feeder:
+    """The test's end. One run at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._said, self._heard = process.stdin, Lines(process.stdout.fileno())
+        self._under_way = 0
+
+    def make(self, like: str, count: int) -> str:
+        """A run of its own, like another one, that goes on for ever."""
+        self._say(f"make {like} {count}")
+        return self._heard.next()
+
+    def begin(self, count: int, size: int = 1) -> None:
+        """Adds so many events, committed so many at a time, and does not wait for it."""
+        self._say(f"add {count} {size}")
+        self._under_way += 1
+
+    def end(self) -> int:
+        """Waits for everything that was begun; the journal's last seq."""
+        reached = 0
+        while self._under_way:
+            reached = int(self._heard.next())
+            self._under_way -= 1
+        return reached
+
+    def add(self, count: int, size: int = 1) -> int:
+        """Adds so many events; the journal's last seq."""
+        self.begin(count, size)
+        return self.end()
+
+    def _say(self, line: str) -> None:
+        self._said.write(f"{line}\n".encode())
+        self._said.flush()
+
+
+@contextmanager
+def feeding(installation: Installation) -> Iterator[Feeder]:
+    """A feeder of this installation."""
+    environ = installation.environ | {"DJANGO_SETTINGS_MODULE": "console.settings"}
+    command = [sys.executable, "-m", "tests.e2e.feeder"]
+    with started(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield Feeder(process)
+
+
+def serve() -> None:
+    """The far end, on standard input and output."""
+    import django
+
+    django.setup()
+    from fabric import wiring
+    from fabric.core.events import InputIgnored
+    from fabric.models import Run
+    from fabric.services.workspaces import owner_actor
+    from tests.console.views.journals import append, journal
+
+    actor, run_id = owner_actor(), ""
+
+    def fact(number: int) -> tuple[InputIgnored, None]:
+        return InputIgnored(input_kind="decision_made", reason=f"number {number}"), None
+
+    for line in sys.stdin:
+        word, *given = line.split()
+        if word == "make":
+            run_id = journal(actor, given[0], map(fact, range(1, int(given[1]) + 1)), state="running")
+            print(run_id, flush=True)
+            continue
+        begin = Run.objects.get(id=run_id).last_seq
+        end, size = begin + int(given[0]), int(given[1])
+        for first in range(begin + 1, end + 1, size):
+            last = min(first + size - 1, end)
+            append(run_id, actor, map(fact, range(first, last + 1)))
+            wiring.nudge().told({run_id: last})
+        print(end, flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+    serve()

@@ -1,0 +1,112 @@
+"""A whole Fabric Flow by `manage.py up` over a directory of its own: for the tests in a browser and for the pictures."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from console.launch.child import descendants
+from console.launch.paths import ROOT
+from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
+
+
+@dataclass
+class Installation:
+    """A running Fabric Flow with a data directory of its own."""
+
+    process: subprocess.Popen[bytes]
+    base: str
+    data: Path
+    environ: dict[str, str]
+
+    def manage(self, *command: str) -> str:
+        """Run a command of this installation; what it printed. Raises CalledProcessError when it did not end with 0."""
+        line = [sys.executable, str(ROOT / "manage.py"), *command]
+        done = subprocess.run(line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+        return done.stdout
+
+    def login_link(self) -> str:
+        """A fresh one-time link."""
+        found = re.search(r"http\S+/login/\S+", self.manage("bootstrap"))
+        assert found
+        return found[0]
+
+    def login_link_of(self, name: str) -> str:
+        """A one-time link for somebody new, who does not look after the installation."""
+        uses = "from django.contrib.auth.models import User; from fabric.services.workspaces import login_link_create"
+        said = self.manage("shell", "-c", f"{uses}; print(login_link_create(User.objects.create_user({name!r})))")
+        return f"{self.base}/login/{said.split()[-1]}"
+
+    def damage(self, run_id: str) -> None:
+        """A stored run holds what no program wrote: lists of runs cannot be made."""
+        self.stored("UPDATE fabric_run SET created_at = 'yesterday' WHERE id = ?", run_id)
+
+    def take_database_away(self) -> None:
+        """The file is gone, and what opens it finds a directory; the web server starts anew. It does not come back."""
+        for path in self.data.glob("fabric.sqlite3*"):
+            path.rename(path.with_name(f"away-{path.name}"))
+        (self.data / "fabric.sqlite3").mkdir()
+        self.kill_web_server()
+
+    def publish(self, source: str) -> None:
+        """Publish a fabric."""
+        written = self.data / "published.yaml"
+        written.write_text(source)
+        self.manage("fabric", "publish", str(written))
+
+    def stored(self, statement: str, *given: object) -> list[tuple[object, ...]]:
+        """Run a statement on the database, past the program."""
+        with closing(sqlite3.connect(self.data / "fabric.sqlite3", timeout=PATIENCE_S)) as opened, opened:
+            return opened.execute(statement, given).fetchall()
+
+    def web_server(self) -> int:
+        """Process id of the web server."""
+        return self._child("uvicorn")
+
+    def worker(self) -> int:
+        """Process id of the worker."""
+        return self._child("celery")
+
+    def kill_web_server(self) -> None:
+        """As the kernel would when memory is short; `up` starts another."""
+        os.kill(self.web_server(), signal.SIGKILL)
+
+    def _child(self, module: str) -> int:
+        (pid,) = [pid for pid in descendants(self.process.pid) if module in _arguments(pid)[:3]]
+        return pid
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []
+
+
+@contextmanager
+def installed(data: Path) -> Iterator[Installation]:
+    """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block."""
+    port = free_port()
+    named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)}
+    environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"} | named
+    command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
+    with started(command, env=environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert Lines(process.stdout.fileno()).next().startswith("Fabric Flow runs at ")
+        yield Installation(process, f"http://127.0.0.1:{port}", data, environ)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(2 * PATIENCE_S) == 0
+
+
+def chromium_path() -> str | None:
+    """Where the system's Chromium is; None when there is none. TEST_CHROMIUM names one."""
+    return os.environ.get("TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -1,0 +1,304 @@
+"""What the pictures show: every page of a running installation, empty, full and failing, and how each comes to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import FilePayload, Page, expect
+
+from tests.e2e.installation import Installation
+
+
+def nothing(_page: Page) -> None:
+    """The page as it loads."""
+
+
+class Scene(NamedTuple):
+    """One picture: a page, and what is done on it first."""
+
+    name: str
+    address: str
+    act: Callable[[Page], None] = nothing
+    status: int = 200
+    """What the server answers to the address, or to what is done there; the browser's own complaint about it is none."""
+
+
+# -- what is run -------------------------------------------------------------------------------------------------------
+
+FABRIC = """\
+name: {name}
+title: {title}
+description: {description}
+example: Which of these clauses bind us?
+models:
+  - name: script
+    provider: scripted
+    price: {{input_usd_per_mtok: 1, output_usd_per_mtok: 2}}
+    options: {options}
+tools:
+  - name: read_document
+agents:
+  - {{name: planner, model: script, instructions: Plan.}}
+  - {{name: reader, model: script, instructions: Read., tools: [read_document]}}
+  - {{name: critic, model: script, instructions: Judge.}}
+topology: {{planner: planner, workers: [reader], critic: critic}}
+policy:
+  budget: {{run_usd_micros: {budget}}}
+reviewers: [owner]
+"""
+FABRICS = {
+    "contract-check": ("Contract check", "Asks a person before it says anything binding.", "{score: 0.55}", 1_000_000),
+    "goes-round": (
+        "Goes round",
+        "Its reader makes one call for ever.",
+        "{agents: {reader: {script: loop}}}",
+        1_000_000,
+    ),
+    "off-schema": ("Off schema", "Its planner answers what nobody asked for.", "{script: off_schema}", 1_000_000),
+    "no-answer": (
+        "No answer",
+        "The endpoint of its model refuses every call.",
+        "{fail: {cause: auth, times: 99, status: 401}}",
+        1_000_000,
+    ),
+    "small-purse": ("Small purse", "Has a hundredth of a cent.", "{}", 100),
+}
+"""Fabrics that wait, and that fail in their several ways: title, description, the script's options, micro-dollars a run."""
+PATIENT = "batch"
+"""The tier in which a person has a day: the question must outlast the taking of the pictures."""
+NOTES = "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.\n"
+REQUESTS = (
+    "What do these notes say about costs and deadlines?",
+    "Compare what the two documents say about budgets.",
+    "Which of the promises in here have no owner?",
+    "Summarise the risks in three sentences.",
+)
+
+
+def fill(home: Installation, page: Page) -> dict[str, str]:
+    """Runs of every kind; their ids by what became of them."""
+    notes = home.data / "notes.md"
+    notes.write_text(NOTES)
+    for name, (title, description, options, budget) in FABRICS.items():
+        text = FABRIC.format(name=name, title=title, description=description, options=options, budget=budget)
+        home.publish(text)
+    ids = {f"done{number}": _started(page, "research-desk", text, notes) for number, text in enumerate(REQUESTS)}
+    for name in ("goes-round", "off-schema", "no-answer", "small-purse"):
+        ids[name] = _started(page, name, REQUESTS[0], notes)
+    waiting = [_started(page, "contract-check", text, notes, PATIENT) for text in REQUESTS[:3]]
+    page.get_by_label("Message").fill("The notes say otherwise: the deadline moved.")
+    page.get_by_role("button", name="Reject").click()
+    page.locator("#live[data-live=ended]").wait_for()
+    page.goto(f"/runs/{waiting[1]}/cancel")
+    page.get_by_label("Reason").fill("Asked twice.")
+    page.get_by_role("button", name="Cancel the run").click()
+    page.locator("#live[data-live=ended]").wait_for()
+    approved = _started(page, "contract-check", REQUESTS[3], notes, PATIENT)
+    page.get_by_role("button", name="Approve").click()
+    page.locator("#live[data-live=ended]").wait_for()
+    return ids | {"waiting": waiting[0], "cancelled": waiting[1], "rejected": waiting[2], "approved": approved}
+
+
+def _started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> str:
+    page.goto(f"/start?fabric={fabric}")
+    page.get_by_label("What do you want to know").fill(text)
+    page.get_by_label("Documents to read").set_input_files([str(notes)])
+    page.get_by_label("Tier").select_option(tier)
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/*")
+    page.locator("#live[data-live=ended], article.question").first.wait_for()
+    return page.url.rpartition("/")[2]
+
+
+# -- what is done on a page --------------------------------------------------------------------------------------------
+
+
+def sign_in(page: Page) -> None:
+    page.get_by_role("button", name="Sign in").click()
+    page.locator("#h-error").wait_for()
+
+
+def palette(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.locator("#palette [role=option]").first.wait_for()
+
+
+def palette_found(page: Page) -> None:
+    palette(page)
+    page.keyboard.type("budget")
+    page.locator("#palette-found a[id^=palette-run]").first.wait_for()
+
+
+def palette_none(page: Page) -> None:
+    palette(page)
+    page.keyboard.type("zzzz")
+    page.get_by_text("Nothing is called or numbered like that").wait_for()
+
+
+def sheet(page: Page) -> None:
+    page.locator("body").press("?")
+    page.locator("dialog#keys[open]").wait_for()
+
+
+def pause(page: Page) -> None:
+    page.locator("#live[data-live=live]").wait_for()
+    page.locator("body").press("p")
+    page.locator("#live[data-live=paused]").wait_for()
+
+
+def send(page: Page) -> None:
+    page.get_by_role("button", name="Start the run").click()
+
+
+def wrong_request(page: Page) -> None:
+    page.locator("#text").fill("  ")
+    send(page)
+    page.locator("#e-text").wait_for()
+
+
+def wrong_everywhere(page: Page) -> None:
+    """What the browser's own checks would hold back is sent all the same."""
+    page.locator("#text").fill("x" * 70_000)
+    page.locator("#session_key").fill("x" * 201)
+    page.locator("#documents").set_input_files(
+        [
+            FilePayload(name="report.pdf", mimeType="application/pdf", buffer=b"%PDF-1.7 and so on"),
+            FilePayload(name="large.txt", mimeType="text/plain", buffer=b"x" * 1_000_001),
+        ]
+    )
+    page.evaluate("document.querySelector('#tier').append(new Option('Nightly', 'nightly', true, true))")
+    page.evaluate("document.querySelector('#priority').append(new Option('Now', 'now', true, true))")
+    send(page)
+    page.locator("#e-session").wait_for()
+
+
+def wrong_fabric(page: Page) -> None:
+    page.locator("#text").fill("What is due?")
+    gone = "radio => { radio.value = 'gone'; radio.dispatchEvent(new Event('change', {bubbles: true})); }"
+    page.locator("[name=fabric]:checked").evaluate(gone)  # The table of its tiers goes now, not under the pointer.
+    send(page)
+    page.locator("#e-fabric").wait_for()
+
+
+def attached(page: Page) -> None:
+    page.locator("#text").fill("What is due, and when?")
+    page.locator("#documents").set_input_files(
+        [FilePayload(name="notes.md", mimeType="text/markdown", buffer=b"Friday.")]
+    )
+    page.locator("#files li").first.wait_for()
+
+
+def unreachable(page: Page) -> None:
+    page.locator("#text").fill("Worth keeping")
+    page.context.set_offline(True)
+    send(page)
+    page.locator("#notice .banner").wait_for()
+    page.context.set_offline(False)
+
+
+def unfounded(page: Page) -> None:
+    """A rejection without a reason."""
+    page.get_by_role("button", name="Reject").first.click()
+    page.locator("article.question .err").first.wait_for()
+
+
+def first_event(page: Page) -> None:
+    page.locator("#events-rows a.seq").first.click()
+    expect(page.locator("#inspector [data-shown]")).to_be_attached()
+
+
+def add_filter(page: Page) -> None:
+    page.locator("[data-press=filter]").click()
+
+
+# -- the scenes --------------------------------------------------------------------------------------------------------
+
+STRANGER = (
+    Scene("signed-out", "/runs"),
+    Scene("signed-out-link-used", "/login/used", sign_in, 410),
+    Scene("signed-out-not-found", "/nosuch", status=404),
+)
+EMPTY = (
+    Scene("overview-empty", "/"),
+    Scene("runs-empty", "/runs"),
+    Scene("reviews-empty", "/reviews"),
+    Scene("start-first", "/start"),
+    Scene("search-nothing-asked", "/search"),
+    Scene("fabrics-samples", "/fabrics"),
+)
+UNPUBLISHED = (
+    Scene("overview-no-fabric", "/"),
+    Scene("start-no-fabric", "/start"),
+    Scene("fabrics-empty", "/fabrics"),
+)
+FORM = (
+    Scene("start", "/start"),
+    Scene("start-example", "/start?fabric=research-desk&example=1"),
+    Scene("start-attached", "/start", attached),
+    Scene("start-error-empty", "/start", wrong_request, 422),
+    Scene("start-error-everywhere", "/start", wrong_everywhere, 422),
+    Scene("start-error-fabric-gone", "/start", wrong_fabric, 422),
+    Scene("start-error-unreachable", "/start", unreachable),
+)
+SHELL = (
+    Scene("palette", "/runs", palette),
+    Scene("palette-found", "/runs", palette_found),
+    Scene("palette-none", "/runs", palette_none),
+    Scene("keys", "/runs", sheet),
+    Scene("search", "/search?q=budget"),
+    Scene("search-none", "/search?q=zzzz"),
+    Scene("search-too-long", f"/search?q={'x' * 201}", status=422),
+    Scene("not-found", "/nosuch", status=404),
+    Scene("styleguide", "/styleguide"),
+    Scene("api", "/api/v1/docs"),
+)
+LISTS = (
+    Scene("overview", "/"),
+    Scene("overview-paused", "/", pause),
+    Scene("runs", "/runs"),
+    Scene("runs-filter-open", "/runs", add_filter),
+    Scene("runs-filtered", "/runs?q=state:completed+costs"),
+    Scene("runs-none", "/runs?q=state:failed+nosuchword"),
+    Scene("runs-wrong-query", "/runs?q=state:nosuch", status=422),
+    Scene("reviews", "/reviews"),
+    Scene("fabrics", "/fabrics"),
+    *(
+        Scene(f"fabric-{tab}", f"/fabrics/contract-check?tab={tab}")
+        for tab in ("agents", "topology", "stages", "limits", "table", "yaml", "versions")
+    ),
+    Scene("fabric-research-desk", "/fabrics/research-desk?tab=topology"),
+    Scene("fabric-revision", "/fabrics/contract-check/r1"),
+    Scene("fabric-not-found", "/fabrics/nosuch", status=404),
+)
+VIEWS = ("events", "graph", "protections", "cost", "io")
+ENDS = ("waiting", "approved", "rejected", "cancelled", "goes-round", "off-schema", "no-answer", "small-purse")
+
+
+def full(ids: dict[str, str]) -> Iterator[Scene]:
+    """Every page of an installation that was used."""
+    run = f"/runs/{ids['done0']}"
+    yield from (*LISTS, *SHELL, *FORM)
+    yield Scene("start-like", f"/start?from={ids['done0']}")
+    yield Scene("run-completed", run)
+    yield Scene("run-inspected", run, first_event)
+    yield Scene("run-unfolded", f"{run}?fold=off")
+    yield from (Scene(f"run-{view}", f"{run}?view={view}") for view in VIEWS)
+    yield from (Scene(f"run-events-{density}", f"{run}?view=events&events={density}") for density in ("full", "raw"))
+    yield Scene("run-events-none", f"{run}?view=events&q=nosuchword")
+    yield Scene("run-no-such-view", f"{run}?view=nosuch", status=422)
+    yield Scene("run-not-found", "/runs/019a1f3c-5d20-7c11-9a5e-4c81d7e20b1f", status=404)
+    yield Scene("run-unfounded", f"/runs/{ids['waiting']}", unfounded, 422)
+    yield Scene("run-waiting-paused", f"/runs/{ids['waiting']}", pause)
+    for name in ENDS:
+        yield Scene(f"run-{name}", f"/runs/{ids[name]}")
+        yield from (Scene(f"run-{name}-{view}", f"/runs/{ids[name]}?view={view}") for view in VIEWS[1:])
+    yield Scene("cancel", f"/runs/{ids['waiting']}/cancel")
+    yield Scene("cancel-ended", f"/runs/{ids['done0']}/cancel")
+
+
+def inspected(home: Installation) -> Iterator[Scene]:
+    """One event of each kind that was recorded."""
+    for kind, run_id, seq in home.stored("SELECT kind, min(run_id), seq FROM fabric_event GROUP BY kind ORDER BY kind"):
+        yield Scene(f"event-{kind}", f"/runs/{run_id}/events/{seq}")
