@@ -1,10 +1,11 @@
 """What every test shares: which servers there are, and what happens to a test whose server is missing."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
-from tests import servers
+from tests import interpreter, servers
 
 _MISSING = pytest.StashKey[dict[str, str]]()
 
@@ -23,6 +24,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI", "").lower() in ("true", "1"):
                 pytest.fail(f"left out {sentence}", pytrace=False)
             pytest.skip(sentence)
+
+
+@pytest.fixture(autouse=True)
+def _interpreter() -> Iterator[None]:
+    with interpreter.as_it_was():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
