@@ -140,13 +140,6 @@ class DecisionForm(forms.Form):
             )
         return message
 
-    def clean(self) -> dict[str, Any]:
-        """Whoever rejects says why: the reason is what the people of the run have to go on with."""
-        cleaned = super().clean() or {}
-        if cleaned.get("verb") == "reject" and not cleaned.get("message") and "message" not in self.errors:
-            self.add_error("message", "Say why you reject it: the reason is kept with the run.")
-        return cleaned
-
 
 class CancelForm(forms.Form):
     """A run to be cancelled."""

@@ -152,9 +152,6 @@ def decide(
     """Answer a question. It is done in the caller's name. The same body of the same person again changes nothing and is no error."""
     actor = actor_of(request)
     item = escalation_get(actor, escalation_id)
-    if body.verb == "reject" and not body.message.strip():
-        message = "a rejection comes without its reason: say why in message, it is kept with the run"
-        raise Problem(422, message, [FieldError("message", message)])
     try:
         taken = escalation_decide(
             store=wiring.store(),

@@ -49,7 +49,7 @@ def escalation_decide(
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
     ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again (verb, message and digest) is one
-    decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb), too_large (message), conflict
+    decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, or a rejection without its reason), too_large (message), conflict
     (answered otherwise, withdrawn, or about something else by now), unavailable.
     """
     _may_decide(actor)
@@ -116,6 +116,9 @@ def _possible(item: EscalationView, decision: DecisionMade) -> None:
     if decision.digest != item.digest:
         message = f"item {item.id} asks about something else by now; look at it again before you decide"
         raise Refused(message, code="conflict", field="digest")
+    if decision.verb == "reject" and not decision.message:
+        message = "a rejection needs a reason: say why in the message, it is kept with the run"
+        raise Refused(message, code="invalid", field="message")
 
 
 def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:

@@ -75,7 +75,7 @@ def test_a_question_appears_and_is_answered_where_it_stands(visit):
     assert page.locator("#nav-links .count[data-tone=human]").inner_text().startswith("1")
     card.get_by_role("button", name="Reject").click()
     card.locator(".err").wait_for()
-    assert "Say why you reject it" in card.inner_text()
+    assert "A rejection needs a reason" in card.inner_text()
     card.get_by_role("button", name="Approve").click()
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .badge").first.inner_text().startswith("Completed")

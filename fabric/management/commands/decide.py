@@ -11,7 +11,6 @@ from fabric.management.base import DETACHED, OK, FabricCommand
 from fabric.management.following import Following, silent
 from fabric.management.reporting import progress, report, summary
 from fabric.selectors.runs import run_get
-from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.workspaces import owner_actor
 
@@ -34,10 +33,7 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Records the decision; follows the run where it is hosted here. Refused where a rejection does not say why, as everywhere."""
-        if options["verb"] == "reject" and not options["message"].strip():
-            message = 'a rejection needs a reason; say why with --message "TEXT"'
-            raise Refused(message, code="invalid", field="message")
+        """Records the decision; follows the run where it is hosted here."""
         actor = owner_actor()
         elsewhere = wiring.engine_running()
         taken = escalation_decide(

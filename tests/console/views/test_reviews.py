@@ -84,7 +84,7 @@ def test_twice_the_same_is_once(browser, waiting, question):
 def test_rejecting_needs_a_reason(browser, waiting, question):
     refused = answer(browser, question, "reject")
     assert refused.status_code == 422
-    assert b"Say why you reject it" in refused.content
+    assert b"A rejection needs a reason" in refused.content
     assert decisions(waiting) == []
     assert answer(browser, question, "reject", "the numbers are wrong").status_code == 302
     assert b"the numbers are wrong" in decisions(waiting)[0]

@@ -69,6 +69,13 @@ def test_the_run_goes_on_as_it_was_answered(decide, actor, item, verb, state):
     assert event.content == {"message": "Because."}
 
 
+@pytest.mark.parametrize("message", ["", " \n"])
+def test_a_rejection_needs_a_reason(decide, item, message):
+    error = refused(decide, verb="reject", message=message)
+    assert (error.code, error.field) == ("invalid", "message")
+    assert waiting_inputs(item) == []
+
+
 def test_a_double_click_is_one_decision(decide, item):
     assert decide().created
     assert not decide().created

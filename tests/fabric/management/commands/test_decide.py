@@ -35,7 +35,7 @@ def test_a_rejected_run_is_aborted(item):
 def test_a_rejection_says_why_as_everywhere(item, message):
     done = command("decide", item, "reject", *message)
     assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines() == ['a rejection needs a reason; say why with --message "TEXT"']
+    assert done.err.splitlines() == ["a rejection needs a reason: say why in the message, it is kept with the run"]
     assert Run.objects.get().state == "waiting"
 
 
