@@ -181,7 +181,7 @@ def _pytest(report: Path, arguments: Sequence[str]) -> list[str]:
     command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache_dir() / 'checks' / 'pytest'}", "-r", "fEs"]
     command += [f"--junit-xml={report}", "-o", "junit_family=xunit2"]
     if not any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
-        command += ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
+        command += ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
     return [*command, *arguments]
 
 

@@ -22,12 +22,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "e2e: drives a real browser (chromium) against manage.py up")
 
 
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One a module: what a module's tests leave behind is nobody else's."""
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """An installation in which nothing has happened: for a module that needs one of its own, as ``pytest.fixture(begun, scope="module")``."""
     with installed(tmp_path_factory.mktemp("data")) as found:
         found.publish(DOUBTFUL)
         yield found
+
+
+installation = pytest.fixture(begun, scope="package", name="installation")
+"""The same for all modules: a test takes nothing for granted of how much is there. What takes an installation apart has one of its own."""
 
 
 @pytest.fixture(scope="package")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 from console.access import ROUTES, Policy
 from console.views.fabrics import TABS
@@ -18,10 +18,14 @@ from console.views.run_events import DENSITIES
 from console.views.run_page import VIEWS
 from tests.e2e.accessibility import findings
 from tests.e2e.asked import asked
+from tests.e2e.conftest import begun
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-SIZES = [(1440, 900), (390, 844)]
+installation = pytest.fixture(begun, scope="module")
+
+WIDE = ViewportSize(width=1440, height=900)
+NARROW = ViewportSize(width=390, height=844)
 
 NO_PAGE = {
     "healthz": "JSON for supervisors",
@@ -100,12 +104,20 @@ def in_both_themes(page: Page) -> list[str]:
     return found + [f"dark: {one}" for one in findings(page, contrast_alone=True)]
 
 
+def at_both_sizes(page: Page) -> list[str]:
+    """The same, wide and narrow. A colour does not depend on the width."""
+    page.set_viewport_size(WIDE)
+    found = in_both_themes(page)
+    page.set_viewport_size(NARROW)
+    return found + [f"narrow: {one}" for one in findings(page)]
+
+
 def looked_at(page: Page, addresses: Iterable[str]) -> dict[str, list[str]]:
     """Findings by address."""
     found = {}
     for address in addresses:
         page.goto(address)
-        found[address] = in_both_themes(page)
+        found[address] = at_both_sizes(page)
     return {where: what for where, what in found.items() if what}
 
 
@@ -117,16 +129,15 @@ def test_a_finding_is_found(visit):
         "for (const name of ['aria-label', 'placeholder']) document.querySelector('#top-q').removeAttribute(name)"
     )
     page.evaluate("document.querySelector('h1').style.color = 'light-dark(black, #333)'")
-    found = in_both_themes(page)
+    found = at_both_sizes(page)
     assert any(one.startswith("label (critical)") for one in found)
+    assert any(one.startswith("narrow: color-contrast (serious)") for one in found)
     assert any(one.startswith("dark: color-contrast (serious)") for one in found)
     assert not any(one.startswith("color-contrast") for one in found)
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_an_installation_where_nothing_has_happened(visit, width, height):
-    page = visit(viewport={"width": width, "height": height}).page
-    assert looked_at(page, pages({"name": "doubtful", "number": 1})) == {}
+def test_an_installation_where_nothing_has_happened(visit):
+    assert looked_at(visit().page, pages({"name": "doubtful", "number": 1})) == {}
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +147,8 @@ def run_id(installation) -> str:
     return asked(installation, "doubtful", "Which ledger is due?")
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_an_installation_where_much_has_happened(visit, run_id, width, height):
-    page = visit(viewport={"width": width, "height": height}).page
-    assert looked_at(page, [*pages({**KNOWN, "run_id": run_id}), *views(run_id), *ALSO]) == {}
+def test_an_installation_where_much_has_happened(visit, run_id):
+    assert looked_at(visit().page, [*pages({**KNOWN, "run_id": run_id}), *views(run_id), *ALSO]) == {}
 
 
 def test_an_event_of_each_kind(visit, installation, run_id):
@@ -149,9 +158,9 @@ def test_an_event_of_each_kind(visit, installation, run_id):
     assert looked_at(visit().page, addresses) == {}
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_dialogs_and_mistakes(visit, run_id, width, height):
-    page = visit(viewport={"width": width, "height": height}).page
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_dialogs_and_mistakes(visit, run_id, size):
+    page = visit(viewport=size).page
     page.keyboard.press("Control+k")
     page.keyboard.type("ledger")
     page.locator("#palette-found a[id^=palette-run]").first.wait_for()
@@ -168,14 +177,13 @@ def test_dialogs_and_mistakes(visit, run_id, width, height):
     assert in_both_themes(page) == []
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_strangers(installation, chromium, width, height):
-    page = chromium.new_page(base_url=installation.base, viewport={"width": width, "height": height})
+def test_strangers(installation, chromium):
+    page = chromium.new_page(base_url=installation.base)
     assert looked_at(page, ["/login", "/login/used", "/nothing"]) == {}
     page.goto("/login/used")
     page.get_by_role("button", name="Sign in").click()
     page.locator("#h-error").wait_for()
-    assert in_both_themes(page) == []
+    assert at_both_sizes(page) == []
     page.context.close()
 
 
@@ -185,7 +193,7 @@ def test_somebody_who_may_not(installation, chromium):
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{installation.base}/")
     assert page.goto("/styleguide").status == 403
-    assert in_both_themes(page) == []
+    assert at_both_sizes(page) == []
     page.context.close()
 
 
@@ -194,7 +202,7 @@ def test_an_installation_that_fails(visit, installation, run_id):
     page = visit().page
     installation.damage(run_id)
     assert page.goto("/runs").status == 500
-    assert in_both_themes(page) == []
+    assert at_both_sizes(page) == []
     installation.take_database_away()
     assert page.goto("/runs").status == 503
-    assert in_both_themes(page) == []
+    assert at_both_sizes(page) == []

@@ -7,9 +7,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.conftest import begun
 from tests.e2e.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+installation = pytest.fixture(begun, scope="module")
 
 
 def answer(page) -> str:

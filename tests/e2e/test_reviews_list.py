@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from tests.e2e.conftest import begun
 from tests.e2e.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
+installation = pytest.fixture(begun, scope="module")
 
 BADGE_SAID = """
   window.said = [];

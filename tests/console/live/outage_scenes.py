@@ -1,4 +1,7 @@
-"""The scenes of ``test_outages`` and ``test_revoked``, each played in a process of its own: a feeder, servers, pages, and what happens to them."""
+"""The scenes of ``test_outages``, played one after the other in a process of their own: a feeder, servers, pages, and what happens to them.
+
+Each has a run, a feeder and people of its own; the servers are the same for all, and are started anew after a scene that failed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any
@@ -17,51 +21,83 @@ import django
 from tests.console.live.following import Page, following
 from tests.console.live.proxy import Proxy, proxy_to
 
+SAID = "scene:"
+WELL = "each once, in order"
+"""What is said of a scene in which all was well."""
 PEOPLE = 50
 SOCKETS_EACH = 20
 """Of one user, at most as many as the console lets one have."""
 
 
-class Stage:
-    """The feeder, a server, and what else a scene asks for."""
+class House:
+    """What the scenes have in common: a fabric, and two servers of one public address over the same database."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        from django.contrib.auth.models import User
-
-        from fabric import wiring
+    def __init__(self) -> None:
         from fabric.services.workspaces import workspace_default
-        from simulator.bench.live import Feeder, Server
 
         # A thousand pages and their server's ends are more descriptors than some systems give unasked.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self._stack = stack
         self.workspace = workspace_default()
-        self.feeder = Feeder(wiring.store(), wiring._local_nudge(), self.workspace, flow5_revision(self.workspace))
-        stack.callback(self.feeder.close)
-        self.server = self.serve(Server())
-        self.user = User.objects.create_user("viewer")
-        self.cookie = self.sign_in(self.user)
+        self.revision = flow5_revision(self.workspace)
+        self._open = ExitStack()
+        self._servers: dict[str, Any] = {}
 
-    def serve(self, server: Any) -> Any:
-        """Starts a server; it ends with the scene."""
-        server.start()
-        self._stack.callback(server.stop, signal.SIGKILL)
-        return server
-
-    def second(self, **environment: str) -> Any:
-        """Another server of the same public address, over the same database."""
+    @property
+    def server(self) -> Any:
+        """The one that most scenes are played before."""
         from simulator.bench.live import Server
 
-        return self.serve(Server(self.server, **environment))
+        return self._servers.get("first") or self._started("first", Server())
+
+    def second(self) -> Any:
+        """Another one."""
+        from simulator.bench.live import Server
+
+        return self._servers.get("second") or self._started("second", Server(self.server))
+
+    def _started(self, name: str, server: Any) -> Any:
+        server.start()
+        self._open.callback(server.stop, signal.SIGKILL)
+        self._servers[name] = server
+        return server
+
+    def close(self) -> None:
+        """Ends the servers; who asks for one again gets a new one."""
+        self._servers.clear()
+        self._open.close()
+
+
+class Stage:
+    """A run with its feeder, somebody who looks at it, and what else a scene asks for."""
+
+    def __init__(self, stack: ExitStack, house: House, scene: str) -> None:
+        from django.contrib.auth.models import User
+
+        from fabric import wiring
+        from simulator.bench.live import Feeder
+
+        self._stack = stack
+        self._house = house
+        self.feeder = Feeder(wiring.store(), wiring._local_nudge(), house.workspace, house.revision)
+        stack.callback(self.feeder.close)
+        self.server = house.server
+        self.second = house.second
+        self.user = User.objects.create_user(f"viewer of {scene}")
+        self.cookie = self.sign_in(self.user)
 
     def proxied(self) -> tuple[Any, Proxy]:
         """Another server, which reaches its database through a proxy."""
+        from simulator.bench.live import Server
+
         parts = urlsplit(os.environ["DATABASE_URL"])
         proxy = self._stack.enter_context(proxy_to(parts.hostname or "127.0.0.1", parts.port or 5432))
         who = parts.netloc.rpartition("@")[0]
         near = parts._replace(netloc=f"{who}@127.0.0.1:{proxy.port}" if who else f"127.0.0.1:{proxy.port}")
-        return self.second(DATABASE_URL=urlunsplit(near)), proxy
+        server = Server(self.server, DATABASE_URL=urlunsplit(near))
+        server.start()
+        self._stack.callback(server.stop, signal.SIGKILL)
+        return server, proxy
 
     def sign_in(self, user: Any) -> str:
         """The cookies of somebody's browser."""
@@ -136,7 +172,8 @@ async def burst(stage: Stage) -> None:
         await stage.feed(*[100] * 100)
         await asyncio.to_thread(stage.server.start)
         await whole(stage, away)
-        assert away.rows - before == 100
+        shown = away.rows - before
+        assert shown == 100, f"{shown} rows came"
         await stage.feed(*[100] * 100)
         await whole(stage, watching)
 
@@ -292,7 +329,7 @@ async def revoked(stage: Stage, change: Callable[[Stage], None], code: int) -> N
     from django.contrib.auth.models import User
 
     other_server = await asyncio.to_thread(stage.second)
-    other = await asyncio.to_thread(lambda: stage.sign_in(User.objects.create_user("somebody else")))
+    other = await asyncio.to_thread(lambda: stage.sign_in(User.objects.create_user(f"not {stage.user.username}")))
     mine = [stage.page(server) for server in (stage.server, other_server)]
     async with following(stage.page(other_server, other)) as theirs:
         tasks = [asyncio.create_task(page.live()) for page in mine]
@@ -326,14 +363,23 @@ SCENES: dict[str, Callable[[Stage], Coroutine[Any, Any, None]]] = {
 }
 
 
-def main(name: str) -> None:
-    """Plays a scene; its last word is that all is well."""
+def main(names: list[str]) -> None:
+    """Plays scenes, and says of each that all was well or what was not."""
     django.setup()
-    with ExitStack() as stack:
-        stage = Stage(stack)
-        asyncio.run(SCENES[name](stage) if name in SCENES else revoked(stage, *REVOKED[name]))
-    print("each once, in order")
+    house = House()
+    for name in names:
+        try:
+            with ExitStack() as stack:
+                stage = Stage(stack, house, name)
+                asyncio.run(SCENES[name](stage) if name in SCENES else revoked(stage, *REVOKED[name]))
+        except Exception:  # noqa: BLE001 - It is what is said of the scene.
+            house.close()
+            print(SAID, name, traceback.format_exc())
+        else:
+            print(SAID, name, WELL)
+        sys.stdout.flush()
+    house.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])
