@@ -62,17 +62,32 @@ class FabricCommand(BaseCommand):
         self.stdout.flush()
 
 
+_DATABASE_SAYS = (
+    (
+        ("readonly", "read-only"),
+        "is read-only: let this user write it and its directory, or choose another directory with FABRIC_DATA",
+    ),
+    (
+        ("no such table", "no such column", "does not exist"),
+        "lacks the tables of this version: run `manage.py up` once, or `manage.py migrate` and `manage.py bootstrap`",
+    ),
+    (("unable to open",), "cannot be opened: it or its directory is not there, or may not be used by this user"),
+    (
+        ("disk is full", "No space left", "could not extend file"),
+        "has no room left on its disk: make room there and try again; what was written before is kept",
+    ),
+)
+"""What SQLite or PostgreSQL says, by a part of its words, and what that means to who runs a command."""
+
+
 def database_sentence(error: DatabaseError) -> str:
     """What a database error means to who runs the command."""
     said = " ".join(str(error).split())
     name = str(connection.settings_dict["NAME"])
     where = f"the database file {name}" if connection.vendor == "sqlite" else f"the database {name!r}"
-    if "readonly" in said or "read-only" in said:
-        return f"{where} is read-only: let this user write it and its directory, or choose another directory with FABRIC_DATA"
-    if "no such table" in said or "no such column" in said or "does not exist" in said:
-        return f"{where} lacks the tables of this version: run `manage.py up` once, or `manage.py migrate` and `manage.py bootstrap`"
-    if "unable to open" in said:
-        return f"{where} cannot be opened: it or its directory is not there, or may not be used by this user"
+    for words, sentence in _DATABASE_SAYS:
+        if any(word in said for word in words):
+            return f"{where} {sentence}"
     return f"{where} cannot be used: {said[:300]}"
 
 

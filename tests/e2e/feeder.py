@@ -1,6 +1,7 @@
 """Somebody who extends a run's journal in a running installation, as its owner would: a process of its own, told line by line.
 
-``make LIKE COUNT`` is answered with the new run's id, ``add COUNT SIZE`` with the seq that the journal reaches once all of it is committed.
+``make LIKE COUNT STATE`` is answered with the new run's id, ``add COUNT SIZE`` with the seq that the journal reaches once all of it is committed.
+A run in state completed has a deep value as the content of its first event.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from console.launch.paths import ROOT
 from tests.console.launch.processes import Lines, started
 from tests.e2e.installation import Installation
+
+DEEP = {"rows": [{"id": n, "deep": {"a": {"b": {"c": [n]}}}} for n in range(600)]}
 
 
 class Feeder:
@@ -25,9 +29,9 @@ class Feeder:
         self._said, self._heard = process.stdin, Lines(process.stdout.fileno())
         self._under_way = 0
 
-    def make(self, like: str, count: int) -> str:
-        """A run of its own, like another one, that goes on for ever."""
-        self._say(f"make {like} {count}")
+    def make(self, like: str, count: int, state: str = "running") -> str:
+        """A run of its own, like another one, that goes on for ever or has ended."""
+        self._say(f"make {like} {count} {state}")
         return self._heard.next()
 
     def begin(self, count: int, size: int = 1) -> None:
@@ -68,20 +72,26 @@ def serve() -> None:
 
     django.setup()
     from fabric import wiring
-    from fabric.core.events import InputIgnored
+    from fabric.core.events import Fact, InputIgnored, ToolAnswered
     from fabric.models import Run
     from fabric.services.workspaces import owner_actor
     from tests.console.views.journals import append, journal
 
     actor, run_id = owner_actor(), ""
+    result = ToolAnswered(
+        command_id="c", attempt=1, step_id="plan.0.e0.r0", call_id="x", tool="t", args_hash="", masked_hash=""
+    )
 
-    def fact(number: int) -> tuple[InputIgnored, None]:
+    def fact(number: int) -> tuple[Fact, Any]:
         return InputIgnored(input_kind="decision_made", reason=f"number {number}"), None
 
     for line in sys.stdin:
         word, *given = line.split()
         if word == "make":
-            run_id = journal(actor, given[0], map(fact, range(1, int(given[1]) + 1)), state="running")
+            facts = [fact(number) for number in range(1, int(given[1]) + 1)]
+            if given[2] == "completed":
+                facts[0] = result, DEEP
+            run_id = journal(actor, given[0], facts, state=given[2])
             print(run_id, flush=True)
             continue
         begin = Run.objects.get(id=run_id).last_seq

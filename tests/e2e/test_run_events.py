@@ -3,64 +3,28 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Locator, Page
 
-from console.launch.paths import ROOT
 from tests.e2e.asked import asked
 from tests.e2e.conftest import Visitor
+from tests.e2e.feeder import Feeder, feeding
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-WRITER = """
-import os, sys, time
-os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
-import django
-django.setup()
-from fabric import wiring
-from fabric.core.events import InputIgnored, ToolAnswered
-from fabric.models import Run
-from fabric.services.workspaces import owner_actor
-from tests.console.views.journals import append, journal
 
-actor = owner_actor()
-command, run_id, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-fact = lambda n: (InputIgnored(input_kind="decision_made", reason=f"number {n}"), None)
-if command == "make":
-    value = {"rows": [{"id": n, "deep": {"a": {"b": {"c": [n]}}}} for n in range(600)]}
-    result = ToolAnswered(command_id="c", attempt=1, step_id="plan.0.e0.r0", call_id="x", tool="t", args_hash="", masked_hash="")
-    print(journal(actor, run_id, [(result, value), *(fact(n) for n in range(2, count + 1))], state=("running", "completed")[size]))
-else:
-    begin = Run.objects.get(id=run_id).last_seq
-    for first in range(begin + 1, begin + count + 1, size):
-        append(run_id, actor, [fact(n) for n in range(first, min(first + size, begin + count + 1))])
-        wiring.nudge().told({run_id: min(first + size - 1, begin + count)})
-"""
+@pytest.fixture(scope="module")
+def feeder(installation):
+    with feeding(installation) as found:
+        yield found
 
 
-@pytest.fixture
-def write(installation):
-    """Writes journals of the running installation, as an owner in another process would."""
-
-    def run(command, run_id, count=1, size=0):
-        done = subprocess.run(
-            [sys.executable, "-c", WRITER, command, run_id, str(count), str(size)],
-            env=installation.environ | {"PYTHONPATH": str(ROOT)},
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        return done.stdout.strip()
-
-    return run
+@pytest.fixture(scope="module")
+def like(installation):
+    return asked(installation, "doubtful", "What do the notes say?")
 
 
 @dataclass
@@ -69,7 +33,7 @@ class Looking:
 
     visitor: Visitor
     run_id: str
-    write: Callable[..., str]
+    feeder: Feeder
 
     @property
     def page(self) -> Page:
@@ -81,7 +45,7 @@ class Looking:
 
     def add(self, count: int, at_once: int) -> None:
         """Adds events, so many in a batch."""
-        self.write("append", self.run_id, count, at_once)
+        self.feeder.add(count, at_once)
 
     def open(self, query: str = "", path: str = "") -> None:
         """Opens the run's page, or what lies below it."""
@@ -94,12 +58,11 @@ class Looking:
 
 
 @pytest.fixture
-def looking(visit, write, installation):
+def looking(visit, feeder, like):
     """Makes runs of so many events with somebody in front of them: ``looking(50)`` goes on, ``looking(50, ended=True)`` has ended."""
-    like = asked(installation, "doubtful", "What do the notes say?")
 
     def make(count: int, *, ended: bool = False, **options: object) -> Looking:
-        return Looking(visit(**options), write("make", like, count, int(ended)), write)
+        return Looking(visit(**options), feeder.make(like, count, "completed" if ended else "running"), feeder)
 
     return make
 

@@ -80,10 +80,16 @@ def test_no_view_scrolls_sideways(visit, width, scheme):
     assert visitor.complaints == []
 
 
-def test_bars_and_names_of_the_timeline_show_their_event_beside_it(visit, installation):
+@pytest.fixture(scope="module")
+def desk(installation):
+    """The address of a run that has ended."""
+    return f"/runs/{asked(installation, 'research-desk', 'Which notes are there?')}"
+
+
+def test_bars_and_names_of_the_timeline_show_their_event_beside_it(visit, desk):
     visitor = visit()
     page = visitor.page
-    page.goto(f"/runs/{asked(installation, 'research-desk', 'What do the notes say?')}")
+    page.goto(desk)
     page.locator("#live[data-live=ended]").wait_for()
     address = page.url
     bar = page.locator("#panel-timeline tr.worker rect.g-model").first
@@ -97,10 +103,10 @@ def test_bars_and_names_of_the_timeline_show_their_event_beside_it(visit, instal
     assert visitor.complaints == []
 
 
-def test_keys_lead_from_stage_to_stage_and_unfold_time(visit, installation):
+def test_keys_lead_from_stage_to_stage_and_unfold_time(visit, desk):
     visitor = visit()
     page = visitor.page
-    page.goto(f"/runs/{asked(installation, 'research-desk', 'What do the notes say?')}")
+    page.goto(desk)
     page.locator("#live[data-live=ended]").wait_for()
     title, verdict = page.locator("#h-inspector"), page.locator("#inspector .verdict")
     page.keyboard.press("]")
@@ -132,10 +138,10 @@ def test_idle_time_is_unfolded_by_a_key_and_folded_again(visit):
     assert visitor.complaints == []
 
 
-def test_a_run_is_started_like_another_one(visit, installation):
+def test_a_run_is_started_like_another_one(visit, desk):
     visitor = visit()
     page = visitor.page
-    page.goto(f"/runs/{asked(installation, 'research-desk', 'Which notes are there?')}")
+    page.goto(desk)
     page.get_by_role("link", name="Start one like this").click()
     page.wait_for_url("**/start?from=*")
     assert page.get_by_label("What do you want to know").input_value() == "Which notes are there?"

@@ -118,6 +118,7 @@ def unread_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> A
                 actor=replace(race.actor, name=f"person-{n}"),
                 escalation_id=question.id,
                 verb=("approve", "reject")[n % 2],
+                message="No.",
             )
             for n in range(THREADS)
         ]
