@@ -148,6 +148,7 @@ def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, An
         "follows": state.tail and not run.terminal,
         "scan_max": SCAN_MAX,
         "landmarks": landmarks(lines),
+        "landmarks_max": LANDMARKS_MAX,
         **picked(actor, run, state, str(given.get("event", ""))),
     }
 

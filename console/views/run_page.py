@@ -217,6 +217,11 @@ class RunPage:
             now = "waiting"
         return [StageMark(s, "passed" if n < here else now if n == here else "ahead") for n, s in enumerate(order)]
 
+    @property
+    def fired(self) -> int:
+        """How often protections fired, as far as it is known."""
+        return 0 if self.story is None else sum(self.story.fired.values())
+
     # -- time ------------------------------------------------------------------------------------------------------------
 
     @property

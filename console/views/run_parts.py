@@ -200,11 +200,10 @@ ALONE = ("graph", "protections", "cost", "io", "queue")
 """Parts that can be asked for alone; most are a view of their own."""
 
 
-def tabs(run: RunView, story: RunStory | None) -> list[tuple[str, str, int, str]]:
-    """``(name, word, number beside it, its tone)`` of each view."""
-    fired = sum(story.fired.values()) if story is not None else 0
-    notes = {"events": (run.last_seq, ""), "protections": (fired, "warn")}
-    return [(name, word, *notes.get(name, (0, ""))) for name, word in VIEWS]
+def tabs(page: RunPage) -> list[tuple[str, str, int | None, str]]:
+    """``(name, word, number beside it, its tone)`` of each view; None for one that never has a number."""
+    notes = {"events": (page.run.last_seq, ""), "protections": (page.fired, "warn")}
+    return [(name, word, *notes.get(name, (None, ""))) for name, word in VIEWS]
 
 
 def answer(page: RunPage) -> SafeString | None:

@@ -17,7 +17,7 @@ from console.live.stories import AT_ONCE, stories
 from console.views import errors
 from console.views.run_events import events_context
 from console.views.run_page import VIEWS, RunPage
-from console.views.run_parts import ALONE, part, tabs
+from console.views.run_parts import ALONE, page_of, part, tabs
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
@@ -53,7 +53,7 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     shown["panel"] = {panel.name: panel.html for panel in made}
     shown["versions"] = ".".join(panel.version for panel in made)
     with stories.told(actor, found, at_most=at_most) as story:
-        shown["tabs"] = tabs(found, story)
+        shown["tabs"] = tabs(page_of(actor, found, story))
         if view == "timeline" and request.GET.get("fold") == "off":
             shown["unfolded"] = part("unfolded", actor, found, story)
         elif view in ALONE:

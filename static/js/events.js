@@ -36,10 +36,24 @@ export function beforeRows() {
   reading = !atEnd();
 }
 
-/** After a frame was swapped in: `after` is the seq that the page had before. */
-export function afterRows(after) {
+/** After a frame was swapped in: `after` is the seq that the page had before, `seq` the one that it has now. */
+export function afterRows(after, seq) {
   const rows = body();
-  if (!rows) return;
+  if (rows) appended(rows, after);
+  tell("n-events", seq);
+  tell("events-all", seq);
+  if (box()) tell("events-shown", rows.querySelectorAll("tr[data-seq]").length);
+  tell("n-protections", Number(document.getElementById("panel-head")?.dataset.fired ?? 0));
+}
+
+function tell(name, number) {
+  const place = document.getElementById(name);
+  if (!place) return;
+  place.textContent = number.toLocaleString("en");
+  place.hidden = !number;
+}
+
+function appended(rows, after) {
   if (!box()) {
     rows.replaceChildren(); // A view without the list: the frames only have somewhere to go.
     return;
@@ -58,6 +72,8 @@ export function afterRows(after) {
     } else {
       added += count(row);
       spaced(row, above);
+      row.querySelector("a.seq")?.setAttribute("href", row.querySelector("a.seq").getAttribute("href") + rows.dataset.query);
+      marked(row);
       if (row.dataset.first) kept(row.querySelector("a"));
       above = row;
     }
@@ -107,6 +123,33 @@ function kept(link) {
   address.hash = "events";
   link.href = address.href;
   link.closest("td").colSpan = 7;
+}
+
+// Where somebody would begin to read: by the rule of the server's, as far as it concerns a row that is new.
+function marked(row) {
+  const list = document.querySelector("#landmarks ol");
+  if (!list || (row.dataset.kind !== "stage_entered" && !(Number(row.dataset.weight) > 2))) return;
+  const item = document.createElement("li");
+  if (row.dataset.tone) item.dataset.tone = row.dataset.tone;
+  const link = row.querySelector("a.seq").cloneNode();
+  link.removeAttribute("class");
+  const [label, said, seq] = ["b", "span", "code"].map((name) => document.createElement(name));
+  label.textContent = row.querySelector(".k").textContent;
+  said.append(label, ` ${row.querySelector(".sum").textContent}`);
+  seq.className = "muted";
+  seq.textContent = row.dataset.seq;
+  link.append(row.querySelector(".k svg").cloneNode(true), said, seq);
+  item.append(link);
+  list.append(item);
+  while (list.children.length > Number(list.parentElement.dataset.most)) list.firstElementChild.remove();
+  for (const [at, other] of [...list.querySelectorAll("a")].entries()) {
+    delete other.dataset.press;
+    if (!at) other.dataset.press = "stage-next";
+    else if (at === list.children.length - 1) other.dataset.press = "stage-previous";
+  }
+  list.parentElement.hidden = false;
+  list.parentElement.nextElementSibling?.matches(".state") && list.parentElement.nextElementSibling.remove();
+  window.htmx?.process(item);
 }
 
 // The time since the row above it: known only where both stand.

@@ -78,7 +78,7 @@ function afterFrame(event) {
   connection.url = next.href;
   heard(frame.at);
   localise();
-  afterRows(frame.after);
+  afterRows(frame.after, frame.seq);
   unspoken += frame.seq - frame.after;
   speak();
 }

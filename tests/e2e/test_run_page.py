@@ -10,6 +10,16 @@ from tests.e2e.test_first_run import start
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
+def beside(page):
+    """What stands around the list of events: how many there are, in the tabs too, and where one would begin to read."""
+    counts = [page.locator(place).text_content() for place in ("#events-shown", "#events-all", ".tabs")]
+    marks = page.locator("#landmarks li").evaluate_all(
+        "all => all.map(li => [li.innerText, li.dataset.tone, ...['href', 'hx-get', 'data-press'].map(n => li.firstElementChild.getAttribute(n))])"
+    )
+    assert len(marks) > 3
+    return [*(" ".join(said.split()) for said in counts), *marks]
+
+
 def test_header_and_timeline_follow_the_run(visit):
     visitor = visit()
     page = visitor.page
@@ -25,8 +35,10 @@ def test_header_and_timeline_follow_the_run(visit):
     assert page.locator("#panel-timeline line.g-now").count() == 0
     assert page.locator("#panel-head .margin").count() >= 6
     seen = page.locator("#panel-timeline").inner_html()
+    told = beside(page)
     page.reload()
     assert page.locator("#panel-timeline").inner_html() == seen  # What was built live is what is there.
+    assert beside(page) == told
     assert visitor.complaints == []
 
 
