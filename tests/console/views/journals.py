@@ -31,6 +31,7 @@ def journal(
     run = Run.objects.get(id=like)
     run.pk = run.id = str(uuid4())
     run.start_key, run.state, run.last_seq, run.head_hash = run.id, state, 0, ZERO_HASH
+    run.wake_at = run.incarnation = None  # No engine takes it: what is in it is not for going on with.
     run.save(force_insert=True)
     append(run.id, actor, facts, step_us=step_us)
     return run.id
