@@ -180,7 +180,8 @@ def test_a_run_that_is_taken_away_loses_the_socket(browser, queued, stranger, mo
     assert on_a_loop(scene) == consumer.NOT_ALLOWED
 
 
-def test_signing_out_in_one_tab_closes_the_sockets_of_all_and_of_nobody_else(browser, owner, queued):
+def test_signing_out_in_one_tab_closes_the_sockets_of_all_and_of_nobody_else(browser, owner, queued, monkeypatch):
+    monkeypatch.setattr(consumer, "RECHECK_S", 3_600)  # At once, not at the next look.
     other = Client(HTTP_HOST="127.0.0.1")
     other.post(f"/login/{login_link_create(owner)}")
 

@@ -102,6 +102,11 @@ class TestEveryKind:
             assert page.count(" data-seq=") > 10
             assert Acting(page).found == []
             assert [page[at - 200 : at + 50] for hidden in HIDDEN if (at := page.find(hidden)) >= 0] == []
+        asked = dict.fromkeys(("q", "agent", "kind", "stage", "before"), HOSTILE)
+        page = browser.get(f"/runs/{run_id}", {"view": "events"} | asked).content.decode()
+        assert page.count("⟨U+202E⟩evil") >= len(asked)
+        assert Acting(page).found == []
+        assert not any(hidden in page for hidden in HIDDEN)
 
     def test_an_unknown_kind_shows_its_raw_header(self, look, actor, small):
         run = ran(actor, small)
@@ -171,7 +176,7 @@ class TestCalls:
     def test_a_failed_attempt_and_its_retry(self, look, scripted):
         run = scripted("flaky", "{fail: {cause: rate_limit, times: 1, status: 429}}")
         failed = look(run.id, seq_of(run.id, "attempt_failed"))
-        assert "429" in failed
+        assert '<dt>status</dt><dd><code class="wrap">429</code></dd>' in failed
         assert "transient infra" in failed
         retry = look(run.id, seq_of(run.id, "retry_scheduled"))
         assert "of 10" in retry

@@ -55,10 +55,13 @@ def test_folding_can_be_turned_off():
     assert axis_of(0, 1_000 * US, [(0, 1)], fold=False) == Axis(0, 1_000 * US)
 
 
-@pytest.mark.parametrize("gap", [4, 7])
-def test_a_gap_that_is_not_worth_a_break_is_left(gap):
-    busy = [(0, 50 * US), ((50 + gap) * US, (100 + gap) * US)]
-    assert axis_of(0, (100 + gap) * US, busy).pleats == ()
+@pytest.mark.parametrize(("work", "gap"), [(10, 5), (50, 8)])
+def test_a_gap_that_is_not_worth_a_break_is_left(work, gap):
+    """Five seconds in a short picture, a share of a long one; a microsecond more is folded."""
+    for more in (0, 1):
+        again = (work + gap) * US + more
+        axis = axis_of(0, again + work * US, [(0, work * US), (again, again + work * US)])
+        assert len(axis.pleats) == more
 
 
 def test_only_the_longest_gaps_are_folded():
@@ -222,6 +225,16 @@ def test_bars_that_are_merged_reach_from_the_first_to_the_end_of_the_longest():
     twice = [float(width) for _, _, width, told in bars if told.startswith("2 ")]
     assert twice
     assert max(twice) > 1.2
+
+
+def test_a_long_bar_that_is_merged_hides_none_of_those_after_it():
+    teller = Teller().start(36_000).enter(Stage.FAN_OUT, "reader").ask(WORKER, 101, "reader")
+    for turn in range(1, 101):
+        teller.ask(WORKER, turn, "reader").wait(0.5).answer(WORKER, turn).wait(0.5)
+    picture = drawn(teller.answer(WORKER, 101).end(RunState.COMPLETED))
+    bars = re.findall(r'<rect class="g-model" x="([\d.]+)%" width="([\d.]+)%"', row(picture, "reader 1").svg)
+    assert len(bars) <= BARS_MAX
+    assert float(bars[0][0]) + float(bars[0][1]) <= float(bars[1][0]) + 0.02
 
 
 def test_a_stage_that_did_not_pass_does_not_look_as_if_it_had():
