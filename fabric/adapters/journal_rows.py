@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from threading import Lock
 
-from fabric.core.events import OwnershipTaken
 from fabric.core.flow import TERMINAL
 from fabric.runtime.ports import Batch, EscalationChange
+from fabric.runtime.progress import PROGRESS
 
 PRIORITIES = ("critical", "high", "normal", "low")
 """By rank: the number stored is the position here, and claims go by it."""
@@ -49,19 +49,14 @@ def weight(batch: Batch) -> int:
     return total
 
 
-def new_seq(batch: Batch) -> int:
-    """The journal's end after the batch."""
-    return batch.last_seq + len(batch.rows)
-
-
 def is_over(batch: Batch) -> bool:
     """True: with this batch the run has ended and is given back. What waits in its inbox is closed with it."""
     return batch.release and batch.columns.state in TERMINAL
 
 
 def progresses(batch: Batch) -> bool:
-    """True: it journals more than that somebody took the run over, so the count of claims starts anew."""
-    return any(row.kind != OwnershipTaken.kind for row in batch.rows)
+    """True: it journals a step that needs not be taken again, so the count of claims starts anew."""
+    return any(PROGRESS.get(row.kind, False) for row in batch.rows)
 
 
 def wakes_at(batch: Batch) -> int | None:

@@ -27,7 +27,6 @@ from fabric.adapters.journal_rows import (
     changes,
     distinct_runs,
     is_over,
-    new_seq,
     progresses,
     wakes_at,
     weight,
@@ -344,9 +343,9 @@ def _apply(db: sqlite3.Connection, batches: Sequence[Batch], workspaces: Mapping
                 for row in batch.rows
             ],
         ),
-        (statements.CONSUME, [(new_seq(batch), batch.run_id, taken) for batch in batches for taken in batch.consumed]),
+        (statements.CONSUME, [(batch.new_seq, batch.run_id, taken) for batch in batches for taken in batch.consumed]),
         (statements.RELEASE, [(wakes_at(batch), batch.run_id) for batch in batches if batch.release]),
-        (statements.CLOSE_INBOX, [(new_seq(batch), batch.run_id) for batch in batches if is_over(batch)]),
+        (statements.CLOSE_INBOX, [(batch.new_seq, batch.run_id) for batch in batches if is_over(batch)]),
         (
             statements.ESCALATE,
             [_escalation(change, batch, workspaces) for batch in batches for change in changes(batch)],
@@ -362,7 +361,7 @@ def _run_values(batch: Batch) -> tuple[Any, ...]:
     now = batch.columns
     return (
         *(
-            new_seq(batch),
+            batch.new_seq,
             batch.head,
             now.state.value,
             str(now.stage),

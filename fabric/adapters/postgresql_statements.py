@@ -270,10 +270,13 @@ es AS (
     by_system = excluded.by_system
 )"""
 
-# What was not written, and whether it still is the owner's (then an input was gone); and, where asked for, the notification.
+# What was not written, and whether for an input that was gone; and, where asked for, the notification. The row is read as it was when the
+# statement began, while the update looked at it after waiting for whoever held it: a row that seems the owner's still may not be.
 _FATES = """
-SELECT b.n, (SELECT r.fence = b.fence AND r.last_seq = b.last_seq AND r.incarnation IS NOT NULL FROM fabric_run r WHERE r.id = b.run_id)
+SELECT b.n, {gone}
 FROM b WHERE b.n NOT IN (SELECT n FROM up)"""
+_GONE = """b.n IN (SELECT n FROM gone)
+  AND (SELECT r.fence = b.fence AND r.last_seq = b.last_seq AND r.incarnation IS NOT NULL FROM fabric_run r WHERE r.id = b.run_id)"""
 
 _TOLD = f"""
 UNION ALL
@@ -295,4 +298,5 @@ def write(*, rows: bool, consumed: bool, taking: bool, escalated: bool, told: bo
         parts.append(_TAKEN.format(or_consumed=or_consumed))
     if escalated:
         parts.append(_ESCALATED)
-    return Statement("WITH " + ",".join(parts) + _FATES + (_TOLD if told else ""))
+    fates = _FATES.format(gone=_GONE if consumed else "FALSE")
+    return Statement("WITH " + ",".join(parts) + fates + (_TOLD if told else ""))

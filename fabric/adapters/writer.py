@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from fabric.adapters.journal_rows import new_seq, weight
+from fabric.adapters.journal_rows import weight
 from fabric.adapters.store_errors import StoreBusy
-from fabric.runtime.ports import Batch, Head, JournalStore, Nudge, StoreUnavailable, Written
+from fabric.runtime.fates import fate_of
+from fabric.runtime.ports import Batch, JournalStore, Nudge, StoreUnavailable, Written
 
 RUNS_MAX = 256
 BYTES_MAX = 1_000_000
@@ -260,7 +261,7 @@ class JournalWriter:
                         f"it is not known whether this was written: {error}", unknown=True
                     ) from still
                 continue
-            return [_fate(batch, heads.get(batch.run_id)) for batch in batches]
+            return [fate_of(batch, heads.get(batch.run_id)) for batch in batches]
 
     def _settle(self, group: list[_Pending], fates: Sequence[Written | None], told: dict[str, int]) -> None:
         again = []
@@ -269,7 +270,7 @@ class JournalWriter:
                 again.append(pending)
                 continue
             if fate is Written.COMMITTED and pending.batch.rows:
-                told[pending.batch.run_id] = new_seq(pending.batch)
+                told[pending.batch.run_id] = pending.batch.new_seq
             self._done(pending, fate)
         if again:
             self._put_back(again, 0.0)
@@ -320,12 +321,3 @@ def _halves(group: list[_Pending]) -> list[list[_Pending]]:
     """The second half first: the last of the list is written next."""
     middle = len(group) // 2
     return [group[middle:], group[:middle]]
-
-
-def _fate(batch: Batch, head: Head | None) -> Written | None:
-    if head is None or head.fence != batch.fence:
-        return Written.FENCED
-    if batch.rows and head.last_seq == new_seq(batch) and head.head == batch.head:
-        return Written.COMMITTED
-    # A batch without rows leaves no mark here. Written twice it is refused by what it released or consumed, and its run is loaded again.
-    return None if head.last_seq == batch.last_seq else Written.FENCED

@@ -158,6 +158,11 @@ class Batch:
     release: bool = False
     """True: the run is given back with this batch (waiting or ended)."""
 
+    @property
+    def new_seq(self) -> int:
+        """The journal's end after the batch."""
+        return self.last_seq + len(self.rows)
+
 
 class Written(StrEnum):
     """What became of a batch."""

@@ -19,7 +19,6 @@ from fabric.adapters.journal_rows import (
     closed,
     distinct_runs,
     is_over,
-    new_seq,
     progresses,
     wakes_at,
     weight,
@@ -274,13 +273,13 @@ class MemoryStore(Counters):
                 return Written.INPUT_GONE
             taken.append(found)
         for item in taken:
-            item.consumed_seq = new_seq(batch)
+            item.consumed_seq = batch.new_seq
         self._apply(run, batch)
         return Written.COMMITTED
 
     def _apply(self, run: _Run, batch: Batch) -> None:
         run.rows.extend(batch.rows)
-        run.last_seq = new_seq(batch)
+        run.last_seq = batch.new_seq
         run.head = batch.head
         run.columns = batch.columns
         if run.claims and progresses(batch):

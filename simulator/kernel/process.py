@@ -15,6 +15,7 @@ from fabric.adapters.owned import given_back
 from fabric.core.commands import AbortCall, Call, Command
 from fabric.core.inputs import Result
 from fabric.runtime.driver import RunDriver, merged
+from fabric.runtime.fates import fate_of
 from fabric.runtime.happenings import (
     Answered,
     Append,
@@ -29,7 +30,7 @@ from fabric.runtime.happenings import (
     Taken,
     WakeAt,
 )
-from fabric.runtime.ports import Batch, Claimed, Head, StoreUnavailable, Written
+from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
 from simulator.kernel.clock import US
 
 if TYPE_CHECKING:
@@ -351,12 +352,3 @@ class Process:
             raise Died
         if not self.paused and world.strikes("pause"):
             world.pause(self)
-
-
-def fate_of(batch: Batch, head: Head | None) -> Written | None:
-    """What became of a batch whose answer was lost, by what its run's row says now; None: it was not written (design.md 5)."""
-    if head is None or head.fence != batch.fence:
-        return Written.FENCED
-    if batch.rows and head.last_seq == batch.last_seq + len(batch.rows) and head.head == batch.head:
-        return Written.COMMITTED
-    return None if head.last_seq == batch.last_seq else Written.FENCED

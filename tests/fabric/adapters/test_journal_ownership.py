@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fabric.adapters.store_errors import IncarnationRetired
-from fabric.core.events import OwnershipTaken
+from fabric.core.events import AttemptInterrupted, CallIssued, OwnershipTaken
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState
 from fabric.core.frozen import replace
@@ -112,10 +112,11 @@ def test_claims_count_up_until_the_run_makes_progress(world):
         (claimed,) = world.store.claim(f"host-{n}", limit=5, queues=["default"])
     assert world.claims(journal.run_id) == 3
     journal.fence = claimed.fence
-    taken = journal.batch()
-    taken_over = replace(taken.rows[0], kind=OwnershipTaken.kind)
-    world.store.write([replace(taken, rows=(taken_over,))])
-    assert world.claims(journal.run_id) == 3, "taking a run over is no progress"
+    taken = journal.batch(3)
+    kinds = (OwnershipTaken.kind, AttemptInterrupted.kind, CallIssued.kind)
+    rows = tuple(replace(row, kind=kind) for row, kind in zip(taken.rows, kinds, strict=True))
+    world.store.write([replace(taken, rows=rows)])
+    assert world.claims(journal.run_id) == 3, "taking a run over, with the call that was out, is no progress"
     world.store.write([journal.batch()])
     assert world.claims(journal.run_id) == 0
 

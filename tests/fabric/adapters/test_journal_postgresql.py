@@ -84,6 +84,48 @@ def test_a_row_that_somebody_holds_makes_the_flush_busy_soon(postgresql_world):
     assert world.store.journal(journal.run_id) == []
 
 
+def test_a_run_that_is_taken_while_the_flush_waits_for_its_row_is_fenced(postgresql_world):
+    """The row that the statement began with still was the owner's: no input was gone for that."""
+    world = postgresql_world
+    (journal,) = owned(world)
+    world.store.write([journal.batch()])  # Its connection is there, and its statement prepared.
+    for consumed in ((), ("start",)):
+        fates = None
+        for _ in range(
+            20
+        ):  # The lock is waited for no longer than 200 ms: on a slow machine it may be given back too late.
+            fates = taken_in_flush(world, journal.rival(journal.fence), consumed)
+            if fates is not None:
+                break
+        assert fates == [Written.FENCED]
+
+
+def taken_in_flush(world, journal, consumed):
+    """What a flush was told that waited for the row while another took the run; None when it did not wait that long."""
+    with world.store._flushes.use() as connection:
+        pid = connection.info.backend_pid
+    told = []
+
+    def flush():
+        try:
+            told.extend(world.store.write([journal.batch(consumed=consumed)]))
+        except StoreBusy:
+            return
+
+    ((fence,),) = world.ask("SELECT fence FROM fabric_run")
+    with psycopg.connect(world.dsn) as other:
+        other.execute("UPDATE fabric_run SET fence = fence + 1")
+        thread = threading.Thread(target=flush)
+        thread.start()
+        waiting = f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND wait_event_type = 'Lock'"
+        while thread.is_alive() and not world.ask(waiting):
+            pass
+        other.commit()
+        thread.join()
+    world.ask(f"UPDATE fabric_run SET fence = {fence}")
+    return told or None
+
+
 def test_a_connection_cut_in_a_flush_leaves_its_fate_unknown(postgresql_world):
     world = postgresql_world
     (journal,) = owned(world)

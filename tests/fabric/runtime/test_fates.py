@@ -1,0 +1,49 @@
+"""What became of a batch whose answer was lost, and which events count as progress: both are tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.envelope import KINDS
+from fabric.core.flow import RunState
+from fabric.runtime.fates import fate_of
+from fabric.runtime.ports import Batch, Head, Row, RunColumns, Written
+from fabric.runtime.progress import PROGRESS
+
+BEFORE, AFTER, ELSE = b"before", b"after", b"else"
+ROW = Row(seq=8, at=1, version=1, kind="input_ignored", header=b"{}", payload=None, payload_hash=b"", hash=AFTER)
+COLUMNS = RunColumns(state=RunState.RUNNING, stage="plan", epoch=0, cost_usd_micros=0, tokens=0)
+
+
+def batch(rows: int) -> Batch:
+    return Batch(run_id="run", fence=3, last_seq=7, rows=(ROW,) * rows, head=AFTER if rows else BEFORE, columns=COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "fate"),
+    [
+        (1, None, Written.FENCED),
+        (1, Head(4, 7, BEFORE), Written.FENCED),
+        (1, Head(4, 8, AFTER), Written.FENCED),
+        (1, Head(3, 7, BEFORE), None),
+        (1, Head(3, 8, AFTER), Written.COMMITTED),
+        (1, Head(3, 8, ELSE), Written.FENCED),
+        (1, Head(3, 9, ELSE), Written.FENCED),
+        (2, Head(3, 8, ELSE), Written.FENCED),
+        (2, Head(3, 9, AFTER), Written.COMMITTED),
+        (0, Head(3, 7, BEFORE), None),
+        (0, Head(3, 8, ELSE), Written.FENCED),
+        (0, None, Written.FENCED),
+    ],
+)
+def test_where_the_row_stands_tells_what_became_of_it(rows, head, fate):
+    assert fate_of(batch(rows), head) is fate
+
+
+def test_every_kind_of_event_is_progress_or_is_not():
+    assert set(PROGRESS) == set(KINDS)
+
+
+def test_what_a_takeover_writes_is_no_progress():
+    assert not any(PROGRESS[kind] for kind in ("ownership_taken", "attempt_interrupted", "call_issued"))
+    assert PROGRESS["model_answered"]
