@@ -23,6 +23,8 @@ class Question:
     room: int
     inbox: bool
     """Whether inputs of the runs that are owned already are wanted too."""
+    again: Sequence[str] = ()
+    """Runs that may be this incarnation's without its host's knowing: see ``JournalStore.claim``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Found:
     """The revisions that the claimed runs are pinned to, by row id; None: it cannot be loaded."""
     items: Sequence[InboxItem] = ()
     more: bool = False
+    claimed: bool = False
+    """Whether the store answered the claim."""
     fault: bool = False
     """True: looking failed for a reason that nobody thought of."""
 
@@ -67,18 +71,22 @@ class Claimer:
     def _look(self, question: Question) -> Found:
         claims: Sequence[Claimed] = ()
         items: Sequence[InboxItem] = ()
+        claimed = False
         limit = min(question.room, CLAIMS_MAX)
         try:
             if limit > 0:
-                claims = self._ports.store.claim(question.incarnation, limit=limit, queues=self._queues)
+                claims = self._ports.store.claim(
+                    question.incarnation, limit=limit, queues=self._queues, again=question.again
+                )
+                claimed = True
             if question.inbox:
                 items = self._ports.store.inbox(question.incarnation)
         except StoreUnavailable as error:
             log.warning("database away: %s", error)
         except Exception:
             log.exception("due runs could not be looked for")
-            return Found(question, claims, self._revisions(claims), fault=True)
-        return Found(question, claims, self._revisions(claims), items, more=0 < limit == len(claims))
+            return Found(question, claims, self._revisions(claims), claimed=claimed, fault=True)
+        return Found(question, claims, self._revisions(claims), items, 0 < limit == len(claims), claimed)
 
     def _revisions(self, claims: Sequence[Claimed]) -> dict[str, Revision | None]:
         return {revision_id: self._revision(revision_id) for revision_id in {one.revision_id for one in claims}}

@@ -94,6 +94,8 @@ class RunHost:
         self._touched: dict[str, None] = {}
         self._held: dict[str, Batch] = {}
         """Runs let go of whose rows will be given back, with the batch that does it."""
+        self._strays: dict[str, int] = {}
+        """Runs whose write was refused as somebody else's, and when to ask for them: after a commit that came too late they are this process's own."""
         self._fates: list[tuple[Owned, Batch, Written | Exception]] = []
         """Fates of the flush under way; the writer's thread alone touches it."""
         ports.writer.on_flushed = self._flushed
@@ -177,8 +179,7 @@ class RunHost:
     def _take_in(self, message: tuple[Any, ...]) -> None:
         kind = message[0]
         if kind == "offer":
-            self._claim_wanted = self._claim_wanted or message[1] not in self.owned
-            self._inbox_wanted = self._inbox_wanted or not message[1] or message[1] in self.owned
+            self._offered(*message[1:])
         elif kind == "found":
             self._asking = False
             self._take(message[1])
@@ -199,9 +200,16 @@ class RunHost:
                 self._ended.set()
         elif kind == "lost":
             self._held.clear()
+            self._strays.clear()
             for run_id in list(self.owned):
                 self._drop(run_id)
             self._claim_wanted = self._inbox_wanted = True
+
+    def _offered(self, run_id: str, stray: bool = False) -> None:
+        if stray and run_id not in self.owned:
+            self._strays[run_id] = self.ports.clock.now() + int(self.config.sweep_s * US)
+        self._claim_wanted = self._claim_wanted or run_id not in self.owned
+        self._inbox_wanted = self._inbox_wanted or not run_id or run_id in self.owned
 
     def _fire_timers(self) -> None:
         now = self.ports.clock.now()
@@ -209,7 +217,7 @@ class RunHost:
             at, run_id = heapq.heappop(self._timers)
             held = self._held.get(run_id)
             if held is not None and held.wake_at == at:
-                self.ports.writer.submit(self._held.pop(run_id), lambda fate: self.offer())
+                self.ports.writer.submit(self._held.pop(run_id), partial(self._freed, run_id))
             owned = self.owned.get(run_id)
             if owned is not None and owned.wake_at == at:
                 owned.wake_at = None
@@ -237,7 +245,8 @@ class RunHost:
         self._last_sweep = now
         if room > 0 or inbox:
             self._asking = True
-            self._claimer.ask(Question(self.lease.name, max(0, room), inbox))
+            again = tuple(run_id for run_id, at in self._strays.items() if at <= now)
+            self._claimer.ask(Question(self.lease.name, max(0, room), inbox, again))
 
     def _room(self) -> int:
         return min(self.config.max_owned - len(self.owned), self.config.max_inflight_calls - self.calls.inflight)
@@ -245,11 +254,14 @@ class RunHost:
     def _take(self, found: Found) -> None:
         """Takes over what was claimed. Claims of an earlier life of this process, or of one that stops, are freed by the end of its lease."""
         self._claim_wanted = self._claim_wanted or found.more
+        for run_id in found.question.again if found.claimed and not found.more else ():
+            self._strays.pop(run_id, None)
         self.counters.faults += found.fault
         if self._stopping or found.question.incarnation != self.lease.name:
             return
         for claimed in found.claims:
             self.counters.claimed += 1
+            self._strays.pop(claimed.run_id, None)
             self._drop(claimed.run_id)
             revision = found.revisions[claimed.revision_id]
             if revision is None:
@@ -343,16 +355,15 @@ class RunHost:
         elif isinstance(fate, Exception):
             log.error("run %s could not be written: %s", run_id, fate)
         if self.owned.get(run_id) is not owned:
-            if owned.broken and fate is not Written.FENCED:
-                self._give_back(owned.claimed, owned.durable, self.config.hold_s)
+            if owned.broken:
+                self._return(owned, fate, self.config.hold_s)
         elif fate is Written.COMMITTED:
             if owned.ready is not None:
                 self._touched[run_id] = None
             self._step(run_id, Committed(batch.last_seq + len(batch.rows)))
         else:
             self._step(run_id, Refused(str(fate)))
-            if fate is not Written.FENCED:
-                self._give_back(owned.claimed, owned.durable, 0.0 if fate is Written.INPUT_GONE else self.config.hold_s)
+            self._return(owned, fate, 0.0 if fate is Written.INPUT_GONE else self.config.hold_s)
 
     # -- letting go ----------------------------------------------------------------------------------------------------
 
@@ -362,6 +373,17 @@ class RunHost:
         self._touched.pop(run_id, None)
         if owned is not None and owned.out:
             self.calls.abort_run(run_id)
+
+    def _return(self, owned: Owned, fate: Written | Exception, hold_s: float) -> None:
+        """What was dropped and not written goes back to the row; where the row says that it is another's, that is looked into."""
+        if fate is Written.FENCED:
+            self._offered(owned.claimed.run_id, stray=True)
+        else:
+            self._give_back(owned.claimed, owned.durable, hold_s)
+
+    def _freed(self, run_id: str, fate: Written | Exception) -> None:
+        """On the writer's thread: a held run was given back, or was not."""
+        self.loop.put(("offer", run_id, fate is Written.FENCED))
 
     def _give_back(self, claimed: Claimed, durable: Batch | None, hold_s: float) -> None:
         """Releases the row of a run that was dropped. Until ``hold_s`` have passed it stays this process's, so that nobody claims it in a hot loop."""

@@ -174,21 +174,22 @@ class PostgresqlStore(Counters):
         """See ``ports.JournalStore``."""
         self._run(statements.RETIRE, {"name": incarnation})
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str]) -> list[Claimed]:
+    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
         """See ``ports.JournalStore``. An incarnation whose own lease has lapsed gets nothing."""
         ticket = secrets.randbits(62)
         with self._losing:
-            again = self._lost.pop(incarnation, [])
+            lost = self._lost.pop(incarnation, [])
         values = {"me": incarnation, "limit": limit, "span": limit + CLAIM_SPAN, "queues": texts(list(queues))}
+        values |= {"ticket": ticket, "lost": bigints(lost), "again": texts(list(again))}
         try:
-            taken = self._run(statements.CLAIM, values | {"ticket": ticket, "lost": bigints(again)}, changes_rows=True)
+            taken = self._run(statements.CLAIM, values, changes_rows=True)
             self.count(commits=int(bool(taken)), statements=1)
             claimed = self._load(sorted(taken, key=_urgency)) if taken else []
         except BaseException:
-            self._lose(incarnation, [*again, ticket])
+            self._lose(incarnation, [*lost, ticket])
             raise
-        if again and len(taken) == limit:
-            self._lose(incarnation, again)
+        if lost and len(taken) == limit:
+            self._lose(incarnation, lost)
         return claimed
 
     def _lose(self, incarnation: str, tickets: list[int]) -> None:

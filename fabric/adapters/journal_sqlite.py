@@ -192,23 +192,23 @@ class SqliteStore(Counters):
         with self._change() as db:
             db.execute(statements.RETIRE_OTHERS, {"name": incarnation, "now": self._now()})
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str]) -> list[Claimed]:
+    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
         """See ``ports.JournalStore``. An incarnation whose own lease has lapsed gets nothing."""
         if not queues:
             return []
         ticket = secrets.randbits(62)
         with self._guard:
-            again = self._lost.pop(incarnation, [])
-        values: dict[str, Any] = {"me": incarnation, "now": self._now(), "limit": limit, "lost": json.dumps(again)}
-        values |= {f"queue{n}": queue for n, queue in enumerate(queues)}
+            lost = self._lost.pop(incarnation, [])
+        values: dict[str, Any] = {"me": incarnation, "now": self._now(), "limit": limit, "lost": json.dumps(lost)}
+        values |= {"again": json.dumps(list(again))} | {f"queue{n}": queue for n, queue in enumerate(queues)}
         try:
             taken = self._take(incarnation, ticket, statements.claimable(len(queues)), values)
             claimed = self._load(taken, values["now"]) if taken else []
         except BaseException:
-            self._lose(incarnation, [*again, ticket])
+            self._lose(incarnation, [*lost, ticket])
             raise
-        if again and len(taken) == limit:
-            self._lose(incarnation, again)
+        if lost and len(taken) == limit:
+            self._lose(incarnation, lost)
         return claimed
 
     def _take(self, incarnation: str, ticket: int, claimable: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -139,11 +139,13 @@ WITH RECURSIVE {NOW}, owner(name) AS (
   UNION
   (SELECT r.id FROM fabric_run r
    WHERE cardinality(:lost::bigint[]) > 0 AND r.incarnation = :me::text AND r.claim_ticket = ANY (:lost::bigint[]))
+  UNION
+  (SELECT r.id FROM fabric_run r WHERE r.id = ANY (:again::text[]) AND r.incarnation = :me::text)
 ), picked AS MATERIALIZED (
   SELECT r.id, r.incarnation AS previous FROM fabric_run r
   WHERE r.id = ANY (ARRAY(SELECT id::text FROM due)) AND coalesce(r.state, '') NOT IN {TERMINAL_SQL}
     AND (r.incarnation IS NULL OR r.incarnation IN (SELECT name FROM dead)
-         OR (r.incarnation = :me::text AND r.claim_ticket = ANY (:lost::bigint[])))
+         OR (r.incarnation = :me::text AND (r.claim_ticket = ANY (:lost::bigint[]) OR r.id = ANY (:again::text[]))))
     AND EXISTS (SELECT FROM leased WHERE name = :me::text)
   ORDER BY r.priority, r.wake_at, r.id LIMIT :limit::bigint FOR UPDATE OF r SKIP LOCKED
 )

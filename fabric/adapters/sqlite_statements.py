@@ -64,6 +64,8 @@ WHERE id IN (
   SELECT id FROM fabric_run WHERE incarnation IN (SELECT name FROM dead)
   UNION ALL
   SELECT id FROM fabric_run WHERE :lost <> '[]' AND incarnation = :me AND claim_ticket IN (SELECT value FROM json_each(:lost))
+  UNION ALL
+  SELECT id FROM fabric_run WHERE id IN (SELECT value FROM json_each(:again)) AND incarnation = :me
 ) AND state NOT IN {TERMINAL_SQL} AND queue IN ({{queues}}) AND EXISTS (SELECT 1 FROM leased WHERE name = :me)
 ORDER BY priority, wake_at, id LIMIT :limit
 """

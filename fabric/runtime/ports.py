@@ -217,8 +217,11 @@ class JournalStore(Protocol):
         """Ends the lease at once: a clean stop, or the successor of a process known to be dead."""
         ...
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str]) -> list[Claimed]:
-        """Takes up to ``limit`` runs that are due, nudged or orphaned, bumping each fence, and loads them."""
+    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
+        """Takes up to ``limit`` runs that are due, nudged or orphaned, bumping each fence, and loads them.
+
+        ``again``: runs that may be this incarnation's own without its knowing; those that are, are taken anew.
+        """
         ...
 
     def inbox(self, incarnation: str) -> list[InboxItem]:

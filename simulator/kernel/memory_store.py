@@ -43,8 +43,11 @@ from fabric.runtime.ports import (
 )
 
 Plant = Literal["no_fence", "no_unique_input"]
-Failure = Literal["away", "busy", "lost", "landed"]
-"""``away``: it does not answer; ``busy``: it refuses for now; ``lost``, ``landed``: the answer is lost, and so was, or was not, the change."""
+Failure = Literal["away", "busy", "lost", "landed", "late"]
+"""``away``: it does not answer; ``busy``: it refuses for now; ``lost``, ``landed``: the answer is lost, and so was, or was not, the change.
+
+``late``, of a write alone: the answer is lost, and the change is made before the next write, when its fate has been asked for.
+"""
 
 
 @dataclass(slots=True)
@@ -93,6 +96,7 @@ class MemoryStore(Counters):
         self._start_keys: dict[tuple[str, str], str] = {}
         self._incarnations: dict[str, _Incarnation] = {}
         self._failures: dict[str, list[Failure]] = {}
+        self._late: list[Sequence[Batch]] = []
         self._guard = RLock()
         self.escalations: dict[str, tuple[str, EscalationChange]] = {}
         """Every escalation as it stands now, with its run."""
@@ -203,7 +207,7 @@ class MemoryStore(Counters):
         known = self._incarnations.get(incarnation) if incarnation is not None else None
         return known is not None and not known.retired and known.lease_until > now
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str]) -> list[Claimed]:
+    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
         """See ``ports.JournalStore``. An incarnation whose own lease has lapsed gets nothing."""
         with self._guard:
             self._failing("claim")
@@ -211,7 +215,9 @@ class MemoryStore(Counters):
             self.statements += 1
             if not self._leased(incarnation, now):
                 return []
-            due = [run for run in self._live.values() if run.new.queue in queues and self._claimable(run, now)]
+            mine = [run for run_id in again if (run := self._live.get(run_id)) and run.incarnation == incarnation]
+            due = [run for run in self._live.values() if run in mine or self._claimable(run, now)]
+            due = [run for run in due if run.new.queue in queues]
             due.sort(key=lambda run: (run.rank, run.wake_at or 0, run.order))
             claimed = [self._take(run, incarnation, now) for run in due[:limit]]
             self.commits += bool(claimed)
@@ -250,8 +256,15 @@ class MemoryStore(Counters):
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``."""
         with self._guard:
+            if self._failures.get("write", [])[:1] == ["late"]:
+                self._failures["write"].pop(0)
+                self._late.append(batches)
+                raise self._answer_lost()
             landed = self._failing("write")
             distinct_runs(batches)
+            while self._late:
+                for batch in self._late.pop(0):
+                    self._write(batch)
             fates = [self._write(batch) for batch in batches]
             self.statements += 1
             self.commits += Written.COMMITTED in fates

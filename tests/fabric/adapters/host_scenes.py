@@ -19,6 +19,7 @@ from fabric.adapters.owned import Revision
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
+from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, CallFailed, CancelRequested, DecisionMade, ModelReplied, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -243,6 +244,8 @@ class Watching:
         self.claim_open = threading.Event()
         self.claim_open.set()
         self.refused: dict[str, Exception] = {}
+        self.torn: set[str] = set()
+        """Runs whose journals are not what their rows say."""
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         self.begun.put(list(batches))
@@ -251,14 +254,14 @@ class Watching:
         for batch in batches:
             if batch.run_id in self.refused:
                 raise self.refused[batch.run_id]
-        fates = super().write(batches)  # type: ignore[misc]
+        fates = super().write([replace(b, last_seq=b.last_seq + 9) if b.run_id in self.torn else b for b in batches])  # type: ignore[misc]
         self.done.put(list(zip(batches, fates, strict=True)))
         return fates
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str]) -> list[Claimed]:
+    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
         self.claiming.set()
         assert self.claim_open.wait(WAIT_S)
-        claims = super().claim(incarnation, limit=limit, queues=queues)  # type: ignore[misc]
+        claims = super().claim(incarnation, limit=limit, queues=queues, again=again)  # type: ignore[misc]
         self.claims.put([claimed.run_id for claimed in claims])
         return claims
 

@@ -144,6 +144,37 @@ def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
     assert agents.ledger == []  # Its intent is there, its driver is gone.
 
 
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_commit_that_comes_after_its_fate_was_asked_for_loses_no_run(site, before):
+    """The connection is cut, the row says that nothing was written, and then it is: what is sent again is refused as another's."""
+    agents = site.agents()
+    host = site.host(agents, sweep_s=0.05)
+    for _ in range(before):
+        site.store.fail_next("landed")
+    site.store.fail_next("late")
+    run_id = site.create()
+    host.offer(run_id)
+    while site.outcome(run_id) == "":
+        site.released.get(timeout=WAIT_S)
+    assert site.outcome(run_id) == "completed"
+    assert site.kinds(run_id).count("ownership_taken") == 1
+    assert all(one.intended for one in agents.ledger)
+
+
+def test_a_run_whose_every_write_is_refused_is_asked_for_once_a_sweep(site):
+    """As one of whose journal the end is missing."""
+    host = site.host(site.agents(), hold_s=0.01)
+    first, second = site.create(), site.create()
+    site.store.torn.add(first)
+    host.offer(first)
+    site.until_released(second)
+    for _ in range(3):
+        settled(host)
+        host.offer(second)
+    assert site.store.standing(first)[2] == 1
+    assert list(host._strays) == [first]
+
+
 def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(site):
     agents = site.agents()
     host = site.host(agents, hold_s=0.05)

@@ -95,6 +95,22 @@ def test_what_a_retired_incarnation_owned_is_free_at_once(world):
     assert (claimed.run_id, claimed.taken_over) == (journal.run_id, True)
 
 
+def test_runs_that_are_ones_own_are_taken_anew_when_they_are_asked_for(world):
+    mine, ended, theirs, released = owned(world, runs=4)
+    world.store.write([journal.batch(2, consumed=("start",)) for journal in (mine, ended, theirs, released)])
+    world.store.write([ended.batch(columns=columns(RunState.COMPLETED), release=True), released.batch(release=True)])
+    world.store.register("host-2", lease_s=LEASE_S)
+    world.store.put_input(released.run_id, "decision-1", b"")
+    assert world.store.claim("host-1", limit=5, queues=["default"]) != []  # The one that was released, as ever.
+    asked = [mine.run_id, ended.run_id, "no such run"]
+    assert world.store.claim("host-2", limit=5, queues=["default"], again=asked) == []
+    assert world.store.claim("host-1", limit=5, queues=["default"]) == []
+    (claimed,) = world.store.claim("host-1", limit=5, queues=["default"], again=asked)
+    assert (claimed.run_id, claimed.fence, claimed.taken_over) == (mine.run_id, 2, True)
+    assert [row.seq for row in claimed.rows] == [1, 2]
+    assert world.store.write([mine.batch()]) == [Written.FENCED], "what was held of it before is void"
+
+
 def test_a_name_that_was_retired_cannot_come_back(world):
     world.store.register("host-1", lease_s=LEASE_S)
     world.store.register("host-1", lease_s=LEASE_S)
