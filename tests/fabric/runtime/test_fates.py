@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.envelope import KINDS
+from fabric.core.envelope import KINDS, Row
 from fabric.core.flow import RunState
 from fabric.runtime.fates import fate_of
-from fabric.runtime.ports import Batch, Head, Row, RunColumns, Written
+from fabric.runtime.ports import Batch, Head, RunColumns, Written
 from fabric.runtime.progress import PROGRESS
 
 BEFORE, AFTER, ELSE = b"before", b"after", b"else"
