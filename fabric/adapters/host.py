@@ -360,7 +360,7 @@ class RunHost:
         elif fate is Written.COMMITTED:
             if owned.ready is not None:
                 self._touched[run_id] = None
-            self._step(run_id, Committed(batch.last_seq + len(batch.rows)))
+            self._step(run_id, Committed(batch.new_seq))
         else:
             self._step(run_id, Refused(str(fate)))
             self._return(owned, fate, 0.0 if fate is Written.INPUT_GONE else self.config.hold_s)

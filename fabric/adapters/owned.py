@@ -142,8 +142,9 @@ def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call
 def given_back(claimed: Claimed, durable: Batch | None, at: int) -> Batch:
     """A batch without rows that releases a run where its journal ends, to be claimed again from ``at`` (microseconds since the epoch)."""
     if durable is not None:
-        seq = durable.last_seq + len(durable.rows)
-        return replace(durable, last_seq=seq, rows=(), consumed=(), escalations=(), wake_at=at, release=True)
+        return replace(
+            durable, last_seq=durable.new_seq, rows=(), consumed=(), escalations=(), wake_at=at, release=True
+        )
     rows = claimed.rows
     return Batch(
         run_id=claimed.run_id,

@@ -231,7 +231,7 @@ def merged(first: Batch, second: Batch) -> Batch:
     A release stands: what a released run still records (a late result) does not take it back.
     """
     assert first.fence == second.fence
-    assert first.last_seq + len(first.rows) == second.last_seq
+    assert first.new_seq == second.last_seq
     return Batch(
         run_id=first.run_id,
         fence=first.fence,

@@ -105,14 +105,14 @@ class MemoryStore(Counters):
         """Makes the next calls of that name fail in this way: ``write``, ``claim``, ``heads`` ..."""
         self._failures.setdefault(call, []).extend([failure] * times)
 
-    def _failing(self, call: str) -> bool:
-        """Raises what was ordered for this call; True: the change is to be made and its answer lost."""
+    def _failing(self, call: str) -> Failure | None:
+        """Raises what was ordered for this call; ``landed`` or ``late``: the caller makes the change, now or then, and loses its answer."""
         ordered = self._failures.get(call)
         if not ordered:
-            return False
+            return None
         failure = ordered.pop(0)
-        if failure == "landed":
-            return True
+        if failure in ("landed", "late"):
+            return failure
         if failure == "busy":
             raise StoreBusy("the memory store was told to be busy")
         raise StoreUnavailable("the memory store was told not to answer", unknown=failure == "lost")
@@ -256,11 +256,10 @@ class MemoryStore(Counters):
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``."""
         with self._guard:
-            if self._failures.get("write", [])[:1] == ["late"]:
-                self._failures["write"].pop(0)
+            failure = self._failing("write")
+            if failure == "late":
                 self._late.append(batches)
                 raise self._answer_lost()
-            landed = self._failing("write")
             distinct_runs(batches)
             while self._late:
                 for batch in self._late.pop(0):
@@ -268,7 +267,7 @@ class MemoryStore(Counters):
             fates = [self._write(batch) for batch in batches]
             self.statements += 1
             self.commits += Written.COMMITTED in fates
-            if landed:
+            if failure:
                 raise self._answer_lost()
             return fates
 

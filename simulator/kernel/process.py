@@ -305,7 +305,7 @@ class Process:
             one.owned.durable = one.batch
             if one.given_back:
                 self.later(0.0, self.sweep)
-            self.step(one.owned, Committed(one.batch.last_seq + len(one.batch.rows)))
+            self.step(one.owned, Committed(one.batch.new_seq))
             return
         self.world.sometimes[f"write_{fate}"] += 1
         mine = self.owned.get(one.batch.run_id) is one.owned

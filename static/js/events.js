@@ -72,7 +72,8 @@ function appended(rows, after) {
     } else {
       added += count(row);
       spaced(row, above);
-      row.querySelector("a.seq")?.setAttribute("href", row.querySelector("a.seq").getAttribute("href") + rows.dataset.query);
+      const link = row.querySelector("a.seq");
+      link?.setAttribute("href", link.getAttribute("href") + rows.dataset.query);
       marked(row);
       if (row.dataset.first) kept(row.querySelector("a"));
       above = row;

@@ -296,7 +296,7 @@ class World:
             verify_chain([(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in self.rows], ZERO_HASH)
             is None
         )
-        return self.driver.step(Committed(batch.last_seq + len(batch.rows)), self.now)
+        return self.driver.step(Committed(batch.new_seq), self.now)
 
     def _perform(self, command: Command) -> None:
         self.performed.append(command)
