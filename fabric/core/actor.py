@@ -15,3 +15,5 @@ class Actor:
     workspace_id: str
     kind: Literal["person", "service", "system"] = "person"
     roles: frozenset[str] = frozenset()
+    via: str = ""
+    """What acts in the name, where it is not the person's own sign-in: ``token:NAME``."""

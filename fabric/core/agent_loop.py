@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fabric.core import calls, guard
+from fabric.core import calls, mutations, wave
 from fabric.core import events as ev
 from fabric.core.failure import Failure
-from fabric.core.fingerprint import fingerprint, masked_fingerprint
-from fabric.core.frozen import replace, value
-from fabric.core.inputs import ModelReplied, ToolCall, ToolFinished
+from fabric.core.fingerprint import masked_fingerprint
+from fabric.core.inputs import ModelReplied, ToolFinished
 from fabric.core.mechanisms.validation_gate import problems_of
 from fabric.core.payloads import AGENT_OUTPUT
 from fabric.core.prompt import OUTPUT
 from fabric.core.run import Pending, Step
+from fabric.core.saga import by_command
 from fabric.core.spec import CITATION, AgentSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
@@ -31,7 +31,9 @@ NAME = "agent_loop"
 
 
 def move(work: Work, step: Step) -> Failure | None:
-    """Asks the model again when the step waits for nothing; gives back what stopped it."""
+    """Decides about the calls of the last answer, or asks the model again; gives back what stopped it."""
+    if step.history and any(call.state == "open" for call in step.history[-1].calls):
+        return wave.run(work, step)
     if step.corrections > work.compiled.spec.policy.limits.corrections_per_step:
         return _spent(work, step)
     last = step.history[-1] if step.history else None
@@ -80,7 +82,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     """Journals an answer: an output, calls, or something refused; gives back what failed, if anything did."""
     issued = pending.issued
     step = work.run.steps[issued.step_id]
-    proposals = _normalised(reply.calls) if not issued.final else []
+    proposals = wave.normalised(reply.calls) if not issued.final else []
     output, problems = _output(work, step, reply, asking=bool(proposals))
     verdict: Any = "calls" if proposals else "output" if output is not None else "rejected"
     content: dict[str, JSON] = {}
@@ -116,7 +118,7 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
         )
     if verdict == "rejected" and issued.final:
         return _spent(work, work.run.steps[step.id])
-    return _wave(work, step.id, proposals, issued.turn) if proposals else None
+    return None
 
 
 def _cost(work: Work, issued: ev.CallIssued, reply: ModelReplied) -> int:
@@ -152,149 +154,7 @@ def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:
     return {"text": text, "citations": list(cited)}
 
 
-# -- a wave of calls ---------------------------------------------------------------------------------------------------
-
-
-@value()
-class Proposed:
-    """A proposed call under an id that the history can answer, with what is structurally wrong with it."""
-
-    call_id: str
-    tool: str
-    args: JSON
-    raw_args: str
-    args_hash: str
-    problem: str = ""
-    cause: Cause = Cause.TOOL_CONSTRAINT
-
-    def as_json(self) -> JSON:
-        """As it stands in the answer's content."""
-        given = {"args": self.args} if self.args is not None else {"raw_args": self.raw_args}
-        return {"call_id": self.call_id, "tool": self.tool, **given}
-
-    def fact(self) -> ev.ProposedCall:
-        """By fingerprint, as it stands in the header."""
-        return ev.ProposedCall(call_id=self.call_id, tool=self.tool, args_hash=self.args_hash)
-
-
-def _normalised(proposed: tuple[ToolCall, ...]) -> list[Proposed]:
-    """Calls with unique ids; the same id with equal arguments once, with other arguments an error on both."""
-    found: dict[str, Proposed] = {}
-    given = {call.call_id for call in proposed}
-    for index, call in enumerate(proposed):
-        args_hash = fingerprint(call.args) if call.args is not None else fingerprint(call.raw_args)
-        one = Proposed(call.call_id, call.tool, call.args, call.raw_args, args_hash)
-        if not call.call_id.strip():
-            one = replace(one, call_id=_made_up(f"unnamed-{index}", given), problem="the call has no id")
-        elif call.call_id in found:
-            first = found[call.call_id]
-            if (first.tool, first.args_hash) == (one.tool, one.args_hash):
-                continue
-            problem = f"call id {call.call_id!r} stands for two different calls"
-            found[call.call_id] = replace(first, problem=problem, cause=Cause.DUPLICATE_CALL)
-            made_up = _made_up(f"{call.call_id}#{index}", given)
-            one = replace(one, call_id=made_up, problem=problem, cause=Cause.DUPLICATE_CALL)
-        found[one.call_id] = one
-    return list(found.values())
-
-
-def _made_up(name: str, given: set[str]) -> str:
-    """An id for a call that cannot keep its own; never one that the model gave to another."""
-    while name in given:
-        name += "'"
-    return name
-
-
-def _wave(work: Work, step_id: str, proposals: list[Proposed], turn: int) -> Failure | None:
-    """Refuses what is wrong, asks the guard about the rest one by one, issues what passes; gives back what tripped.
-
-    Each call is issued before the next is judged: a third equal call is the third even within one answer.
-    """
-    step = work.run.steps[step_id]
-    allowed = work.compiled.spec.policy.limits.calls_per_turn
-    checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(proposals)]
-    wave = tuple((one.tool, one.args_hash) for one in checked if not one.problem)
-    tripped: list[Trip] = []
-    for index, one in enumerate(checked):
-        if one.problem:
-            _refuse(work, step_id, one, one.cause, NAME, one.problem, correction=one.cause is not Cause.TURN_LIMIT)
-            continue
-        proposal = calls.tool_proposal(work, step, one.fact(), wave, turn)
-        trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
-        if trips:
-            first = trips[0]
-            _refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)
-            tripped += trips
-        elif not _deduplicated(work, step_id, one, turn):
-            calls.run_tool(work, work.run.steps[step_id], one.fact(), index, turn)
-    return Failure(guard.in_order(tripped), step.stage, step_id, blocked=True) if tripped else None
-
-
-def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) -> Proposed:
-    """The call with its structural problem, found before anything is executed."""
-    if one.problem:
-        return one
-    if index >= allowed:
-        return replace(one, problem=f"only {allowed} calls of one answer are executed", cause=Cause.TURN_LIMIT)
-    offered = work.compiled.spec.agent(step.agent).tools
-    if one.tool not in offered:
-        names = ", ".join(offered) or "none"
-        return replace(one, problem=f"there is no tool {one.tool!r}; offered are: {names}")
-    if not isinstance(one.args, dict):
-        return replace(one, problem="the arguments are not a JSON object", cause=Cause.SCHEMA_INVALID)
-    earlier = _earlier(step, one.call_id)
-    if earlier is not None and (earlier.tool, earlier.args_hash) != (one.tool, one.args_hash):
-        return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
-    validate = work.compiled.validators.get(one.tool)
-    problems = validate(one.args) if validate else []
-    return replace(one, problem="; ".join(problems[:5]), cause=Cause.SCHEMA_INVALID) if problems else one
-
-
-def _earlier(step: Step, call_id: str) -> Any:
-    for turn in step.history[:-1]:
-        for call in turn.calls:
-            if call.call_id == call_id:
-                return call
-    return None
-
-
-def _deduplicated(work: Work, step_id: str, one: Proposed, turn: int) -> bool:
-    """Answers a repeated call id from its first result; True when there is one."""
-    earlier = _earlier(work.run.steps[step_id], one.call_id)
-    if earlier is None or earlier.state != "done":
-        return False
-    result = work.ctx.contents.read(earlier.result_ref)
-    work.emit(
-        ev.CallDeduplicated(
-            step_id=step_id,
-            call_id=one.call_id,
-            tool=one.tool,
-            args_hash=one.args_hash,
-            turn=turn,
-            result_ref=earlier.result_ref,
-            result_bytes=work.ctx.contents.size((earlier.result_ref,)),
-            masked_hash=masked_fingerprint(result),
-        )
-    )
-    return True
-
-
-def _refuse(
-    work: Work, step_id: str, one: Proposed, cause: Cause, mechanism: str, problem: str, *, correction: bool
-) -> None:
-    work.emit(
-        ev.CallRefused(
-            step_id=step_id,
-            call_id=one.call_id,
-            tool=one.tool,
-            args_hash=one.args_hash,
-            cause=cause,
-            mechanism=mechanism,
-            problem=problem,
-            correction=correction,
-        ),
-        {"error": {"cause": cause, "mechanism": mechanism, "message": problem}},
-    )
+# -- tools -------------------------------------------------------------------------------------------------------------
 
 
 def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
@@ -302,8 +162,22 @@ def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
     issued = pending.issued
     calls.let_go(work, pending, reason)
     if issued.call == "tool":
-        one = Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
-        _refuse(work, issued.step_id, one, trip.cause, trip.mechanism, trip.advice or trip.message, correction=False)
+        one = wave.Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
+        wave.refuse(
+            work, issued.step_id, one, trip.cause, trip.mechanism, trip.advice or trip.message, correction=False
+        )
+
+
+def again(work: Work, pending: Pending) -> Failure | None:
+    """The next attempt of a call that failed or was interrupted, or what follows when it may not start. Never blindly of what changes the world."""
+    if mutations.in_doubt(by_command(work.run.saga, pending.issued.command_id)):
+        return mutations.resolve(work, pending)
+    trips = calls.again(work, pending)
+    if not trips:
+        return None
+    step = work.run.steps[pending.issued.step_id]
+    unanswered(work, work.run.pending[pending.issued.command_id], trips[0], "it may not start again")
+    return Failure(tuple(trips), step.stage, step.id)
 
 
 def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> None:
@@ -312,7 +186,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> None:
     content = (
         {"error": {"cause": "tool_error", "message": finished.error}} if finished.error else {"result": finished.result}
     )
-    work.emit(
+    event = work.emit(
         ev.ToolAnswered(
             command_id=issued.command_id,
             attempt=issued.attempt,
@@ -326,3 +200,5 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> None:
         ),
         content,
     )
+    said = finished.error[:500] or "it answered"
+    mutations.settle(work, issued.command_id, mutations.outcome_of(finished), reason=said, result_ref=event.content_ref)

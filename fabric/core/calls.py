@@ -5,8 +5,8 @@ A command follows from its ``CallIssued`` fact and the run alone, so that a retr
 
 from __future__ import annotations
 
+from fabric.core import children, guard, mutations, prompt
 from fabric.core import events as ev
-from fabric.core import guard, prompt
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
 from fabric.core.cost import worst_input_tokens
 from fabric.core.flow import Stage
@@ -14,6 +14,7 @@ from fabric.core.frozen import replace
 from fabric.core.mechanisms import saga, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Pending, Run, Step
+from fabric.core.saga import MUTATES, by_command
 from fabric.core.spec import FabricSpec
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
@@ -76,15 +77,23 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         reserved_tokens=proposal.worst_tokens,
         max_output_tokens=agent.max_output_tokens,
         final=step.final,
+        grants=work.ctx.shares.take(proposal.worst_usd_micros or 0),
     )
     _issue(work, issued, opened)
     return []
 
 
 def tool_proposal(
-    work: Work, step: Step, call: ev.ProposedCall, wave: tuple[tuple[str, str], ...], turn: int, attempt: int = 1
+    work: Work,
+    step: Step,
+    call: ev.ProposedCall,
+    wave: tuple[tuple[str, str], ...],
+    turn: int,
+    attempt: int = 1,
+    *,
+    in_doubt: bool = False,
 ) -> Proposal:
-    """What the guard is asked before a tool call."""
+    """What the guard is asked before a tool call. ``in_doubt``: it may have been executed under its key already."""
     tool = work.compiled.spec.tool(call.tool)
     return Proposal(
         kind="tool",
@@ -99,16 +108,33 @@ def tool_proposal(
         wave=wave,
         effect=tool.effect,
         compensated=tool.compensation is not None,
+        approval=tool.approval,
+        in_doubt=in_doubt,
         polling=tool.polling,
         timeout_s=timeout_s(work, call.tool),
     )
 
 
-def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int) -> None:
-    """Issues a tool call that the guard has let pass."""
+def command_id_of(step: Step, turn: int, index: int) -> str:
+    """The identity of a tool call: the step, the turn, and which call of its answer."""
+    return f"{step.id}.t{turn}.c{index}"
+
+
+def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
+    """The idempotency key of a call of the step's last answer."""
+    tool = work.compiled.spec.tool(call.tool)
+    if tool.effect in MUTATES:
+        return mutations.key(work, step, tool, call.call_id, call.args_hash)
     state = state_of(work.run.guards, saga, step.id)
+    return saga.key(state, work.run.id, step.id, call.tool, call.args_hash)
+
+
+def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int, key: str) -> None:
+    """Issues a tool call that the guard has let pass."""
+    last = step.history[-1]
+    edited = next((record.args_ref for record in last.calls if record.call_id == call.call_id), "")
     issued = ev.CallIssued(
-        command_id=f"{step.id}.t{turn}.c{index}",
+        command_id=command_id_of(step, turn, index),
         attempt=1,
         call="tool",
         step_id=step.id,
@@ -116,10 +142,10 @@ def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: in
         target=call.tool,
         turn=turn,
         deadline_at=deadline_at(work, step.stage, timeout_s(work, call.tool)),
-        key=saga.key(state, work.run.id, step.id, call.tool, call.args_hash),
+        key=key,
         call_id=call.call_id,
         args_hash=call.args_hash,
-        args_ref=step.history[-1].answer_ref,
+        args_ref=edited or last.answer_ref,
     )
     _issue(work, issued)
 
@@ -131,7 +157,8 @@ def again(work: Work, pending: Pending) -> list[Trip]:
     if issued.call == "model":
         return ask_model(work, step, turn=issued.turn, attempt=issued.attempt + 1) if pending.failed else []
     call = ev.ProposedCall(call_id=issued.call_id, tool=issued.target, args_hash=issued.args_hash)
-    proposal = tool_proposal(work, step, call, (), issued.turn, issued.attempt + 1)
+    in_doubt = mutations.in_doubt(by_command(work.run.saga, issued.command_id))
+    proposal = tool_proposal(work, step, call, (), issued.turn, issued.attempt + 1, in_doubt=in_doubt)
     trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
     if trips:
         return trips
@@ -141,6 +168,8 @@ def again(work: Work, pending: Pending) -> list[Trip]:
 
 
 def _issue(work: Work, issued: ev.CallIssued, opened: tuple[Message, ...] = ()) -> None:
+    if issued.call == "tool":
+        mutations.intend(work, issued)
     work.emit(issued)
     work.commands.append(command_for(work.run, work.compiled.spec, issued, opened))
 
@@ -190,10 +219,14 @@ def let_go(work: Work, pending: Pending, reason: str) -> None:
     )
     if not pending.failed:
         work.commands.append(AbortCall(command_id=issued.command_id, attempt=issued.attempt))
+    mutations.let_go(work, issued.command_id, reason)
 
 
 def let_go_all(work: Work, reason: str, step_id: str | None = None) -> None:
-    """Aborts every pending call, of one step or of the whole run."""
+    """Aborts every pending call, of one step or of the whole run, and tells its children to stop."""
     for pending in list(work.run.pending.values()):
         if step_id is None or pending.issued.step_id == step_id:
             let_go(work, pending, reason)
+    mutations.dropped(work, reason, step_id)
+    if work.run.family.alive:
+        children.let_go(work, reason, step_id)

@@ -6,13 +6,14 @@ decision names the rules it was taken under.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core.cost import Price
 from fabric.core.decision_table import Table, table_digest, table_with
 from fabric.core.draw import unit
+from fabric.core.grants import Shares
 from fabric.core.spec import FabricSpec
 
 JSON = Any
@@ -37,6 +38,12 @@ class Compiled:
     """Of the evaluators."""
     prompt_overhead: Mapping[str, int] = field(default_factory=dict)
     """Bytes that an agent's instructions, tool definitions and templates add to every prompt, by agent name."""
+    nested: Mapping[str, Compiled] = field(default_factory=dict)
+    """Workers that are supervisors themselves: the fabric with the topology that each of them runs, by the worker's name."""
+
+    def within(self, topology: str) -> Compiled:
+        """The fabric as a run sees it that runs this worker's topology; its own for an empty name. KeyError for an unknown one."""
+        return self.nested[topology] if topology else self
 
 
 def compile_spec(
@@ -46,25 +53,40 @@ def compile_spec(
     validators: Mapping[str, Validate] | None = None,
     digest: str = "",
     prompt_overhead: Mapping[str, int] | None = None,
+    nested: Mapping[str, Compiled] | None = None,
 ) -> Compiled:
     """Joins a spec with its table, prices and evaluators."""
     table = table_with(spec.decision_table)
     return Compiled(
-        spec, spec.digest(), table, table_digest(table), prices, validators or {}, digest, prompt_overhead or {}
+        spec,
+        spec.digest(),
+        table,
+        table_digest(table),
+        prices,
+        validators or {},
+        digest,
+        prompt_overhead or {},
+        nested or {},
     )
 
 
 class MissingContent(LookupError):
     """A content that a decision needs was erased or never loaded. The run cannot go on without it."""
 
+    def __init__(self, ref: str) -> None:
+        self.ref = ref
+        super().__init__(f"content {ref} is not available: its payload was erased, so this run cannot go on")
+
 
 @dataclass(slots=True)
 class Contents:
-    """The contents of one run by reference, with their sizes. Grows with the run, is never changed."""
+    """The contents of one run by reference, with their sizes. None is ever changed."""
 
     values: dict[str, JSON] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     """Bytes of each content's JSON."""
+    seqs: dict[str, int] = field(default_factory=dict)
+    """The event that each content is journaled with; a content whose decision was dropped has none."""
 
     def put(self, ref: str, value: JSON, size: int) -> None:
         """Adds a content under its reference."""
@@ -76,9 +98,13 @@ class Contents:
         try:
             return self.values[ref]
         except KeyError:
-            raise MissingContent(
-                f"content {ref} is not available: its payload was erased, so this run cannot go on"
-            ) from None
+            raise MissingContent(ref) from None
+
+    def keep(self, refs: Collection[str]) -> None:
+        """Lets go of all others."""
+        for name in ("values", "sizes", "seqs"):
+            held = getattr(self, name)
+            setattr(self, name, {ref: held[ref] for ref in refs if ref in held})
 
     def size(self, refs: tuple[str, ...]) -> int:
         """Bytes of those contents together."""
@@ -96,6 +122,14 @@ class Context:
     seed: int
     compiled: Compiled
     contents: Contents
+    draining: bool = False
+    """True: the process is stopping. What came is recorded; what would follow from it is left to the next owner, so that nothing is issued."""
+    announced: frozenset[str] = frozenset()
+    """Questions that somebody has answered and may still take the answer back: they do not expire meanwhile."""
+    family_full: bool = False
+    """True: the family, from its root down, has no room for the children that a step needs."""
+    shares: Shares = field(default_factory=Shares)
+    """What it may spend of budgets that runs share."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

@@ -6,6 +6,7 @@ defaults; spans and parties follow from the fact (``tracing``) and are not repea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from hashlib import sha256
 from typing import Any, get_args
@@ -16,6 +17,7 @@ from fabric.core import events
 from fabric.core.fingerprint import event_hash
 from fabric.core.frozen import value
 from fabric.core.tracing import parties, spans
+from fabric.core.upcasters import SINCE, upcast
 
 NO_PAYLOAD = b""
 """Payload hash of an event that never had a content."""
@@ -91,18 +93,28 @@ def to_row(event: Event, content: bytes | None, prev: bytes) -> Row:
 
 
 def from_row(seq: int, kind: str, version: int, header: bytes) -> Event:
-    """Decodes a header; the payload is not needed. Raises UnknownEvent, or ValueError for a header that is not ours."""
-    cls = fact_class(kind)
-    if version != cls.version:
-        raise UnknownEvent(
-            f"event {seq} is {kind} version {version}; this program knows version {cls.version}: upgrade it"
-        )
+    """Decodes a header, of an older version too; the payload is not needed.
+
+    Raises UnknownEvent for what a newer program wrote, or ValueError for a header that is not ours.
+    """
+    known = fact_class(kind).version
     try:
-        read = _READERS[kind].decode(header)
+        read = _READERS[kind].decode(header) if version == known else _older(seq, kind, version, known, header)
     except msgspec.DecodeError as error:
         raise ValueError(f"the header of event {seq} ({kind}) cannot be read: {error}") from error
     at, input_id, ref, size = read.e
     return Event(seq, at, read.d, input_id, ref, size)
+
+
+def _older(seq: int, kind: str, version: int, known: int, header: bytes) -> Any:
+    if not 1 <= version < known:
+        raise UnknownEvent(f"event {seq} is {kind} version {version}; this program knows version {known}: upgrade it")
+    return msgspec.convert(upcast(msgspec.json.decode(header), kind, version, known), _READERS[kind].type)
+
+
+def format_of(kinds: Iterable[str]) -> int:
+    """The lowest format that reads events of those kinds as this program writes them."""
+    return max((SINCE.get(kind, 1) for kind in kinds), default=1)
 
 
 def fact_json(event: Event) -> dict[str, Any]:

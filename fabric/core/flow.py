@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+FORMAT = 2
+"""What this program reads: raised with every new event, input or version of one. A run or an input above it is a newer program's."""
+
 
 class Stage(StrEnum):
     """One of the five, in order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import ModuleType
 
+from fabric.core.grants import Lacking
 from fabric.core.mechanisms import ORDER, state_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, View
 from fabric.core.policy import FlowPolicy
@@ -28,11 +29,21 @@ def in_order(trips: Iterable[Trip]) -> tuple[Trip, ...]:
 
 
 def judge(proposal: Proposal, view: View, policy: FlowPolicy) -> list[Trip]:
-    """All trips for one proposal, earliest mechanism first; empty when everybody passes."""
+    """All trips for one proposal, earliest mechanism first; empty when everybody passes.
+
+    Raises Lacking when nobody objects and something is wanted that is not at hand: what is refused anyway is not asked for.
+    """
     trips: list[Trip] = []
+    lacking: Lacking | None = None
     for module in _BY_KIND[proposal.kind]:
         state = state_of(view.run.guards, module, proposal.step_id)
-        verdict = module.check(module.config(policy), state, proposal, view)
+        try:
+            verdict = module.check(module.config(policy), state, proposal, view)
+        except Lacking as error:
+            lacking = lacking or error
+            continue
         if isinstance(verdict, Trip):
             trips.append(verdict)
+    if lacking is not None and not trips:
+        raise lacking
     return trips

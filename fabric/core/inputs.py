@@ -1,6 +1,6 @@
 """What arrives at a run: a closed, versioned union. Inputs are data; what they change is ``engine.decide``'s business.
 
-Inputs from outside (``RunRequested``, ``DecisionMade``, ``CancelRequested``) travel through the inbox table as JSON; results come back
+Inputs from outside (``InboxInput``) travel through the inbox table as JSON; results come back
 from the ports in memory. Each has an ``input_id``: the same id twice is the same input.
 """
 
@@ -11,8 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
 from fabric.core.frozen import value
+from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
+from fabric.core.upcasters import SINCE_INPUT, UPCAST_INPUT, upcast
 
 JSON = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys, cleaned of NUL, lone surrogates and NaN."""
@@ -43,8 +46,10 @@ class DecisionMade:
     digest: str
     """Digest of what was shown. It must equal the escalation's, or the decision is refused as stale."""
     message: str = ""
+    edited: JSON = None
+    """``edit``: what is to stand in place of what was shown."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 @value(kw_only=True)
@@ -55,6 +60,67 @@ class CancelRequested:
     actor: str
     reason: str = ""
     kind: Literal["cancel_requested"] = "cancel_requested"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
+class TerminateRequested:
+    """Stop at once: abort what is in flight, undo nothing, end as aborted."""
+
+    input_id: str
+    actor: str
+    reason: str = ""
+    kind: Literal["terminate_requested"] = "terminate_requested"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
+class PauseRequested:
+    """Issue nothing until the run is resumed; what is out may come back."""
+
+    input_id: str
+    actor: str
+    reason: str = ""
+    kind: Literal["pause_requested"] = "pause_requested"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
+class ResumeRequested:
+    """Go on after a pause."""
+
+    input_id: str
+    actor: str
+    kind: Literal["resume_requested"] = "resume_requested"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
+class Kept:
+    """A content that a fork takes over: whose it is (``ContentKept.what``), and its JSON."""
+
+    what: str
+    content: JSON
+
+
+@value(kw_only=True)
+class ForkRequested:
+    """Start from an event of another run, with what that had come to (``forks.kept_at``)."""
+
+    input_id: str
+    request: JSON
+    deadline_at: int
+    origin_run_id: str
+    origin_seq: int
+    origin_hash: str
+    stages: tuple[tuple[str, str], ...] = ()
+    """``(stage, reference of its output)`` of what is not run again, in order."""
+    branches: tuple[tuple[int, str, str], ...] = ()
+    """``(branch, agent, reference of its output)`` of the fan-out's branches that are done."""
+    contents: tuple[Kept, ...] = ()
+    edited: str = ""
+    requested_by: str = ""
+    kind: Literal["fork_requested"] = "fork_requested"
     version: Literal[1] = 1
 
 
@@ -96,6 +162,8 @@ class ToolFinished:
     result: JSON
     error: str = ""
     sanitized: bool = False
+    outcome: Outcome | None = None
+    """Whether it was done; None: yes, or with an error no."""
     kind: Literal["tool_finished"] = "tool_finished"
     version: Literal[1] = 1
 
@@ -114,6 +182,8 @@ class CallFailed:
     raw: str = ""
     billed: bool = False
     """True: the provider may have billed it (a timeout after sending, say), so the reservation is settled at worst case."""
+    outcome: Outcome = Outcome.UNKNOWN
+    """Rejected where it is certain that nothing was done: it was never sent, or refused."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 
@@ -130,6 +200,26 @@ class OwnerChanged:
 
 
 @value(kw_only=True)
+class WorkerStopping:
+    """The owner stops and waits for its calls no longer. ``unsent``: ``(command id, attempt)`` of those that had not been sent yet."""
+
+    unsent: frozenset[tuple[str, int]] = frozenset()
+    kind: Literal["worker_stopping"] = "worker_stopping"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
+class InputUnreadable:
+    """An inbox row that is no input at all: nobody will ever read it, so it is taken out, and the journal says so."""
+
+    input_id: str
+    reason: str
+    """One sentence: why."""
+    kind: Literal["input_unreadable"] = "input_unreadable"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
 class TimeReached:
     """The instant a run asked to be woken at has come (or passed)."""
 
@@ -140,26 +230,50 @@ class TimeReached:
 Result = ModelReplied | ToolFinished | CallFailed
 """What the ports give back for a command; it names the command and the attempt it answers."""
 
-Input = (
+InboxInput = (
     RunRequested
+    | ForkRequested
     | DecisionMade
     | CancelRequested
+    | TerminateRequested
+    | PauseRequested
+    | ResumeRequested
+    | ChildRequested
+    | ChildWaits
+    | ChildStuck
+    | ChildEnded
+)
+"""What may stand in the inbox table."""
+
+Input = (
+    InboxInput
     | ModelReplied
     | ToolFinished
     | CallFailed
     | OwnerChanged
+    | WorkerStopping
+    | InputUnreadable
     | TimeReached
 )
 
-InboxInput = RunRequested | DecisionMade | CancelRequested
-"""What may stand in the inbox table."""
-
 _BY_KIND: Mapping[str, Any] = {
     "run_requested": RunRequested,
+    "fork_requested": ForkRequested,
     "decision_made": DecisionMade,
     "cancel_requested": CancelRequested,
+    "terminate_requested": TerminateRequested,
+    "pause_requested": PauseRequested,
+    "resume_requested": ResumeRequested,
+    "child_requested": ChildRequested,
+    "child_waits": ChildWaits,
+    "child_stuck": ChildStuck,
+    "child_ended": ChildEnded,
 }
 """Total by test."""
+
+
+class NewerInput(ValueError):
+    """An inbox row of a kind or version that this program does not know: a newer one wrote it, and reads it."""
 
 
 class _Inbox:
@@ -171,17 +285,40 @@ class _Inbox:
         return msgspec.json.encode({"kind": given.kind, "version": given.version, **body})
 
     def validate_json(self, raw: bytes) -> InboxInput:
-        """The input in a row. ValueError, one sentence, for anything that is none of this version's."""
+        """The input in a row, of an older version too. NewerInput, or ValueError for what is no input at all: one sentence each."""
         try:
             body = msgspec.json.decode(raw, type=dict[str, Any])
-            found: InboxInput = msgspec.convert(body, _BY_KIND[body.get("kind", "")])
-        except KeyError:
-            raise ValueError(
-                f"an inbox row of kind {body.get('kind')!r} is not known to this version: upgrade it"
-            ) from None
+            # What has no version was written before there was a second one.
+            kind, version = _envelope(body.pop("kind", None), body.pop("version", 1))
+            cls = _BY_KIND[kind]
+            known = latest(cls)
+            found: InboxInput = msgspec.convert(upcast(body, kind, version, known, UPCAST_INPUT), cls)
         except msgspec.DecodeError as error:
             raise ValueError(f"an inbox row cannot be read: {error}") from error
         return found
+
+    def format_of(self, given: InboxInput) -> int:
+        """The lowest format that reads this input: what ``JournalStore.put_input`` and ``NewRun`` are given."""
+        return SINCE_INPUT.get(given.kind, 1)
+
+
+def latest(cls: Any) -> int:
+    """The version of an input's kind that this program writes."""
+    version: int = cls.__dataclass_fields__["version"].default
+    return version
+
+
+def _envelope(kind: Any, version: Any) -> tuple[str, int]:
+    if not isinstance(kind, str) or not isinstance(version, int) or version < 1:
+        raise ValueError(f"an inbox row cannot be read: it has no kind and version, but {kind!r} and {version!r}")
+    cls = _BY_KIND.get(kind)
+    if cls is None:
+        raise NewerInput(f"an inbox row of kind {kind!r} is not known to this version: upgrade it")
+    if version > latest(cls):
+        raise NewerInput(
+            f"an inbox row is {kind} version {version}; this program knows version {latest(cls)}: upgrade it"
+        )
+    return kind, version
 
 
 INBOX = _Inbox()

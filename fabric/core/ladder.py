@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import guard
+from fabric.core import children, guard
 from fabric.core.decision_table import COUNTED_PER, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
@@ -16,6 +16,7 @@ from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import rung_key
 from fabric.core.taxonomy import Cause, Direct, FailureType
+from fabric.core.topologies import slices
 from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
@@ -128,6 +129,8 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
         kind="retry",
         stage=failure.stage,
         step_id=failure.step_id,
+        target=failure.issued.target if failure.issued.call == "model" else "",
+        command_id=failure.issued.command_id,
         attempt=failure.issued.attempt + 1,
         delay_s=delay_s(work, failure, spent),
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
@@ -148,8 +151,10 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
     """What speaks against running steps once more: an agent of a fan-out that starts again is one more that was spawned."""
     if stage is not Stage.FAN_OUT:
         return []
-    proposal = Proposal(kind="spawn", stage=stage, branches=len(step_ids), depth=work.run.depth)
-    return guard.judge(proposal, work.view, work.compiled.spec.policy)
+    branches = sum(slices.weight_of(work.run, work.run.steps[key]) for key in step_ids)
+    proposal = Proposal(kind="spawn", stage=stage, branches=branches, depth=work.run.depth)
+    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    return trips or children.refused(work, stage, (work.run.steps[key].agent for key in step_ids))
 
 
 def delay_s(work: Work, failure: Failure, spent: int) -> float:
@@ -166,8 +171,8 @@ def rerunnable(work: Work, failure: Failure) -> list[str]:
     """The steps that a retry or an approval would run once more: the failed one, or the stage's failed ones."""
     if failure.step_id:
         return [failure.step_id]
-    steps = (s for s in work.run.steps.values() if s.stage == failure.stage and s.status != "void")
-    return [step.id for step in steps if step.status == "failed"]
+    steps = (step for step in work.run.steps.values() if step.stage == failure.stage)
+    return [step.id for step in steps if step.status == "failed" or slices.has_gaps(work.run, step)]
 
 
 def _inject(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
@@ -191,6 +196,8 @@ def _replan(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
 
 def replans_spent(work: Work, stage: Stage) -> str:
     """Why a stage may not be replanned once more; empty: it may."""
+    if slices.in_slice(work.run):
+        return "the plan is its parent's"
     used, limit = work.run.replans.get(stage, 0), work.compiled.spec.policy.limits.replans_per_stage
     return f"{used} of {limit} replans of stage {stage} are spent" if used >= limit else ""
 

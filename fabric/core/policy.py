@@ -31,7 +31,21 @@ class Budget(_Policy):
     agent_usd_micros: Micros | None = Field(
         default=None, description="Most one agent may spend in a run, micro-dollars."
     )
+    fabric_hour_usd_micros: Micros | None = Field(
+        default=None, description="Most all runs of the fabric may spend in any hour, micro-dollars."
+    )
+    session_usd_micros: Micros | None = Field(
+        default=None,
+        description="Most the runs of one session of the fabric may spend together, micro-dollars; at least what one run may.",
+    )
     run_tokens: Positive | None = Field(default=None, description="Most tokens of one run, input and output together.")
+
+    @model_validator(mode="after")
+    def _a_session_has_room_for_a_run(self) -> Budget:
+        # So a run that is a session of its own is held to it by its own cap, its children with it.
+        if self.session_usd_micros is not None and self.session_usd_micros < self.run_usd_micros:
+            raise ValueError("session_usd_micros is less than run_usd_micros: give one run no more than its session")
+        return self
 
 
 class Deadlines(_Policy):
@@ -60,7 +74,26 @@ class Limits(_Policy):
     sub_agents_alive: Positive = Field(default=16, description="Agents working at once.")
     sub_agents_spawned: Positive = Field(default=64, description="Agents started in one run, replans included.")
     plan_branches: Positive = Field(default=16, description="Briefs in one plan.")
+    fan_out_inline_max: Positive = Field(
+        default=64, description="Briefs that one run does itself; a larger fan-out is cut into child runs."
+    )
     replans_per_stage: Positive = Field(default=2, description="S0: replan at most twice a stage.")
+    run_events: Positive = Field(
+        default=20_000, description="Events in one run's journal; the last tenth is kept for its end."
+    )
+    run_payload_bytes: Positive = Field(
+        default=50_000_000, description="Bytes of contents of one run: what it may hold of a database."
+    )
+    content_bytes: Positive = Field(
+        default=1_000_000, description="Bytes of one answer or result; a larger one is refused as it comes."
+    )
+    pending_calls: Positive = Field(
+        default=1_024,
+        description="Calls of one run out or waiting for their retry at once: what a takeover sends again.",
+    )
+    claims_without_progress: Positive = Field(
+        default=5, description="Claims of one run without progress before it is put away and a person is asked."
+    )
     corrections_per_step: Positive = Field(default=3, description="S2: waves with an error a step.")
 
 
@@ -86,6 +119,10 @@ class Retry(_Policy):
     )
     bucket: Positive = Field(default=10, description="Retry tokens a run starts with.")
     earn: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.1, description="Tokens a first attempt earns.")
+    shared: bool = Field(
+        default=False,
+        description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's.",
+    )
 
 
 class Humans(_Policy):
@@ -98,6 +135,25 @@ class Humans(_Policy):
 
 
 HUMAN_DUE_S: dict[Tier, float] = {Tier.INTERACTIVE: 300.0, Tier.BATCH: 86_400.0, Tier.HIGH_STAKES: 28_800.0}
+UNDO_S: dict[Tier, float] = {Tier.INTERACTIVE: 3.0, Tier.BATCH: 10.0, Tier.HIGH_STAKES: 10.0}
+"""How long an answer given in a browser waits before its run takes it, seconds (semantics.md 4 "Human waits"); by API and command 0."""
+
+
+class SagaPolicy(_Policy):
+    """Undoing what a run did (semantics.md 4 "Saga")."""
+
+    unwind_on_cancel: bool = Field(
+        default=True, description="Whether a cancelled run undoes what it did; false: it says what stays."
+    )
+    compensation_attempts: Positive = Field(
+        default=5, description="Attempts of one compensation before a person is asked."
+    )
+    reconcile_attempts: Positive = Field(
+        default=3, description="How often a tool is asked whether a call was executed, before a person is."
+    )
+    retry_base_s: Seconds = Field(default=1.0, description="First wait between attempts, seconds, with full jitter.")
+    retry_factor: Annotated[float, Field(ge=1.0, le=10.0)] = Field(default=2.0, description="Growth an attempt.")
+    retry_cap_s: Seconds = Field(default=60.0, description="Longest wait between attempts, seconds.")
 
 
 class FanIn(_Policy):
@@ -123,6 +179,7 @@ class FlowPolicy(_Policy):
     retry: Retry = Retry()
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()
+    saga: SagaPolicy = SagaPolicy()
     tau: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.7, description="S0: confidence threshold.")
 
     def deadlines_of(self, tier: Tier) -> Deadlines:

@@ -12,6 +12,7 @@ from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.run import CallRecord, Run, Step, Turn
+from fabric.core.topologies.slices import is_slice, refs_of
 from fabric.core.work import Work
 
 OUTPUT: Mapping[Stage, str] = {
@@ -49,8 +50,9 @@ def opening(run: Run, step: Step) -> tuple[Message, ...]:
 
 def _summaries(run: Run) -> tuple[str, ...]:
     """The answers of the branches that gave one, in branch order: what the parts of the fan-out's output refer to."""
-    done = (step for step in run.steps.values() if step.stage is Stage.FAN_OUT and step.status == "done")
-    return tuple(step.output_ref for step in sorted(done, key=lambda step: step.branch))
+    done = (s for s in run.steps.values() if s.stage is Stage.FAN_OUT and (s.status == "done" or is_slice(s.agent)))
+    latest = sorted(done, key=lambda step: step.branch)
+    return tuple(ref for step in latest for ref in refs_of(run, step))
 
 
 def messages(run: Run, step: Step, opened: tuple[Message, ...] = ()) -> tuple[Message, ...]:

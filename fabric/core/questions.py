@@ -6,22 +6,32 @@ high-stakes the run's clocks stop while nothing else is live, and new instants a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from fabric.core import calls
+from fabric.core import calls, children
 from fabric.core import events as ev
 from fabric.core.failure import Failure, record
+from fabric.core.family import at_work
 from fabric.core.fingerprint import content_ref, digest, encode
 from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.ladder import Choice, rerunnable
 from fabric.core.mechanisms import budget, deadline, state_of
-from fabric.core.run import OpenQuestion, live
-from fabric.core.taxonomy import Cause, Tier
+from fabric.core.run import OpenQuestion, clocks_stopped, live
+from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.work import US, Work
 
 JSON = Any
-VERBS = ("approve", "reject")
+Item = Literal["failure", "post_stage", "pre_action", "compensation", "child"]
+VERBS: Mapping[Item, tuple[str, ...]] = {
+    "failure": ("approve", "reject"),
+    "post_stage": ("approve", "reject"),
+    "pre_action": ("approve", "edit", "respond", "reject"),
+    "compensation": ("approve", "respond"),
+    "child": ("approve", "reject"),
+}
+"""What may be answered to each kind of item; total by test. What each answer does stands in what the person is shown."""
 SYSTEM = "system"
 
 
@@ -37,29 +47,89 @@ def rounds_spent(work: Work, failure: Failure) -> bool:
 
 
 def open_question(work: Work, failure: Failure, choice: Choice) -> None:
-    """Opens an escalation and parks what it is about. Nothing of that branch moves until it is answered."""
-    item: Literal["failure", "post_stage"] = "post_stage" if choice.trip.cause is Cause.BELOW_TAU else "failure"
+    """Opens an escalation about a failure and parks what it is about. Nothing of that branch moves until it is answered."""
+    item: Item = "post_stage" if choice.trip.cause is Cause.BELOW_TAU else "failure"
     step_id = _parked(work, failure) if item == "failure" else ""
+    scope = scope_of(failure, work)
+    for key, question in list(work.run.questions.items()):
+        # The run's clock may run on while a person is asked about the stage: its end is asked about in that question's place.
+        if (question.fact.step_id or question.fact.scope) == (step_id or scope):
+            work.emit(ev.EscalationWithdrawn(escalation_id=key, reason=f"asked anew: {choice.trip.message}"))
+    _open(
+        work,
+        item=item,
+        reason=choice.trip.message,
+        failure_type=choice.failure_type,
+        stage=failure.stage,
+        step_id=step_id,
+        scope=scope,
+        role=choice.rung.role,
+        content=_shown(work, failure, choice, item),
+        round_=work.run.rounds.get(scope, 0) + 1,
+    )
+
+
+def open_item(
+    work: Work, *, item: Item, scope: str, step_id: str, reason: str, shown: Mapping[str, JSON], bound: str = ""
+) -> None:
+    """Asks a person about something that is no failure of a step. ``bound``: a digest of what else an approval holds for, beside what is shown."""
+    ledger = state_of(work.run.guards, budget)
+    content = {
+        "item": item,
+        "stage": work.run.stage,
+        "message": reason,
+        "spent_usd_micros": ledger.spent_usd_micros,
+        "cap_usd_micros": work.compiled.spec.policy.budget.run_usd_micros,
+        **shown,
+    }
+    _open(
+        work,
+        item=item,
+        reason=reason,
+        failure_type=None,
+        stage=work.run.stage,
+        step_id=step_id,
+        scope=scope,
+        role="reviewer",
+        content=content,
+        bound=bound,
+    )
+
+
+def _open(
+    work: Work,
+    *,
+    item: Item,
+    reason: str,
+    failure_type: FailureType | None,
+    stage: Stage,
+    step_id: str,
+    scope: str,
+    role: str,
+    content: JSON,
+    round_: int = 1,
+    bound: str = "",
+) -> None:
     due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
     humans = work.compiled.spec.policy.humans
-    content = _shown(work, failure, choice, item)
     number = work.run.seq + 1
+    about = (work.compiled.revision, content_ref(encode(content)), work.run.id, number)
     work.emit(
         ev.EscalationOpened(
             escalation_id=digest(work.run.id, "escalation", number)[:16],
             item=item,
-            reason=choice.trip.message,
-            failure_type=choice.failure_type,
-            stage=failure.stage,
+            reason=reason,
+            failure_type=failure_type,
+            stage=stage,
             step_id=step_id,
-            scope=scope_of(failure, work),
-            required_role=choice.rung.role,
-            verbs=VERBS,
-            digest=digest(work.compiled.revision, content_ref(encode(content)), work.run.id, number),
+            scope=scope,
+            required_role=role,
+            verbs=VERBS[item],
+            digest=digest(*about, bound) if bound else digest(*about),
             remind_at=work.ctx.now + int(due * humans.reminder_at),
             onward_at=work.ctx.now + int(due * humans.onward_at),
             due_at=work.ctx.now + due,
-            round=work.run.rounds.get(scope_of(failure, work), 0) + 1,
+            round=round_,
         ),
         content,
     )
@@ -71,7 +141,7 @@ def _parked(work: Work, failure: Failure) -> str:
         calls.let_go_all(work, "parked for a person", failure.step_id)
         return failure.step_id
     for step in list(work.run.steps.values()):
-        if step.stage == failure.stage and step.status == "active":
+        if step.stage == failure.stage and step.status in ("active", "delegated"):
             calls.let_go_all(work, "parked for a person", step.id)
             trip = failure.trips[0]
             work.emit(ev.StepFailed(step_id=step.id, cause=trip.cause, message=trip.message))
@@ -98,7 +168,7 @@ def _shown(work: Work, failure: Failure, choice: Choice, item: str) -> JSON:
         "unit": trip.evidence.unit,
         "problems": _problems(trip),
         "spent_usd_micros": ledger.spent_usd_micros,
-        "cap_usd_micros": work.compiled.spec.policy.budget.run_usd_micros,
+        "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
         "payload": payload,
         "approve": again,
         "reject": "the run is aborted",
@@ -112,8 +182,10 @@ def _problems(trip: ev.TripRecord) -> list[str]:
 
 
 def withdraw_all(work: Work, reason: str) -> None:
-    """Closes every open question that no longer matters."""
-    for key in list(work.run.questions):
+    """Closes every open question that no longer matters. What is being undone still does."""
+    for key, question in list(work.run.questions.items()):
+        if question.fact.item == "compensation":
+            continue
         work.emit(ev.EscalationWithdrawn(escalation_id=key, reason=reason))
 
 
@@ -127,7 +199,8 @@ def refused(work: Work, decision: DecisionMade) -> str:
         return "the question was answered before, withdrawn, or never asked"
     if decision.digest != question.fact.digest:
         return "the decision was made about something else than what is asked (its digest differs)"
-    if decision.verb not in question.fact.verbs:
+    expiry = decision.actor == SYSTEM and decision.verb == question.fact.on_expiry
+    if decision.verb not in question.fact.verbs and not expiry:
         return f"{decision.verb} is not possible here; possible are: {', '.join(question.fact.verbs)}"
     return ""
 
@@ -153,7 +226,7 @@ def expired(work: Work, question: OpenQuestion) -> DecisionMade:
     return DecisionMade(
         input_id=f"expiry:{fact.escalation_id}",
         escalation_id=fact.escalation_id,
-        verb=fact.on_expiry,
+        verb="reject",
         actor=SYSTEM,
         digest=fact.digest,
         message="nobody answered in time",
@@ -182,28 +255,48 @@ def steps_to_rerun(work: Work, question: OpenQuestion) -> list[str]:
 def suspend_clocks(work: Work) -> None:
     """Stops the deadlines when nothing is live but questions, in the tiers where people may take their time."""
     run = work.run
-    if run.suspended or run.terminal or run.ending or not run.questions or run.tier is Tier.INTERACTIVE or live(run):
+    if run.suspended or run.terminal or run.ending or run.tier is Tier.INTERACTIVE:
         return
+    if not (run.questions or run.family.alive) or live(run) or at_work(run.family):
+        return
+    run_left, stage_left = time_left(work)
+    work.emit(ev.DeadlinesSuspended(run_remaining_us=run_left, stage_remaining_us=stage_left))
+    children.tell_waiting(work, waiting=True)
+
+
+def time_left(work: Work) -> tuple[int, int]:
+    """Microseconds that are left of the run's and of the stage's time, whether its clocks run or stand still."""
+    run, stopped = work.run, clocks_stopped(work.run)
+    if stopped is not None:
+        return stopped
     reached = run.stages.get(run.stage)
-    left = reached.deadline_at - work.ctx.now if reached is not None else 0
-    work.emit(ev.DeadlinesSuspended(run_remaining_us=run.deadline_at - work.ctx.now, stage_remaining_us=left))
+    return run.deadline_at - work.ctx.now, reached.deadline_at - work.ctx.now if reached is not None else 0
 
 
-def resume_clocks(work: Work, question: OpenQuestion) -> None:
-    """Issues new instants after a wait.
+def resume_clocks(work: Work) -> None:
+    """Issues new instants after an answer; those of a run that is held come when it is resumed."""
+    if work.run.control.paused is None:
+        _reissue(work, *time_left(work), stopped=work.run.suspended is not None)
+
+
+def resume_held(work: Work, run_left: int, stage_left: int) -> None:
+    """Issues new instants after a pause, unless only people are waited for: then it is their answer that does."""
+    run = work.run
+    waited_for = bool(run.questions or run.family.alive) and not at_work(run.family)
+    if run.suspended is None or live(run) or not waited_for:
+        _reissue(work, run_left, stage_left, stopped=True)
+
+
+def _reissue(work: Work, run_left: int, stage_left: int, *, stopped: bool) -> None:
+    """New instants from what was left. Clocks that never stopped keep theirs, unless an attempt would not fit any more.
 
     A stage without the time for one more attempt gets its full time, since a person said so; the run gets at least as much, but in the
     interactive tier, where its clock ran on.
     """
-    run, suspended = work.run, work.run.suspended
+    run = work.run
     deadlines = work.compiled.spec.policy.deadlines_of(run.tier)
     needed = int(deadline.margin_s(deadlines.call_s) * US)
-    reached = run.stages.get(run.stage)
-    stage_left = reached.deadline_at - work.ctx.now if reached is not None else 0
-    run_left = run.deadline_at - work.ctx.now
-    if suspended is not None:
-        run_left, stage_left = suspended.run_remaining_us, suspended.stage_remaining_us
-    elif stage_left > needed and run_left > needed:
+    if not stopped and stage_left > needed and run_left > needed:
         return
     if stage_left <= needed:
         stage_left = int(deadlines.stage_s * US)
@@ -211,3 +304,4 @@ def resume_clocks(work: Work, question: OpenQuestion) -> None:
         run_left = max(run_left, stage_left)
     now = work.ctx.now
     work.emit(ev.DeadlinesReissued(run_deadline_at=now + run_left, stage_deadline_at=now + min(stage_left, run_left)))
+    children.tell_waiting(work, waiting=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from fabric.core import agent_loop, calls, ladder, questions, stages
+from fabric.core import agent_loop, calls, children, ladder, mutations, questions, stages, unwinding
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, record
@@ -13,9 +14,12 @@ from fabric.core.frozen import replace
 from fabric.core.ladder import Choice
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.run import step_id
+from fabric.core.saga import Unwinding
+from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
 
+JSON = Any
 NOT_WIRED: Mapping[Accompaniment, str] = {
     Accompaniment.ALERT: "no notifier is configured",
     Accompaniment.TICKET: "no ticket queue is configured",
@@ -31,7 +35,11 @@ def react(work: Work, failure: Failure) -> None:
     if last_word and choice.rung.reaction not in ENDINGS:
         # Terminate was the last word: an answer that does not pass its gates is surfaced, not tried again.
         choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.SURFACE}), skipped=())
-    elif choice.rung.reaction is Reaction.ESCALATE and choice.failure_type and questions.rounds_spent(work, failure):
+    elif (
+        choice.rung.reaction is Reaction.ESCALATE
+        and choice.trip.cause is not Cause.BELOW_TAU
+        and questions.rounds_spent(work, failure)
+    ):
         choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.ABORT}))
     _announce(work, failure, choice)
     REACTIONS[choice.rung.reaction](work, failure, choice)
@@ -138,17 +146,25 @@ def _replan(work: Work, failure: Failure, choice: Choice) -> None:
 
 
 def replan(work: Work, stage: Stage, trip: Trip) -> None:
-    """Raises the epoch: lets go of what is out, withdraws the open questions, tells the planner why."""
+    """Raises the epoch: lets go of what is out, withdraws the open questions, undoes what the epoch did, tells the planner why."""
     calls.let_go_all(work, "replanned")
     questions.withdraw_all(work, "replanned")
     reached = work.run.stages.get(stage)
     if reached is not None and not reached.left:
         work.emit(ev.StageLeft(stage=stage, epoch=work.run.epoch, outcome=StageOutcome.REPLAN))
     problems = trip.evidence.details.get("problems", [])
-    work.emit(
-        ev.Replanned(stage=stage, epoch=work.run.epoch + 1, reason=str(trip.cause)),
-        {"text": trip.message, "problems": list(problems) if isinstance(problems, list) else [], "stage": stage},
-    )
+    told = {"text": trip.message, "problems": list(problems) if isinstance(problems, list) else [], "stage": stage}
+    if not unwinding.begin(work, "replan", stage, str(trip.cause), told):
+        _replanned(work, stage, str(trip.cause), told)
+
+
+def replan_unwound(work: Work, unwound: Unwinding) -> None:
+    """The old epoch is undone: the next one begins."""
+    _replanned(work, Stage(unwound.stage), unwound.reason, work.ctx.contents.read(unwound.told_ref))
+
+
+def _replanned(work: Work, stage: Stage, reason: str, told: JSON) -> None:
+    work.emit(ev.Replanned(stage=stage, epoch=work.run.epoch + 1, reason=reason), told)
 
 
 def _escalate(work: Work, failure: Failure, choice: Choice) -> None:
@@ -182,24 +198,34 @@ def end(work: Work, state: RunState, reaction: str, reason: str) -> None:
     for pending in list(work.run.pending.values()):
         if pending.failed:
             calls.let_go(work, pending, "the run is ending")
+    mutations.dropped(work, "the run is ending")
+    children.let_go(work, "its parent run is ending")
     questions.withdraw_all(work, "the run is ending")
     work.emit(ev.RunEnding(state=state, reaction=reaction, reason=reason))
     settle(work)
 
 
 def settle(work: Work) -> None:
-    """Ends an ending run once nothing is in flight, with whatever partial result there is."""
+    """Ends an ending run once nothing is in flight, every child has ended and what it did is undone, with whatever partial result there is."""
     ending = work.run.ending
-    if ending is None or work.run.pending or work.run.terminal:
+    if ending is None or work.run.terminal:
+        return
+    questions.withdraw_all(work, "the run is ending")
+    if work.run.pending or work.run.family.alive or unwinding.move(work):
+        return
+    if ending.state is RunState.COMPLETED:
+        stages.complete(work)
         return
     reached = work.run.stages.get(work.run.stage)
     if reached is not None and not reached.left:
         work.emit(ev.StageLeft(stage=work.run.stage, epoch=work.run.epoch, outcome=StageOutcome.ENDED))
-    partial = stages.partial_outcome(work)
+    partial, unwound = stages.partial_outcome(work), unwinding.said(work)
+    if partial is not None and unwound:  # Else it reads as if what was undone still stood.
+        partial = {**partial, "gaps": [*partial.get("gaps", ()), f"written before the run was unwound: {unwound}"]}
     work.emit(
         ev.RunEnded(
             state=ending.state,
-            reason=ending.reason,
+            reason="; ".join(part for part in (ending.reason, unwound) if part),
             reaction=ending.reaction,
             truncated=work.run.truncated,
             recovered=False,

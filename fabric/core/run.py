@@ -7,11 +7,14 @@ from dataclasses import field
 from typing import Any, Literal
 
 from fabric.core import events as ev
+from fabric.core import family as kin
 from fabric.core.flow import TERMINAL, RunState, Stage
 from fabric.core.frozen import value
+from fabric.core.saga import EMPTY, Saga, awaited, errand_live, errands_out
 from fabric.core.taxonomy import Cause, Tier
 
-StepStatus = Literal["active", "parked", "done", "failed", "void"]
+StepStatus = Literal["active", "delegated", "parked", "done", "failed"]
+"""``delegated``: a child run does it."""
 
 
 @value()
@@ -21,6 +24,8 @@ class CallRecord:
     call_id: str
     tool: str
     args_hash: str
+    args_ref: str = ""
+    """Where arguments stand that a person wrote in place of the proposed ones; empty: in the answer."""
     state: Literal["open", "done", "refused"] = "open"
     result_ref: str = ""
     error: bool = False
@@ -93,8 +98,22 @@ class OpenQuestion:
     """An escalation that waits for its answer."""
 
     fact: ev.EscalationOpened
+    at: int = 0
+    """When it was asked, microseconds since the epoch."""
     reminded: bool = False
     onward: bool = False
+
+
+@value()
+class Control:
+    """What people did with the run as a whole."""
+
+    paused: ev.RunPaused | None = None
+    forked: ev.RunForked | None = None
+
+
+UNTOUCHED = Control()
+"""Of a run that nobody took hold of."""
 
 
 @value()
@@ -104,6 +123,10 @@ class Run:
     id: str
     state: RunState = RunState.QUEUED
     seq: int = 0
+    at: int = 0
+    """When its last event happened: no later one is older."""
+    content_bytes: int = 0
+    """Of all contents journaled so far."""
     tier: Tier = Tier.INTERACTIVE
     revision: str = ""
     depth: int = 1
@@ -117,7 +140,7 @@ class Run:
     epoch: int = 0
     stages: Mapping[Stage, StageRun] = field(default_factory=dict)
     steps: Mapping[str, Step] = field(default_factory=dict)
-    """The current epoch's, by id."""
+    """The current epoch's, by id: of each branch the newest."""
     pending: Mapping[str, Pending] = field(default_factory=dict)
     timers: Mapping[str, int] = field(default_factory=dict)
     """Retry instants by command id."""
@@ -140,13 +163,23 @@ class Run:
     """Steps, and stages as ``stage:name``, whose payload was blocked: it never leaves the run."""
     approved_stage: Stage | None = None
     """The stage whose output a person let pass."""
+    control: Control = UNTOUCHED
     voided: tuple[str, ...] = ()
-    """Calls let go while in flight: a result that still comes is late, not a duplicate."""
+    """Calls let go while in flight, the newest ones: a result that still comes is late, not a duplicate."""
+    saga: Saga = EMPTY
+    """Calls that change the world, and undoing them."""
+    family: kin.Family = kin.NONE
 
     @property
     def terminal(self) -> bool:
         """Whether nothing can happen to it any more."""
         return self.state in TERMINAL
+
+    @property
+    def topology(self) -> str:
+        """The worker whose topology a nested child runs; empty: the fabric's own."""
+        lineage = self.family.lineage
+        return "" if lineage is None else lineage.topology
 
 
 def step_id(stage: Stage, branch: int, epoch: int, round_: int) -> str:
@@ -160,12 +193,63 @@ def rung_key(failure: str, rung: int, scope: str) -> str:
 
 
 def visible_state(run: Run) -> RunState:
-    """The state as people see it: a running run in which nothing is live but questions is waiting."""
-    if run.state is not RunState.RUNNING or not run.questions:
+    """The state as people see it: a running run that is held is paused, one in which nothing is live but questions is waiting."""
+    if run.state is RunState.RUNNING and run.control.paused is not None:
+        return RunState.PAUSED
+    if run.state is not RunState.RUNNING or not (run.questions or run.family.alive):
         return run.state
-    return RunState.RUNNING if live(run) else RunState.WAITING
+    return RunState.RUNNING if live(run) or kin.at_work(run.family) else RunState.WAITING
 
 
 def live(run: Run) -> bool:
-    """Whether something goes on without a person: a call out, a retry timer, a step that may move."""
+    """Whether something goes on without a person: a call out, a retry timer, a step that may move, something that is being undone."""
+    if run.saga is not EMPTY:
+        if awaits_children(run):
+            return bool(run.pending)
+        if errand_live(run.saga):
+            return True
+        if run.saga.unwinding is not None:
+            return bool(run.pending)
     return bool(run.pending or run.timers) or any(step.status == "active" for step in run.steps.values())
+
+
+def awaits_children(run: Run) -> bool:
+    """Whether undoing waits for the last child to end: what it hands up is the newest."""
+    return run.saga.unwinding is not None and bool(run.family.alive)
+
+
+def clocks_stopped(run: Run) -> tuple[int, int] | None:
+    """Microseconds that are left of the run's and of the stage's time while their clocks stand still; None: they run."""
+    held = run.control.paused or run.suspended
+    return None if held is None else (held.run_remaining_us, held.stage_remaining_us)
+
+
+def resting(run: Run) -> bool:
+    """Whether only somebody else can move it: it has ended, is held with nothing out, or waits for people and children alone."""
+    if run.terminal:
+        return True
+    if run.ending is not None and run.family.alive:
+        return not run.pending
+    if run.control.paused is not None and run.ending is None:
+        return all(pending.failed for pending in run.pending.values()) and not errands_out(run.saga)
+    return bool(run.questions or run.family.alive) and not live(run)
+
+
+def awaits(run: Run, command_id: str, attempt: int) -> bool:
+    """Whether a result of that attempt is waited for; no: it was superseded."""
+    pending = run.pending.get(command_id)
+    if pending is not None and pending.issued.attempt == attempt and not pending.failed:
+        return True
+    return awaited(run.saga, command_id, attempt) is not None
+
+
+def asked(run: Run) -> bool:
+    """Whether a person is asked about the current stage as a whole."""
+    return any(not q.fact.step_id and q.fact.stage == run.stage for q in run.questions.values())
+
+
+def asked_at_deadline(run: Run) -> bool:
+    """Whether a person is asked about the current stage as a whole since the run's deadline passed: it is theirs to say what follows, and it does not trip anew."""
+    return any(
+        not q.fact.step_id and q.fact.stage == run.stage and q.at >= run.deadline_at for q in run.questions.values()
+    )

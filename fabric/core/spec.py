@@ -95,7 +95,21 @@ class ToolSpec(_Named):
     allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
     polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
     timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None
-    compensation: Name | None = Field(default=None, description="Tool that undoes a mutating one.")
+    compensation: Name | None = Field(
+        default=None, description='Tool that undoes a mutating one. It is called with {"key", "args", "result"}.'
+    )
+    reconcile: Name | None = Field(
+        default=None,
+        description='Read-only tool that says whether a mutating one was executed: called with {"key", "args"}, '
+        'it answers {"executed": true or false, "result": ...}. None: a person is asked.',
+    )
+    carry_over: bool = Field(
+        default=False, description="Mutating: what it did stays when the run is replanned, and is not done again."
+    )
+    approval: Literal["required", "waived"] = Field(
+        default="required", description="Irreversible: a person is asked before each call; waived needs a deviation."
+    )
+    deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
 
 
 class AgentSpec(_Named):
@@ -190,7 +204,7 @@ class FabricSpec(_Spec):
 
     @model_validator(mode="after")
     def _names_exist(self) -> FabricSpec:
-        problems = list(_duplicates(self)) + list(_unknown(self))
+        problems = [*_duplicates(self), *_unknown(self), *_unknown_ways_back(self)]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -250,6 +264,15 @@ def _unknown(spec: FabricSpec) -> Any:
         name = getattr(spec.topology, role)
         if name in agents and spec.agent(name).answers == "text":
             yield f"topology.{role}: {name!r} answers in text, but a {role} must answer in json"
+
+
+def _unknown_ways_back(spec: FabricSpec) -> Any:
+    tools = {tool.name for tool in spec.tools}
+    for n, tool in enumerate(spec.tools):
+        for field in ("compensation", "reconcile"):
+            name = getattr(tool, field)
+            if name is not None and name not in tools:
+                yield f"tools.{n}.{field}: no tool is named {name!r}"
 
 
 CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.core import children, guard
 from fabric.core import events as ev
-from fabric.core import guard
 from fabric.core.failure import Failure
-from fabric.core.flow import TRANSITIONS, End, RunState, Stage, StageOutcome
+from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.payloads import Aggregate, Plan, Request
-from fabric.core.topologies import supervisor
+from fabric.core.run import step_id
+from fabric.core.topologies import slices, supervisor
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
 
@@ -33,16 +34,28 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     names = () if gate.cause else supervisor.agents(work, stage)
     trips: list[Trip] = []
     if stage is Stage.FAN_OUT and not gate.cause:
-        spawn = Proposal(kind="spawn", stage=stage, branches=len(names), depth=work.run.depth + 1)
-        trips = guard.judge(spawn, work.view, work.compiled.spec.policy)
+        spawn = Proposal(kind="spawn", stage=stage, branches=slices.briefs_in(work), depth=work.run.depth + 1)
+        trips = guard.judge(spawn, work.view, work.compiled.spec.policy) or children.refused(work, stage, names)
     timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
     deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)
     agents = () if trips else names
     work.emit(ev.StageEntered(stage=stage, epoch=work.run.epoch, deadline_at=deadline, agents=agents, gate=gate))
+    _keep_branches(work, stage)
     failed = validation_gate.trip_of(gate, stage)
     if failed is not None:
         trips = [failed]
     return Failure(tuple(trips), stage) if trips else None
+
+
+def _keep_branches(work: Work, stage: Stage) -> None:
+    """In a fork the branches that were done in its origin are done here, unless it was replanned since."""
+    fork = work.run.control.forked
+    if fork is None or stage is not Stage.FAN_OUT or work.run.epoch:
+        return
+    for kept in fork.branches:
+        key = step_id(stage, kept.branch, 0, 0)
+        if key in work.run.steps:
+            work.emit(ev.OutputKept(step_id=key, answer_ref=kept.output_ref))
 
 
 def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
@@ -53,7 +66,7 @@ def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
     if ref:
         payload = work.ctx.contents.read(ref) if before is None else work.ctx.output(ref)
     ledger = state_of(work.run.guards, budget)
-    headroom = work.compiled.spec.policy.budget.run_usd_micros - ledger.spent_usd_micros
+    headroom = budget.cap(work.compiled.spec.policy.budget, ledger) - ledger.spent_usd_micros
     return validation_gate.pre_gate(stage, payload=payload, upstream=model, headroom=headroom, artifacts=artifacts)
 
 
@@ -68,9 +81,13 @@ def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | Non
         ev.StageLeft(stage=stage, epoch=work.run.epoch, outcome=StageOutcome.PASSED, output_ref=done.ref, gate=gate),
         None if done.ref else {"output": done.payload},
     )
-    following = TRANSITIONS[stage, StageOutcome.PASSED]
+    following = slices.following(work.run, stage)
     if following is End.COMPLETE:
-        complete(work)
+        if work.run.family.alive:  # Let go of, and not ended yet: the result stands, the end waits for what they cost.
+            reason = "it is done, and waits for its children to stop"
+            work.emit(ev.RunEnding(state=RunState.COMPLETED, reaction="finalize", reason=reason))
+        else:
+            complete(work)
         return None
     assert isinstance(following, Stage)
     return enter(work, following)
@@ -104,13 +121,13 @@ def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failur
 def complete(work: Work) -> None:
     """The run's good end."""
     run = work.run
-    ref = run.stages[Stage.FINALIZE].output_ref
+    output, ref = _outcome(work)
     gaps = [
         f"{part['title']} ({part['agent']}): {part['gap']}"
         for part in work.ctx.output(run.stages[Stage.FAN_OUT].output_ref)
         if part["gap"]
     ]
-    outcome = {**work.ctx.output(ref), "gaps": gaps} if gaps else None
+    outcome = {**output, "gaps": gaps} if gaps or not ref else None
     reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else "finished"
     work.emit(
         ev.RunEnded(
@@ -123,6 +140,14 @@ def complete(work: Work) -> None:
         ),
         {"output": outcome} if outcome else None,
     )
+
+
+def _outcome(work: Work) -> tuple[JSON, str]:
+    """What a run comes to, and where it stands; a slice has no such content, and says what its branches said."""
+    if slices.in_slice(work.run):
+        return supervisor.joined(work).payload, ""
+    ref = work.run.stages[Stage.FINALIZE].output_ref
+    return work.ctx.output(ref), ref
 
 
 ANSWERS = (Stage.FAN_OUT, Stage.FAN_IN, Stage.FINALIZE)
@@ -140,11 +165,11 @@ def partial_outcome(work: Work) -> JSON | None:
             return work.ctx.output(reached.output_ref)
     if f"stage:{work.run.stage}" in work.run.withheld:
         return None
-    steps = [s for s in work.run.steps.values() if s.output_ref and s.stage in ANSWERS and s.status != "void"]
-    steps = [step for step in steps if step.id not in work.run.withheld]
+    steps = [s for s in work.run.steps.values() if s.stage in ANSWERS]
+    steps = [step for step in steps if slices.refs_of(work.run, step) and step.id not in work.run.withheld]
     if not steps:
         return None
     newest = max(steps, key=lambda step: list(Stage).index(step.stage))
-    outputs = [work.ctx.output(step.output_ref) for step in steps if step.stage == newest.stage]
+    outputs = [one for step in steps if step.stage == newest.stage for one in slices.outputs_of(work, step)]
     cited = list(dict.fromkeys(name for output in outputs for name in output["citations"]))
     return {"text": "\n\n".join(output["text"] for output in outputs), "citations": cited}

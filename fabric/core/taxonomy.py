@@ -93,6 +93,9 @@ class Cause(StrEnum):
     RECURSION_LIMIT = "recursion_limit"
     VISIT_LIMIT = "visit_limit"
     SUB_AGENT_CAP = "sub_agent_cap"
+    EVENT_CAP = "event_cap"
+    PAYLOAD_CAP = "payload_cap"
+    PENDING_CAP = "pending_cap"
     LOOP_DETECTED = "loop_detected"
     RETRY_BUDGET_EMPTY = "retry_budget_empty"
     QUEUE_FULL = "queue_full"
@@ -100,6 +103,7 @@ class Cause(StrEnum):
     POLICY_DENIED = "policy_denied"
     CONTENT_FILTER = "content_filter"
     DUPLICATE_CALL = "duplicate_call"
+    OUTCOME_UNKNOWN = "outcome_unknown"
     BELOW_TAU = "below_tau"
     USER_CANCEL = "user_cancel"
 
@@ -180,6 +184,9 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.STAGE_DEADLINE: _budget(),
     Cause.DEADLINE_NEAR: _budget(),
     Cause.SUB_AGENT_CAP: _budget(),
+    Cause.EVENT_CAP: _budget(),
+    Cause.PAYLOAD_CAP: _budget(),
+    Cause.PENDING_CAP: _budget(),
     Cause.TURN_LIMIT: Classification(_E.BUDGET_EXHAUSTED, _F.BUDGET, _T.TOOL_LOOP),
     Cause.HOP_LIMIT: _loop(),
     Cause.RECURSION_LIMIT: _loop(),
@@ -190,6 +197,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
     Cause.POLICY_DENIED: _policy(),
     Cause.CONTENT_FILTER: _policy(),
+    Cause.OUTCOME_UNKNOWN: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, Direct.ESCALATE),
     Cause.BELOW_TAU: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ESCALATE),
     Cause.USER_CANCEL: Classification(_E.CANCELED, _F.NONE, Direct.NEUTRAL),
 }
@@ -199,6 +207,7 @@ MECHANISM_CLASSES: dict[str, tuple[FailureClass, ...]] = {
     "budget": (FailureClass.VERIFICATION,),
     "deadline": (FailureClass.VERIFICATION, FailureClass.INTER_AGENT),
     "hop_limit": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
+    "run_caps": (FailureClass.VERIFICATION,),
     "retry_budget": (FailureClass.VERIFICATION,),
     "loop_detector": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "saga": (FailureClass.VERIFICATION,),

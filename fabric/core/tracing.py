@@ -6,6 +6,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from fabric.core.command_ids import step_of
+
 
 @lru_cache(maxsize=4_096)
 def span_of(trace_id: str, *names: str | int) -> str:
@@ -18,7 +20,7 @@ def spans(trace_id: str, fact: Any) -> tuple[str, str]:
     step = getattr(fact, "step_id", "")
     command = getattr(fact, "command_id", "")
     if command:
-        above = step or command.rpartition(".t")[0]
+        above = step or step_of(command)
         return span_of(trace_id, command, getattr(fact, "attempt", 1)), span_of(trace_id, above)
     if step:
         return span_of(trace_id, step), span_of(trace_id)
@@ -34,13 +36,19 @@ def parties(fact: Any) -> tuple[str, str]:
             return "model/", f"step/{fact.step_id}"
         case "tool_answered":
             return f"tool/{fact.tool}", f"step/{fact.step_id}"
+        case "compensation_issued" | "reconciliation_issued":
+            return ENGINE, f"tool/{fact.tool}"
+        case "compensation_answered":
+            return f"tool/{fact.tool}", ENGINE
+        case "compensation_by_hand":
+            return f"human/{fact.actor}", ENGINE
         case "run_started":
             return f"caller/{fact.requested_by}", ENGINE
         case "escalation_opened":
             return ENGINE, f"human/{fact.required_role}"
         case "escalation_decided":
             return f"human/{fact.actor}", ENGINE
-        case "cancel_accepted":
+        case "cancel_accepted" | "terminate_accepted" | "run_paused" | "run_resumed":
             return f"human/{fact.actor}", ENGINE
         case "run_ended":
             return ENGINE, "caller/"

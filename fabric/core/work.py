@@ -16,6 +16,7 @@ from fabric.core.evolve import evolve
 from fabric.core.fingerprint import content_ref, encode
 from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import View
+from fabric.core.outbox import Outgoing
 from fabric.core.run import Run
 
 JSON = Any
@@ -39,16 +40,23 @@ class Work:
     input_id: str = ""
     emitted: list[Emitted] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    outbox: list[Outgoing] = field(default_factory=list)
+    """Written with the facts, in one transaction."""
 
     @property
     def compiled(self) -> Compiled:
-        """The revision in force."""
-        return self.ctx.compiled
+        """The revision in force; in a nested child, with the topology that it runs."""
+        return self.ctx.compiled.within(self.run.topology)
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing may be issued now: what comes is taken in, and the run stays where it is."""
+        return self.ctx.draining or self.run.control.paused is not None
 
     @property
     def view(self) -> View:
         """What mechanisms may look at."""
-        return View(self.ctx.now, self.run, self.ctx.compiled.spec)
+        return View(self.ctx.now, self.run, self.compiled.spec, self.ctx.shares)
 
     def emit(self, fact: ev.Fact, content: JSON = None) -> Event:
         """Records a fact, with at most one content, and folds it."""

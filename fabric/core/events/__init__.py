@@ -12,8 +12,10 @@ from fabric.core.events.calls import (
     AttemptInterrupted,
     CallAborted,
     CallDeduplicated,
+    CallEdited,
     CallIssued,
     CallRefused,
+    CallResponded,
     HandedOff,
     InputIgnored,
     LateResultIgnored,
@@ -22,8 +24,28 @@ from fabric.core.events.calls import (
     StepOpened,
     ToolAnswered,
 )
-from fabric.core.events.decisions import (
+from fabric.core.events.children import (
+    ChildAnswered,
+    ChildFreed,
+    ChildLetGo,
+    ChildQuarantined,
+    ChildSpawned,
+    ChildWaiting,
+    LineagePinned,
+    MutationTakenOver,
+)
+from fabric.core.events.control import (
     CancelAccepted,
+    ContentKept,
+    KeptBranch,
+    KeptStage,
+    OutputKept,
+    RunForked,
+    RunPaused,
+    RunResumed,
+    TerminateAccepted,
+)
+from fabric.core.events.decisions import (
     DeadlinesReissued,
     DeadlinesSuspended,
     EscalationDecided,
@@ -42,6 +64,8 @@ from fabric.core.events.lifecycle import (
     Replanned,
     RunEnded,
     RunEnding,
+    RunQuarantined,
+    RunReleasedFromQuarantine,
     RunStarted,
     StageEntered,
     StageLeft,
@@ -52,10 +76,31 @@ from fabric.core.events.parts import (
     ProposedCall,
     TripRecord,
 )
+from fabric.core.events.saga import (
+    CompensationAbandoned,
+    CompensationAnswered,
+    CompensationByHand,
+    CompensationFailed,
+    CompensationInterrupted,
+    CompensationIssued,
+    CompensationResumed,
+    CompensationSkipped,
+    CompensationStuck,
+    MutationIntended,
+    MutationSettled,
+    ReconciliationEnded,
+    ReconciliationFailed,
+    ReconciliationIssued,
+    UnwindingFinished,
+    UnwindingOmitted,
+    UnwindingStarted,
+)
 
 Fact = (
     RunStarted
     | OwnershipTaken
+    | RunQuarantined
+    | RunReleasedFromQuarantine
     | StageEntered
     | StageLeft
     | Replanned
@@ -67,6 +112,8 @@ Fact = (
     | ToolAnswered
     | CallRefused
     | CallDeduplicated
+    | CallEdited
+    | CallResponded
     | OutputAccepted
     | HandedOff
     | AttemptFailed
@@ -87,6 +134,37 @@ Fact = (
     | DeadlinesSuspended
     | DeadlinesReissued
     | CancelAccepted
+    | TerminateAccepted
+    | RunPaused
+    | RunResumed
+    | RunForked
+    | ContentKept
+    | OutputKept
+    | MutationIntended
+    | MutationSettled
+    | ReconciliationIssued
+    | ReconciliationFailed
+    | ReconciliationEnded
+    | UnwindingStarted
+    | CompensationIssued
+    | CompensationAnswered
+    | CompensationFailed
+    | CompensationInterrupted
+    | CompensationStuck
+    | CompensationResumed
+    | CompensationByHand
+    | CompensationSkipped
+    | CompensationAbandoned
+    | UnwindingFinished
+    | UnwindingOmitted
+    | LineagePinned
+    | ChildSpawned
+    | ChildWaiting
+    | ChildQuarantined
+    | ChildFreed
+    | ChildAnswered
+    | ChildLetGo
+    | MutationTakenOver
 )
 """The closed union."""
 
@@ -95,10 +173,28 @@ __all__ = [
     "AttemptInterrupted",
     "CallAborted",
     "CallDeduplicated",
+    "CallEdited",
     "CallIssued",
     "CallRefused",
+    "CallResponded",
     "CancelAccepted",
     "Check",
+    "ChildAnswered",
+    "ChildFreed",
+    "ChildLetGo",
+    "ChildQuarantined",
+    "ChildSpawned",
+    "ChildWaiting",
+    "CompensationAbandoned",
+    "CompensationAnswered",
+    "CompensationByHand",
+    "CompensationFailed",
+    "CompensationInterrupted",
+    "CompensationIssued",
+    "CompensationResumed",
+    "CompensationSkipped",
+    "CompensationStuck",
+    "ContentKept",
     "DeadlinesReissued",
     "DeadlinesSuspended",
     "EscalationDecided",
@@ -109,24 +205,43 @@ __all__ = [
     "GateResult",
     "HandedOff",
     "InputIgnored",
+    "KeptBranch",
+    "KeptStage",
     "LateResultIgnored",
+    "LineagePinned",
     "MessageInjected",
     "ModelAnswered",
+    "MutationIntended",
+    "MutationSettled",
+    "MutationTakenOver",
     "OutputAccepted",
+    "OutputKept",
     "OwnershipTaken",
     "ProposedCall",
     "ReactionDecided",
+    "ReconciliationEnded",
+    "ReconciliationFailed",
+    "ReconciliationIssued",
     "Replanned",
     "RetryScheduled",
     "RunEnded",
     "RunEnding",
+    "RunForked",
+    "RunPaused",
+    "RunQuarantined",
+    "RunReleasedFromQuarantine",
+    "RunResumed",
     "RunStarted",
     "RungSkipped",
     "StageEntered",
     "StageLeft",
     "StepFailed",
     "StepOpened",
+    "TerminateAccepted",
     "ToolAnswered",
     "ToolsStripped",
     "TripRecord",
+    "UnwindingFinished",
+    "UnwindingOmitted",
+    "UnwindingStarted",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.events.parts import ProposedCall
+from fabric.core.events.parts import GrantUse, ProposedCall
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, ErrorClass
@@ -49,8 +49,10 @@ class CallIssued:
     max_output_tokens: int = 0
     final: bool = False
     """True: tools were stripped; the agent answers once with what it has."""
+    grants: tuple[GrantUse, ...] = ()
+    """What it is reserved from of budgets that runs share, at its worst case in each."""
     kind: ClassVar[str] = "call_issued"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -104,7 +106,7 @@ class CallRefused:
     correction: bool = False
     """True: a structural error, which costs the step a correction at the end of the wave."""
     kind: ClassVar[str] = "call_refused"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -120,6 +122,34 @@ class CallDeduplicated:
     result_bytes: int = 0
     masked_hash: str = ""
     kind: ClassVar[str] = "call_deduplicated"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class CallEdited:
+    """A person lets a proposed call pass with other arguments. Content: ``{"calls": [{"call_id", "tool", "args"}]}``, as an answer has them."""
+
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    proposed_hash: str
+    """Of the arguments that the model had proposed."""
+    actor: str
+    kind: ClassVar[str] = "call_edited"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class CallResponded:
+    """A person answered a proposed call in the tool's stead: it is not made. Content: ``{"result": ...}``, their words."""
+
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    actor: str
+    kind: ClassVar[str] = "call_responded"
     version: ClassVar[int] = 1
 
 
@@ -159,7 +189,7 @@ class AttemptFailed:
     charged_usd_micros: int = 0
     charged_tokens: int = 0
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

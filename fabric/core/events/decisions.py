@@ -47,7 +47,7 @@ class ReactionDecided:
     step_id: str = ""
     command_id: str = ""
     kind: ClassVar[str] = "reaction_decided"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -92,7 +92,7 @@ class StepFailed:
     cause: Cause
     message: str
     kind: ClassVar[str] = "step_failed"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -100,7 +100,7 @@ class EscalationOpened:
     """An open question to a person; its branch is parked. Content: what the person is shown."""
 
     escalation_id: str
-    item: Literal["failure", "post_stage", "pre_action"]
+    item: Literal["failure", "post_stage", "pre_action", "quarantine", "compensation", "child"]
     reason: str
     failure_type: FailureType | None
     stage: Stage
@@ -114,10 +114,10 @@ class EscalationOpened:
     remind_at: int
     onward_at: int
     due_at: int
-    on_expiry: Literal["reject"] = "reject"
+    on_expiry: Literal["reject", "nothing"] = "reject"
     round: int = 1
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -170,14 +170,4 @@ class DeadlinesReissued:
     run_deadline_at: int
     stage_deadline_at: int
     kind: ClassVar[str] = "deadlines_reissued"
-    version: ClassVar[int] = 1
-
-
-@value(kw_only=True)
-class CancelAccepted:
-    """Somebody cancelled the run."""
-
-    actor: str
-    reason: str = ""
-    kind: ClassVar[str] = "cancel_accepted"
     version: ClassVar[int] = 1

@@ -37,6 +37,28 @@ class OwnershipTaken:
 
 
 @value(kw_only=True)
+class RunQuarantined:
+    """Nobody goes on with the run any more until a person says so: it was claimed again and again without progress, or its journal is damaged."""
+
+    reason: str
+    claims: int
+    """Claims since it last made progress, the one that ended here among them."""
+    damage: str = ""
+    """What is wrong with its journal; empty: nothing that is known."""
+    kind: ClassVar[str] = "run_quarantined"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class RunReleasedFromQuarantine:
+    """A person ended the quarantine: claims count anew. What comes next is in the events after it."""
+
+    actor: str
+    kind: ClassVar[str] = "run_released_from_quarantine"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class StageEntered:
     """A stage began: its deadline, its pre-gate, the agent of each branch (none: the engine does it itself)."""
 
@@ -46,7 +68,7 @@ class StageEntered:
     agents: tuple[str, ...] = ()
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_entered"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -59,7 +81,7 @@ class StageLeft:
     output_ref: str = ""
     gate: GateResult | None = None
     kind: ClassVar[str] = "stage_left"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

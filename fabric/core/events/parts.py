@@ -42,6 +42,15 @@ class ProposedCall:
 
 
 @value(kw_only=True)
+class GrantUse:
+    """A part of a grant that a call is reserved from, beside its run's own budget: the process that holds it, and the shared budget it is of."""
+
+    grant_id: str
+    scope: str
+    usd_micros: int
+
+
+@value(kw_only=True)
 class TripRecord:
     """A trip as it is journaled: the mechanism, its cause, the sentence and the numbers."""
 

@@ -14,6 +14,7 @@ from fabric.core.mechanisms import (
     loop_detector,
     policy,
     retry_budget,
+    run_caps,
     saga,
     validation_gate,
 )
@@ -27,6 +28,7 @@ ORDER: tuple[ModuleType, ...] = (
     budget,
     deadline,
     hop_limit,
+    run_caps,
     retry_budget,
     loop_detector,
     saga,

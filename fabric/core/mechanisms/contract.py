@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.grants import Shares
 from fabric.core.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Proposal:
     agent: str = ""
     target: str = ""
     """Model or tool name."""
+    command_id: str = ""
+    """Of a retry: the call that is tried again."""
     turn: int = 0
     attempt: int = 1
     final: bool = False
@@ -50,6 +53,10 @@ class Proposal:
     """All (tool, args hash) that the model proposed in this turn, this one included."""
     effect: str = "read_only"
     compensated: bool = False
+    approval: str = "required"
+    """Of an irreversible tool: whether a person is asked before each call."""
+    in_doubt: bool = False
+    """True: it may have been executed under its key already, and nobody knows."""
     polling: bool = False
     worst_usd_micros: int | None = 0
     """What it may cost at worst; None: it has no price."""
@@ -74,6 +81,8 @@ class View:
     now: int
     run: Run
     spec: FabricSpec
+    shares: Shares | None = None
+    """What runs share; None: nothing. A check that lacks something of it raises ``Lacking``."""
 
 
 class Mechanism(Protocol):
@@ -97,5 +106,5 @@ class Mechanism(Protocol):
         ...
 
     def check(self, config: Any, state: Any, proposal: Proposal, view: View) -> Verdict:
-        """Judges one proposal; changes nothing."""
+        """Judges one proposal; changes nothing. Raises Lacking for what is shared and not at hand."""
         ...

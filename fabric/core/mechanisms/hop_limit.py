@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAME = "hop_limit"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "spawn", "handoff", "nest"})
-OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off"})
+OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off", "child_spawned"})
 STEERING = "You have reached the number of turns you may take. Answer with what you have."
 
 
@@ -39,8 +39,11 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Counts handoffs and agents of a fan-out."""
+    """Counts handoffs and agents of a fan-out; a child as many as it has briefs, one of which its step was counted as."""
     fact: Any = event.fact
+    if fact.kind == "child_spawned":
+        more = len(fact.briefs) - 1
+        return replace(state, spawned=state.spawned + more) if more else state
     if fact.kind == "handed_off":
         return replace(state, hops=state.hops + 1)
     if fact.stage != "fan_out":
@@ -70,6 +73,7 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
     if proposal.kind == "nest":
         return [nesting]
     working = sum(1 for step in view.run.steps.values() if step.stage == "fan_out" and step.status == "active")
+    working += sum(len(child.fact.briefs) for child in view.run.family.alive.values() if not child.let_go)
     return [
         nesting,
         (Cause.SUB_AGENT_CAP, config.sub_agents_alive, working + proposal.branches, "agents alive", ""),

@@ -2,7 +2,8 @@
 
 Stops: retry storms. A bucket of 10 tokens, full at the start; a first attempt earns 0.1, a retry takes 1. Empty is a deterministic deny, but a run that
 has not retried in this stage may take one on credit, at most one a second and until the bucket stands at -10: so retries <= 20 + 0.1 x first
-attempts. Counted in tenths of a token, so that sums are exact. Does not stop: a single expensive retry (the budget gate does).
+attempts. Counted in thousandths of a token, so that sums are exact. Where the policy says so, a retry takes a token of the fabric's and of the provider's
+bucket too, which all runs share (``core/grants.py``). Does not stop: a single expensive retry (the budget gate does).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.frozen import replace, value
+from fabric.core.grants import FABRIC, PROVIDER_BUCKET, TokenWant
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Retry as Config
 from fabric.core.taxonomy import Cause
@@ -18,6 +20,7 @@ from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
+    from fabric.core.spec import FabricSpec
 
 NAME = "retry_budget"
 SCOPE = Scope.RUN
@@ -66,13 +69,38 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     """Denies a retry when the bucket is empty and no credit is due."""
     left = balance(config, state)
     if left >= UNITS:
-        return PASS
+        return _shared(config, state, proposal, view)
     on_credit = (
         proposal.stage not in state.retried_in
         and view.now - state.last_at >= CREDIT_EVERY_US
         and left - UNITS >= -config.bucket * UNITS
     )
     if on_credit:
-        return PASS
+        return _shared(config, state, proposal, view)
     evidence = Evidence(config.bucket, round(left / UNITS, 3), "retry tokens", "run")
     return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, "the run's retry budget is empty")
+
+
+def _shared(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Asks the buckets that runs share for one token each."""
+    shares = view.shares
+    if not config.shared or shares is None or not shares.fabric or not proposal.command_id:
+        return PASS
+    sizes = buckets(config, shares.fabric, view.spec, proposal.target)
+    want = TokenWant(f"{proposal.command_id}#{proposal.attempt}", sizes, proposal.stage not in state.retried_in)
+    refused = shares.token(want)
+    if refused is None:
+        return PASS
+    kind, left = refused.scope.partition(":")[0], refused.cap - refused.spent
+    details: dict[str, str | int | float | list[str]]
+    details = {"bucket": refused.scope, "asked_at": refused.asked_at}
+    evidence = Evidence(refused.cap, left, "retry tokens", kind, details=details)
+    return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, f"the {kind}'s retry budget, which its runs share, is empty")
+
+
+def buckets(config: Config, fabric: str, spec: FabricSpec, model: str) -> tuple[tuple[str, int], ...]:
+    """``(bucket, tokens that fit in)`` that the calls of a model share; of a tool, without its name, the fabric's alone."""
+    found = [(f"{FABRIC}:{fabric}", config.bucket)]
+    if model:
+        found.append((f"provider:{spec.model(model).provider}", PROVIDER_BUCKET))
+    return tuple(sorted(found))

@@ -1,7 +1,9 @@
 """Idempotency and registration: what a call's key is, and that nothing mutates without a registered way back (semantics.md 4).
 
-Stops: a mutating tool without a compensation, before execution; a second execution of the same call, because the key of a call is
-``hash(run, stage, step, epoch, canonical args, ordinal)`` and the engine makes it, never the model. Does not stop: a tool that ignores its key.
+Stops: a mutating tool without a compensation, before execution; a call that may have been executed already, before it is sent again; a second
+execution of the same call, because the key of a call is ``hash(run, stage, step, epoch, canonical args, ordinal)`` and the engine makes it, never the
+model. The key of a mutation leaves out the round (``core/saga.py``). An irreversible tool has its person's word instead of a compensation.
+Does not stop: a tool that ignores its key.
 """
 
 from __future__ import annotations
@@ -58,9 +60,16 @@ def key(state: State, run_id: str, step_id: str, target: str, args_hash: str) ->
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Refuses a mutation that nothing could undo."""
-    if proposal.effect not in ("mutating", "irreversible") or proposal.compensated:
+    """Refuses a mutation that nothing could undo, and one that may have been executed already."""
+    if proposal.effect not in ("mutating", "irreversible"):
+        return PASS
+    evidence = Evidence(scope=f"tool:{proposal.target}", details={"effect": proposal.effect})
+    if proposal.in_doubt:
+        message = (
+            f"nobody knows whether {proposal.target} was executed, so it is not sent again without a person's word"
+        )
+        return Trip(NAME, Cause.OUTCOME_UNKNOWN, evidence, message, "It is not known whether this call was executed.")
+    if proposal.compensated or proposal.effect == "irreversible":
         return PASS
     message = f"tool {proposal.target} changes the world and has no registered compensation, so it was not executed"
-    evidence = Evidence(scope=f"tool:{proposal.target}", details={"effect": proposal.effect})
     return Trip(NAME, Cause.POLICY_DENIED, evidence, message, "This tool may not be used here.")

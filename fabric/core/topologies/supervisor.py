@@ -13,6 +13,7 @@ from fabric.core.frozen import value
 from fabric.core.policy import FanIn
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
+from fabric.core.topologies import slices
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
@@ -33,7 +34,7 @@ class Concluded:
 
 
 def agents(work: Work, stage: Stage) -> tuple[str, ...]:
-    """The agent of each branch of ``stage``."""
+    """The agent of each branch of ``stage``; of a fan-out that is too large to be done inline, its slices."""
     topology = work.compiled.spec.topology
     role = {
         Stage.PLAN: topology.planner,
@@ -42,15 +43,16 @@ def agents(work: Work, stage: Stage) -> tuple[str, ...]:
         Stage.FINALIZE: topology.finalizer,
     }
     if stage is Stage.FAN_OUT:
-        plan = work.ctx.output(work.run.stages[Stage.PLAN].output_ref)
-        return tuple(brief["agent"] for brief in plan["briefs"])
+        briefs = slices.plan(work)["briefs"]
+        cut = slices.cut(len(briefs), work.compiled.spec.policy.limits.fan_out_inline_max)
+        return cut or tuple(brief["agent"] for brief in briefs)
     name = role[stage]
     return () if name is None else (name,)
 
 
 def steps_of(work: Work, stage: Stage) -> list[Step]:
     """The steps that count in ``stage``: the latest round of each branch, in branch order."""
-    found = [step for step in work.run.steps.values() if step.stage == stage and step.status != "void"]
+    found = [step for step in work.run.steps.values() if step.stage == stage]
     return sorted(found, key=_BRANCH) if len(found) > 1 else found
 
 
@@ -79,10 +81,11 @@ def _fixed_plan(work: Work) -> Concluded:
     return Concluded(plan.model_dump(mode="json"))
 
 
-def _joined(work: Work) -> Concluded:
+def joined(work: Work) -> Concluded:
     """Without an aggregator the summaries stand one after the other, each under its title."""
     parts = work.ctx.output(work.run.stages[Stage.FAN_OUT].output_ref)
-    given = [(part["title"], work.ctx.output(part["ref"])) for part in parts if part["ref"]]
+    read = work.ctx.contents.read
+    given = [(part["title"], slices.output_of(read(part["ref"]), part["branch"])) for part in parts if part["ref"]]
     text = (
         given[0][1]["text"] if len(given) == 1 else "\n\n".join(f"{title}\n{found['text']}" for title, found in given)
     )
@@ -100,7 +103,7 @@ def _outcome(work: Work) -> Concluded:
     return Concluded(work.ctx.output(ref), ref)
 
 
-_CONCLUDE = {Stage.PLAN: _fixed_plan, Stage.FAN_IN: _joined, Stage.VALIDATE: _passed_on, Stage.FINALIZE: _outcome}
+_CONCLUDE = {Stage.PLAN: _fixed_plan, Stage.FAN_IN: joined, Stage.VALIDATE: _passed_on, Stage.FINALIZE: _outcome}
 """What the engine does in a stage without an agent."""
 
 
@@ -110,18 +113,60 @@ _CONCLUDE = {Stage.PLAN: _fixed_plan, Stage.FAN_IN: _joined, Stage.VALIDATE: _pa
 def _fan_out(work: Work, steps: list[Step]) -> Concluded | Failure | None:
     """All branches over, or the policy decided early: then the others are let go."""
     policy = work.compiled.spec.policy.fan_in
-    done = sum(step.status == "done" for step in steps)
-    failed = [step for step in steps if step.status == "failed"]
-    needed = _needed(policy, len(steps))
-    if len(steps) - len(failed) < needed:
+    tally = _tally(work, steps)
+    if slices.in_slice(work.run):
+        return _slice(work, steps, policy, tally)
+    needed = _needed(policy, tally.branches)
+    if tally.branches - tally.failed < needed:
         _cancel_rest(work, steps, "the fan-in policy cannot be met any more")
-        return _partial(work, policy, failed, done, needed, len(steps))
-    enough = policy.mode == "quorum" and done >= needed
-    if not enough and done + len(failed) < len(steps):
+        return _partial(work, policy, tally, needed)
+    enough = policy.mode == "quorum" and tally.done >= needed
+    if not enough and not tally.over:
         return None
     if enough:
         _cancel_rest(work, steps, "the quorum is met")
-    return Concluded([_part(work, step) for step in steps_of(work, Stage.FAN_OUT)])
+    return Concluded(_parts(work))
+
+
+def _slice(work: Work, steps: list[Step], policy: FanIn, tally: Tally) -> Concluded | None:
+    """A slice judges nothing: it gives its parent what it has, at once where a missing branch is one too many."""
+    if tally.failed and policy.mode == "all":
+        _cancel_rest(work, steps, "the fan-in policy cannot be met any more")
+    elif not tally.over:
+        return None
+    return Concluded(_parts(work))
+
+
+@value()
+class Tally:
+    """How a fan-out stands, in branches: a step that is a slice counts by what it brought."""
+
+    branches: int
+    done: int
+    failed: int
+    why: tuple[str, ...]
+    """The first reasons of those that failed."""
+
+    @property
+    def over(self) -> bool:
+        """Nothing is to be waited for."""
+        return self.done + self.failed == self.branches
+
+
+def _tally(work: Work, steps: list[Step]) -> Tally:
+    branches = done = failed = 0
+    why: list[str] = []
+    for step in steps:
+        stands_for, have = 1, int(step.status == "done")
+        if slices.is_slice(step.agent):
+            stands_for, have = len(slices.briefs_of(step)), len(slices.brought(work.run, step))
+        branches += stands_for
+        if step.status not in ("done", "failed"):
+            continue
+        done, failed = done + have, failed + stands_for - have
+        if have < stands_for and len(why) < 3:
+            why.append(f"branch {step.branch + 1} ({step.agent}): {step.message or slices.gap(work, step)}")
+    return Tally(branches, done, failed, tuple(why))
 
 
 def _needed(policy: FanIn, branches: int) -> int:
@@ -132,23 +177,32 @@ def _needed(policy: FanIn, branches: int) -> int:
 
 def _cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
     for step in steps:
-        if step.status in ("active", "parked"):
+        if step.status in ("active", "delegated", "parked"):
             calls.let_go_all(work, reason, step.id)
             for question in [q.fact for q in work.run.questions.values() if q.fact.step_id == step.id]:
                 work.emit(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason=reason))
             work.emit(ev.StepFailed(step_id=step.id, cause=Cause.PARTIAL_FAN_IN, message=reason))
 
 
-def _partial(work: Work, policy: FanIn, failed: list[Step], done: int, needed: int, branches: int) -> Failure:
-    why = "; ".join(f"branch {step.branch + 1} ({step.agent}): {step.message}" for step in failed[:3])
-    evidence = Evidence(needed, done, "branches", "stage:fan_out", details={"mode": policy.mode, "branches": branches})
-    message = f"{len(failed)} of {branches} branches came back without a result, {needed} are needed; {why}"
+def _partial(work: Work, policy: FanIn, tally: Tally, needed: int) -> Failure:
+    details: dict[str, str | int | float | list[str]] = {"mode": policy.mode, "branches": tally.branches}
+    evidence = Evidence(needed, tally.done, "branches", "stage:fan_out", details=details)
+    message = (
+        f"{tally.failed} of {tally.branches} branches came back without a result, {needed} are needed; "
+        f"{'; '.join(tally.why)}"
+    )
     return Failure((Trip("fan_in", Cause.PARTIAL_FAN_IN, evidence, message),), Stage.FAN_OUT)
 
 
+def _parts(work: Work) -> list[JSON]:
+    found: list[JSON] = []
+    for step in steps_of(work, Stage.FAN_OUT):
+        found += slices.parts(work, step) if slices.is_slice(step.agent) else [_part(work, step)]
+    return found
+
+
 def _part(work: Work, step: Step) -> JSON:
-    plan = work.ctx.output(work.run.stages[Stage.PLAN].output_ref)
-    part = {"branch": step.branch, "agent": step.agent, "title": plan["briefs"][step.branch]["title"]}
+    part = {"branch": step.branch, "agent": step.agent, "title": slices.plan(work)["briefs"][step.branch]["title"]}
     if step.status != "done":
         return {**part, "ref": "", "gap": step.message or "no result"}
     return {**part, "ref": step.output_ref, "gap": ""}

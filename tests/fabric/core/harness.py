@@ -21,36 +21,41 @@ from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
-from fabric.core.run import OpenQuestion, Run
+from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime import prompts
+from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
     Answered,
     Append,
     Arrived,
     Committed,
+    CutShort,
+    Draining,
     Due,
     Effect,
     Happening,
+    Need,
     Perform,
     Release,
     Taken,
     WakeAt,
 )
-from fabric.runtime.ports import Claimed, Document, InboxItem, ModelRequest, StoredRow, ToolOffer
+from fabric.runtime.ports import Batch, Claimed, Document, InboxItem, StoredRow
+from fabric.runtime.snapshots import Cadence
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
+from tests.fabric.core.tills import Till
+from tests.fabric.core.told import T0, US, Told
 
 JSON = Any
-US = 1_000_000
-T0 = 1_800_000_000 * US
-"""When every world begins."""
+__all__ = ["T0", "US", "World", "ran", "rendered_bytes"]
 
 
 @dataclass
-class World:
+class World(Told):
     """One run in a scripted world. ``script``: what each agent's model and each tool answers, by name; lists are used up, then the last one stays."""
 
     spec: FabricSpec
@@ -60,8 +65,13 @@ class World:
     validators: Mapping[str, Callable[[JSON], list[str]]] = field(default_factory=dict)
     prices: Mapping[str, Price] = field(default_factory=lambda: PRICES)
     seed: int = 7
+    cadence: Cadence = field(default_factory=Cadence)
     late: bool = False
     """Deliver the results of calls that were aborted."""
+    till: Till | None = None
+    """What the run shares with others; None: nothing."""
+    claim: Mapping[str, Any] = field(default_factory=dict)
+    """What else its row says when it is claimed."""
 
     def __post_init__(self) -> None:
         self.now = T0
@@ -73,6 +83,7 @@ class World:
         self.performed: list[Command] = []
         self.aborted: list[AbortCall] = []
         self.batches = 0
+        self.written: list[Batch] = []
         self.fence = 0
         self.wake: int | None = None
         self.driver: RunDriver | None = None
@@ -131,7 +142,13 @@ class World:
         return self.go()
 
     def decide(
-        self, verb: Any = "approve", *, digest: str | None = None, input_id: str = "", message: str = ""
+        self,
+        verb: Any = "approve",
+        *,
+        digest: str | None = None,
+        input_id: str = "",
+        message: str = "",
+        edited: JSON = None,
     ) -> World:
         """Answers the oldest open question."""
         question = self.question.fact
@@ -142,6 +159,7 @@ class World:
             actor="bob",
             digest=question.digest if digest is None else digest,
             message=message,
+            edited=edited,
         )
         self.put(given)
         return self
@@ -165,59 +183,26 @@ class World:
         self._claim(forced=True)
         return self
 
-    # -- what a test looks at ------------------------------------------------------------------------------------------
+    def drain(self) -> World:
+        """The process begins to stop. A run that it gives back is claimed by the next one with ``go``."""
+        assert self.driver is not None
+        self._step(Draining())
+        return self
 
-    @property
-    def facts(self) -> list[Any]:
-        return [event.fact for event in self.events]
+    def cut(self, *unsent: tuple[str, int]) -> World:
+        """The process waits no longer; what is out never comes."""
+        assert self.driver is not None
+        self._queue.clear()
+        self._step(CutShort(frozenset(unsent)))
+        return self
 
-    @property
-    def kinds(self) -> list[str]:
-        return [fact.kind for fact in self.facts]
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [fact for fact in self.facts if isinstance(fact, kind)]
-
-    @property
-    def end(self) -> ev.RunEnded:
-        assert isinstance(self.facts[-1], ev.RunEnded), (
-            f"the run has not ended: {self.run.state}, last {self.facts[-3:]}"
-        )
-        return self.facts[-1]
-
-    @property
-    def outcome(self) -> JSON:
-        ref = self.run.outcome_ref
-        return self.contents(ref)["output"] if ref else None
-
-    def contents(self, ref: str) -> JSON:
-        return next(
-            json.loads(row.payload)
-            for row, e in zip(self.rows, self.events, strict=True)
-            if e.content_ref == ref and row.payload
-        )
-
-    def content_of(self, kind: type[Any]) -> list[JSON]:
-        return [
-            json.loads(r.payload)
-            for r, e in zip(self.rows, self.events, strict=True)
-            if isinstance(e.fact, kind) and r.payload
-        ]
-
-    @property
-    def question(self) -> OpenQuestion:
-        return next(iter(self.run.questions.values()))
-
-    @property
-    def reactions(self) -> list[str]:
-        return [fact.reaction for fact in self.of(ev.ReactionDecided)]
-
-    def asked(self, agent: str) -> int:
-        return sum(request.agent == agent for request in self.requests)
-
-    @property
-    def elapsed_s(self) -> float:
-        return (self.now - T0) / US
+    def take_up(self) -> World:
+        """Another process claims the run, as it is due by the time it was released with."""
+        assert self.driver is None
+        assert self._resting_wake is not None
+        assert self._resting_wake <= self.now
+        self._claim(forced=True)
+        return self
 
     # -- the world -----------------------------------------------------------------------------------------------------
 
@@ -228,7 +213,7 @@ class World:
         stored = tuple(
             StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows
         )
-        self.driver = RunDriver(self.compiled)
+        self.driver = RunDriver(self.compiled, self.cadence, held=self.till)
         inbox, self.inbox = tuple(self.inbox), []
         claimed = Claimed(
             run_id="run-1",
@@ -240,6 +225,11 @@ class World:
             rows=stored,
             inbox=inbox,
             taken_over=forced,
+            last_seq=len(stored),
+            head=stored[-1].hash if stored else ZERO_HASH,
+            fabric_id="fabric-1",
+            workspace_id="workspace-1",
+            **self.claim,
         )
         self._step(Taken(claimed, f"process-{self.fence}"))
         return True
@@ -261,8 +251,10 @@ class World:
             self._step(Due())
 
     def _wanted(self, happening: Happening) -> bool:
-        if not isinstance(happening, Answered) or self.driver is None:
+        if self.driver is None:
             return False
+        if not isinstance(happening, Answered):
+            return True
         return self.late or (happening.result.command_id, happening.result.attempt) not in self._aborted
 
     def _step(self, happening: Happening) -> None:
@@ -276,16 +268,29 @@ class World:
                 self._perform(effect.command)
             elif isinstance(effect, WakeAt):
                 self.wake = effect.at
+            elif isinstance(effect, Need):
+                self._needs(effect)
             elif isinstance(effect, Release):
                 self.driver, self.wake = None, None
                 return
 
+    def _needs(self, need: Need) -> None:
+        assert self.till is not None
+        for want in need.wants:
+            answer = self.till.answer(want)
+            if answer is not None:
+                self._order += 1
+                heappush(self._queue, (self.now + self.till.after_us, self._order, answer))
+
     def _append(self, effect: Append) -> list[Effect]:
         batch = effect.batch
         assert self.driver is not None
+        if self.till is not None:
+            self.till.written(batch)
         assert batch.last_seq == len(self.rows)
         assert [row.seq for row in batch.rows] == list(range(len(self.rows) + 1, len(self.rows) + len(batch.rows) + 1))
         self.batches += 1
+        self.written.append(batch)
         self.rows += batch.rows
         self.events += [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
         if batch.release:

@@ -19,6 +19,7 @@ from fabric.core.inputs import (
     RunRequested,
     TimeReached,
     ToolFinished,
+    WorkerStopping,
 )
 from fabric.core.mechanisms import budget
 from fabric.core.taxonomy import Cause, Tier
@@ -118,6 +119,7 @@ ARRIVALS = [
     ToolFinished(command_id="fan_out.0.e0.r0.t1.c0", attempt=1, result="late"),
     CallFailed(command_id="fan_out.0.e0.r0.t1", attempt=1, cause=Cause.TIMEOUT, message="late"),
     OwnerChanged(input_id="i", fence=9, incarnation="other"),
+    WorkerStopping(),
     TimeReached(),
 ]
 

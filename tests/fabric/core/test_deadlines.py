@@ -10,7 +10,7 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import T0, US, World, ran
-from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, summary
+from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, scored, summary
 
 DEFAULTS = [
     (Tier.INTERACTIVE, 30, 120, 300),
@@ -116,3 +116,26 @@ def test_the_wait_for_calls_in_flight_of_an_ending_run_needs_no_clock():
     assert world.run.state is RunState.UNWINDING
     assert wake_at(world.run) is None
     assert world.go().end.state is RunState.ABORTED
+
+
+ESCALATES = {"cost_overrun": {"interactive": {"rungs": [{"reaction": "escalate"}]}}}
+
+
+def test_a_run_deadline_is_asked_about_once_and_then_waits_for_the_answer():
+    fabric = spec(table=ESCALATES, deadlines={"interactive": {"call_s": 30, "stage_s": 40, "run_s": 40}})
+    world = ran(fabric, {"planner": planned().after(25), "worker": HANGS})
+    (question,) = world.run.questions.values()
+    assert (question.fact.reason, question.at) == ("the run deadline has passed", T0 + 40 * US)
+    assert wake_at(world.run) == question.fact.remind_at
+    world.wait(301)
+    assert world.of(ev.EscalationOpened) == [question.fact]
+    assert world.end.reason == "nobody answered in time (the run deadline has passed)"
+
+
+def test_a_run_deadline_that_passes_while_its_stage_is_asked_about_is_asked_about_in_that_questions_place():
+    world = ran(spec(table=ESCALATES), {"critic": scored(0.2)})
+    assert world.question.fact.item == "post_stage"
+    world.wait(301)
+    assert world.of(ev.EscalationWithdrawn)[0].reason == "asked anew: the run deadline has passed"
+    (question,) = world.run.questions.values()
+    assert (question.fact.item, question.at) == ("failure", T0 + 300 * US)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fabric.core import events as ev
-from fabric.core.events import calls, decisions, lifecycle, parts
+from fabric.core.events import calls, children, control, decisions, lifecycle, parts, saga
 from fabric.core.verdict import Evidence
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "events.md"
@@ -32,8 +32,18 @@ kind is never edited in place: a changed one is a new version, and a row of an u
 
 This page is made from `fabric/core/events/` by `tests/fabric/core/test_events_doc.py`.
 """
-GROUPS = {"The run as a whole": lifecycle, "Steps and calls": calls, "Failures and people": decisions}
-PARTS = (parts.GateResult, parts.Check, parts.ProposedCall, parts.TripRecord, Evidence)
+GROUPS = {
+    "The run as a whole": lifecycle,
+    "Steps and calls": calls,
+    "Failures and people": decisions,
+    "What people do with a run": control,
+    "Changes and undoing": saga,
+    "Parents and children": children,
+}
+PARTS = (
+    *(parts.GateResult, parts.Check, parts.ProposedCall, parts.TripRecord, Evidence),
+    *(control.KeptStage, control.KeptBranch),
+)
 
 
 def page() -> str:

@@ -40,13 +40,18 @@ import pytest
 class Count:
     passed = 0
 
+    def pytest_collection_modifyitems(self, items):
+        # Each test once, whatever it is given: they all have run already, and need what they need with any.
+        once = {(item.path, item.originalname): item for item in reversed(items)}
+        items[:] = reversed(once.values())
+
     def pytest_runtest_logreport(self, report):
         self.passed += report.when == "call" and report.passed
 
 count = Count()
-# The random ones have run already; where Django is makes no difference to what they draw.
-suite = ["tests/fabric/core", "tests/fabric/runtime"]
-suite += ["--ignore=tests/fabric/core/test_purity.py", "--ignore=tests/fabric/core/test_any_run.py"]
+# The random and the exhaustive ones have run already; where Django is makes no difference to what they find.
+again = ("purity", "any_run", "saga_exhaustive", "text")
+suite = ["tests/fabric/core", "tests/fabric/runtime", *(f"--ignore=tests/fabric/core/test_{name}.py" for name in again)]
 plugins = ["-p", "no:django", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--noconftest"]
 code = pytest.main([*suite, *plugins, "-q", "-x", "-o", "addopts=--import-mode=importlib"], plugins=[count])
 print()

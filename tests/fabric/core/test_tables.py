@@ -8,13 +8,15 @@ from typing import get_args
 
 import pytest
 
-from fabric.core import engine, envelope, evolve, flow, ladder, prompt, reactions, stages, taxonomy, tracing
+from fabric.core import envelope, evolve, flow, handlers, ladder, prompt, reactions, stages, taxonomy, tracing
 from fabric.core import events as ev
+from fabric.core.child_inputs import HandedUp
 from fabric.core.decision_table import GRAVITY, Reaction
 from fabric.core.flow import End, RunState, Stage, StageOutcome
-from fabric.core.inputs import INBOX, InboxInput, Input
+from fabric.core.inputs import INBOX, InboxInput, Input, Kept
 from fabric.core.mechanisms import ORDER, validation_gate
 from fabric.core.payloads import AGENT_OUTPUT
+from fabric.core.saga import Effect, Status
 from fabric.core.taxonomy import CLASSIFY, Cause, Direct, ErrorClass, FailureClass, FailureType, FlowClass
 from fabric.core.topologies import supervisor
 
@@ -96,12 +98,27 @@ def test_every_party_that_is_told_apart_is_a_kind():
 
 
 def test_every_input_has_a_handler():
-    assert set(engine.HANDLERS) == set(get_args(Input))
+    assert set(handlers.HANDLERS) == set(get_args(Input))
 
 
 def test_every_input_from_outside_survives_the_inbox():
     assert set(get_args(InboxInput)) < set(get_args(Input))
-    samples = {"request": {"text": "x"}, "deadline_at": 1, "verb": "approve"}
+    samples = {"request": {"text": "x"}, "deadline_at": 1, "verb": "approve", "origin_seq": 3}
+    samples |= {"stages": (("plan", "ref"),), "branches": ((0, "one", "ref"),)}
+    samples |= {"contents": (Kept(what="plan", content={"output": 1}),), "purpose": "slice", "depth": 2}
+    samples |= {"cap_usd_micros": 1, "cap_tokens": 1, "briefs": (0, 1), "plan": {}, "waiting": True, "state": "failed"}
+    samples |= {"cost_usd_micros": 1, "tokens": 1, "cause": "timeout", "missing": (0,), "content": {}, "stuck": True}
+    handed_up = HandedUp(
+        key="k",
+        command_id="c",
+        tool="t",
+        effect=Effect.MUTATING,
+        compensation="u",
+        status=Status.EXECUTED,
+        deadline_at=1,
+        args={},
+    )
+    samples |= {"mutations": (handed_up,)}
     for kind in get_args(InboxInput):
         given = {f.name: samples.get(f.name, f"a {f.name}") for f in fields(kind) if f.name not in ("kind", "version")}
         one = kind(**given)
@@ -153,14 +170,15 @@ def test_causes_are_classified_as_the_document_says(cause, error_class, flow_cla
 # semantics.md 2, second table: which row of the decision table each cause enters.
 RAISED_BY = {
     FailureType.TOOL_LOOP: "loop_detected hop_limit recursion_limit visit_limit turn_limit",
-    FailureType.COST_OVERRUN: "budget_gate price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap",
+    FailureType.COST_OVERRUN: "budget_gate price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap "
+    "event_cap payload_cap pending_cap",
     FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream retry_budget_empty queue_full auth bad_request "
     "bad_configuration unknown_model",
     FailureType.SCHEMA_GROUNDING: "schema_invalid invariant grounding tool_constraint unknown corrections_spent partial_fan_in "
     "malformed_answer duplicate_call",
     FailureType.PLAN_MALFORMED: "plan_gate",
     FailureType.UNSAFE_OUTPUT: "policy_denied content_filter",
-    Direct.ESCALATE: "below_tau",
+    Direct.ESCALATE: "below_tau outcome_unknown",
     Direct.NEUTRAL: "user_cancel",
 }
 

@@ -85,15 +85,28 @@ def test_the_order_of_keys_never_matters(args):
     assert key(args) == key(dict(reversed(args.items())))
 
 
-@pytest.mark.parametrize("effect", ["mutating", "irreversible"])
-def test_a_mutation_without_a_compensation_is_refused_before_it_is_executed(effect):
-    verdict = saga.check(saga.Config(), saga.State(), proposal(target="pay", effect=effect), view())
-    assert (verdict.cause, verdict.evidence.details) == (Cause.POLICY_DENIED, {"effect": effect})
+def test_a_mutation_without_a_compensation_is_refused_before_it_is_executed():
+    verdict = saga.check(saga.Config(), saga.State(), proposal(target="pay", effect="mutating"), view())
+    assert (verdict.cause, verdict.evidence.details) == (Cause.POLICY_DENIED, {"effect": "mutating"})
     assert verdict.message == "tool pay changes the world and has no registered compensation, so it was not executed"
 
 
+@pytest.mark.parametrize("effect", ["mutating", "irreversible"])
+def test_what_may_have_been_executed_is_not_sent_again(effect):
+    asked = proposal(target="pay", effect=effect, compensated=True, in_doubt=True)
+    verdict = saga.check(saga.Config(), saga.State(), asked, view())
+    assert (verdict.cause, verdict.evidence.scope) == (Cause.OUTCOME_UNKNOWN, "tool:pay")
+    assert "nobody knows whether pay was executed" in verdict.message
+
+
 @pytest.mark.parametrize(
-    "fields", [{"effect": "read_only"}, {"effect": "idempotent"}, {"effect": "mutating", "compensated": True}]
+    "fields",
+    [
+        {"effect": "read_only"},
+        {"effect": "idempotent", "in_doubt": True},
+        {"effect": "mutating", "compensated": True},
+        {"effect": "irreversible"},
+    ],
 )
-def test_what_changes_nothing_or_can_be_undone_passes(fields):
+def test_what_changes_nothing_or_can_be_undone_or_has_its_persons_word_passes(fields):
     assert saga.check(saga.Config(), saga.State(), proposal(**fields), view()) is PASS

@@ -1,0 +1,120 @@
+"""What the audit stream and its checkpoints are made of, byte by byte (design.md 5 "What belongs to no run").
+
+A workspace's stream is a chain of its own over the acts that no journal tells of, and over those that people sent to runs. A checkpoint is
+signed and says how far stream and journals reached, so that an end that was cut off shows.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import sha256
+
+import msgspec
+
+from fabric.core.fingerprint import encode
+from fabric.core.frozen import value
+
+FORMAT = 1
+
+
+class Act(StrEnum):
+    """What was done, as an audit line names it."""
+
+    WORKSPACE_CREATED = "workspace_created"
+    USER_CREATED = "user_created"
+    RETENTION_SET = "retention_set"
+    BUDGET_SET = "budget_set"
+    FABRIC_PUBLISHED = "fabric_published"
+    TOKEN_CREATED = "token_created"  # noqa: S105 - The name of an act.
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105 - The same.
+    LOGIN_LINK_CREATED = "login_link_created"
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
+    DECISION_SENT = "decision_sent"
+    """A person's answer was put into the inbox of its run; what became of it the journal says."""
+    DECISION_TAKEN_BACK = "decision_taken_back"
+    """An answer was withdrawn before its run took it."""
+    DECISION_HASTENED = "decision_hastened"
+    """The rest of the time in which an answer could be taken back was given up."""
+    CANCEL_SENT = "cancel_sent"
+    TERMINATE_SENT = "terminate_sent"
+    PAUSE_SENT = "pause_sent"
+    RESUME_SENT = "resume_sent"
+    RUN_ERASED = "run_erased"
+    """The contents of an ended run were erased, as its workspace's retention says."""
+    RUN_EXPORTED = "run_exported"
+    PROJECTION_REBUILT = "projection_rebuilt"
+
+
+@value(kw_only=True)
+class AuditEntry:
+    """An act, to be inserted in the transaction that does it. ``body``: JSON without any content of a run."""
+
+    entry_id: str
+    actor: str
+    act: Act
+    subject: str
+    """Id or name of what it was done to."""
+    via: str = ""
+    body: bytes = b"{}"
+
+
+def line_hash(
+    prev: bytes, seq: int, *, workspace_id: str, line_id: str, at: int, actor: str, via: str, act: str, subject: str, body: bytes
+) -> bytes:  # fmt: skip
+    """The stream's chain, 32 bytes: over the line before and everything that the line says, each part with its length."""
+    texts = (workspace_id, line_id, str(at), actor, via, act, subject)
+    parts = (prev, str(seq).encode(), *(text.encode("utf-8", "surrogatepass") for text in texts), body)
+    return sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
+
+
+@value()
+class Reach:
+    """How far a chain reached: its last seq, and that one's hash in hex."""
+
+    seq: int
+    head: str
+
+
+@value(kw_only=True)
+class CheckpointBody:
+    """What a checkpoint signs. ``runs``: those whose journals grew since the checkpoint before."""
+
+    workspace: str
+    number: int
+    at: int
+    prev: str
+    """SHA-256 of the body before, in hex; 64 zeros in the first."""
+    key: str
+    """The public key whose signature it bears, in hex."""
+    stream: Reach
+    runs: tuple[tuple[str, int, str], ...]
+    """``(run id, last seq, hash in hex)``."""
+    whole: bool = True
+    """False: others grew as well: more of the same moment follow, or it was made for one run's export."""
+    format: int = FORMAT
+
+
+FIRST_PREV = "0" * 64
+_read = msgspec.json.Decoder(CheckpointBody).decode
+
+
+def checkpoint_bytes(body: CheckpointBody) -> bytes:
+    """What is signed: canonical JSON."""
+    return encode(msgspec.to_builtins(body) | {"format": body.format, "whole": body.whole})
+
+
+def checkpoint_read(raw: bytes) -> CheckpointBody:
+    """The body of a checkpoint; ValueError for bytes that are none."""
+    try:
+        body = _read(raw)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"its body cannot be read: {error}") from error
+    if body.format != FORMAT:
+        raise ValueError(f"it is of format {body.format}, this program knows {FORMAT}: upgrade it")
+    return body
+
+
+def checkpoint_digest(raw: bytes) -> str:
+    """What the next checkpoint names as ``prev``."""
+    return sha256(raw).hexdigest()

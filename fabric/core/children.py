@@ -1,0 +1,235 @@
+"""Child runs: a step that is a run of its own. Spawned with a slice of the budget, told to stop, and reporting to its parent when it ends.
+
+Above ``fan_out_inline_max`` briefs a fan-out is cut into slices, each a child of the same revision that begins at the fan-out; and a worker that is a
+supervisor itself (``Compiled.nested``) is a child with a topology of its own. A parent holds nothing while it waits. Cancel and deadline go
+down, results and cost come up, each once; what a child's failure means is the parent's decision table's question (design.md 4.8, semantics.md 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core import handing_up
+from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildWaits
+from fabric.core.command_ids import child_of
+from fabric.core.events.children import Purpose, Stop
+from fabric.core.fingerprint import digest
+from fabric.core.flow import RunState, Stage
+from fabric.core.frozen import replace
+from fabric.core.inputs import CancelRequested, DecisionMade, PauseRequested, ResumeRequested, TerminateRequested
+from fabric.core.mechanisms import budget, hop_limit, state_of
+from fabric.core.outbox import Spawn, Tell
+from fabric.core.run import Step
+from fabric.core.taxonomy import Cause
+from fabric.core.topologies import slices
+from fabric.core.verdict import Evidence, Trip
+from fabric.core.work import Work
+
+JSON = Any
+ACTOR = "the parent run"
+REASON_CHARS = 500
+"""Of a child's reason, as its parent keeps it in a header that is never erased."""
+TITLE_CHARS = 120
+
+
+def purpose_of(work: Work, stage: Stage, agent: str) -> Purpose | None:
+    """Why a branch is a run of its own; None: an agent of this run does it."""
+    if stage is not Stage.FAN_OUT:
+        return None
+    if slices.is_slice(agent):
+        return "slice"
+    return "nested" if agent in work.ctx.compiled.nested else None
+
+
+def refused(work: Work, stage: Stage, agents: Iterable[str]) -> list[Trip]:
+    """What speaks against branches for those agents when the family has no room for children."""
+    if not work.ctx.family_full or not any(purpose_of(work, stage, agent) for agent in agents):
+        return []
+    limits = work.compiled.spec.policy.limits
+    evidence = Evidence(limits.sub_agents_alive, unit="runs alive", scope="family")
+    message = (
+        f"the family of this run may have {limits.sub_agents_alive} runs alive and {limits.sub_agents_spawned} in all"
+    )
+    return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
+
+
+def id_of(parent_run_id: str, command_id: str) -> str:
+    """The id of the child that answers a command: the same whoever works it out, a UUID of a kind of our own (version 8)."""
+    made = digest(parent_run_id, "child", command_id)
+    return f"{made[:8]}-{made[8:12]}-8{made[13:16]}-a{made[17:20]}-{made[20:]}"
+
+
+# -- down --------------------------------------------------------------------------------------------------------------
+
+
+def spawn(work: Work, step: Step, purpose: Purpose) -> None:
+    """Gives a step to a run of its own: reserved, with this stage's deadline, one level deeper."""
+    run = work.run
+    briefs = slices.open_briefs(run, step) if purpose == "slice" else (step.branch,)
+    command_id = child_of(step.id)
+    child_id = id_of(run.id, command_id)
+    cap, tokens = _share(work, step, len(briefs))
+    lineage = run.family.lineage
+    given = ChildRequested(
+        input_id=f"start:{child_id}",
+        request=_request(work, purpose, briefs),
+        deadline_at=min(run.stages[step.stage].deadline_at, run.deadline_at),
+        parent_run_id=run.id,
+        root_run_id=run.id if lineage is None else lineage.root_run_id,
+        command_id=command_id,
+        purpose=purpose,
+        depth=run.depth + 1,
+        cap_usd_micros=cap,
+        cap_tokens=tokens,
+        briefs=briefs,
+        plan=slices.plan_of(work, briefs) if purpose == "slice" else None,
+        topology=step.agent if purpose == "nested" else run.topology,
+    )
+    work.emit(
+        ev.ChildSpawned(
+            command_id=command_id,
+            step_id=step.id,
+            child_id=child_id,
+            purpose=purpose,
+            briefs=briefs,
+            depth=given.depth,
+            deadline_at=given.deadline_at,
+            reserved_usd_micros=cap,
+            reserved_tokens=tokens or 0,
+        )
+    )
+    seed = int(digest(work.ctx.seed, "child", command_id)[:15], 16)
+    work.outbox.append(Spawn(run_id=child_id, title=_title(work, purpose, briefs), seed=seed, given=given))
+
+
+def _share(work: Work, step: Step, weight: int) -> tuple[int, int | None]:
+    """Micro-dollars and tokens of a child: by its briefs, of three quarters of what its parent has left for all of them.
+
+    The other quarter is for what the parent does itself, after the children and beside them. What a child does not spend comes back.
+    """
+    policy = work.compiled.spec.policy
+    waiting = sum(
+        slices.weight_of(work.run, other)
+        for other in work.run.steps.values()
+        if other.stage is step.stage and other.status == "active"
+    )
+    whole = slices.briefs_in(work)
+    usd, tokens = budget.left(policy.budget, state_of(work.run.guards, budget), step.stage)
+    most = policy.budget.run_usd_micros
+    if step.agent in work.ctx.compiled.nested:
+        most = work.ctx.compiled.nested[step.agent].spec.policy.budget.run_usd_micros
+
+    def part(left: int) -> int:
+        return max(0, left) * 3 * weight // (3 * max(waiting, weight) + whole)
+
+    return min(part(usd), most), None if tokens is None else part(tokens)
+
+
+def _request(work: Work, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
+    """What a child is asked: the same as its parent, or its one brief."""
+    asked = work.ctx.contents.read(work.run.request_ref)
+    if purpose == "slice":
+        return asked
+    brief = slices.plan(work)["briefs"][briefs[0]]
+    told = f"{asked['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}"
+    return {**asked, "text": told}
+
+
+def _title(work: Work, purpose: Purpose, briefs: tuple[int, ...]) -> str:
+    plan = slices.plan(work)
+    if purpose == "nested":
+        return str(plan["briefs"][briefs[0]]["title"])[:TITLE_CHARS]
+    which = f"Brief {briefs[0] + 1}" if len(briefs) == 1 else f"Briefs {briefs[0] + 1} to {briefs[-1] + 1}"
+    return f"{which} of {slices.briefs_in(work)}: {plan['goal']}"[:TITLE_CHARS]
+
+
+def let_go(work: Work, reason: str, step_id: str | None = None, *, how: Stop = "cancel") -> None:
+    """Tells the children of one step, or all of them, to stop. Each is waited for until it has; what was asked about one is asked no more."""
+    for command_id, child in list(work.run.family.alive.items()):
+        if child.let_go in (how, "terminate") or (step_id is not None and child.fact.step_id != step_id):
+            continue
+        child_id = child.fact.child_id
+        work.emit(ev.ChildLetGo(command_id=command_id, child_id=child_id, reason=reason, how=how))
+        withdraw(work, command_id, reason)
+        told = _STOP[how](input_id=f"parent:{command_id}:{how}", actor=ACTOR, reason=reason)
+        work.outbox.append(Tell(run_id=child_id, given=told))
+
+
+_STOP: Mapping[Stop, type[CancelRequested | TerminateRequested]] = {
+    "cancel": CancelRequested,
+    "terminate": TerminateRequested,
+}
+
+
+def hold(work: Work, given: PauseRequested | ResumeRequested) -> None:
+    """A run that is paused, or goes on, has its children do the same. One that somebody had paused by itself goes on too."""
+    for command_id, child in work.run.family.alive.items():
+        if child.let_go is None:
+            told = replace(given, input_id=f"parent:{command_id}:{work.run.seq}")
+            work.outbox.append(Tell(run_id=child.fact.child_id, given=told))
+
+
+def answer(work: Work, command_id: str, given: DecisionMade) -> None:
+    """What a person says about a quarantined child is the answer to its own question."""
+    child = work.run.family.alive.get(command_id)
+    asked = None if child is None else child.quarantined
+    if asked is None:
+        return
+    own = replace(
+        given, input_id=f"parent:{given.escalation_id}", escalation_id=asked.escalation_id, digest=asked.digest
+    )
+    work.outbox.append(Tell(run_id=asked.child_id, given=own))
+
+
+def withdraw(work: Work, command_id: str, reason: str) -> None:
+    """Closes the question about a child, where there is one."""
+    for key, question in list(work.run.questions.items()):
+        if question.fact.item == "child" and question.fact.scope == command_id:
+            work.emit(ev.EscalationWithdrawn(escalation_id=key, reason=reason))
+
+
+# -- up ----------------------------------------------------------------------------------------------------------------
+
+
+def tell_waiting(work: Work, *, waiting: bool) -> None:
+    """Tells the parent, where there is one, that nothing is live here but questions to people, or that it goes on."""
+    lineage = work.run.family.lineage
+    if lineage is None:
+        return
+    told = ChildWaits(
+        input_id=f"waits:{lineage.parent_command}:{work.run.seq}",
+        child_id=work.run.id,
+        command_id=lineage.parent_command,
+        waiting=waiting,
+    )
+    work.outbox.append(Tell(run_id=lineage.parent_run_id, given=told))
+
+
+def report(work: Work) -> None:
+    """Tells the parent how a child ended, what it cost, and what it brings. Nothing to do for a run without one."""
+    run, lineage = work.run, work.run.family.lineage
+    if lineage is None:
+        return
+    ledger = state_of(run.guards, budget)
+    if lineage.purpose == "slice":
+        content, missing = slices.parts_of(work, lineage.briefs)
+    else:
+        outcome = work.ctx.output(run.outcome_ref) if run.outcome_ref else None
+        content = None if outcome is None else {"output": {**outcome, "gaps": outcome.get("gaps", [])}}
+        missing = () if run.state is RunState.COMPLETED else lineage.briefs
+    told = ChildEnded(
+        input_id=f"child:{lineage.parent_command}",
+        child_id=run.id,
+        command_id=lineage.parent_command,
+        state=run.state,
+        reason=run.reason[:REASON_CHARS],
+        cause=run.family.trouble if run.state is not RunState.COMPLETED else None,
+        cost_usd_micros=ledger.spent_usd_micros,
+        tokens=ledger.spent_tokens,
+        missing=missing,
+        content=content,
+        mutations=handing_up.kept(work),
+    )
+    work.outbox.append(Tell(run_id=lineage.parent_run_id, given=told))

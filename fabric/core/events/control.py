@@ -1,0 +1,103 @@
+"""Facts about people who take hold of a run: cancel, terminate, pause, resume, fork."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fabric.core.flow import Stage
+from fabric.core.frozen import value
+
+
+@value(kw_only=True)
+class CancelAccepted:
+    """Somebody cancelled the run."""
+
+    actor: str
+    reason: str = ""
+    kind: ClassVar[str] = "cancel_accepted"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class TerminateAccepted:
+    """Somebody stopped the run at once: nothing is undone."""
+
+    actor: str
+    reason: str = ""
+    kind: ClassVar[str] = "terminate_accepted"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class RunPaused:
+    """Somebody held the run: nothing is issued until it is resumed, and its clocks stand still. What is out comes back and is journaled."""
+
+    actor: str
+    reason: str = ""
+    run_remaining_us: int = 0
+    """What was left of the run's time."""
+    stage_remaining_us: int = 0
+    kind: ClassVar[str] = "run_paused"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class RunResumed:
+    """A paused run goes on."""
+
+    actor: str
+    kind: ClassVar[str] = "run_resumed"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class KeptStage:
+    """A stage that a fork does not run again, and the reference of its output."""
+
+    stage: Stage
+    output_ref: str
+
+
+@value(kw_only=True)
+class KeptBranch:
+    """A branch of the fan-out that a fork does not run again."""
+
+    branch: int
+    agent: str
+    output_ref: str
+
+
+@value(kw_only=True)
+class RunForked:
+    """The run goes on from an event of another one, with what that had come to. Its money and its clocks are its own."""
+
+    origin_run_id: str
+    origin_seq: int
+    origin_hash: str
+    """Chain hash of the origin's event, hex: which journal it was."""
+    stages: tuple[KeptStage, ...] = ()
+    branches: tuple[KeptBranch, ...] = ()
+    edited: str = ""
+    """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
+    kind: ClassVar[str] = "run_forked"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class ContentKept:
+    """Content: one that a fork took over from its origin, as it stood there or as it was edited."""
+
+    what: str
+    """Whose it is: a stage, or a branch of the fan-out by its number from 1."""
+    kind: ClassVar[str] = "content_kept"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class OutputKept:
+    """A branch counts as done in a fork: its answer came from the origin."""
+
+    step_id: str
+    answer_ref: str
+    kind: ClassVar[str] = "output_kept"
+    version: ClassVar[int] = 1

@@ -1,0 +1,129 @@
+"""Steps and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.envelope import Event
+from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, unchanged, with_step, without
+from fabric.core.frozen import replace
+from fabric.core.run import CallRecord, Pending, Run, Step, Turn
+
+VOIDED_MAX = 1_024
+"""How many calls that were let go of are remembered: as many as may be pending at once."""
+
+
+def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
+    """The step takes the place of its branch's one before, of which nothing is remembered but what was spent on it."""
+    steps = dict(run.steps)
+    for key, old in run.steps.items():
+        if old.stage == fact.stage and old.branch == fact.branch:
+            del steps[key]
+            run = replace(run, pending=calls_kept(run, key), spent_rungs=rungs_kept(run, key))
+    step = Step(fact.step_id, fact.stage, fact.branch, run.epoch, fact.round, fact.agent, approved=fact.approved)
+    step = replace(step, note_ref=event.content_ref)
+    steps[step.id] = extended(step, event.content_ref, event.content_bytes) if event.content_ref else step
+    return replace(run, steps=steps)
+
+
+def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
+    pending = {**run.pending, fact.command_id: Pending(fact, run.epoch)}
+    timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
+    if fact.call == "tool" or fact.attempt > 1:
+        return replace(run, pending=pending, timers=timers)
+    return with_step(run, replace(run.steps[fact.step_id], turns=fact.turn), pending=pending, timers=timers)
+
+
+def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
+    calls = tuple(CallRecord(call.call_id, call.tool, call.args_hash) for call in fact.calls)
+    step = run.steps[fact.step_id]
+    turn = Turn(event.content_ref, fact.verdict, calls)
+    step = extended(step, event.content_ref, event.content_bytes, history=(*step.history, turn))
+    if fact.verdict == "output":
+        step = replace(step, status="done", output_ref=event.content_ref)
+    elif fact.verdict == "rejected":
+        step = replace(step, corrections=step.corrections + 1)
+    return with_step(run, step, pending=without(run.pending, fact.command_id))
+
+
+def _resolved(step: Step, call_id: str, **changes: Any) -> Step:
+    """The step with one call of its last turn resolved; a wave that closes with an error costs a correction (S2)."""
+    turn = step.history[-1]
+    calls = list(turn.calls)
+    index = next(n for n, call in enumerate(calls) if call.call_id == call_id and call.state == "open")
+    calls[index] = replace(calls[index], **changes)
+    corrections = step.corrections
+    if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
+        corrections += 1
+    return replace(step, history=(*step.history[:-1], replace(turn, calls=tuple(calls))), corrections=corrections)
+
+
+def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
+    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    step = _resolved(
+        step, fact.call_id, state="done", result_ref=event.content_ref, error=fact.error, correction=fact.error
+    )
+    return with_step(run, step, pending=without(run.pending, fact.command_id))
+
+
+def _call_refused(run: Run, event: Event, fact: ev.CallRefused) -> Run:
+    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    refused = {"state": "refused", "result_ref": event.content_ref, "error": True, "correction": fact.correction}
+    return with_step(run, _resolved(step, fact.call_id, **refused))
+
+
+def _call_deduplicated(run: Run, event: Event, fact: ev.CallDeduplicated) -> Run:
+    step = extended(run.steps[fact.step_id], fact.result_ref, fact.result_bytes)
+    return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=fact.result_ref))
+
+
+def _call_edited(run: Run, event: Event, fact: ev.CallEdited) -> Run:
+    step = _resolved(
+        run.steps[fact.step_id], fact.call_id, state="open", args_hash=fact.args_hash, args_ref=event.content_ref
+    )
+    return with_step(run, step)
+
+
+def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:
+    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=event.content_ref))
+
+
+def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
+    return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=fact.answer_ref))
+
+
+def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:
+    pending = replace(run.pending[fact.command_id], failed=True)
+    return replace(run, pending={**run.pending, fact.command_id: pending})
+
+
+def _call_aborted(run: Run, event: Event, fact: ev.CallAborted) -> Run:
+    timers = without(run.timers, fact.command_id)
+    kept = without(run.pending, fact.command_id)
+    return replace(run, pending=kept, timers=timers, voided=(*run.voided, fact.command_id)[-VOIDED_MAX:])
+
+
+def _late_result(run: Run, event: Event, fact: ev.LateResultIgnored) -> Run:
+    return replace(run, voided=tuple(key for key in run.voided if key != fact.command_id))
+
+
+TABLE: Mapping[str, Evolve] = {
+    "step_opened": _step_opened,
+    "call_issued": _call_issued,
+    "model_answered": _model_answered,
+    "tool_answered": _tool_answered,
+    "call_refused": _call_refused,
+    "call_deduplicated": _call_deduplicated,
+    "call_edited": _call_edited,
+    "call_responded": _call_responded,
+    "output_accepted": _output_accepted,
+    "attempt_failed": _failed_call,
+    "attempt_interrupted": _failed_call,
+    "call_aborted": _call_aborted,
+    "late_result_ignored": _late_result,
+    "handed_off": unchanged,
+    "input_ignored": unchanged,
+}

@@ -1,0 +1,47 @@
+"""What people do with a run as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core import events as ev
+from fabric.core.envelope import Event
+from fabric.core.evolve.parts import Evolve, unchanged, with_step
+from fabric.core.flow import Stage
+from fabric.core.frozen import replace
+from fabric.core.run import Run, StageRun, Step, step_id
+
+
+def _run_paused(run: Run, event: Event, fact: ev.RunPaused) -> Run:
+    return replace(run, control=replace(run.control, paused=fact))
+
+
+def _run_resumed(run: Run, event: Event, fact: ev.RunResumed) -> Run:
+    return replace(run, control=replace(run.control, paused=None))
+
+
+def _run_forked(run: Run, event: Event, fact: ev.RunForked) -> Run:
+    kept = {one.stage: StageRun(one.stage, run.epoch, 0, (), one.output_ref, left=True) for one in fact.stages}
+    following = next(stage for stage in Stage if stage not in kept)
+    steps = {step.id: step for step in map(_kept_step, fact.branches)} if Stage.FAN_OUT in kept else run.steps
+    return replace(run, stages=kept, stage=following, steps=steps, control=replace(run.control, forked=fact))
+
+
+def _kept_step(kept: ev.KeptBranch) -> Step:
+    key = step_id(Stage.FAN_OUT, kept.branch, 0, 0)
+    return Step(key, Stage.FAN_OUT, kept.branch, 0, 0, kept.agent, status="done", output_ref=kept.output_ref)
+
+
+def _output_kept(run: Run, event: Event, fact: ev.OutputKept) -> Run:
+    return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=fact.answer_ref))
+
+
+TABLE: Mapping[str, Evolve] = {
+    "cancel_accepted": unchanged,
+    "terminate_accepted": unchanged,
+    "run_paused": _run_paused,
+    "run_resumed": _run_resumed,
+    "run_forked": _run_forked,
+    "content_kept": unchanged,
+    "output_kept": _output_kept,
+}

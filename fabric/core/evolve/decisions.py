@@ -1,0 +1,98 @@
+"""Reactions, questions to people, clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core import events as ev
+from fabric.core.envelope import Event
+from fabric.core.evolve import saga
+from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
+from fabric.core.frozen import replace
+from fabric.core.run import OpenQuestion, Run, rung_key
+
+
+def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
+    key = rung_key(fact.failure_type or "direct", fact.rung, fact.scope)
+    withheld = (*run.withheld, fact.step_id or fact.scope) if "block" in fact.accompanies else run.withheld
+    spent = {**run.spent_rungs, key: run.spent_rungs.get(key, 0) + 1}
+    run = replace(run, spent_rungs=spent, recovered=True, withheld=withheld)
+    if run.family.lineage is None:
+        return run
+    return replace(run, family=replace(run.family, trouble=fact.cause.cause))
+
+
+def _retry_scheduled(run: Run, event: Event, fact: ev.RetryScheduled) -> Run:
+    return replace(run, timers={**run.timers, fact.command_id: fact.not_before})
+
+
+def _message_injected(run: Run, event: Event, fact: ev.MessageInjected) -> Run:
+    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    last = step.history[-1]
+    noted = replace(last, notes=(*last.notes, event.content_ref))
+    return with_step(run, replace(step, history=(*step.history[:-1], noted)))
+
+
+def _tools_stripped(run: Run, event: Event, fact: ev.ToolsStripped) -> Run:
+    return with_step(run, replace(run.steps[fact.step_id], final=True, message=fact.reason), truncated=True)
+
+
+def _step_failed(run: Run, event: Event, fact: ev.StepFailed) -> Run:
+    step = replace(run.steps[fact.step_id], status="failed", cause=fact.cause, message=fact.message)
+    return with_step(run, step, pending=calls_kept(run, fact.step_id))
+
+
+def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run:
+    run = replace(run, questions={**run.questions, fact.escalation_id: OpenQuestion(fact, event.at)})
+    if fact.item == "failure":
+        run = replace(run, rounds={**run.rounds, fact.scope: run.rounds.get(fact.scope, 0) + 1})
+    if not fact.step_id or fact.item == "child":  # A step that a child does is waited for by the child.
+        return run
+    return with_step(run, replace(run.steps[fact.step_id], status="parked"), pending=calls_kept(run, fact.step_id))
+
+
+def _escalation_reminded(run: Run, event: Event, fact: ev.EscalationReminded) -> Run:
+    question = run.questions[fact.escalation_id]
+    question = replace(question, reminded=True, onward=question.onward or fact.step == "onward")
+    return replace(run, questions={**run.questions, fact.escalation_id: question})
+
+
+def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> Run:
+    question = run.questions[fact.escalation_id].fact
+    if question.item == "pre_action" and fact.verb != "reject":
+        passes = fact.verb in ("approve", "edit")
+        spoken = saga.approved(run, question.scope) if passes else run.saga
+        run = with_step(run, replace(run.steps[question.step_id], status="active"), saga=spoken)
+    approved = question.stage if question.item == "post_stage" and fact.verb == "approve" else run.approved_stage
+    return replace(run, questions=without(run.questions, fact.escalation_id), approved_stage=approved)
+
+
+def _escalation_withdrawn(run: Run, event: Event, fact: ev.EscalationWithdrawn) -> Run:
+    return replace(run, questions=without(run.questions, fact.escalation_id))
+
+
+def _deadlines_suspended(run: Run, event: Event, fact: ev.DeadlinesSuspended) -> Run:
+    return replace(run, suspended=fact)
+
+
+def _deadlines_reissued(run: Run, event: Event, fact: ev.DeadlinesReissued) -> Run:
+    stages = dict(run.stages)
+    if run.stage in stages:
+        stages[run.stage] = replace(stages[run.stage], deadline_at=fact.stage_deadline_at)
+    return replace(run, suspended=None, deadline_at=fact.run_deadline_at, stages=stages)
+
+
+TABLE: Mapping[str, Evolve] = {
+    "reaction_decided": _reaction_decided,
+    "retry_scheduled": _retry_scheduled,
+    "message_injected": _message_injected,
+    "tools_stripped": _tools_stripped,
+    "step_failed": _step_failed,
+    "escalation_opened": _escalation_opened,
+    "escalation_reminded": _escalation_reminded,
+    "escalation_decided": _escalation_decided,
+    "escalation_withdrawn": _escalation_withdrawn,
+    "deadlines_suspended": _deadlines_suspended,
+    "deadlines_reissued": _deadlines_reissued,
+    "rung_skipped": unchanged,
+}

@@ -1,0 +1,152 @@
+"""Budgets that runs share, as a decision sees them: what it may reserve from, what it has asked for, what it was refused.
+
+A decision takes nothing by itself. What is not there is *lacking*: ``engine.decide`` throws the whole decision away and answers ``Need``; the driver
+asks for it, and decides about the same input again. A refusal is an answer too: it becomes a trip, and the table's cell says what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fabric.core.events.parts import GrantUse
+from fabric.core.frozen import value
+
+FABRIC, SESSION, WORKSPACE = "fabric", "session", "workspace"
+"""Kinds of scopes: what stands before a scope's first colon, and in the evidence of a refusal."""
+PROVIDER_BUCKET = 10
+"""Retry tokens that all callers of one provider share (semantics.md 4)."""
+
+
+@value()
+class Want:
+    """Money of one scope, micro-dollars, out of one grant."""
+
+    scope: str
+    usd_micros: int
+
+
+@value()
+class TokenWant:
+    """One retry token out of each bucket, for one retry."""
+
+    key: str
+    """``command id#attempt``: asked again for the same retry, it is the same token."""
+    sizes: tuple[tuple[str, int], ...]
+    """``(bucket, how many tokens fit in)``."""
+    first_in_stage: bool
+    """The run has not retried in this stage, so that an empty bucket may give one on credit."""
+
+
+@value()
+class Refusal:
+    """Why a want was not met: where the budget stood. Of retry tokens, ``spent`` are those that are gone of ``cap``."""
+
+    scope: str
+    cap: int
+    spent: int
+    granted: int
+    hourly: bool
+    asked_at: int
+    """Microseconds since the epoch, by the store's clock."""
+
+
+@value()
+class Need:
+    """What ``decide`` answers instead of a decision: it cannot be taken without this. Nothing has been decided."""
+
+    wants: tuple[Want | TokenWant, ...]
+
+
+class Lacking(Exception):
+    """Something is not there, and it is not known yet whether it can be had."""
+
+    def __init__(self, wants: tuple[Want | TokenWant, ...]) -> None:
+        self.wants = wants
+        super().__init__(f"a decision needs {wants}")
+
+
+class Held(Protocol):
+    """What a process holds of shared budgets (``adapters/grants.py: GrantBook``)."""
+
+    def chunks(self, scope: str) -> Sequence[tuple[str, int]]:
+        """The grants that can be reserved from, with what each has left."""
+        ...
+
+
+class NothingHeld:
+    """Of a process that shares nothing."""
+
+    def chunks(self, scope: str) -> Sequence[tuple[str, int]]:
+        """See ``Held``."""
+        return ()
+
+
+@dataclass(slots=True)
+class Shares:
+    """One run's part in what is shared. ``scopes`` empty: it shares no money."""
+
+    scopes: tuple[str, ...] = ()
+    """The budgets that its calls are reserved from, besides its own."""
+    fabric: str = ""
+    """Id of its fabric: whose retry tokens it takes."""
+    held: Held = field(default_factory=NothingHeld)
+    taken: dict[str, int] = field(default_factory=dict)
+    """What decisions took of grants and the process does not know of yet."""
+    answers: dict[Want | TokenWant, Refusal | None] = field(default_factory=dict)
+    """What was answered about the input that is decided about; None of a token: it was given."""
+
+    def refusal(self, usd_micros: int) -> Refusal | None:
+        """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known."""
+        lacking = []
+        for scope in self.scopes:
+            if self._place(scope, usd_micros) is not None:
+                continue
+            if refused := self._refused(scope, usd_micros):
+                return refused
+            lacking.append(Want(scope, usd_micros))
+        if lacking:
+            raise Lacking(tuple(lacking))
+        return None
+
+    def take(self, usd_micros: int) -> tuple[GrantUse, ...]:
+        """Reserves from each scope; ``refusal`` was asked before."""
+        uses = []
+        for scope in self.scopes if usd_micros else ():
+            grant_id = self._place(scope, usd_micros)
+            assert grant_id is not None, f"{scope} has no grant with {usd_micros} left"
+            uses.append(GrantUse(grant_id=grant_id, scope=scope, usd_micros=usd_micros))
+            self.taken[grant_id] = self.taken.get(grant_id, 0) + usd_micros
+        return tuple(uses)
+
+    def token(self, want: TokenWant) -> Refusal | None:
+        """Why there is no token for a retry; None: it was given. Lacking where it was not asked for yet."""
+        if want not in self.answers:
+            raise Lacking((want,))
+        return self.answers[want]
+
+    def _place(self, scope: str, usd_micros: int) -> str | None:
+        room = ((grant, left - self.taken.get(grant, 0)) for grant, left in self.held.chunks(scope))
+        return next((grant for grant, left in room if left >= usd_micros), None)
+
+    def _refused(self, scope: str, usd_micros: int) -> Refusal | None:
+        """What will not give less will not give more."""
+        for want, answer in self.answers.items():
+            if isinstance(want, Want) and want.scope == scope and want.usd_micros <= usd_micros and answer:
+                return answer
+        return None
+
+
+def scopes_of(
+    caps: Mapping[str, int | None], *, fabric_id: str, workspace_id: str, session_key: str, capped: bool
+) -> tuple[str, ...]:
+    """The shared budgets that a run's calls fall under. ``caps``: what its policy says, by kind; ``capped``: its workspace has a cap."""
+    found = []
+    if caps.get(FABRIC) is not None:
+        found.append(f"{FABRIC}:{fabric_id}")
+    if caps.get(SESSION) is not None and session_key:
+        found.append(f"{SESSION}:{fabric_id}:{session_key}")
+    if capped:
+        found.append(f"{WORKSPACE}:{workspace_id}")
+    return tuple(found)

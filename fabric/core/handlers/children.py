@@ -1,0 +1,142 @@
+"""A run is started as a child; a child of this run waits, is quarantined, has ended."""
+
+from __future__ import annotations
+
+from fabric.core import children, handing_up, questions, reactions
+from fabric.core import events as ev
+from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
+from fabric.core.failure import Failure
+from fabric.core.family import Child
+from fabric.core.flow import RunState
+from fabric.core.handlers import start
+from fabric.core.run import Step
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import Evidence, Trip
+from fabric.core.work import Work
+
+
+def requested(work: Work, given: ChildRequested) -> None:
+    """Takes what the run pins for good, its place in the family with it."""
+    if not start.begun(work, given, depth=given.depth):
+        return
+    fact = ev.LineagePinned(
+        parent_run_id=given.parent_run_id,
+        root_run_id=given.root_run_id,
+        parent_command=given.command_id,
+        purpose=given.purpose,
+        cap_usd_micros=given.cap_usd_micros,
+        cap_tokens=given.cap_tokens,
+        briefs=given.briefs,
+        topology=given.topology,
+    )
+    work.emit(fact, {"output": given.plan} if given.plan is not None else None)
+
+
+KEPT = ("delegated", "failed", "parked")
+"""Steps whose child still brings something: of one that was told to stop, what it had done by then."""
+
+
+def _child(work: Work, given: ChildWaits | ChildStuck | ChildEnded) -> Child | None:
+    child = work.run.family.alive.get(given.command_id)
+    if child is None or child.fact.child_id != given.child_id:
+        work.emit(ev.InputIgnored(input_kind=given.kind, reason="no child is waited for under that id"))
+        return None
+    return child
+
+
+def waits(work: Work, given: ChildWaits) -> None:
+    """A question to a person in a child is one in its parent: clocks stop while nothing else is live, and run again after it."""
+    child = _child(work, given)
+    if child is None or child.let_go or child.waiting == given.waiting:
+        return
+    work.emit(ev.ChildWaiting(command_id=given.command_id, child_id=given.child_id, waiting=given.waiting))
+    if not given.waiting:
+        _clocks_run(work)
+
+
+def stuck(work: Work, given: ChildStuck) -> None:
+    """A quarantined child is a question to a person here too, for as long as it is."""
+    child = _child(work, given)
+    if child is None:
+        return
+    if not given.stuck:
+        if child.quarantined is not None:
+            work.emit(ev.ChildFreed(command_id=given.command_id, child_id=given.child_id))
+            children.withdraw(work, given.command_id, "the child run goes on")
+            _clocks_run(work)
+        return
+    if child.let_go:
+        work.emit(ev.InputIgnored(input_kind=given.kind, reason="it was told to stop, and ends by that"))
+        return
+    children.withdraw(work, given.command_id, "the child run was quarantined once more")
+    fact = ev.ChildQuarantined(
+        command_id=given.command_id,
+        child_id=given.child_id,
+        reason=given.reason,
+        escalation_id=given.escalation_id,
+        digest=given.digest,
+    )
+    work.emit(fact)
+    questions.open_item(
+        work,
+        item="child",
+        scope=given.command_id,
+        step_id=child.fact.step_id,
+        reason=f"child run {given.child_id} is quarantined: {given.reason}",
+        shown={
+            "child": given.child_id,
+            "problems": [given.reason],
+            "approve": "the child run goes on from its journal, and its claims count anew",
+            "reject": "the child run is aborted, and the decision table says what that means for its branch",
+            "expiry": "rejected by the system",
+        },
+        bound=given.digest,
+    )
+
+
+def _clocks_run(work: Work) -> None:
+    if work.run.suspended is not None and work.run.ending is None:
+        questions.resume_clocks(work)
+
+
+def ended(work: Work, given: ChildEnded) -> None:
+    """Settles what a child cost, takes what it brings if somebody waits for it, and reacts to its failure as to a branch's."""
+    child = _child(work, given)
+    if child is None:
+        return
+    spawned, step = child.fact, work.run.steps.get(child.fact.step_id)
+    if step is not None and (step.status not in KEPT or work.run.stages[step.stage].left):
+        step = None
+    brings_nothing = given.content is None and given.state is not RunState.COMPLETED
+    fact = ev.ChildAnswered(
+        command_id=given.command_id,
+        step_id=spawned.step_id,
+        child_id=given.child_id,
+        state=given.state,
+        reason=given.reason,
+        cost_usd_micros=spawned.reserved_usd_micros if given.cost_usd_micros is None else given.cost_usd_micros,
+        tokens=spawned.reserved_tokens if given.tokens is None else given.tokens,
+        missing=spawned.briefs if brings_nothing else given.missing,
+        cause=given.cause,
+        late=step is None,
+    )
+    work.emit(fact, None if step is None else given.content)
+    handing_up.take_over(work, spawned, given.mutations)
+    children.withdraw(work, given.command_id, "the child run has ended")
+    _clocks_run(work)
+    if step is None or step.status != "delegated" or given.state is RunState.COMPLETED or work.run.ending is not None:
+        return
+    _failed(work, step, child, given)
+
+
+def _failed(work: Work, step: Step, child: Child, given: ChildEnded) -> None:
+    """A child that somebody cancelled is a branch without a result; what failed is the decision table's."""
+    message = f"child run {given.child_id} ended as {given.state}: {given.reason}"
+    if given.state is RunState.CANCELLED:
+        work.emit(ev.StepFailed(step_id=step.id, cause=Cause.USER_CANCEL, message=message))
+        return
+    details: dict[str, str | int | float | list[str]]
+    details = {"child": given.child_id, "state": str(given.state), "briefs": len(child.fact.briefs)}
+    evidence = Evidence(scope=f"child:{given.child_id}", details=details)
+    trip = Trip("child", given.cause or Cause.UNKNOWN, evidence, message)
+    reactions.react(work, Failure((trip,), step.stage, step.id))

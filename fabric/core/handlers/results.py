@@ -1,0 +1,135 @@
+"""A port came back: with an answer, a result, or the reason why there is none. What is no longer pending is late or a duplicate."""
+
+from __future__ import annotations
+
+from fabric.core import agent_loop, calls, command_ids, mutations, reactions
+from fabric.core import events as ev
+from fabric.core.failure import Failure, of_call
+from fabric.core.fingerprint import encode
+from fabric.core.handlers import clocks, errands
+from fabric.core.inputs import CallFailed, ModelReplied, ToolFinished
+from fabric.core.run import Pending
+from fabric.core.saga import Outcome, by_command
+from fabric.core.taxonomy import CLASSIFY, Cause
+from fabric.core.work import Work
+
+
+def replied(work: Work, given: ModelReplied) -> None:
+    """Journals what a model answered and reacts to what was wrong with it."""
+    size = len(given.text.encode()) + sum(len(encode(call.args or call.raw_args)) for call in given.calls)
+    if _too_large(work, given, size, billed=True):
+        return
+    pending = _answers(work, given)
+    if pending is not None:
+        _react_to(work, agent_loop.answered(work, pending, given))
+
+
+def finished(work: Work, given: ToolFinished) -> None:
+    """Journals what a tool gave back."""
+    if errands.answered(work, given):
+        return
+    if _too_large(work, given, 0 if given.error else len(encode(given.result)), billed=False):
+        return
+    pending = _answers(work, given)
+    if pending is None:
+        return
+    mutation = by_command(work.run.saga, given.command_id)
+    outcome = mutations.says_of_key(mutation, mutations.outcome_of(given))
+    if given.error and outcome is Outcome.UNKNOWN and mutation is not None:
+        # What it says is no data for the model before it is known whether it was done.
+        _failed(
+            work,
+            pending,
+            CallFailed(command_id=given.command_id, attempt=given.attempt, cause=Cause.UNKNOWN, message=given.error),
+        )
+        return
+    agent_loop.tool_answered(work, pending, given)
+
+
+def failed(work: Work, given: CallFailed) -> None:
+    """Journals an attempt without an answer and reacts to it."""
+    if errands.answered(work, given):
+        return
+    pending = _answers(work, given)
+    if pending is not None:
+        _failed(work, pending, given)
+
+
+def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
+    issued = pending.issued
+    fact = ev.AttemptFailed(
+        command_id=given.command_id,
+        attempt=given.attempt,
+        step_id=issued.step_id,
+        error_class=CLASSIFY[given.cause].error_class,
+        cause=given.cause,
+        message=given.message,
+        status=given.status,
+        retry_after_s=given.retry_after_s,
+        charged_usd_micros=issued.reserved_usd_micros if given.billed else 0,
+        charged_tokens=issued.reserved_tokens if given.billed else 0,
+    )
+    work.emit(fact, {"raw": given.raw} if given.raw else None)
+    mutations.settle(work, given.command_id, mutations.outcome_of(given), reason=given.message[:500], cause=given.cause)
+    step = work.run.steps.get(issued.step_id)
+    if work.run.ending is not None:
+        calls.let_go(work, work.run.pending[given.command_id], "the run is ending")
+    elif step is not None and step.status == "active":
+        # A call that was cut short by its stage's or run's deadline is that deadline, whichever is noticed first.
+        late = clocks.overdue(work)
+        if late is None and mutations.in_doubt(by_command(work.run.saga, given.command_id)):
+            return  # It is asked about before anything else (``agent_loop.again``).
+        _react_to(work, late or of_call(issued, fact))
+
+
+def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int, *, billed: bool) -> bool:
+    """Whether an answer has more bytes than a run keeps of one; it then counts as an attempt without an answer."""
+    most = work.compiled.spec.policy.limits.content_bytes
+    if size <= most:
+        return False
+    refused = CallFailed(
+        command_id=given.command_id,
+        attempt=given.attempt,
+        cause=Cause.PAYLOAD_CAP,
+        message=f"the answer has {size:,} bytes, and at most {most:,} are kept of one",
+        billed=billed,
+        outcome=mutations.outcome_of(given) if isinstance(given, ToolFinished) else Outcome.UNKNOWN,
+    )
+    failed(work, refused)
+    return True
+
+
+def _answers(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> Pending | None:
+    """The pending attempt that a result answers; None for a duplicate (dropped) and for a late one (kept as a fact, ignored as data)."""
+    pending = work.run.pending.get(given.command_id)
+    awaited = pending is not None and pending.issued.attempt == given.attempt and not pending.failed
+    if pending is not None and awaited and pending.epoch == work.run.epoch:
+        return pending
+    if given.command_id in work.run.voided:
+        reason = (
+            "its epoch was replanned"
+            if command_ids.epoch_of(given.command_id) < work.run.epoch
+            else "the call was let go"
+        )
+        fact = ev.LateResultIgnored(command_id=given.command_id, attempt=given.attempt, reason=reason)
+        work.emit(fact, {"kind": given.kind})
+        mutations.late(work, given)
+    elif pending is not None and pending.failed and pending.issued.attempt == given.attempt:
+        _after_all(work, pending, given)
+    return None
+
+
+def _after_all(work: Work, pending: Pending, given: ModelReplied | ToolFinished | CallFailed) -> None:
+    """A result of an attempt that was given up, while its call still waits: of one that nobody knows about it is the answer."""
+    if not mutations.in_doubt(by_command(work.run.saga, given.command_id)) or isinstance(given, ModelReplied):
+        return
+    if isinstance(given, ToolFinished) and mutations.outcome_of(given) is Outcome.ANSWERED:
+        mutations.dropped(work, "its result came after all", command_id=given.command_id)
+        agent_loop.tool_answered(work, pending, given)
+    else:
+        mutations.late(work, given)
+
+
+def _react_to(work: Work, failure: Failure | None) -> None:
+    if failure is not None:
+        reactions.react(work, failure)

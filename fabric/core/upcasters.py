@@ -1,0 +1,101 @@
+"""What older versions of the program wrote, brought to the form that this one reads.
+
+An event's or input's shape never changes under its version: old rows are read for good, and a program that is older must not drop a field
+that it does not know. So a changed shape, an added field with a default too, is a new version, with a row in ``UPCAST`` (or ``UPCAST_INPUT``)
+that makes the old form into the new one, and a row in ``SINCE`` (``SINCE_INPUT``) with the ``flow.FORMAT`` that was raised for it.
+``tests/fabric/core/test_upcasters.py`` holds the shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+JSON = Any
+Upcast = Callable[[JSON], JSON]
+"""The form of the next version. It may change what it is given."""
+
+
+def same(given: JSON) -> JSON:
+    """For a version that only has more to choose from: what was written before it is written so still."""
+    return given
+
+
+UPCAST: Mapping[tuple[str, int], Upcast] = {
+    ("attempt_failed", 1): same,
+    ("call_issued", 1): same,
+    ("call_refused", 1): same,
+    ("escalation_opened", 1): same,
+    ("reaction_decided", 1): same,
+    ("stage_entered", 1): same,
+    ("stage_left", 1): same,
+    ("step_failed", 1): same,
+}
+"""By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
+UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {("decision_made", 1): same}
+"""By input kind and version: an inbox row's body likewise. Total by test."""
+SINCE: Mapping[str, int] = {
+    "attempt_failed": 2,
+    "call_issued": 2,
+    "call_refused": 2,
+    "escalation_opened": 2,
+    "reaction_decided": 2,
+    "stage_entered": 2,
+    "stage_left": 2,
+    "step_failed": 2,
+    "terminate_accepted": 2,
+    "run_paused": 2,
+    "run_resumed": 2,
+    "run_forked": 2,
+    "content_kept": 2,
+    "output_kept": 2,
+    "run_quarantined": 2,
+    "run_released_from_quarantine": 2,
+    "mutation_intended": 2,
+    "mutation_settled": 2,
+    "reconciliation_issued": 2,
+    "reconciliation_failed": 2,
+    "reconciliation_ended": 2,
+    "unwinding_started": 2,
+    "compensation_issued": 2,
+    "compensation_answered": 2,
+    "compensation_failed": 2,
+    "compensation_interrupted": 2,
+    "compensation_stuck": 2,
+    "compensation_resumed": 2,
+    "compensation_by_hand": 2,
+    "compensation_skipped": 2,
+    "compensation_abandoned": 2,
+    "unwinding_finished": 2,
+    "unwinding_omitted": 2,
+    "lineage_pinned": 2,
+    "child_spawned": 2,
+    "child_waiting": 2,
+    "child_quarantined": 2,
+    "child_freed": 2,
+    "child_answered": 2,
+    "child_let_go": 2,
+    "mutation_taken_over": 2,
+    "call_edited": 2,
+    "call_responded": 2,
+}
+"""The first format that reads an event kind in its present version; 1 for those that are not named."""
+SINCE_INPUT: Mapping[str, int] = {
+    "decision_made": 2,
+    "fork_requested": 2,
+    "terminate_requested": 2,
+    "pause_requested": 2,
+    "resume_requested": 2,
+    "child_requested": 2,
+    "child_waits": 2,
+    "child_stuck": 2,
+    "child_ended": 2,
+}
+"""The same for inputs."""
+
+
+def upcast(given: JSON, kind: str, version: int, known: int, table: Mapping[tuple[str, int], Upcast] = UPCAST) -> JSON:
+    """``given``, written as ``version``, as version ``known`` has it: one step of the table after the other. KeyError for a missing step."""
+    for step in range(version, known):
+        given = table[kind, step](given)
+    return given

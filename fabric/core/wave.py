@@ -1,0 +1,286 @@
+"""A wave: the calls of one answer, judged one by one, refused or issued; what changes the world meets what was done under its key (semantics.md 6).
+
+What is irreversible runs last in its wave, one at a time, each after a person's word.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core import calls, guard, mutations, questions
+from fabric.core import events as ev
+from fabric.core.failure import Failure
+from fabric.core.fingerprint import digest, fingerprint, masked_fingerprint
+from fabric.core.frozen import replace, value
+from fabric.core.inputs import ToolCall
+from fabric.core.run import Step
+from fabric.core.saga import DOUBTFUL, MUTATES, Effect, Mutation, Status
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import Trip
+from fabric.core.work import Work
+
+JSON = Any
+NAME = "agent_loop"
+
+
+@value()
+class Proposed:
+    """A proposed call under an id that the history can answer, with what is structurally wrong with it."""
+
+    call_id: str
+    tool: str
+    args: JSON
+    raw_args: str
+    args_hash: str
+    problem: str = ""
+    cause: Cause = Cause.TOOL_CONSTRAINT
+
+    def as_json(self) -> JSON:
+        """As it stands in the answer's content."""
+        given = {"args": self.args} if self.args is not None else {"raw_args": self.raw_args}
+        wrong = {"problem": self.problem, "cause": self.cause} if self.problem else {}
+        return {"call_id": self.call_id, "tool": self.tool, **given, **wrong}
+
+    def fact(self) -> ev.ProposedCall:
+        """By fingerprint, as it stands in the header."""
+        return ev.ProposedCall(call_id=self.call_id, tool=self.tool, args_hash=self.args_hash)
+
+
+def normalised(proposed: tuple[ToolCall, ...]) -> list[Proposed]:
+    """Calls with unique ids; the same id with equal arguments once, with other arguments an error on both."""
+    found: dict[str, Proposed] = {}
+    given = {call.call_id for call in proposed}
+    for index, call in enumerate(proposed):
+        args_hash = fingerprint(call.args) if call.args is not None else fingerprint(call.raw_args)
+        one = Proposed(call.call_id, call.tool, call.args, call.raw_args, args_hash)
+        if not call.call_id.strip():
+            one = replace(one, call_id=_made_up(f"unnamed-{index}", given), problem="the call has no id")
+        elif call.call_id in found:
+            first = found[call.call_id]
+            if (first.tool, first.args_hash) == (one.tool, one.args_hash):
+                continue
+            problem = f"call id {call.call_id!r} stands for two different calls"
+            found[call.call_id] = replace(first, problem=problem, cause=Cause.DUPLICATE_CALL)
+            made_up = _made_up(f"{call.call_id}#{index}", given)
+            one = replace(one, call_id=made_up, problem=problem, cause=Cause.DUPLICATE_CALL)
+        found[one.call_id] = one
+    return list(found.values())
+
+
+def proposed(work: Work, step: Step) -> list[Proposed]:
+    """The calls of the step's last answer as they were journaled with it; with the arguments of a person who changed them."""
+    turn = step.history[-1]
+    journaled = work.ctx.contents.read(turn.answer_ref)["calls"]
+    return [
+        Proposed(
+            record.call_id,
+            record.tool,
+            work.ctx.contents.read(record.args_ref)["calls"][0]["args"] if record.args_ref else call.get("args"),
+            call.get("raw_args", ""),
+            record.args_hash,
+            call.get("problem", ""),
+            Cause(call.get("cause", Cause.TOOL_CONSTRAINT)),
+        )
+        for record, call in zip(turn.calls, journaled, strict=True)
+    ]
+
+
+def _made_up(name: str, given: set[str]) -> str:
+    """An id for a call that cannot keep its own; never one that the model gave to another."""
+    while name in given:
+        name += "'"
+    return name
+
+
+def run(work: Work, step: Step) -> Failure | None:
+    """Refuses what is wrong among the open calls of the last answer, asks the guard about the rest one by one, issues what passes; gives back what tripped.
+
+    Each call is issued before the next is judged: a third equal call is the third even within one answer. The irreversible ones wait until nothing
+    else of the answer is open.
+    """
+    if step.final:
+        _stopped(work, step)
+        return None
+    allowed = work.compiled.spec.policy.limits.calls_per_turn
+    checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(proposed(work, step))]
+    wave = tuple((one.tool, one.args_hash) for one in checked if not one.problem)
+    tripped: list[Trip] = []
+    for index, one in _due(work, step, checked):
+        if one.problem:
+            refuse(work, step.id, one, one.cause, NAME, one.problem, correction=one.cause is not Cause.TURN_LIMIT)
+        else:
+            tripped += _one(work, step.id, one, index, wave)
+    return Failure(guard.in_order(tripped), step.stage, step.id, blocked=True) if tripped else None
+
+
+def _stopped(work: Work, step: Step) -> None:
+    """The agent was stopped while calls of its answer had not begun: they never do."""
+    for one in proposed(work, step):
+        if _open(step, one.call_id):
+            refuse(work, step.id, one, Cause.LOOP_DETECTED, NAME, "the agent was stopped", correction=False)
+
+
+def _open(step: Step, call_id: str) -> bool:
+    return any(record.call_id == call_id and record.state == "open" for record in step.history[-1].calls)
+
+
+def _due(work: Work, step: Step, checked: list[Proposed]) -> list[tuple[int, Proposed]]:
+    """The open calls that are decided about now: all that are not irreversible, or the first of those that are."""
+    still = [(index, one) for index, one in enumerate(checked) if _open(step, one.call_id)]
+    plain = [(index, one) for index, one in still if one.problem or _effect(work, one) is not Effect.IRREVERSIBLE]
+    return plain or still[:1]
+
+
+def _effect(work: Work, one: Proposed) -> Effect:
+    return Effect(work.compiled.spec.tool(one.tool).effect)
+
+
+def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[str, str], ...]) -> list[Trip]:
+    """Judges one call and does what follows; gives back what tripped."""
+    step = work.run.steps[step_id]
+    turn, key = step.turns, calls.key_of_tool(work, step, one.fact())
+    before = mutations.known(work, key) if _effect(work, one) in MUTATES else None
+    in_doubt = before is not None and before.status in DOUBTFUL
+    asking = in_doubt and before is not None and _reconcilable(work, step, one, before)
+    if in_doubt and step.approved and _effect(work, one) is Effect.IRREVERSIBLE:
+        problem = f"nobody knows whether {one.tool} was executed before, and it is never sent again"
+        refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
+        return []
+    doubtful = in_doubt and not asking and not step.approved
+    proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, in_doubt=doubtful)
+    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    if trips:
+        first = trips[0]
+        refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)
+        return trips
+    if _deduplicated(work, step, one, turn) or _known(work, step, one, turn, before):
+        return []
+    if asking and before is not None:
+        mutations.ask(work, before, calls.command_id_of(step, turn, index), step_id)
+    elif _needs_a_word(work, step, one, index):
+        _ask_before(work, step, one, index)
+    else:
+        calls.run_tool(work, step, one.fact(), index, turn, key)
+    return []
+
+
+def _reconcilable(work: Work, step: Step, one: Proposed, before: Mutation) -> bool:
+    """Whether a tool is asked about a call in doubt; not where a person has decided about it."""
+    return not step.approved and mutations.reconcilable(work.compiled.spec.tool(one.tool), before)
+
+
+def _known(work: Work, step: Step, one: Proposed, turn: int, before: Mutation | None) -> bool:
+    """Answers a call from what an earlier activation of the step executed under its key; True when it did."""
+    if before is None or not before.result_ref or before.status is not Status.EXECUTED:
+        return False
+    _repeat(work, step, one, turn, before.result_ref)
+    return True
+
+
+# -- a person's word before an irreversible call -----------------------------------------------------------------------
+
+
+def _needs_a_word(work: Work, step: Step, one: Proposed, index: int) -> bool:
+    tool = work.compiled.spec.tool(one.tool)
+    asked = _effect(work, one) is Effect.IRREVERSIBLE and tool.approval == "required"
+    return asked and calls.command_id_of(step, step.turns, index) not in work.run.saga.approved
+
+
+def _ask_before(work: Work, step: Step, one: Proposed, index: int) -> None:
+    """Parks the step until a person has said whether the call may be made."""
+    tool = work.compiled.spec.tool(one.tool)
+    policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
+    questions.open_item(
+        work,
+        item="pre_action",
+        scope=calls.command_id_of(step, step.turns, index),
+        step_id=step.id,
+        reason=f"{step.agent} wants to call {one.tool}, which cannot be undone",
+        shown={
+            "agent": step.agent,
+            "tool": one.tool,
+            "description": tool.description,
+            "payload": one.args,
+            "approve": f"{one.tool} is called once, with exactly these arguments",
+            "edit": f"{one.tool} is called once, with your arguments, if the protections let them pass",
+            "respond": "it is not called, and the agent goes on with your words as its result",
+            "reject": "it is not called, and the run is aborted",
+            "expiry": "rejected by the system: it is not called",
+        },
+        bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
+    )
+
+
+# -- what is wrong with a call -----------------------------------------------------------------------------------------
+
+
+def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) -> Proposed:
+    """The call with its structural problem, found before anything is executed."""
+    if one.problem:
+        return one
+    if index >= allowed:
+        return replace(one, problem=f"only {allowed} calls of one answer are executed", cause=Cause.TURN_LIMIT)
+    offered = work.compiled.spec.agent(step.agent).tools
+    if one.tool not in offered:
+        names = ", ".join(offered) or "none"
+        return replace(one, problem=f"there is no tool {one.tool!r}; offered are: {names}")
+    if not isinstance(one.args, dict):
+        return replace(one, problem="the arguments are not a JSON object", cause=Cause.SCHEMA_INVALID)
+    earlier = _earlier(step, one.call_id)
+    if earlier is not None and (earlier.tool, earlier.args_hash) != (one.tool, one.args_hash):
+        return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
+    validate = work.compiled.validators.get(one.tool)
+    problems = validate(one.args) if validate else []
+    return replace(one, problem="; ".join(problems[:5]), cause=Cause.SCHEMA_INVALID) if problems else one
+
+
+def _earlier(step: Step, call_id: str) -> Any:
+    for turn in step.history[:-1]:
+        for call in turn.calls:
+            if call.call_id == call_id:
+                return call
+    return None
+
+
+def _deduplicated(work: Work, step: Step, one: Proposed, turn: int) -> bool:
+    """Answers a repeated call id from its first result; True when there is one."""
+    earlier = _earlier(step, one.call_id)
+    if earlier is None or earlier.state != "done":
+        return False
+    _repeat(work, step, one, turn, earlier.result_ref)
+    return True
+
+
+def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str) -> None:
+    """The result that there is stands for this call too."""
+    work.emit(
+        ev.CallDeduplicated(
+            step_id=step.id,
+            call_id=one.call_id,
+            tool=one.tool,
+            args_hash=one.args_hash,
+            turn=turn,
+            result_ref=result_ref,
+            result_bytes=work.ctx.contents.size((result_ref,)),
+            masked_hash=masked_fingerprint(work.ctx.contents.read(result_ref)),
+        )
+    )
+
+
+def refuse(
+    work: Work, step_id: str, one: Proposed, cause: Cause, mechanism: str, problem: str, *, correction: bool
+) -> None:
+    """Journals that a proposed call is not executed; its model is told why."""
+    work.emit(
+        ev.CallRefused(
+            step_id=step_id,
+            call_id=one.call_id,
+            tool=one.tool,
+            args_hash=one.args_hash,
+            cause=cause,
+            mechanism=mechanism,
+            problem=problem,
+            correction=correction,
+        ),
+        {"error": {"cause": cause, "mechanism": mechanism, "message": problem}},
+    )

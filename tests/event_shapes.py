@@ -1,0 +1,124 @@
+"""The shapes of events and inputs, each under its version, kept for good: ``tests/data/event_shapes.json``.
+
+``python -m tests.event_shapes`` adds the shapes of new kinds and versions under today's ``flow.FORMAT``. It refuses to change one that is there,
+unless it is of a format that has no golden journals yet, so that nothing but a working copy has written it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from msgspec import inspect
+
+from fabric.core import events
+from fabric.core.flow import FORMAT
+from fabric.core.inputs import InboxInput, latest
+from fabric.core.upcasters import SINCE, SINCE_INPUT
+from tests import golden
+
+JSON = Any
+FILE = Path(__file__).parent / "data" / "event_shapes.json"
+
+
+def recorded() -> dict[str, JSON]:
+    """``{"format", "shape"}`` of everything that was ever written, by ``event run_started 1``."""
+    found: dict[str, JSON] = json.loads(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def current() -> dict[str, JSON]:
+    """The same of what this program writes."""
+    found = {}
+    for cls in get_args(events.Fact):
+        found[f"event {cls.kind} {cls.version}"] = {"format": SINCE.get(cls.kind, 1), "shape": shape(cls)}
+    for cls in get_args(InboxInput):
+        kind = cls.__dataclass_fields__["kind"].default
+        found[f"input {kind} {latest(cls)}"] = {"format": SINCE_INPUT.get(kind, 1), "shape": shape(cls)}
+    return found
+
+
+def shape(cls: Any) -> JSON:
+    """A class's fields with their types and defaults; what they hold is followed to the end, names of choices included."""
+    info: Any = inspect.type_info(cls)
+    return json.loads(json.dumps(_fields(info)))
+
+
+def _fields(info: inspect.StructType) -> JSON:
+    return {field.encode_name: _field(field) for field in info.fields if field.name not in ("kind", "version")}
+
+
+def _field(field: inspect.Field) -> JSON:
+    found = _type(field.type)
+    if field.required:
+        return found
+    default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    return {"default": msgspec.to_builtins(default), "type": found}
+
+
+def _type(info: Any) -> JSON:
+    match info:
+        case inspect.StructType():
+            return _fields(info)
+        case inspect.EnumType():
+            return [member.value for member in info.cls]
+        case inspect.LiteralType():
+            return list(info.values)
+        case inspect.UnionType():
+            return {"one of": sorted((_type(one) for one in info.types), key=json.dumps)}
+        case inspect.VarTupleType() | inspect.ListType():
+            return {"many": _type(info.item_type)}
+        case inspect.DictType():
+            return {"by": _type(info.key_type), "one": _type(info.value_type)}
+        case _:
+            return type(info).__name__.removesuffix("Type").lower()
+
+
+def wrong(known: dict[str, JSON], now: dict[str, JSON]) -> list[str]:
+    """What breaks the rule, a sentence each: which shape, and what to do."""
+    found = []
+    for name, one in now.items():
+        what, kind, version = name.split()
+        table, since = ("UPCAST", "SINCE") if what == "event" else ("UPCAST_INPUT", "SINCE_INPUT")
+        if name not in known:
+            found.append(
+                f"{what} {kind} version {version} is new: raise FORMAT in fabric/core/flow.py unless it was raised since the last golden "
+                f"journals, name it in fabric/core/upcasters.py {since}, then run python -m tests.event_shapes"
+            )
+        elif known[name]["shape"] != one["shape"]:
+            found.append(
+                f"{what} {kind} has another shape under version {version}, and old rows of it are kept for good: give it version "
+                f"{int(version) + 1}, add {table}[{kind!r}, {version}] and {since}[{kind!r}] in fabric/core/upcasters.py, raise FORMAT in "
+                "fabric/core/flow.py unless it was raised since the last golden journals, then run python -m tests.event_shapes"
+            )
+        elif known[name]["format"] != one["format"]:
+            found.append(
+                f"{what} {kind} version {version} came with format {known[name]['format']}, and {since} says {one['format']}: correct it"
+            )
+    return found
+
+
+def write() -> None:
+    """Adds what is new. SystemExit, one sentence, where that would change what somebody may have written already."""
+    known, now, out = recorded(), current(), released()
+    for name, one in now.items():
+        if known.get(name) == one:
+            continue
+        if one["format"] in out or (name in known and known[name]["format"] in out):
+            sentence = "\n".join(wrong(known, {name: one}))
+            raise SystemExit(f"journals of format {one['format']} are out (tests/data/journals). {sentence}")
+        known[name] = one
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known))
+    FILE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+
+
+def released() -> set[int]:
+    """The formats that there are golden journals of."""
+    return {golden.format_of(path) for path in golden.files()}
+
+
+if __name__ == "__main__":
+    write()
+    print(f"format {FORMAT}: {len(recorded())} shapes")

@@ -1,0 +1,125 @@
+"""Forks: from any event of any run a new one goes on with what was settled there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.context import Contents
+from fabric.core.evolve import fold
+from fabric.core.flow import RunState, Stage
+from fabric.core.forks import ForkPoint, contents_of, kept_at
+from fabric.core.inputs import INBOX, ForkRequested, Kept
+from fabric.core.run import Run
+from tests.fabric.core.fabrics import spec
+from tests.fabric.core.harness import World
+from tests.fabric.core.scripts import fails, planned, scored, summary
+
+SCRIPT: dict[str, Any] = {
+    "planner": planned(3),
+    "worker": [summary("first").after(1), summary("second").after(2), summary("third").after(3)],
+    "critic": scored(0.9),
+}
+
+
+def origin() -> World:
+    return World(spec(), SCRIPT).start().go()
+
+
+def forked(world: World, seq: int, script: dict[str, Any] = SCRIPT, **changes: Any) -> World:
+    """A run forked from an event of ``world``, not yet moved."""
+    run = fold(Run("run-1", tier=world.tier, seed=world.seed), world.events[:seq])
+    contents = Contents()
+    for event in world.events[:seq]:
+        if event.content_ref:
+            contents.put(event.content_ref, world.contents(event.content_ref), event.content_bytes)
+    point = kept_at(run)
+    made = World(spec(), script)
+    fields: dict[str, Any] = {
+        "request": contents.read(run.request_ref),
+        "stages": tuple((str(stage), ref) for stage, ref in point.stages),
+        "branches": point.branches,
+        "contents": tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
+    }
+    deadline = made.now + 300_000_000
+    given = ForkRequested(
+        input_id="fork",
+        deadline_at=deadline,
+        origin_run_id="run-0",
+        origin_seq=seq,
+        origin_hash="00",
+        **{**fields, **changes},
+    )
+    assert INBOX.validate_json(INBOX.dump_json(given)) == given
+    made.put(given)
+    return made
+
+
+def settled_at(seq: int) -> ForkPoint:
+    world = origin()
+    return kept_at(fold(Run("run-1", tier=world.tier, seed=world.seed), world.events[:seq]))
+
+
+def test_nothing_is_kept_before_the_plan_is_passed():
+    assert settled_at(1) == ForkPoint(Stage.PLAN, (), ())
+
+
+def test_a_run_that_was_through_leaves_nothing_to_do():
+    assert settled_at(len(origin().events)).stage is None
+
+
+@pytest.mark.parametrize("seq", range(1, 24))
+def test_from_any_event_a_fork_asks_only_for_what_was_not_settled_and_comes_to_the_same_outcome(seq):
+    first = origin()
+    point = settled_at(seq)
+    if point.stage is None:
+        return
+    world = forked(first, seq).go()
+    assert world.end.state is RunState.COMPLETED
+    entered = [fact.stage for fact in world.of(ev.StageEntered)]
+    assert entered == list(Stage)[len(point.stages) :]
+    branches = 0 if Stage.FAN_OUT not in entered else 3 - len(point.branches)
+    assert world.asked("worker") == branches
+    assert world.asked("planner") == (Stage.PLAN in entered)
+
+
+def test_a_fork_reads_what_its_origin_left():
+    first = origin()
+    seq = next(e.seq for e in first.events if e.fact.kind == "stage_entered" and e.fact.stage is Stage.FAN_IN)
+    world = forked(first, seq, {"critic": scored(0.9)}).go()
+    request = next(one for one in world.requests if one.agent == "aggregator")
+    text = "\n".join(message.text for message in request.messages)
+    assert all(word in text for word in ("first", "second", "third"))
+
+
+def test_a_branch_that_is_kept_is_not_run_again_but_after_a_replan():
+    first = origin()
+    answered = [e.seq for e in first.events if e.fact.kind == "model_answered" and e.fact.step_id.startswith("fan_out")]
+    world = forked(first, answered[1])
+    world.go()
+    assert [fact.step_id for fact in world.of(ev.OutputKept)] == ["fan_out.0.e0.r0", "fan_out.1.e0.r0"]
+    failing = {"planner": planned(3), "worker": [fails(), fails(), summary()], "critic": scored(0.9)}
+    again = forked(first, answered[1], failing).go()
+    assert again.run.epoch == 0 or len(again.of(ev.OutputKept)) == 2
+
+
+def test_an_edited_request_is_what_the_fork_is_asked():
+    world = forked(
+        origin(), 1, request={"text": "Something else", "documents": [], "document_bytes": []}, edited="request"
+    )
+    world.go()
+    assert world.contents(world.run.request_ref)["text"] == "Something else"
+    assert world.of(ev.RunForked)[0].edited == "request"
+
+
+def test_a_fork_that_comes_to_a_run_that_has_started_changes_nothing():
+    late = World(spec(), SCRIPT).start().go(until_s=1)
+    late.put(ForkRequested(input_id="f", request={}, deadline_at=1, origin_run_id="r", origin_seq=1, origin_hash="00"))
+    assert late.of(ev.InputIgnored)[0].reason == "the run has started already"
+
+
+def test_the_state_of_a_fork_folds_from_its_own_journal():
+    world = forked(origin(), 12).go()
+    assert fold(Run("run-1", tier=world.tier, seed=world.seed), world.events) == world.run

@@ -1,0 +1,69 @@
+"""What older versions of the program wrote is read by this one (``tests/golden.py`` says how the files came to be)."""
+
+from hashlib import sha256
+
+import pytest
+
+from fabric.core.envelope import NO_PAYLOAD, from_row, verify_chain
+from fabric.core.evolve import fold
+from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.flow import FORMAT
+from fabric.core.inputs import INBOX
+from fabric.core.run import Run
+from fabric.core.taxonomy import Tier
+from fabric.runtime import projection
+from tests import golden
+
+FILES = golden.files()
+
+
+def test_there_is_a_golden_file():
+    assert FILES
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.name.partition(".")[0])
+def runs(request):
+    return list(golden.read(request.param))
+
+
+def test_each_run_is_whole(runs):
+    assert len(runs) >= 10
+    for run in runs:
+        chained = [(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in run["rows"]]
+        assert verify_chain(chained, ZERO_HASH) is None
+        for row in run["rows"]:
+            assert row.payload_hash == (NO_PAYLOAD if row.payload is None else sha256(row.payload).digest())
+
+
+def test_each_run_folds_to_what_its_version_said_of_it(runs):
+    for run in runs:
+        events = [from_row(row.seq, row.kind, row.version, row.header) for row in run["rows"]]
+        folded = fold(Run(run["run_id"], tier=Tier(run["tier"]), seed=run["seed"]), events)
+        columns = projection.columns(folded)
+        assert {name: getattr(columns, name) for name in run["columns"]} == run["columns"]
+        assert folded.seq == len(run["rows"])
+
+
+SHOWN = {
+    1: {"run_ended", "call_issued", "reaction_decided", "replanned", "escalation_decided", "cancel_accepted"},
+    2: {
+        *("mutation_intended", "mutation_settled", "reconciliation_ended", "unwinding_started", "unwinding_finished"),
+        *("compensation_answered", "compensation_stuck", "compensation_by_hand", "compensation_skipped"),
+        *("compensation_abandoned", "unwinding_omitted", "run_paused", "run_resumed", "terminate_accepted"),
+        *("run_forked", "run_quarantined", "run_released_from_quarantine"),
+    },
+}
+"""What a file of each format has to show at least."""
+
+
+def test_each_format_has_files_that_show_what_it_brought():
+    shown = {format: set() for format in range(1, FORMAT + 1)}
+    for path in FILES:
+        shown[golden.format_of(path)] |= {row.kind for run in golden.read(path) for row in run["rows"]}
+    assert set(SHOWN) == set(shown)
+    assert {format: sorted(kinds - shown[format]) for format, kinds in SHOWN.items()} == {1: [], 2: []}
+
+
+def test_each_input_is_read(runs):
+    inputs = [INBOX.validate_json(body) for run in runs for body in run["inputs"]]
+    assert {"run_requested", "decision_made", "cancel_requested"} <= {one.kind for one in inputs}

@@ -1,0 +1,64 @@
+"""A process's share of budgets and retry tokens, scripted: what is there, and what is given or refused when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fabric.core.grants import Refusal, TokenWant, Want
+from fabric.runtime.happenings import Denied, Granted
+from fabric.runtime.ports import Batch
+
+T_ASKED = 1_800_000_000_000_042
+
+
+@dataclass
+class Till:
+    """``caps``: micro-dollars that each scope gives, one grant a want. ``tokens``: how many retries it gives."""
+
+    caps: dict[str, int] = field(default_factory=dict)
+    tokens: int = 0
+    silent: bool = False
+    """Nobody answers."""
+    after_us: int = 0
+    asked: list[Want | TokenWant] = field(default_factory=list)
+    left: dict[str, int] = field(default_factory=dict)
+    """By grant: ``<scope>#<n>``."""
+    spent: dict[str, int] = field(default_factory=dict)
+    """By scope: reserved, or what that came to."""
+    settled: dict[tuple[str, int], tuple[int | None, str]] = field(default_factory=dict)
+    _reserved: dict[tuple[str, int], list[tuple[str, int]]] = field(default_factory=dict)
+
+    def chunks(self, scope: str) -> list[tuple[str, int]]:
+        return [(grant, left) for grant, left in self.left.items() if grant.startswith(f"{scope}#")]
+
+    def answer(self, want: Want | TokenWant) -> Granted | Denied | None:
+        self.asked.append(want)
+        if self.silent:
+            return None
+        if isinstance(want, TokenWant):
+            self.tokens -= 1
+            refused = Refusal(want.sizes[0][0], want.sizes[0][1], 10, 0, False, T_ASKED)
+            return Granted(want) if self.tokens >= 0 else Denied(want, refused)
+        granted = sum(left for _, left in self.chunks(want.scope))
+        spent, cap = self.spent.get(want.scope, 0), self.caps[want.scope]
+        if spent + granted + want.usd_micros > cap:
+            return Denied(want, Refusal(want.scope, cap, spent, granted, want.scope.startswith("fabric:"), T_ASKED))
+        self.left[f"{want.scope}#{len(self.left)}"] = want.usd_micros
+        return Granted(want)
+
+    def written(self, batch: Batch) -> None:
+        """A batch is spent when it is handed out, and settled when it has committed: here both at once."""
+        for one in batch.reserved:
+            scope = one.grant_id.partition("#")[0]
+            self.left[one.grant_id] -= one.usd_micros
+            assert self.left[one.grant_id] >= 0, "more was reserved from a grant than it has"
+            self.spent[scope] = self.spent.get(scope, 0) + one.usd_micros
+            assert self.spent[scope] <= self.caps[scope], "more was spent than the cap"
+            self._reserved.setdefault((one.command_id, one.attempt), []).append((scope, one.usd_micros))
+        for done in batch.settled:
+            key = done.command_id, done.attempt
+            if key in self.settled:
+                continue  # A reservation is settled once.
+            self.settled[key] = done.usd_micros, done.reason.value
+            for scope, worst in self._reserved[key]:
+                self.spent[scope] -= worst - (worst if done.usd_micros is None else done.usd_micros)

@@ -1,0 +1,78 @@
+"""What a test looks at when a scripted run has gone as far as it goes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.envelope import Event, Row
+from fabric.core.run import OpenQuestion, Run
+from fabric.runtime.call_ports import ModelRequest
+
+JSON = Any
+US = 1_000_000
+T0 = 1_800_000_000 * US
+"""When every world begins."""
+
+
+class Told:
+    """The journal of one run, read."""
+
+    now: int
+    rows: list[Row]
+    events: list[Event]
+    requests: list[ModelRequest]
+    run: Run
+
+    @property
+    def facts(self) -> list[Any]:
+        return [event.fact for event in self.events]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [fact.kind for fact in self.facts]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    @property
+    def end(self) -> ev.RunEnded:
+        assert isinstance(self.facts[-1], ev.RunEnded), (
+            f"the run has not ended: {self.run.state}, last {self.facts[-3:]}"
+        )
+        return self.facts[-1]
+
+    @property
+    def outcome(self) -> JSON:
+        ref = self.run.outcome_ref
+        return self.contents(ref)["output"] if ref else None
+
+    def contents(self, ref: str) -> JSON:
+        return next(
+            json.loads(row.payload)
+            for row, e in zip(self.rows, self.events, strict=True)
+            if e.content_ref == ref and row.payload
+        )
+
+    def content_of(self, kind: type[Any]) -> list[JSON]:
+        return [
+            json.loads(r.payload)
+            for r, e in zip(self.rows, self.events, strict=True)
+            if isinstance(e.fact, kind) and r.payload
+        ]
+
+    @property
+    def question(self) -> OpenQuestion:
+        return next(iter(self.run.questions.values()))
+
+    @property
+    def reactions(self) -> list[str]:
+        return [fact.reaction for fact in self.of(ev.ReactionDecided)]
+
+    def asked(self, agent: str) -> int:
+        return sum(request.agent == agent for request in self.requests)
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.now - T0) / US

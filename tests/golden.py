@@ -1,0 +1,125 @@
+"""Golden journals: what a version of the program wrote, kept for good, so that every later version is seen to read it.
+
+``python -m tests.golden NAME`` writes ``tests/data/journals/NAME-format-N.ndjson.gz``, N being ``flow.FORMAT``, from simulated runs, until
+every kind of event that they can lead to is in it. A file that has been committed is never made anew: a new version of the program adds one.
+
+A line is a run: what its row knows (``run_id``, ``tier``, ``seed``), its rows in order with their bytes in base64, the inputs it took, and what
+the version that wrote it said of it (``columns``: the run row after the last event).
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from fabric.core.envelope import KINDS
+from fabric.core.flow import FORMAT
+from fabric.core.inputs import INBOX
+from fabric.runtime import projection
+from fabric.runtime.ports import StoredRow
+from simulator.kernel import swarm
+from simulator.kernel.world import World
+
+JSON = Any
+DIRECTORY = Path(__file__).parent / "data" / "journals"
+PATIENCE = 1_000
+"""Seeds without a new find after which the search for rare kinds of event ends."""
+EACH = 3
+"""Runs that hold a kind, at least."""
+
+
+def files() -> list[Path]:
+    """Every golden file, oldest first by name."""
+    return sorted(DIRECTORY.glob("*.ndjson.gz"))
+
+
+def format_of(path: Path) -> int:
+    """The format that a golden file's version of the program wrote."""
+    return int(path.name.partition(".")[0].rpartition("-format-")[2])
+
+
+def read(path: Path) -> Iterator[JSON]:
+    """The runs of a golden file; ``rows`` as stored rows."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            run = json.loads(line)
+            run["rows"] = [_stored(row) for row in run["rows"]]
+            run["inputs"] = [base64.b64decode(body) for body in run["inputs"]]
+            yield run
+
+
+def _stored(row: JSON) -> StoredRow:
+    payload = None if row["payload"] is None else base64.b64decode(row["payload"])
+    seq, kind, version = row["seq"], row["kind"], row["version"]
+    return StoredRow(
+        seq, kind, version, base64.b64decode(row["header"]), payload, bytes.fromhex(row["payload_hash"]), bytes.fromhex(row["hash"])
+    )  # fmt: skip
+
+
+def write(name: str) -> Counter[str]:
+    """Simulates runs, keeps those that show something new, writes the file; how many of the kept runs hold each kind."""
+    held: Counter[str] = Counter()
+    kept: list[JSON] = []
+    last = 0
+    for seed in count():
+        if seed - last > PATIENCE or all(held[kind] >= EACH for kind in KINDS):
+            break
+        world = World(swarm.draw(seed))
+        world.run()
+        assert not world.watch.violations, world.watch.violations
+        for run in world.watch.runs():
+            rows = world.store.rows(run.id)
+            kinds = {row.kind for row in rows}
+            if world.store.columns(run.id) != projection.columns(run):
+                continue  # Ended where it stood by whoever could not read all of it.
+            if any(held[kind] < EACH for kind in kinds):
+                held.update(kinds)
+                last = seed
+                kept.append(_run(world, run, rows))
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    with gzip.GzipFile(DIRECTORY / f"{name}-format-{FORMAT}.ndjson.gz", "wb", mtime=0) as file:
+        for one in kept:
+            file.write(json.dumps(one, sort_keys=True).encode() + b"\n")
+    return held
+
+
+def _run(world: World, run: Any, rows: Any) -> JSON:
+    def text(raw: bytes) -> str:
+        return base64.b64encode(raw).decode()
+
+    columns = world.store.columns(run.id)
+    names = [field.name for field in fields(columns)]
+    given = world.watch.inputs(run.id)
+    return {
+        "run_id": run.id,
+        "tier": run.tier,
+        "seed": run.seed,
+        "columns": {name: getattr(columns, name) for name in names},
+        "inputs": [text(INBOX.dump_json(one)) for one in given],
+        "rows": [
+            {
+                "seq": row.seq,
+                "kind": row.kind,
+                "version": row.version,
+                "header": text(row.header),
+                "payload": None if row.payload is None else text(row.payload),
+                "payload_hash": row.payload_hash.hex(),
+                "hash": row.hash.hex(),
+            }
+            for row in rows
+        ],
+    }
+
+
+if __name__ == "__main__":
+    found = write(sys.argv[1])
+    for kind in KINDS:
+        print(f"{found[kind]:4d} {kind}")
