@@ -7,121 +7,203 @@ Two interpreters run it: ``adapters/host.py`` and ``simulator/kernel/world.py``.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from fabric.core import engine
 from fabric.core.commands import AbortCall, Command
-from fabric.core.context import Compiled, Contents, Context
-from fabric.core.envelope import Row, from_row, to_row
-from fabric.core.evolve import evolve
+from fabric.core.context import Compiled, Contents, Context, MissingContent
+from fabric.core.envelope import Row, format_of, to_row
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import INBOX, CallFailed, Input, OwnerChanged, TimeReached
-from fabric.core.run import Run, live
+from fabric.core.flow import FORMAT, RunState
+from fabric.core.grants import Held, Need, NothingHeld
+from fabric.core.inputs import (
+    INBOX,
+    CallFailed,
+    InboxInput,
+    Input,
+    InputUnreadable,
+    OwnerChanged,
+    TimeReached,
+    WorkerStopping,
+)
+from fabric.core.outbox import Outgoing
+from fabric.core.run import Run, awaits, resting
+from fabric.core.saga import Outcome, errands_out
 from fabric.core.taxonomy import Cause
 from fabric.core.work import Emitted
-from fabric.runtime import projection
+from fabric.runtime import outgoing, projection
+from fabric.runtime.arrivals import Arrivals
+from fabric.runtime.batch_parts import Snapshot
 from fabric.runtime.happenings import (
     Answered,
     Append,
     Arrived,
     Committed,
+    CutShort,
+    Denied,
+    Draining,
     Due,
     Effect,
+    Granted,
     Happening,
     Perform,
+    Quarantine,
     Refused,
     Release,
     Taken,
     WakeAt,
 )
-from fabric.runtime.ports import Batch, Claimed, StoredRow
+from fabric.runtime.loading import Damage, load, slim
+from fabric.runtime.ports import Batch, Claimed, InboxItem
+from fabric.runtime.shares import entries_of, shares_of
+from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of
+from fabric.runtime.undecided import Todo, Undecided
 
 
 class RunDriver:
     """One owned run in memory."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
+    def __init__(
+        self,
+        compiled: Compiled,
+        cadence: Cadence = Cadence(),  # noqa: B008 - it is frozen
+        *,
+        reads: Callable[[bytes], InboxInput] = INBOX.validate_json,
+        format: int = FORMAT,
+        held: Held | None = None,
+    ) -> None:
+        self._compiled, self._cadence = compiled, cadence
+        self._held = held or NothingHeld()
+        self._todo = Undecided()
         self.contents = Contents()
         self.run = Run("")
         self.claimed: Claimed | None = None
         self._head = ZERO_HASH
         self._waiting: deque[tuple[int, Command]] = deque()
         """Commands whose intent has not committed yet, with the seq that must."""
-        self._consumed: set[str] = set()
+        self._outbox: list[Outgoing] = []
+        """What leaves with the next batch."""
+        self._family_full = False
+        """Its children were refused: for as long as this process holds the run, none is spawned."""
+        self._arrivals = Arrivals(reads, format)
+        self._snapped = 0
+        """Where the newest snapshot stands."""
         self._wake: int | None = None
+        self._durable = 0
+        """How far the journal is known to reach."""
+        self._draining = False
         self._released = False
         self._gone = False
 
     @property
     def compiled(self) -> Compiled:
-        """The revision that the run is pinned to."""
-        return self._compiled
+        """The revision that the run is pinned to, with the topology that it runs."""
+        return self._compiled.within(self.run.topology)
 
     def step(self, happening: Happening, now: int) -> list[Effect]:
-        """What to do next. ``now``: microseconds since the epoch. Raises MissingContent when a needed content was erased."""
+        """What to do next. ``now``: microseconds since the epoch; where the clock lies behind the run's last event, that is the time."""
+        now = max(now, self.run.at)
         if self._gone or (self._released and not isinstance(happening, Committed | Refused)):
             return []
-        return _STEPS[type(happening)](self, happening, now)
+        self._todo.shares.taken = {}  # What was taken in the step before has been spent by whoever interpreted it.
+        try:
+            return _STEPS[type(happening)](self, happening, now)
+        except MissingContent as error:
+            claimed = happening.claimed if isinstance(happening, Taken) else None
+            return self._damaged(Damage("payload", self.contents.seqs.get(error.ref, 0), str(error)), claimed)
 
     # -- happenings ----------------------------------------------------------------------------------------------------
 
     def _taken(self, happening: Taken, now: int) -> list[Effect]:
-        claimed = self.claimed = happening.claimed
-        self.run = Run(claimed.run_id, tier=claimed.tier, seed=claimed.seed)
-        for row in claimed.rows:
-            self._fold(row)
-        emitted: list[Emitted] = []
-        commands: list[Command] = []
+        claimed, loaded = happening.claimed, load(happening.claimed)
+        now = max(now, claimed.at)
+        self.claimed = slim(claimed)
+        if isinstance(loaded, Damage):
+            return self._damaged(loaded, claimed)
+        self.run, self._head, self.contents, self._snapped = (
+            loaded.run,
+            loaded.head,
+            loaded.contents,
+            loaded.snapshot_seq,
+        )
+        self._durable = self.run.seq
+        now = max(now, self.run.at)
+        self._todo.shares = shares_of(claimed, self._compiled.spec.policy, self._held)
+        todo = self._read([*claimed.inbox, *self._arrivals.ripe(claimed.announced, now)])
+        if self.run.state is RunState.QUEUED and todo and isinstance(todo[0][0], InputUnreadable):
+            return self._damaged(Damage("input", 0, f"the run cannot start: {todo[0][0].reason}"), claimed)
         owner = OwnerChanged(input_id=f"fence:{claimed.fence}", fence=claimed.fence, incarnation=happening.incarnation)
-        given: list[Input] = [owner]
-        consumed = [item.input_id for item in claimed.inbox]
-        given += [INBOX.validate_json(item.body) for item in claimed.inbox]
-        if self._overdue(now):
-            given.append(TimeReached())
-        for one in given:
-            decision = self._decide(one, now)
-            emitted += decision.emitted
-            commands += decision.commands
-        self._consumed.update(consumed)
-        return self._out(emitted, commands, tuple(consumed), now)
+        todo.insert(0, (owner, ""))
+        if not self._arrivals.format and self._overdue(now):
+            todo.append((TimeReached(), ""))
+        self._family_full = happening.family_full
+        return self._decided(todo, now)
 
-    def _fold(self, row: StoredRow) -> None:
-        event = from_row(row.seq, row.kind, row.version, row.header)
-        if row.payload is not None:
-            self.contents.put(event.content_ref, json.loads(row.payload), event.content_bytes)
-        self.run = evolve(self.run, event)
-        self._head = row.hash
+    def _read(self, items: list[InboxItem]) -> list[Todo]:
+        """What inbox rows say. One that only a newer program reads is for that: the run drains, and is given to it."""
+        given, consumed = self._arrivals.read(items)
+        self._draining = self._draining or self._arrivals.format > 0
+        return list(zip(given, consumed, strict=True))
+
+    def _damaged(self, damage: Damage, claimed: Claimed | None) -> list[Effect]:
+        self._gone = True
+        return [Quarantine(damage, claimed)]
 
     def _arrived(self, happening: Arrived, now: int) -> list[Effect]:
         item = happening.item
-        if item.input_id in self._consumed:
+        if self._arrivals.known(item):
             return []
-        self._consumed.add(item.input_id)
-        decision = self._decide(INBOX.validate_json(item.body), now)
-        return self._out(list(decision.emitted), list(decision.commands), (item.input_id,), now)
+        if item.announced and not self._arrivals.ripe([item], now):
+            self._draining = self._draining or self._arrivals.format > 0
+            return self._rested(now) if self._arrivals.format else self._rewoken()
+        todo = self._read([item])
+        return self._decided(todo, now) if todo else self._rested(now)
 
     def _answered(self, happening: Answered, now: int) -> list[Effect]:
         return self._given(happening.result, now)
 
     def _due(self, happening: Due, now: int) -> list[Effect]:
-        if not self._overdue(now):
+        if self._draining:  # The next owner meets it at once.
+            return []
+        todo = self._read(self._arrivals.due(now))
+        if not self._arrivals.format and self._overdue(now):
+            todo.append((TimeReached(), ""))
+        if not todo and not self._arrivals.format:
             return [WakeAt(self._wake)]
         self._wake = None  # It has come, so whatever is due next is asked for anew, be it the same instant.
-        return self._given(TimeReached(), now)
+        return self._decided(todo, now)
 
     def _committed(self, happening: Committed, now: int) -> list[Effect]:
         effects: list[Effect] = []
+        self._durable = max(self._durable, happening.seq)
         while self._waiting and self._waiting[0][0] <= happening.seq:
             _, command = self._waiting.popleft()
             effects += self._perform(command, now)
         if self._released and happening.seq >= self.run.seq:
             self._gone = True
             effects.append(Release("released"))
+        elif self._draining:
+            effects += self._rested(now)
         return effects
+
+    def _drains(self, happening: Draining, now: int) -> list[Effect]:
+        self._draining = True
+        # Nothing is issued any more, so nothing is wanted for it: what waited is taken in.
+        return (self._anew(now) if self._todo else []) or self._rested(now)
+
+    def _rested(self, now: int) -> list[Effect]:
+        """A release of its own when nothing is out; behind what is being written, so that it is not taken for that."""
+        if self._released or self._todo or self._calls_out() or self._durable < self.run.seq:
+            return []
+        return self._out(self.run, [], [], (), now)
+
+    def _cut_short(self, happening: CutShort, now: int) -> list[Effect]:
+        self._draining = True
+        waiting = {(command.command_id, command.attempt) for _, command in self._waiting}
+        self._todo.add([(WorkerStopping(unsent=happening.unsent | waiting), "")])
+        return self._anew(now, last=True)
 
     def _refused(self, happening: Refused, now: int) -> list[Effect]:
         self._gone = True
@@ -130,30 +212,94 @@ class RunDriver:
     # -- deciding ------------------------------------------------------------------------------------------------------
 
     def _given(self, given: Input, now: int) -> list[Effect]:
-        decision = self._decide(given, now)
-        return self._out(list(decision.emitted), list(decision.commands), (), now)
+        return self._decided([(given, "")], now)
 
-    def _decide(self, given: Input, now: int) -> engine.Decision:
+    def _decided(self, todo: list[Todo], now: int) -> list[Effect]:
+        """Decides about these, behind what waits for an answer."""
+        self._todo.add(todo)
+        return [] if self._todo.waits else self._go_on(now)
+
+    def _go_on(self, now: int, *, last: bool = False) -> list[Effect]:
+        """Decides one input after the other, up to one that needs what is shared: that and the rest wait for the answer. A batch consumes only what
+        was decided about. ``last``: nobody will answer any more, so such an input is left to the next owner.
+        """
+        before = self.run
+        emitted: list[Emitted] = []
+        commands: list[Command] = []
+        consumed: list[str] = []
+        need: Need | None = None
+        while self._todo:
+            decision = self._decide(self._todo.first, now)
+            if isinstance(decision, Need) and not last:
+                need = decision
+                break
+            row = self._todo.take()
+            if not isinstance(decision, Need):
+                self.run = decision.run
+                emitted += decision.emitted
+                commands += decision.commands
+                self._outbox += decision.outgoing
+                consumed += [row] if row else []
+        effects = self._out(before, emitted, commands, tuple(consumed), now)
+        if need is not None:
+            self._todo.wait_for(need)
+            effects.append(need)
+        return effects
+
+    def _anew(self, now: int, *, last: bool = False) -> list[Effect]:
+        """Goes on without what was asked for."""
+        self._todo.give_up()
+        return self._go_on(now, last=last)
+
+    def _told(self, happening: Granted | Denied, now: int) -> list[Effect]:
+        refusal = happening.refusal if isinstance(happening, Denied) else None
+        return self._go_on(now) if self._todo.told(happening.want, refusal) else []
+
+    def _decide(self, given: Input, now: int) -> engine.Decision | Need:
         claimed = self._owned()
-        ctx = Context(now, claimed.run_id, claimed.trace_id, claimed.seed, self._compiled, self.contents)
-        decision = engine.decide(self.run, given, ctx)
-        self.run = decision.run
-        return decision
+        ctx = Context(
+            now,
+            claimed.run_id,
+            claimed.trace_id,
+            claimed.seed,
+            self._compiled,
+            self.contents,
+            self._draining,
+            self._arrivals.answers(),
+            self._family_full,
+            self._todo.shares,
+        )
+        return engine.decide(self.run, given, ctx)
 
     def _owned(self) -> Claimed:
         assert self.claimed is not None, "a driver is stepped with Taken first"
         return self.claimed
 
     def _overdue(self, now: int) -> bool:
-        at = engine.wake_at(self.run)
+        at = engine.wake_at(self.run, self._arrivals.answers())
         return at is not None and at <= now
+
+    def _rewoken(self) -> list[Effect]:
+        at = self._next_wake()
+        if at == self._wake or self._draining:
+            return []
+        self._wake = at
+        return [WakeAt(at)]
+
+    def _next_wake(self) -> int | None:
+        at, announced = engine.wake_at(self.run, self._arrivals.answers()), self._arrivals.next_at()
+        if at is None or announced is None or self.run.terminal:
+            return at if announced is None or self.run.terminal else announced
+        return min(at, announced)
+
+    def _calls_out(self) -> bool:
+        return any(not pending.failed for pending in self.run.pending.values()) or bool(errands_out(self.run.saga))
 
     def _perform(self, command: Command, now: int) -> list[Effect]:
         """The command, unless it was superseded meanwhile; one that committed too late has timed out without being sent."""
         if isinstance(command, AbortCall):
             return [Perform(command)]
-        pending = self.run.pending.get(command.command_id)
-        if pending is None or pending.issued.attempt != command.attempt or pending.failed:
+        if not awaits(self.run, command.command_id, command.attempt):
             return []
         if command.deadline_at > now:
             return [Perform(command)]
@@ -162,24 +308,26 @@ class RunDriver:
             attempt=command.attempt,
             cause=Cause.TIMEOUT,
             message="its deadline passed before it could be sent",
+            outcome=Outcome.REJECTED,
         )
         return self._given(late, now)
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
     def _out(
-        self, emitted: list[Emitted], commands: list[Command], consumed: tuple[str, ...], now: int
+        self, before: Run, emitted: list[Emitted], commands: list[Command], consumed: tuple[str, ...], now: int
     ) -> list[Effect]:
-        """The batch, and when to be woken. The last batch of a run that only waits for people, or has ended, releases it."""
-        before = self.run.seq - len(emitted)
+        """The batch, and when to be woken. The last batch of a run that rests, has ended, or drains, releases it. ``before``: the run before this."""
         rows = tuple(self._row(one) for one in emitted)
         self._waiting.extend((self.run.seq, command) for command in commands)
-        at = engine.wake_at(self.run)
-        resting = self.run.terminal or (not live(self.run) and bool(self.run.questions))
-        release = resting and not self._released
+        at = self._next_wake()
+        rests = resting(self.run)
+        drained = self._draining and not self.run.terminal and not self._calls_out()
+        release = (rests or drained) and not self._released and not self._todo
         effects: list[Effect] = []
         if rows or consumed or release:
-            effects.append(Append(self._batch(rows, before, consumed, emitted, at, release)))
+            due = now if drained else at  # Whoever comes next goes on from here at once.
+            effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))
         self._released = self._released or release
         if at != self._wake:
             self._wake = at
@@ -189,21 +337,35 @@ class RunDriver:
     def _row(self, one: Emitted) -> Row:
         row = to_row(one.event, one.content, self._head)
         self._head = row.hash
+        if one.content is not None:
+            self.contents.seqs[one.event.content_ref] = row.seq
         return row
+
+    def _snapshot(self, *, release: bool) -> Snapshot | None:
+        """A snapshot when it is time for one; memory then holds no more than the snapshot does."""
+        if self.run.terminal or not self._cadence.due(self.run.seq - self._snapped, release=release):
+            return None
+        self._snapped = self.run.seq
+        self.contents.keep(live_refs(self.run, self.contents.seqs))
+        return snapshot_of(self.run, self._head, self.contents)
 
     def _batch(
         self,
+        before: Run,
         rows: tuple[Row, ...],
-        before: int,
         consumed: tuple[str, ...],
         emitted: list[Emitted],
         at: int | None,
         release: bool,
     ) -> Batch:
+        claimed, leaving = self._owned(), self._outbox
+        self._outbox = []
+        children = outgoing.new_runs(claimed, leaving) if leaving else ()
+        reserved, settled = entries_of(before, emitted)
         return Batch(
             run_id=self.run.id,
-            fence=self._owned().fence,
-            last_seq=before,
+            fence=claimed.fence,
+            last_seq=before.seq,
             rows=rows,
             head=self._head,
             columns=projection.columns(self.run),
@@ -211,6 +373,13 @@ class RunDriver:
             escalations=projection.escalations(emitted),
             wake_at=at if release else None,
             release=release,
+            children=children,
+            caps=outgoing.caps(self._compiled) if children else None,
+            sends=outgoing.sends(leaving) if leaving else (),
+            snapshot=self._snapshot(release=release),
+            format=max(self._arrivals.format if release else 0, format_of(row.kind for row in rows)),
+            reserved=reserved,
+            settled=settled,
         )
 
 
@@ -221,26 +390,9 @@ _STEPS: Mapping[type[Any], Callable[[RunDriver, Any, int], list[Effect]]] = {
     Due: RunDriver._due,
     Committed: RunDriver._committed,
     Refused: RunDriver._refused,
+    Draining: RunDriver._drains,
+    CutShort: RunDriver._cut_short,
+    Granted: RunDriver._told,
+    Denied: RunDriver._told,
 }
 """One step a happening; total by test."""
-
-
-def merged(first: Batch, second: Batch) -> Batch:
-    """Two consecutive batches of one run as one, so that what became ready together is one commit.
-
-    A release stands: what a released run still records (a late result) does not take it back.
-    """
-    assert first.fence == second.fence
-    assert first.new_seq == second.last_seq
-    return Batch(
-        run_id=first.run_id,
-        fence=first.fence,
-        last_seq=first.last_seq,
-        rows=first.rows + second.rows,
-        head=second.head,
-        columns=second.columns,
-        consumed=first.consumed + second.consumed,
-        escalations=first.escalations + second.escalations,
-        wake_at=second.wake_at if second.release else first.wake_at,
-        release=first.release or second.release,
-    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fabric.core.commands import Command
 from fabric.core.frozen import value
+from fabric.core.grants import Need, Refusal, TokenWant, Want
 from fabric.core.inputs import Result
+from fabric.runtime.loading import Damage
 from fabric.runtime.ports import Batch, Claimed, InboxItem
 
 # -- happenings --------------------------------------------------------------------------------------------------------
@@ -16,6 +18,8 @@ class Taken:
 
     claimed: Claimed
     incarnation: str
+    family_full: bool = False
+    """True: the children that this process wanted to spawn for it were refused (``Written.FAMILY_FULL``)."""
 
 
 @value()
@@ -39,7 +43,7 @@ class Due:
 
 @value()
 class Arrived:
-    """An inbox row became visible."""
+    """An inbox row became visible, or will within a minute: the store announces it."""
 
     item: InboxItem
 
@@ -51,7 +55,34 @@ class Answered:
     result: Result
 
 
-Happening = Taken | Committed | Refused | Due | Arrived | Answered
+@value()
+class Draining:
+    """The process stops: what comes in is recorded, nothing more is issued, and the run is released once nothing of it is out."""
+
+
+@value()
+class CutShort:
+    """The process ends now: what is out is interrupted, and the run is released. ``unsent``: ``(command id, attempt)`` of what never went out."""
+
+    unsent: frozenset[tuple[str, int]] = frozenset()
+
+
+@value()
+class Granted:
+    """What a ``Need`` asked for is there by now, or was a moment ago: look again. Of a retry token: it was given."""
+
+    want: Want | TokenWant
+
+
+@value()
+class Denied:
+    """What a ``Need`` asked for will not be given."""
+
+    want: Want | TokenWant
+    refusal: Refusal
+
+
+Happening = Taken | Committed | Refused | Due | Arrived | Answered | Draining | CutShort | Granted | Denied
 
 # -- effects -----------------------------------------------------------------------------------------------------------
 
@@ -84,17 +115,35 @@ class Release:
     reason: str
 
 
-Effect = Append | Perform | WakeAt | Release
+@value()
+class Quarantine:
+    """The run cannot be read on: nothing more will come of this driver, and nothing may be done on the word of its journal. Drop it, and
+    hand the run over to quarantine with what was found.
+    """
+
+    damage: Damage
+    claimed: Claimed | None = None
+    """What was claimed, where nothing has been written since: ``quarantine.verdict`` writes behind it."""
+
+
+Effect = Append | Perform | WakeAt | Release | Quarantine | Need
+"""``Need``: step with ``Granted`` or ``Denied`` for each of its wants; meanwhile whatever else comes is taken in as ever."""
 
 __all__ = [
     "Answered",
     "Append",
     "Arrived",
     "Committed",
+    "CutShort",
+    "Denied",
+    "Draining",
     "Due",
     "Effect",
+    "Granted",
     "Happening",
+    "Need",
     "Perform",
+    "Quarantine",
     "Refused",
     "Release",
     "Taken",

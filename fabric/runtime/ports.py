@@ -6,18 +6,36 @@ Two implementations of each exist and pass the same contract tests: the real one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from fabric.core.audit import AuditEntry
 from fabric.core.envelope import Row
-from fabric.core.flow import RunState
+from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.flow import FORMAT
 from fabric.core.frozen import value
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
-from fabric.core.spec import ModelSpec, ToolSpec
 from fabric.core.taxonomy import Tier
+from fabric.runtime.batch_parts import (
+    Entries,
+    EscalationChange,
+    FamilyCaps,
+    Reservation,
+    RunColumns,
+    RunMark,
+    Send,
+    Settlement,
+    Snapshot,
+)
 
 JSON = Any
+Priority = Literal["critical", "high", "normal", "low"]
+ANNOUNCED_S = 60.0
+"""How long before its time an owner is told of an input."""
+TAKEN_BACK = -2
+"""``consumed_seq`` of an input that was withdrawn: no journal ends there."""
+CLAIM_ROWS = 20_000
+"""How many journal rows one claim reads at most; the most urgent run is read whatever its size."""
 
 # -- the journal store -------------------------------------------------------------------------------------------------
 
@@ -33,7 +51,7 @@ class NewRun:
     tier: Tier
     queue: str
     """The worker pool it waits for; ``default``."""
-    priority: Literal["critical", "high", "normal", "low"]
+    priority: Priority
     session_key: str
     """Runs that share one belong to one session; empty: the run is its own."""
     start_key: str
@@ -48,6 +66,19 @@ class NewRun:
     """``inputs.INBOX.dump_json(RunRequested(...))``."""
     requested_by: str = ""
     documents: tuple[Document, ...] = ()
+    """A child has none of its own: it is shown its root's."""
+    format: int = 1
+    """Of the run and its first input: see ``JournalStore.claim``."""
+    parent_run_id: str | None = None
+    parent_command: str = ""
+    """Id of the parent's command that it answers."""
+    root_run_id: str | None = None
+    """The run that all its ancestors descend from; None without a parent."""
+    cap_usd_micros: int | None = None
+    """What it may cost, of its parent's budget."""
+    origin_run_id: str | None = None
+    """The run that it was forked from, at event ``origin_seq``."""
+    origin_seq: int | None = None
 
 
 @value()
@@ -60,11 +91,15 @@ class Document:
 
 @value()
 class InboxItem:
-    """One visible, unconsumed inbox row of a run."""
+    """One unconsumed inbox row of a run."""
 
     run_id: str
     input_id: str
     body: bytes
+    visible_at: int = 0
+    announced: bool = False
+    """True: its time has not come by the store's clock. It may still be withdrawn, and is not consumed yet."""
+    format: int = 1
 
 
 @value()
@@ -91,51 +126,37 @@ class Claimed:
     seed: int
     tier: Tier
     rows: tuple[StoredRow, ...]
-    """The whole journal in order; empty for a run that never started."""
+    """The journal in order, after the snapshot where there is one; empty for a run that never started."""
     inbox: tuple[InboxItem, ...]
     """Visible, unconsumed inputs in order of arrival."""
     taken_over: bool
     """True: the previous owner did not release it (it died, or was fenced out)."""
-
-
-@value(kw_only=True)
-class EscalationChange:
-    """The projection of an escalation event, written in the same batch. ``decided_at`` None: opened; else closed."""
-
-    escalation_id: str
-    step_id: str
-    item: str
-    reason: str
-    failure_type: str
-    stage: str
-    required_role: str
-    verbs: tuple[str, ...]
-    digest: str
-    due_at: int
-    opened_at: int
-    content: bytes
-    """JSON of what the person is shown; empty on closing."""
-    decided_at: int | None = None
-    verb: str = ""
-    decided_by: str = ""
-    by_system: bool = False
-
-
-@value(kw_only=True)
-class RunColumns:
-    """The run row's projection after the batch: what lists filter on."""
-
-    state: RunState
-    stage: str
-    epoch: int
-    cost_usd_micros: int
-    tokens: int
-    reason: str = ""
-    recovered: bool = False
-    truncated: bool = False
-    started_at: int | None = None
-    ended_at: int | None = None
-    deadline_at: int = 0
+    claims: int = 1
+    """Claims since the run last made progress, this one among them."""
+    last_seq: int = 0
+    """The journal's end as the run's row has it."""
+    head: bytes = ZERO_HASH
+    """Chain hash of the last event as the run's row has it."""
+    format: int = 1
+    snapshot: Snapshot | None = None
+    kept: tuple[StoredRow, ...] = ()
+    """The rows that ``snapshot.refs`` names, in order."""
+    announced: tuple[InboxItem, ...] = ()
+    """Inputs that become visible within ``ANNOUNCED_S``, in order of arrival."""
+    workspace_id: str = ""
+    queue: str = "default"
+    priority: Priority = "normal"
+    session_key: str = ""
+    parent_run_id: str | None = None
+    parent_command: str = ""
+    """See ``NewRun``."""
+    fabric_id: str = ""
+    capped: bool = False
+    """Whether its workspace had a budget when it was claimed: the first one holds for what is claimed from then on."""
+    cut: bool = False
+    """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
+    at: int = 0
+    """When it was claimed, by the store's clock: what was due by that is due for its owner, whatever its own clock says."""
 
 
 @value(kw_only=True)
@@ -149,7 +170,8 @@ class Batch:
     rows: tuple[Row, ...]
     head: bytes
     """Chain hash after the batch."""
-    columns: RunColumns
+    columns: RunColumns | RunMark | None
+    """None: the row's stay as they are, as of an owner that gives back what it cannot read."""
     consumed: tuple[str, ...] = ()
     """``input_id`` of the inbox rows that this batch consumes. One that is no longer there unconsumed refuses the batch."""
     escalations: tuple[EscalationChange, ...] = ()
@@ -157,6 +179,23 @@ class Batch:
     """When the run is due again once released; None: only an inbox row wakes it."""
     release: bool = False
     """True: the run is given back with this batch (waiting or ended)."""
+    children: tuple[NewRun, ...] = ()
+    """Runs that begin with this batch, all of one root. One that is there already is left as it is."""
+    caps: FamilyCaps | None = None
+    """Given with children."""
+    sends: tuple[Send, ...] = ()
+    snapshot: Snapshot | None = None
+    """Takes the place of the one before."""
+    format: int = 0
+    """The run's is raised to it, never lowered."""
+    reserved: tuple[Reservation, ...] = ()
+    """What its calls take of this process's grants. One that is not open any more refuses the batch."""
+    settled: tuple[Settlement, ...] = ()
+
+    @property
+    def entries(self) -> Entries:
+        """What it has for shared budgets."""
+        return Entries(run_id=self.run_id, reserved=self.reserved, settled=self.settled)
 
     @property
     def new_seq(self) -> int:
@@ -172,6 +211,21 @@ class Written(StrEnum):
     """Fence or last_seq were not the row's: somebody else owns the run, or it was written before. Discard and let go."""
     INPUT_GONE = "input_gone"
     """An inbox row it consumed was withdrawn or consumed. Discard and load again."""
+    FAMILY_FULL = "family_full"
+    """Its children would be more than the family's caps allow. Discard and load again."""
+    GRANT_GONE = "grant_gone"
+    """A grant it reserves from is not open any more. Discard, forget the grant and load again."""
+
+
+class Withdrawn(StrEnum):
+    """What became of an input that was to be taken back."""
+
+    GONE = "gone"
+    """It was taken back now."""
+    TOO_LATE = "too_late"
+    """Its run has consumed it, or ended."""
+    UNKNOWN = "unknown"
+    """There is none: it never came, or was taken back before."""
 
 
 @value()
@@ -193,7 +247,6 @@ class StoreUnavailable(Exception):
 
 class JournalStore(Protocol):
     """Durable runs. Every method is one short transaction, thread-safe, and raises StoreUnavailable when the database is away.
-
     Leases are compared on the store's own clock, never on a caller's.
     """
 
@@ -201,31 +254,76 @@ class JournalStore(Protocol):
         """Inserts a run and its first inbox row. Returns ``(run id, created)``; with a known start key the run that has it, False."""
         ...
 
-    def put_input(self, run_id: str, input_id: str, body: bytes, *, delay_s: float = 0.0) -> bool:
-        """Inserts an inbox row, visible after ``delay_s``. False: that input id was there already (nothing changes)."""
+    def put_input(
+        self,
+        run_id: str,
+        input_id: str,
+        body: bytes,
+        *,
+        delay_s: float = 0.0,
+        format: int = 1,
+        wakes: int = 1,
+        audit: AuditEntry | None = None,
+    ) -> bool:
+        """Inserts an inbox row, visible after ``delay_s``, with the ``audit`` line that it is. False: that input id was there already (nothing changes).
+        ``wakes``: 0 it is seen when the run is claimed for something else, 1 it is a reason to claim the run, 2 a quarantined one too.
+        """
         ...
 
-    def register(self, incarnation: str, *, lease_s: float) -> None:
-        """Announces a worker incarnation and its lease."""
+    def withdraw_input(self, run_id: str, input_id: str, *, audit: AuditEntry | None = None) -> Withdrawn:
+        """Takes back an inbox row that nobody has consumed, with the ``audit`` line that it is. The row stays, and its id is not free again."""
         ...
 
-    def beat(self, incarnation: str, *, lease_s: float) -> bool:
-        """Renews the lease. False: the incarnation is unknown or was retired; it must stop."""
+    def hasten_input(self, run_id: str, input_id: str, *, audit: AuditEntry | None = None) -> bool:
+        """Makes an inbox row visible now whose time is yet to come, with the ``audit`` line that it is. False: there is none (nothing changes)."""
+        ...
+
+    def register(self, incarnation: str, *, lease_s: float, token: int = 0) -> None:
+        """Announces a worker incarnation and its lease. ``token``: whoever announces the same name with another is refused."""
+        ...
+
+    def now(self) -> int:
+        """The store's clock: microseconds since the epoch."""
+        ...
+
+    def beat(self, incarnation: str, *, lease_s: float, refused: int = 0) -> int:
+        """Renews the lease; the store's clock, microseconds since the epoch. 0: the incarnation is unknown or was retired; it must stop.
+
+        ``refused``: how many of its batches have been refused as another's since it was announced.
+        """
         ...
 
     def retire(self, incarnation: str) -> None:
         """Ends the lease at once: a clean stop, or the successor of a process known to be dead."""
         ...
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
-        """Takes up to ``limit`` runs that are due, nudged or orphaned, bumping each fence, and loads them.
+    def claim(
+        self,
+        incarnation: str,
+        *,
+        limit: int,
+        queues: Sequence[str],
+        format: int = FORMAT,
+        again: Sequence[str] = (),
+        steady: bool = True,
+        digest: str = "",
+    ) -> list[Claimed]:
+        """Takes up to ``limit`` runs that are due, nudged or orphaned, bumping each fence, and loads them: by priority, then by id.
 
-        ``again``: runs that may be this incarnation's own without its knowing; those that are, are taken anew.
+        ``format``: the highest that the caller reads; what is above it is left to others. ``again``: runs that may be this incarnation's own
+        without its knowing; those that are, are taken anew. ``steady`` False: the store's clock may have jumped, so a lease that has
+        lapsed proves nothing, and only what a retired incarnation owned is orphaned. ``digest``: whose snapshots the caller reads; with
+        another's, or none, a journal is loaded whole. Fewer than ``limit`` are taken when their rows would be more than ``CLAIM_ROWS``. Of runs
+        that were claimed again and again without progress as many are taken as ``suspects.admitted`` says; the others are as due as before.
         """
         ...
 
+    def owned_by(self, incarnation: str) -> Sequence[str]:
+        """The runs whose rows name this incarnation as their owner, in order of their ids."""
+        ...
+
     def inbox(self, incarnation: str) -> list[InboxItem]:
-        """Visible, unconsumed inputs of the runs that this incarnation owns."""
+        """Unconsumed inputs of the runs that this incarnation owns, in order of arrival: the visible and the announced ones."""
         ...
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
@@ -252,81 +350,7 @@ class JournalStore(Protocol):
         ...
 
 
-# -- models and tools --------------------------------------------------------------------------------------------------
-
-
-@value()
-class ChatMessage:
-    """One rendered message. ``calls`` are the assistant's proposals; ``call_id`` names the call a tool message answers."""
-
-    role: Literal["system", "user", "assistant", "tool"]
-    text: str
-    calls: tuple[ToolCall, ...] = ()
-    call_id: str = ""
-    tool: str = ""
-
-
-@value(kw_only=True)
-class ToolOffer:
-    """A tool as it is offered to a model."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, JSON]
-
-
-@value(kw_only=True)
-class ModelRequest:
-    """One attempt at one model call, rendered and ready to send."""
-
-    command_id: str
-    attempt: int
-    run_id: str
-    trace_id: str
-    span_id: str
-    agent: str
-    model: ModelSpec
-    messages: tuple[ChatMessage, ...]
-    tools: tuple[ToolOffer, ...]
-    output: str
-    """Name of the wanted shape in ``payloads.AGENT_OUTPUT``."""
-    output_schema: Mapping[str, JSON] | None
-    """None: plain text is wanted."""
-    max_output_tokens: int
-    idempotency_key: str
-    deadline_at: int
-
-
-@value(kw_only=True)
-class ToolRequest:
-    """One attempt at one tool call."""
-
-    command_id: str
-    attempt: int
-    run_id: str
-    trace_id: str
-    span_id: str
-    tool: ToolSpec
-    args: Mapping[str, JSON]
-    idempotency_key: str
-    deadline_at: int
-    documents: Callable[[], tuple[Document, ...]]
-
-
-class ModelPort(Protocol):
-    """Asks a model once. No hidden retry, a hard end at the deadline, every failure a ``CallFailed``; never raises but on cancellation."""
-
-    async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
-        """One attempt."""
-        ...
-
-
-class ToolPort(Protocol):
-    """Runs a tool once. A tool's own error is a ``ToolFinished`` with ``error``; ``CallFailed`` is for what the model cannot mend."""
-
-    async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
-        """One attempt."""
-        ...
+# -- time and nudges ----------------------------------------------------------------------------------------------------
 
 
 class Clock(Protocol):

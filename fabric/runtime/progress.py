@@ -2,6 +2,7 @@
 
 A run that is claimed again and again without one is what kills its owners (docs/design.md 5). What a takeover itself writes, the call that
 was interrupted and the one that is issued in its place, is none: a call that takes its worker with it would be called progress each time.
+An input that is taken is one: it comes once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ _STEPS = (
     "replanned",
     "run_ending",
     "run_ended",
+    "run_quarantined",
+    "run_released_from_quarantine",
     "rung_skipped",
     "reaction_decided",
     "message_injected",
@@ -25,6 +28,12 @@ _STEPS = (
     "escalation_decided",
     "escalation_withdrawn",
     "cancel_accepted",
+    "terminate_accepted",
+    "run_paused",
+    "run_resumed",
+    "run_forked",
+    "content_kept",
+    "output_kept",
     "model_answered",
     "tool_answered",
     "call_refused",
@@ -32,19 +41,46 @@ _STEPS = (
     "handed_off",
     "attempt_failed",
     "input_ignored",
+    "mutation_settled",
+    "reconciliation_ended",
+    "unwinding_started",
+    "compensation_answered",
+    "compensation_failed",
+    "compensation_stuck",
+    "compensation_resumed",
+    "compensation_by_hand",
+    "compensation_skipped",
+    "compensation_abandoned",
+    "unwinding_finished",
+    "unwinding_omitted",
+    "lineage_pinned",
+    "child_spawned",
+    "child_answered",
+    "child_waiting",
+    "child_quarantined",
+    "child_freed",
+    "mutation_taken_over",
 )
 _NONE = (
+    "child_let_go",
     "ownership_taken",
     "attempt_interrupted",
     "call_issued",
     "call_aborted",
     "call_deduplicated",
+    "call_edited",
+    "call_responded",
     "retry_scheduled",
     "step_opened",
     "deadlines_suspended",
     "deadlines_reissued",
     "escalation_reminded",
     "late_result_ignored",
+    "mutation_intended",
+    "reconciliation_issued",
+    "reconciliation_failed",
+    "compensation_issued",
+    "compensation_interrupted",
 )
 
 PROGRESS: Final[Mapping[str, bool]] = dict.fromkeys(_STEPS, True) | dict.fromkeys(_NONE, False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fabric.core import events as ev
+from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run, visible_state
 from fabric.core.work import Emitted
-from fabric.runtime.ports import EscalationChange, RunColumns
+from fabric.runtime.batch_parts import EscalationChange, RunColumns
 
 
 def columns(run: Run) -> RunColumns:
@@ -16,7 +17,7 @@ def columns(run: Run) -> RunColumns:
     ledger = state_of(run.guards, budget)
     return RunColumns(
         state=visible_state(run),
-        stage=run.stage,
+        stage=run.stage if run.started_at else "",
         epoch=run.epoch,
         cost_usd_micros=ledger.spent_usd_micros,
         tokens=ledger.spent_tokens,
@@ -30,6 +31,11 @@ def columns(run: Run) -> RunColumns:
 
 
 def _waits_for(run: Run) -> str:
+    if run.state is RunState.QUARANTINED:  # Whatever else it waits for can wait for this.
+        return next((q.fact.reason[:500] for q in run.questions.values() if q.fact.item == "quarantine"), "")
+    held = run.control.paused
+    if held is not None:
+        return (f"paused by {held.actor}" + (f": {held.reason}" if held.reason else ""))[:500]
     for question in run.questions.values():
         return question.fact.reason[:500]
     return ""

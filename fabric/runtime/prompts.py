@@ -14,8 +14,10 @@ from fabric.core.context import Contents
 from fabric.core.inputs import ToolCall
 from fabric.core.payloads import json_schema
 from fabric.core.spec import AgentSpec, FabricSpec, SupervisorTopology
+from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
-from fabric.runtime.ports import ChatMessage, Document, ModelRequest, ToolOffer, ToolRequest
+from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
+from fabric.runtime.ports import Document
 
 JSON = Any
 Documents = Callable[[], tuple[Document, ...]]
@@ -73,9 +75,11 @@ def model_request(
 def tool_request(
     command: CallTool, *, run_id: str, trace_id: str, spec: FabricSpec, contents: Contents, documents: Documents
 ) -> ToolRequest:
-    """The request for one attempt; its arguments stand in the answer that proposed the call."""
-    proposed = contents.read(command.args_ref)["calls"]
-    args = next(call["args"] for call in proposed if call["call_id"] == command.call_id)
+    """The request for one attempt; its arguments stand in the answer that proposed the call, or by themselves for a call of the engine's own."""
+    content = contents.read(command.args_ref)
+    args = content.get("args")
+    if args is None:
+        args = next(call["args"] for call in content["calls"] if call["call_id"] == command.call_id)
     return ToolRequest(
         command_id=command.command_id,
         attempt=command.attempt,
@@ -127,7 +131,9 @@ class _Fill:
 
     def part(self, part: JSON) -> str:
         """A branch's summary, or why there is none."""
-        return str(self.contents.read(part["ref"])["output"]["text"]) if part["ref"] else f"No result: {part['gap']}"
+        if not part["ref"]:
+            return f"No result: {part['gap']}"
+        return str(output_of(self.contents.read(part["ref"]), part["branch"])["text"])
 
     def attached(self, request: JSON) -> str:
         """The attached documents as far as the agent's prompt holds them, or their names. Texts are read only where they are shown."""

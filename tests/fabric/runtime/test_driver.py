@@ -8,20 +8,25 @@ from typing import Any, get_args
 import pytest
 
 from fabric.core.commands import AbortCall, CallModel
-from fabric.core.context import MissingContent, compile_spec
+from fabric.core.context import compile_spec
+from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, CallFailed, CancelRequested, ModelReplied, RunRequested
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime import driver as driving
-from fabric.runtime.driver import RunDriver, merged
+from fabric.runtime.batch_parts import FamilyCaps, Send, Snapshot
+from fabric.runtime.batches import merged
+from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
     Answered,
     Append,
     Arrived,
     Committed,
+    Draining,
     Due,
     Happening,
     Perform,
+    Quarantine,
     Refused,
     Release,
     Taken,
@@ -60,6 +65,8 @@ class Driven:
             rows=tuple(rows),
             inbox=tuple(inbox),
             taken_over=taken,
+            last_seq=len(rows),
+            head=rows[-1].hash if rows else ZERO_HASH,
         )
         self.effects = self.step(Taken(claimed, "process-1"))
 
@@ -295,10 +302,69 @@ def test_a_driver_is_stepped_with_taken_first():
         RunDriver(compile_spec(lone(), prices=PRICES)).step(Arrived(START), T0)
 
 
-def test_an_erased_content_that_is_needed_stops_with_a_sentence():
+def test_an_erased_content_that_is_needed_is_damage_and_nothing_is_issued():
     first = Driven()
     rows = [replace(row, payload=None) for row in stored(first.batch.rows)]
     second = Driven(rows=rows, inbox=(), fence=2, now=T0 + S, taken=True)
-    second.commit()
-    with pytest.raises(MissingContent, match="its payload was erased, so this run cannot go on"):
-        second.answer(attempt=2)
+    [effect] = second.effects
+    assert isinstance(effect, Quarantine)
+    assert (effect.damage.what, effect.damage.seq) == ("payload", 1)
+    assert effect.damage.sentence == "the payload of event 1 is missing, and the run cannot go on without it"
+    assert second.answer(attempt=2) == []
+
+
+def test_a_content_that_goes_missing_on_the_way_is_damage_too():
+    driven = Driven()
+    driven.commit()
+    driven.driver.contents.keep(())
+    [effect] = driven.answer()
+    assert isinstance(effect, Quarantine)
+    assert effect.damage.what == "payload"
+    assert "its payload was erased, so this run cannot go on" in effect.damage.sentence
+    assert driven.commit() == []
+
+
+def test_the_release_of_a_draining_run_is_not_taken_for_the_batch_before_it():
+    """Both end at one seq: were the release handed out at once, the commit of the first would end the driver before the release is written."""
+    driven = Driven()
+    driven.commit()
+    driven.step(Answered(refused(20)))
+    assert driven.batch.rows[-1].kind == "retry_scheduled"
+    assert driven.step(Draining()) == []
+    (append,) = driven.commit()
+    assert (append.batch.release, append.batch.rows, append.batch.wake_at) == (True, (), T0)
+    assert driven.commit() == [Release("released")]
+
+
+def test_a_draining_run_is_released_with_the_answer_it_waited_for():
+    driven = Driven()
+    driven.commit()
+    assert driven.step(Draining()) == []
+    driven.step(Answered(refused(20)))
+    assert (driven.batch.release, driven.batch.wake_at) == (True, T0)
+    assert [row.kind for row in driven.batch.rows][-1] == "retry_scheduled"
+    assert driven.step(Draining()) == []
+    assert driven.commit() == [Release("released")]
+
+
+def test_an_announced_input_is_not_taken_before_its_time():
+    driven = Driven()
+    driven.commit()
+    assert driven.step(Arrived(replace(CANCEL, visible_at=T0 + S, announced=True))) == [WakeAt(T0 + S)]
+    driven.step(Arrived(CANCEL))
+    assert driven.batch.consumed == ("cancel",)
+
+
+def test_a_merged_batch_brings_what_both_bring():
+    driven = Driven()
+    first, caps = driven.batch, FamilyCaps(alive=1, spawned=2)
+    driven.commit()
+    driven.answer()
+    second = driven.batch
+    taken = Snapshot(seq=first.new_seq, digest="d", head=first.head, state=b"")
+    sends = [Send(run_id="run-2", input_id=name, body=b"") for name in "ab"]
+    first = replace(first, caps=caps, sends=(sends[0],), snapshot=taken, format=2)
+    both = merged(first, replace(second, sends=(sends[1],), columns=None))
+    assert (both.caps, both.sends, both.snapshot, both.format) == (caps, tuple(sends), taken, 2)
+    assert both.columns == first.columns
+    assert merged(first, second).columns == second.columns

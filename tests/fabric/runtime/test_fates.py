@@ -6,8 +6,9 @@ import pytest
 
 from fabric.core.envelope import KINDS, Row
 from fabric.core.flow import RunState
+from fabric.runtime.batch_parts import RunColumns
 from fabric.runtime.fates import fate_of
-from fabric.runtime.ports import Batch, Head, RunColumns, Written
+from fabric.runtime.ports import Batch, Head, Written
 from fabric.runtime.progress import PROGRESS
 
 BEFORE, AFTER, ELSE = b"before", b"after", b"else"
@@ -47,3 +48,8 @@ def test_every_kind_of_event_is_progress_or_is_not():
 def test_what_a_takeover_writes_is_no_progress():
     assert not any(PROGRESS[kind] for kind in ("ownership_taken", "attempt_interrupted", "call_issued"))
     assert PROGRESS["model_answered"]
+
+
+def test_whatever_takes_an_input_is_progress():
+    """Each input is taken once, so no run is woken by them for ever: a child that waits, goes on and waits again makes no suspect of its parent."""
+    assert all(PROGRESS[kind] for kind in ("child_waiting", "child_freed", "child_quarantined", "child_answered"))

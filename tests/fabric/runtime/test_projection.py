@@ -28,6 +28,7 @@ def changes(world: World):
 def test_a_run_that_never_started():
     empty = projection.columns(Run("run-1"))
     assert (empty.state, empty.started_at, empty.ended_at, empty.cost_usd_micros) == (RunState.QUEUED, None, None, 0)
+    assert empty.stage == ""
 
 
 def test_a_run_on_its_way():

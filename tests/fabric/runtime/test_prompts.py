@@ -14,7 +14,8 @@ from fabric.core import prompt
 from fabric.core.payloads import AGENT_OUTPUT
 from fabric.core.taxonomy import Tier
 from fabric.runtime import prompts
-from fabric.runtime.ports import Document, ToolOffer
+from fabric.runtime.call_ports import ToolOffer
+from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, broken, call, fails, gives, planned, say, scored, summary
@@ -139,7 +140,7 @@ RESULT = st.recursive(
 @given(
     results=st.lists(RESULT, min_size=1, max_size=5),
     words=st.lists(TEXT, max_size=3),
-    request=st.text(min_size=1, max_size=200),
+    request=st.text(min_size=1, max_size=200).filter(str.strip),
     inline=st.sampled_from([0, 5, 1_000]),
     documents=st.lists(TEXT, max_size=3),
 )

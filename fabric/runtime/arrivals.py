@@ -1,0 +1,81 @@
+"""What the inbox brought to one owned run: read, announced, consumed, or left to a newer program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fabric.core.flow import FORMAT
+from fabric.core.inputs import INBOX, DecisionMade, InboxInput, Input, InputUnreadable, NewerInput
+from fabric.runtime.ports import InboxItem
+
+_NONE: frozenset[str] = frozenset()
+
+
+class Arrivals:
+    """Inputs by id. ``reads`` and ``known`` are the program: what it makes of a row, and the format it reads."""
+
+    def __init__(self, reads: Callable[[bytes], InboxInput] = INBOX.validate_json, known: int = FORMAT) -> None:
+        self._reads, self._known = reads, known
+        self._consumed: set[str] = set()
+        self._announced: dict[str, InboxItem] = {}
+        """Inputs whose time is yet to come. One may be withdrawn until then: the batch that consumes it is refused in that case."""
+        self._questions: dict[str, str] = {}
+        """The question that each of them answers, by input id."""
+        self.format = 0
+        """What an owner must be able to read, where that is more than this program can; else 0."""
+
+    def known(self, item: InboxItem) -> bool:
+        """Whether it was consumed before."""
+        return item.input_id in self._consumed
+
+    def read(self, items: Iterable[InboxItem]) -> tuple[list[Input], tuple[str, ...]]:
+        """What they say, and which are consumed with it. From the first that only a newer program reads, they are left to that (``format``)."""
+        given: list[Input] = []
+        taken: list[str] = []
+        for item in items:
+            try:
+                given.append(self._reads(item.body))
+            except NewerInput:
+                self.format = max(item.format, self._known + 1)
+                break
+            except ValueError as error:
+                given.append(InputUnreadable(input_id=item.input_id, reason=str(error)))
+            taken.append(item.input_id)
+            self._announced.pop(item.input_id, None)
+            self._questions.pop(item.input_id, None)
+        self._consumed.update(taken)
+        return given, tuple(taken)
+
+    def ripe(self, items: Iterable[InboxItem], now: int) -> list[InboxItem]:
+        """Those of them whose time has come; the others are kept until then, or left to a newer program with the run (``format``)."""
+        found = []
+        for item in items:
+            if item.visible_at <= now:
+                found.append(item)
+            else:
+                self._announced[item.input_id] = item
+                self._questions[item.input_id] = self._question_of(item)
+        return found
+
+    def due(self, now: int) -> list[InboxItem]:
+        """The announced ones whose time has come."""
+        return [item for item in self._announced.values() if item.visible_at <= now]
+
+    def next_at(self) -> int | None:
+        """When the next announced one is due."""
+        return min((item.visible_at for item in self._announced.values()), default=None)
+
+    def answers(self) -> frozenset[str]:
+        """The questions that announced decisions are about."""
+        return frozenset(self._questions.values()) if self._questions else _NONE
+
+    def _question_of(self, item: InboxItem) -> str:
+        """Empty: it answers none, or cannot be read, which shows when it is taken. What only a newer program reads may answer any of them."""
+        try:
+            given = self._reads(item.body)
+        except NewerInput:
+            self.format = max(self.format, item.format, self._known + 1)
+            return ""
+        except ValueError:
+            return ""
+        return given.escalation_id if isinstance(given, DecisionMade) else ""

@@ -1,0 +1,90 @@
+"""The ports of calls: what the engine asks of models and tools, as Protocols, and the values that cross them.
+
+Real ones stand in ``fabric/adapters``, scripted ones in ``simulator``. Instants are microseconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+from fabric.core.frozen import value
+from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
+from fabric.core.spec import ModelSpec, ToolSpec
+from fabric.runtime.ports import Document
+
+JSON = Any
+
+
+@value()
+class ChatMessage:
+    """One rendered message. ``calls`` are the assistant's proposals; ``call_id`` names the call a tool message answers."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    tool: str = ""
+
+
+@value(kw_only=True)
+class ToolOffer:
+    """A tool as it is offered to a model."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JSON]
+
+
+@value(kw_only=True)
+class ModelRequest:
+    """One attempt at one model call, rendered and ready to send."""
+
+    command_id: str
+    attempt: int
+    run_id: str
+    trace_id: str
+    span_id: str
+    agent: str
+    model: ModelSpec
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolOffer, ...]
+    output: str
+    """Name of the wanted shape in ``payloads.AGENT_OUTPUT``."""
+    output_schema: Mapping[str, JSON] | None
+    """None: plain text is wanted."""
+    max_output_tokens: int
+    idempotency_key: str
+    deadline_at: int
+
+
+@value(kw_only=True)
+class ToolRequest:
+    """One attempt at one tool call."""
+
+    command_id: str
+    attempt: int
+    run_id: str
+    trace_id: str
+    span_id: str
+    tool: ToolSpec
+    args: Mapping[str, JSON]
+    idempotency_key: str
+    deadline_at: int
+    documents: Callable[[], tuple[Document, ...]]
+
+
+class ModelPort(Protocol):
+    """Asks a model once. No hidden retry, a hard end at the deadline, every failure a ``CallFailed``; never raises but on cancellation."""
+
+    async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
+        """One attempt."""
+        ...
+
+
+class ToolPort(Protocol):
+    """Runs a tool once. A tool's own error is a ``ToolFinished`` with ``error``; ``CallFailed`` is for what the model cannot mend."""
+
+    async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
+        """One attempt."""
+        ...

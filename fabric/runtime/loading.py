@@ -1,0 +1,184 @@
+"""From what was claimed to a run in memory: the journal folded, every byte of it checked, or its damage named.
+
+A damaged journal is no exception and stops nobody else: the run goes to quarantine with one sentence (``quarantine.py``), and nothing is issued
+on the word of a journal that does not hold together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Literal
+
+from fabric.core.context import Contents
+from fabric.core.envelope import Event, UnknownEvent, from_row
+from fabric.core.evolve import evolve
+from fabric.core.fingerprint import ZERO_HASH, content_ref, event_hash
+from fabric.core.frozen import replace, value
+from fabric.core.run import Run
+from fabric.runtime.ports import Claimed, StoredRow
+from fabric.runtime.snapshots import Content, is_sound, live_refs, restored
+
+What = Literal["gap", "changed", "payload", "tail", "unknown", "unreadable", "input"]
+
+
+@value()
+class Damage:
+    """What is wrong with a run as it is stored."""
+
+    what: What
+    seq: int
+    """The event that it was noticed at; 0: none."""
+    sentence: str
+
+
+@value()
+class Loaded:
+    """A run as its journal has it."""
+
+    run: Run
+    head: bytes
+    """Chain hash of its last event."""
+    contents: Contents
+    snapshot_seq: int
+    """Where the snapshot that it began with stands; 0: there was none."""
+
+
+class _Damaged(Exception):
+    def __init__(self, what: What, seq: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.damage = Damage(what, seq, sentence)
+
+
+def load(claimed: Claimed) -> Loaded | Damage:
+    """Folds a run. Checks that events are dense, that each is chained to the one before it and has the payload it had, that all kinds and
+    versions are known, that the last event is the one that the run's row names, and that no payload is missing that the run still needs.
+    """
+    try:
+        return _load(claimed)
+    except _Damaged as found:
+        return found.damage
+
+
+def slim(claimed: Claimed) -> Claimed:
+    """The claim without the journal: what its owner still needs once it is folded."""
+    return replace(claimed, rows=(), kept=(), snapshot=None, inbox=(), announced=())
+
+
+def needs_journal(claimed: Claimed) -> bool:
+    """Whether its snapshot cannot be used, so that ``from_journal`` must be given all of its rows."""
+    return claimed.snapshot is not None and not is_sound(claimed.snapshot)
+
+
+def from_journal(claimed: Claimed, rows: Iterable[StoredRow]) -> Claimed:
+    """The same claim without its snapshot."""
+    kept = tuple(row for row in rows if row.seq <= claimed.last_seq)
+    return replace(claimed, rows=kept, kept=(), snapshot=None)
+
+
+# -- folding -----------------------------------------------------------------------------------------------------------
+
+
+def _load(claimed: Claimed) -> Loaded:
+    contents, run, head = Contents(), Run(claimed.run_id, tier=claimed.tier, seed=claimed.seed), ZERO_HASH
+    gone: dict[str, int] = {}
+    if claimed.snapshot is not None:
+        run, kept = restored(claimed.snapshot)
+        head = claimed.snapshot.head
+        gone = _take_kept(contents, kept, claimed.kept)
+    began = run.seq
+    for row in claimed.rows:
+        event = _checked(row, run.seq + 1, head)
+        if row.payload is not None:
+            contents.put(event.content_ref, json.loads(row.payload), event.content_bytes)
+            contents.seqs[event.content_ref] = row.seq
+        elif event.content_ref:
+            gone[event.content_ref] = row.seq
+        run, head = _folded(run, event), row.hash
+    _check_end(claimed, run, head)
+    _check_contents(run, gone, contents)
+    return Loaded(run, head, contents, began)
+
+
+def _checked(row: StoredRow, expected: int, prev: bytes) -> Event:
+    """The event of a row that is where and what it was when it was written."""
+    seq, kind = row.seq, row.kind
+    if seq != expected:
+        missing = (
+            f"event {expected} is missing" if seq == expected + 1 else f"events {expected} to {seq - 1} are missing"
+        )
+        raise _Damaged(
+            "gap", expected, f"{missing} from the journal" if seq > expected else f"event {seq} is there twice"
+        )
+    if row.payload is not None and sha256(row.payload).digest() != row.payload_hash:
+        raise _Damaged("payload", seq, f"the payload of event {seq} ({kind}) is not the one that was written")
+    if event_hash(prev, seq, kind, row.version, row.header, row.payload_hash) != row.hash:
+        raise _Damaged(
+            "changed",
+            seq,
+            f"event {seq} ({kind}) was changed, or does not follow from the event before it: its hash differs",
+        )
+    try:
+        return from_row(seq, kind, row.version, row.header)
+    except UnknownEvent as error:
+        raise _Damaged("unknown", seq, str(error)) from error
+    except ValueError as error:
+        raise _Damaged("unreadable", seq, str(error)) from error
+
+
+def _folded(run: Run, event: Event) -> Run:
+    try:
+        return evolve(run, event)
+    except Exception as error:
+        sentence = f"event {event.seq} ({event.fact.kind}) makes no sense after those before it ({type(error).__name__}: {error})"
+        raise _Damaged("unreadable", event.seq, sentence) from error
+
+
+def _take_kept(contents: Contents, wanted: Iterable[Content], rows: Iterable[StoredRow]) -> dict[str, int]:
+    """Takes over the payloads that a snapshot needs, each checked against its own name; gives back those that are not there."""
+    by_seq, gone = {row.seq: row for row in rows}, {}
+    for one in wanted:
+        row = by_seq.get(one.seq)
+        if row is None or row.payload is None:
+            gone[one.ref] = one.seq
+        elif content_ref(row.payload) != one.ref:
+            raise _Damaged(
+                "payload", one.seq, f"the payload of event {one.seq} ({row.kind}) is not the one that was written"
+            )
+        else:
+            contents.put(one.ref, json.loads(row.payload), one.size)
+            contents.seqs[one.ref] = one.seq
+    return gone
+
+
+def _check_end(claimed: Claimed, run: Run, head: bytes) -> None:
+    if run.seq < claimed.last_seq:
+        which = (
+            f"event {claimed.last_seq} is"
+            if run.seq + 1 == claimed.last_seq
+            else f"events {run.seq + 1} to {claimed.last_seq} are"
+        )
+        raise _Damaged("tail", run.seq + 1, f"{which} missing at the journal's end")
+    if run.seq > claimed.last_seq:
+        raise _Damaged(
+            "tail",
+            claimed.last_seq + 1,
+            f"the journal goes on to event {run.seq}, but its run's row ends at {claimed.last_seq}",
+        )
+    if head != claimed.head:
+        raise _Damaged(
+            "tail", run.seq, f"event {run.seq} is not the one that the run's row ends with: its hash differs"
+        )
+
+
+def _check_contents(run: Run, gone: dict[str, int], contents: Contents) -> None:
+    if run.terminal:
+        return
+    for ref in live_refs(run, gone) if gone else ():
+        if ref not in contents.values:
+            raise _Damaged(
+                "payload",
+                gone[ref],
+                f"the payload of event {gone[ref]} is missing, and the run cannot go on without it",
+            )

@@ -1,0 +1,343 @@
+"""Quarantine: a run that may not be driven. Pure: what is written in its place, from the claim alone.
+
+A run that was claimed more often without progress than its policy lets it may be what kills its owners, and a damaged journal cannot be gone on from.
+Neither is folded here: whatever is wrong with them must not be met once more by the one who puts them away. So the rows are chained to where the run's
+*row* says that its journal ends, and the row is marked, not projected. A person then says: try again (the count starts anew), or abort. Nothing else
+moves a quarantined run but a cancel or a terminate. One that cannot be brought to its end is ended where it stands: what it may have cost is charged
+at worst case, what it may have changed is named, and those of its children that are known are told to stop (``unfolded.py``). Of a child its parent
+is told, and puts the same question; one that ends without being folded costs its parent what was reserved for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.child_inputs import ChildEnded, ChildStuck
+from fabric.core.children import ACTOR, REASON_CHARS
+from fabric.core.context import Compiled
+from fabric.core.envelope import Event, Row, to_row
+from fabric.core.evolve.lifecycle import state_before_quarantine
+from fabric.core.fingerprint import content_ref, digest, encode
+from fabric.core.flow import FORMAT, RunState
+from fabric.core.frozen import value
+from fabric.core.handlers.control import TERMINATED
+from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, NewerInput, TerminateRequested
+from fabric.core.outbox import Outgoing, Tell
+from fabric.core.policy import Limits
+from fabric.core.work import Emitted
+from fabric.runtime import outgoing, projection, unfolded
+from fabric.runtime.batch_parts import RunMark, SettledBy, Settlement
+from fabric.runtime.ports import Batch, Claimed, InboxItem
+
+CLAIMS_MAX = Limits().claims_without_progress
+"""Claims without progress where a run's policy cannot be read; N is allowed, N+1 is not (semantics.md, general rules)."""
+DUE_US = 24 * 3600 * 1_000_000
+"""Within a day somebody should have answered. Nothing happens by itself then: a run that kills its owners stays away."""
+WAKES_QUARANTINED = 2
+"""``wakes`` of the inputs that a quarantined run is claimed for: a cancel, a terminate, and the answer to its own question. Any other must not wake it."""
+ROLE = "reviewer"
+VERBS = ("approve", "reject")
+_ENDS = ("run_quarantined", "run_released_from_quarantine", "run_ended")
+Answer = DecisionMade | CancelRequested | TerminateRequested
+
+
+@value()
+class _Mail:
+    """What a quarantined run reads of its inbox, each row once. The rest waits until it goes on, answers to its other questions too."""
+
+    answers: tuple[tuple[InboxItem, Answer], ...]
+    unreadable: tuple[InboxItem, ...]
+    """Nobody reads them, and left where they are they would have the run claimed again and again."""
+    format: int
+    """What an owner must be able to read, where that is more than this program can; else 0. What came behind that waits with it."""
+
+
+def verdict(
+    claimed: Claimed,
+    now: int,
+    *,
+    damage: str = "",
+    compiled: Compiled | None = None,
+    reads: Callable[[bytes], InboxInput] = INBOX.validate_json,
+    format: int = FORMAT,
+) -> Batch | None:
+    """What is written in place of driving a claimed run; None: it is driven. ``now``: microseconds since the epoch.
+
+    ``damage``: what is wrong with the journal, as a sentence without its full stop; empty: nothing that is known. ``compiled``: its revision, where that
+    can be read. ``reads`` and ``format`` are the program, as in ``driver.RunDriver``. The batch releases the run.
+    """
+    limit = CLAIMS_MAX if compiled is None else compiled.spec.policy.limits.claims_without_progress
+    pen = _Pen(claimed, now)
+    if _quarantined(claimed):
+        question, mail = unfolded.question(claimed), _mail(claimed, reads, format)
+        if question is not None:
+            return _answered(pen, claimed, question, mail, damage or unfolded.damage(claimed))
+        # Its question cannot be read any more: it is asked anew, and what was answered to it counts no longer.
+        consumed = [item for item, _ in mail.answers]
+        return _put_away(pen, claimed, damage or "its own question cannot be read", limit, consumed)
+    if not damage and claimed.claims <= limit:
+        return None
+    return _put_away(pen, claimed, damage, limit, ())
+
+
+def _put_away(pen: _Pen, claimed: Claimed, damage: str, limit: int, consumed: Sequence[InboxItem]) -> Batch:
+    what = f"its journal is damaged: {damage}" if damage else f"it was claimed {claimed.claims} times without progress"
+    reason = f"The run is quarantined: {what}."
+    pen.write(ev.RunQuarantined(reason=reason, claims=claimed.claims, damage=damage))
+    shown = {
+        "item": "quarantine",
+        "stage": pen.stage,
+        "message": reason,
+        "limit": limit,
+        "observed": claimed.claims,
+        "unit": "claims without progress",
+        "problems": [damage] if damage else [],
+        "approve": "the run goes on from its journal, and its claims count anew",
+        "reject": "the run is aborted",
+        "expiry": "nothing happens by itself",
+    }
+    number = pen.seq + 1
+    opened = ev.EscalationOpened(
+        escalation_id=digest(claimed.run_id, "escalation", number)[:16],
+        item="quarantine",
+        reason=reason,
+        failure_type=None,
+        stage=pen.stage,
+        step_id="",
+        scope="run",
+        required_role=ROLE,
+        verbs=VERBS,
+        digest=digest(claimed.revision_id, content_ref(encode(shown)), claimed.run_id, number),
+        remind_at=pen.now + DUE_US // 2,
+        onward_at=pen.now + 3 * DUE_US // 4,
+        due_at=pen.now + DUE_US,
+        on_expiry="nothing",
+    )
+    pen.write(opened, shown)
+    pen.tell_parent(
+        "stuck", ChildStuck, stuck=True, reason=reason, escalation_id=opened.escalation_id, digest=opened.digest
+    )
+    return pen.batch(RunMark(state=RunState.QUARANTINED, reason=reason[:500]), consumed, wake_at=None)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def _answered(pen: _Pen, claimed: Claimed, question: ev.EscalationOpened, mail: _Mail, damage: str) -> Batch:
+    """The first answer that counts ends the quarantine; whatever else was said is journaled as ignored."""
+    mark, wake_at = RunMark(state=RunState.QUARANTINED, reason=question.reason[:500]), None
+    for item in mail.unreadable:
+        pen.input_id = item.input_id
+        pen.write(ev.InputIgnored(input_kind="unknown", reason="it cannot be read"))
+    consumed, begun = list(mail.unreadable), unfolded.ending(claimed)
+    for item, answer in mail.answers:
+        if mark.ended_at is not None:
+            break  # Nothing happens to a run that has ended.
+        pen.input_id = item.input_id
+        consumed.append(item)
+        refused = _refused(question, answer, over=wake_at is not None)
+        if refused:
+            pen.write(ev.InputIgnored(input_kind=answer.kind, reason=refused))
+            continue
+        state, reason = _told(pen, question, answer)
+        if state is None:
+            pen.release(answer.actor)
+            mark, wake_at = RunMark(state=_before(claimed)), pen.now
+        elif damage or begun is not None or not unfolded.started(claimed):
+            # It cannot be folded, could not even be brought to its end, or has nothing to end.
+            what = damage or ("it could not be brought to its end" if unfolded.started(claimed) else "it never started")
+            # What was decided before stands: it ends sooner, not otherwise.
+            state, reaction = (begun.state, begun.reaction) if begun is not None else (state, _REACTION[answer.kind])
+            mark = _ended_blindly(pen, claimed, question, state, reaction, f"{reason} ({what})")
+        else:
+            pen.release(answer.actor)
+            ending = ev.RunEnding(state=state, reaction=_REACTION[answer.kind], reason=reason)
+            pen.write(ending)
+            mark, wake_at = RunMark(state=state_before_quarantine(True, ending)), pen.now
+    if mail.format and mark.ended_at is None:
+        wake_at = pen.now  # For whoever reads it.
+    return pen.batch(mark, consumed, wake_at, mail.format if mark.ended_at is None else 0)
+
+
+def _ended_blindly(
+    pen: _Pen, claimed: Claimed, question: ev.EscalationOpened, state: RunState, reaction: str, why: str
+) -> RunMark:
+    """The row ends where it stands, and says why and what is left; its parent is told, and its children are told to stop."""
+    left = unfolded.left(claimed)
+    for other in sorted(set(left.questions) - {question.escalation_id}):
+        pen.write(ev.EscalationWithdrawn(escalation_id=other, reason="the run is ending"))
+    if left.stays:
+        pen.write(ev.UnwindingOmitted(reason="the run cannot be gone on with", stays=left.stays))
+        why = f"{why}; what stays: {', '.join(left.stays)}"
+    pen.write(ev.RunEnded(state=state, reason=why, reaction=reaction))
+    cost = None if unfolded.started(claimed) else 0
+    pen.tell_parent("child", ChildEnded, state=state, reason=why[:REASON_CHARS], cost_usd_micros=cost, tokens=cost)
+    pen.stop_children(left.children, why)
+    pen.settle(left.granted)
+    return RunMark(
+        state=state,
+        reason=why[:500],
+        ended_at=pen.now,
+        recovered=False,
+        truncated=False,
+        charged_usd_micros=left.charged_usd_micros,
+        charged_tokens=left.charged_tokens,
+    )
+
+
+_REACTION = {"decision_made": "reject", "cancel_requested": "cancel", "terminate_requested": TERMINATED}
+
+
+def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer) -> tuple[RunState | None, str]:
+    """Closes the question; gives back the state that the run shall end in (None: it goes on) and why."""
+    if isinstance(answer, CancelRequested):
+        pen.write(ev.CancelAccepted(actor=answer.actor, reason=answer.reason))
+        pen.write(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason="the run is ending"))
+        return RunState.CANCELLED, answer.reason or f"cancelled by {answer.actor}"
+    if isinstance(answer, TerminateRequested):
+        pen.write(ev.TerminateAccepted(actor=answer.actor, reason=answer.reason))
+        pen.write(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason="the run is ending"))
+        return RunState.ABORTED, f"terminated by {answer.actor}" + (f": {answer.reason}" if answer.reason else "")
+    said = {"message": answer.message} if answer.message else None
+    fact = ev.EscalationDecided(escalation_id=question.escalation_id, verb=answer.verb, actor=answer.actor)
+    pen.write(fact, said)
+    if answer.verb == "approve":
+        return None, ""
+    told = f": {answer.message}" if answer.message else ""
+    return RunState.ABORTED, f"{answer.actor} rejected it{told} ({question.reason})"
+
+
+def _refused(question: ev.EscalationOpened, answer: Answer, *, over: bool) -> str:
+    if over:
+        return "the quarantine was ended at the same time"
+    if not isinstance(answer, DecisionMade):
+        return ""
+    if answer.escalation_id != question.escalation_id:
+        return "the question was answered before, withdrawn, or never asked"
+    if answer.digest != question.digest:
+        return "the decision was made about something else than what is asked (its digest differs)"
+    if answer.verb not in question.verbs:
+        return f"{answer.verb} is not possible here; possible are: {', '.join(question.verbs)}"
+    return ""
+
+
+# -- what the journal and the inbox say --------------------------------------------------------------------------------
+
+
+def _quarantined(claimed: Claimed) -> bool:
+    """Whether the last word about it is that it is quarantined: where a row is missing behind that, it may have been ended there.
+
+    Rows of before a snapshot do not matter: no quarantined run gets one.
+    """
+    word = next((n for n, row in enumerate(reversed(claimed.rows)) if row.kind in _ENDS), None)
+    if word is None:
+        return False
+    last = claimed.rows[len(claimed.rows) - 1 - word]
+    return last.kind == "run_quarantined" and last.seq + word == claimed.last_seq
+
+
+def _before(claimed: Claimed) -> RunState:
+    return state_before_quarantine(unfolded.started(claimed), unfolded.ending(claimed))
+
+
+def _mail(claimed: Claimed, reads: Callable[[bytes], InboxInput], format: int) -> _Mail:
+    own = unfolded.own_questions(claimed)
+    # Where its question cannot be read, nor can be told whose an answer is: none is left to wake it.
+    asked, left = unfolded.question(claimed) is not None, unfolded.left(claimed)
+    answers: list[tuple[InboxItem, Answer]] = []
+    unreadable: list[InboxItem] = []
+    for item in claimed.inbox:
+        try:
+            given = reads(item.body)
+        except NewerInput:
+            return _Mail(tuple(answers), tuple(unreadable), max(item.format, format + 1))
+        except ValueError:
+            unreadable.append(item)
+            continue
+        if not isinstance(given, Answer):
+            continue
+        others = isinstance(given, DecisionMade) and asked and given.escalation_id not in own
+        # One that answers nothing that is open would wake the run again and again: it is taken for this question's, and refused.
+        if others and (not left.whole or getattr(given, "escalation_id", "") in left.questions):
+            continue
+        answers.append((item, given))
+    return _Mail(tuple(answers), tuple(unreadable), 0)
+
+
+class _Pen:
+    """Writes behind what the run's row says is the journal's end."""
+
+    def __init__(self, claimed: Claimed, now: int) -> None:
+        self._claimed = claimed
+        self.now = max(now, unfolded.last_at(claimed))
+        self.stage = unfolded.stage(claimed)
+        self.seq, self._head = claimed.last_seq, claimed.head
+        self.input_id = ""
+        self._rows: list[Row] = []
+        self._emitted: list[Emitted] = []
+        self._outbox: list[Outgoing] = []
+        self._settled: list[Settlement] = []
+
+    def write(self, fact: ev.Fact, content: Mapping[str, object] | None = None) -> None:
+        """One more row."""
+        self.seq += 1
+        raw = None if content is None else encode(content)
+        ref, size = ("", 0) if raw is None else (content_ref(raw), len(raw))
+        event = Event(self.seq, self.now, fact, self.input_id, ref, size)
+        row = to_row(event, raw, self._head)
+        self._head = row.hash
+        self._rows.append(row)
+        self._emitted.append(Emitted(event, raw))
+
+    def release(self, actor: str) -> None:
+        """It is quarantined no longer."""
+        self.write(ev.RunReleasedFromQuarantine(actor=actor))
+        self.tell_parent("stuck", ChildStuck, stuck=False)
+
+    def tell_parent(self, what: str, kind: type[ChildStuck | ChildEnded], **said: Any) -> None:
+        """An input for the parent, where the run is a child."""
+        parent, command_id = self._claimed.parent_run_id, self._claimed.parent_command
+        if parent is None:
+            return
+        input_id = f"{what}:{command_id}" if kind is ChildEnded else f"{what}:{command_id}:{self.seq}"
+        told = kind(input_id=input_id, child_id=self._claimed.run_id, command_id=command_id, **said)
+        self._outbox.append(Tell(run_id=parent, given=told))
+
+    def stop_children(self, children: Mapping[str, str], reason: str) -> None:
+        """Nobody will be there to take in what they bring. ``children``: run ids by command id."""
+        for command_id, child_id in children.items():
+            told = CancelRequested(input_id=f"parent:{command_id}:cancel", actor=ACTOR, reason=reason[:REASON_CHARS])
+            self._outbox.append(Tell(run_id=child_id, given=told))
+
+    def settle(self, granted: Sequence[tuple[str, int]]) -> None:
+        """What is still reserved of shared budgets, at the worst case. ``granted``: attempts, by command id."""
+        self._settled += [
+            Settlement(
+                run_id=self._claimed.run_id,
+                command_id=command_id,
+                attempt=attempt,
+                usd_micros=None,
+                reason=SettledBy.UNKNOWN,
+            )
+            for command_id, attempt in granted
+        ]
+
+    def batch(self, mark: RunMark, consumed: Sequence[InboxItem], wake_at: int | None, format: int = 0) -> Batch:
+        """All of it, and the run released."""
+        return Batch(
+            run_id=self._claimed.run_id,
+            fence=self._claimed.fence,
+            last_seq=self._claimed.last_seq,
+            rows=tuple(self._rows),
+            head=self._head,
+            columns=mark,
+            consumed=tuple(item.input_id for item in consumed),
+            escalations=projection.escalations(self._emitted),
+            wake_at=wake_at,
+            release=True,
+            sends=outgoing.sends(self._outbox),
+            settled=tuple(self._settled),
+            format=format,
+        )

@@ -1,0 +1,206 @@
+"""A run's state as bytes, so that a long journal need not be read from its beginning. Losing a snapshot costs time, nothing else.
+
+A snapshot is read by the very program that made it: ``STATE_DIGEST`` is over every field that a state can hold and over the code that folds, so
+a changed program folds the journal anew and no state is ever migrated. Its bytes begin with their own hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from hashlib import sha256
+from types import CodeType, FunctionType
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from fabric.core.context import Contents
+from fabric.core.evolve import EVOLVE
+from fabric.core.frozen import replace, value
+from fabric.core.mechanisms import ORDER
+from fabric.core.run import Run, Step
+from fabric.runtime.batch_parts import Snapshot
+
+HASH_BYTES = 16
+
+
+@value()
+class Cadence:
+    """How often a snapshot is taken, in events since the last one."""
+
+    on_release: int = 200
+    """When the run is given back: fewer are folded as fast as a snapshot is read."""
+    while_owned: int = 2_000
+    """While it is driven, against the owner's death, and so that memory holds what is needed alone."""
+
+    def due(self, since: int, *, release: bool) -> bool:
+        """Whether ``since`` events are enough."""
+        return since >= (self.on_release if release else self.while_owned)
+
+
+@value()
+class Content:
+    """Where a content that a state refers to stands in the journal."""
+
+    ref: str
+    seq: int
+    size: int
+
+
+@value()
+class _State:
+    """What the bytes hold. Mechanism states are kept apart, each under its mechanism's name, because their types differ."""
+
+    run: Run
+    guards: tuple[tuple[str, msgspec.Raw], ...]
+    contents: tuple[Content, ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_State).decode
+_GUARDS = {module.NAME: msgspec.msgpack.Decoder(module.State).decode for module in ORDER}
+
+
+class UnsoundSnapshot(ValueError):
+    """The bytes of a snapshot are not those that were written: the journal is folded from its beginning instead."""
+
+
+def snapshot_of(run: Run, head: bytes, contents: Contents) -> Snapshot:
+    """The snapshot of a run that stands at ``run.seq``, with the places of the contents that it still needs."""
+    live = live_refs(run, contents.seqs)
+    kept = tuple(Content(ref, contents.seqs[ref], contents.sizes[ref]) for ref in live)
+    guards = tuple((key, msgspec.Raw(_encode(state))) for key, state in run.guards.items())
+    state = _encode(_State(replace(run, guards={}), guards, kept))
+    refs = tuple(sorted({one.seq for one in kept}))
+    hashed = _hash(run.seq, head, refs, state)
+    return Snapshot(seq=run.seq, digest=STATE_DIGEST, head=head, state=hashed + state, refs=refs)
+
+
+def restored(snapshot: Snapshot) -> tuple[Run, tuple[Content, ...]]:
+    """The run as it was, and where its contents stand. Raises UnsoundSnapshot."""
+    hashed, state = snapshot.state[:HASH_BYTES], snapshot.state[HASH_BYTES:]
+    if snapshot.digest != STATE_DIGEST or hashed != _hash(snapshot.seq, snapshot.head, snapshot.refs, state):
+        raise UnsoundSnapshot(f"the snapshot at event {snapshot.seq} was changed, or is of another program")
+    found = _decode(state)
+    guards = {key: _GUARDS[key.partition("/")[0]](raw) for key, raw in found.guards}
+    return replace(found.run, guards=guards), found.contents
+
+
+def is_sound(snapshot: Snapshot) -> bool:
+    """Whether ``restored`` would read it."""
+    hashed = _hash(snapshot.seq, snapshot.head, snapshot.refs, snapshot.state[HASH_BYTES:])
+    return snapshot.digest == STATE_DIGEST and snapshot.state[:HASH_BYTES] == hashed
+
+
+def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
+    return sha256(b"%d|%b|%b|%b" % (seq, head, ",".join(map(str, refs)).encode(), state)).digest()[:HASH_BYTES]
+
+
+# -- what a state still needs ------------------------------------------------------------------------------------------
+
+
+def live_refs(run: Run, known: Container[str]) -> tuple[str, ...]:
+    """The contents, of those ``known``, that a decision or a prompt may still read.
+
+    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it.
+    """
+    steps = tuple(step if _goes_on(run, step) else (step.output_ref,) for step in run.steps.values())
+    rest = replace(run, steps={}, guards={})
+    return tuple(dict.fromkeys(text for text in _texts((rest, steps)) if text in known))
+
+
+def _goes_on(run: Run, step: Step) -> bool:
+    """Whether its history may be shown to a model again."""
+    if step.status == "active" or any(one.issued.step_id == step.id for one in run.pending.values()):
+        return True
+    asked = (question.fact for question in run.questions.values())
+    return any(fact.item == "pre_action" and fact.step_id == step.id for fact in asked)
+
+
+def _texts(given: Any) -> Iterator[str]:
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, msgspec.Struct):
+        for name in given.__struct_fields__:
+            yield from _texts(getattr(given, name))
+    elif isinstance(given, tuple | list):
+        for item in given:
+            yield from _texts(item)
+    elif isinstance(given, Mapping):
+        for item in given.values():
+            yield from _texts(item)
+
+
+# -- which program -----------------------------------------------------------------------------------------------------
+
+
+def _shape(cls: type[Any], seen: dict[str, list[str]]) -> None:
+    """Each struct that a state may hold, with its fields, their types and their defaults, which the bytes leave out."""
+    pending: list[Any] = [inspect.type_info(cls)]
+    while pending:
+        one = pending.pop()
+        if not isinstance(one, inspect.StructType):
+            pending += _inner(one)
+        elif one.cls.__qualname__ not in seen:
+            fields = [
+                (field, field.default if field.default_factory is msgspec.NODEFAULT else "made") for field in one.fields
+            ]
+            seen[one.cls.__qualname__] = [f"{field.name}:{_name(field.type)}={default!r}" for field, default in fields]
+            pending += [field.type for field in one.fields]
+
+
+def _inner(info: Any) -> list[Any]:
+    match info:
+        case inspect.UnionType():
+            return list(info.types)
+        case inspect.DictType():
+            return [info.key_type, info.value_type]
+        case inspect.VarTupleType() | inspect.ListType():
+            return [info.item_type]
+        case _:
+            return []
+
+
+def _name(info: Any) -> str:
+    match info:
+        case inspect.StructType():
+            return info.cls.__qualname__
+        case inspect.EnumType():
+            return repr([member.value for member in info.cls])
+        case inspect.LiteralType():
+            return repr(info.values)
+        case _:
+            return type(info).__name__ + repr([_name(one) for one in _inner(info)])
+
+
+def _code(code: CodeType) -> str:
+    """A function's code in a form that is the same in every process of one Python."""
+    consts = [_code(one) if isinstance(one, CodeType) else _const(one) for one in code.co_consts]
+    return f"{code.co_code.hex()}{code.co_names}{consts}"
+
+
+def _const(one: Any) -> str:
+    return repr(sorted(map(repr, one))) if isinstance(one, frozenset) else repr(one)
+
+
+def _functions(*folding: Callable[..., Any]) -> list[str]:
+    """The code of every function in the modules that those are from."""
+    modules = {function.__module__: function.__globals__ for function in folding if isinstance(function, FunctionType)}
+    return [
+        f"{name}.{key}:{_code(held.__code__)}"
+        for name in sorted(modules)
+        for key, held in sorted(modules[name].items())
+        if isinstance(held, FunctionType) and held.__module__ == name
+    ]
+
+
+def _digest() -> str:
+    seen: dict[str, list[str]] = {}
+    for cls in (_State, *(module.State for module in ORDER)):
+        _shape(cls, seen)
+    folding = _functions(*EVOLVE.values(), *(module.observe for module in ORDER))
+    return sha256(repr((sorted(seen.items()), [module.NAME for module in ORDER], folding)).encode()).hexdigest()[:32]
+
+
+STATE_DIGEST = _digest()
+"""Names the program whose snapshots this one reads: itself."""

@@ -1,0 +1,161 @@
+"""Snapshots: a run as bytes and back, taken when it is time, and a state that does not grow with its journal."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.context import Contents
+from fabric.core.envelope import Event
+from fabric.core.evolve import evolve
+from fabric.core.evolve.calls import VOIDED_MAX
+from fabric.core.flow import Stage
+from fabric.core.frozen import replace
+from fabric.core.mechanisms import ORDER, loop_detector
+from fabric.core.run import Run
+from fabric.core.taxonomy import Tier
+from fabric.runtime.loading import Loaded, load
+from fabric.runtime.snapshots import (
+    STATE_DIGEST,
+    Cadence,
+    UnsoundSnapshot,
+    is_sound,
+    live_refs,
+    restored,
+    snapshot_of,
+)
+from simulator.kernel import swarm
+from simulator.kernel.seen import state_bytes
+from simulator.kernel.world import World as Simulated
+from tests.fabric.core.fabrics import spec
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import asks, fails, planned, scored, summary
+from tests.fabric.runtime.journals import claimed, stored
+
+SCRIPT: dict[str, Any] = {
+    "planner": [fails(), planned(2)],
+    "worker": [asks(), asks(), summary(), summary()],
+    "critic": scored(0.4),
+}
+
+
+def loaded(world: World) -> Loaded:
+    found = load(claimed(world))
+    assert isinstance(found, Loaded)
+    return found
+
+
+def test_a_run_survives_its_bytes_at_every_event():
+    world = ran(spec(), SCRIPT, tier=Tier.BATCH)
+    rows = stored(world.rows)
+    for seq in range(1, len(rows) + 1):
+        at = load(replace(claimed(world, rows=rows[:seq]), last_seq=seq, head=rows[seq - 1].hash))
+        assert isinstance(at, Loaded)
+        snapshot = snapshot_of(at.run, at.head, at.contents)
+        run, kept = restored(snapshot)
+        assert state_bytes(run) == state_bytes(at.run)
+        assert {one.ref for one in kept} == set(live_refs(at.run, at.contents.seqs))
+        assert is_sound(snapshot)
+        assert (snapshot.seq, snapshot.head, snapshot.digest) == (seq, rows[seq - 1].hash, STATE_DIGEST)
+
+
+def test_every_mechanism_state_comes_back_as_what_it_was():
+    guards = {(f"{m.NAME}/plan.0.e0.r0" if m.SCOPE == "step" else m.NAME): m.State() for m in ORDER}
+    guards["loop_detector/plan.0.e0.r0"] = loop_detector.State((loop_detector.Seen("t", "h", 1, "c"),))
+    run, _ = restored(snapshot_of(Run("run-1", seq=1, guards=guards), b"\0" * 32, Contents()))
+    assert run.guards == guards
+    assert [type(state) for state in run.guards.values()] == [type(state) for state in guards.values()]
+
+
+def test_another_programs_snapshot_is_refused():
+    whole = loaded(ran(spec(), SCRIPT))
+    snapshot = snapshot_of(whole.run, whole.head, whole.contents)
+    with pytest.raises(UnsoundSnapshot, match="was changed, or is of another program"):
+        restored(replace(snapshot, digest="0" * 32))
+
+
+# -- when --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_cadence():
+    cadence = Cadence()
+    assert [cadence.due(n, release=True) for n in (199, 200)] == [False, True]
+    assert [cadence.due(n, release=False) for n in (1_999, 2_000)] == [False, True]
+
+
+def snapshots_of(cadence: Cadence) -> tuple[World, list[tuple[int, bool]]]:
+    """A run that waits for a person, then goes on to its end; ``(seq, release)`` of its snapshots."""
+    world = World(spec(), SCRIPT, tier=Tier.BATCH, cadence=cadence)
+    world.start().go()
+    world.decide().go()
+    taken = [(batch.snapshot.seq, batch.release) for batch in world.written if batch.snapshot is not None]
+    assert world.end.state == "completed"
+    return world, taken
+
+
+def test_a_short_run_has_none():
+    assert snapshots_of(Cadence())[1] == []
+
+
+def test_one_is_taken_when_the_run_is_given_back_and_none_at_its_end():
+    world, taken = snapshots_of(Cadence(on_release=5, while_owned=10_000))
+    assert len(taken) == 1
+    seq, release = taken[0]
+    assert release
+    assert seq < world.run.seq
+
+
+def test_while_it_is_driven_one_is_taken_every_so_often_and_memory_holds_what_it_needs():
+    world, taken = snapshots_of(Cadence(on_release=10_000, while_owned=8))
+    seqs = [seq for seq, _ in taken]
+    assert len(seqs) >= 3
+    assert all(later - sooner >= 8 for sooner, later in pairwise(seqs))
+    assert not any(release for _, release in taken)
+
+
+def test_contents_are_let_go_of_with_a_snapshot():
+    world = World(spec(), SCRIPT, tier=Tier.BATCH, cadence=Cadence(on_release=1, while_owned=1))
+    world.start().go(steps=6)
+    assert world.driver is not None
+    run, contents = world.driver.run, world.driver.contents
+    assert set(contents.values) == set(live_refs(run, contents.seqs))
+
+
+# -- a state that does not grow ----------------------------------------------------------------------------------------
+
+
+def test_a_step_that_is_run_again_leaves_nothing_behind():
+    world = ran(spec(), {"worker": [*(asks() for _ in range(2)), fails(), *(asks() for _ in range(2)), summary()]})
+    opened = [fact for fact in world.facts if fact.kind == "step_opened"]
+    gone = {f"{fact.stage}.{fact.branch}.e0.r{fact.round - 1}" for fact in opened}
+    assert not gone & set(world.run.steps)
+    assert not [key for key in world.run.guards if key.partition("/")[2] in gone]
+
+
+def test_a_replan_leaves_nothing_of_the_epoch_before_but_what_its_branches_spent():
+    found = 0
+    for seed in range(400):
+        world = Simulated(swarm.draw(seed))
+        world.run()
+        for run in world.watch.runs():
+            if not run.epoch:
+                continue
+            found += 1
+            epochs = {f".e{epoch}." for epoch in range(run.epoch)}
+            held = [*run.guards, *(f"{key}." for key in run.spent_rungs), *run.steps]
+            assert not [key for key in held for epoch in epochs if epoch in key]
+        if found >= 3:
+            return
+    raise AssertionError("no seed replanned")
+
+
+def test_calls_let_go_are_remembered_up_to_a_number():
+    run = Run("run-1", stage=Stage.PLAN)
+    for number in range(VOIDED_MAX + 5):
+        fact = ev.CallAborted(command_id=f"plan.0.e0.r0.t{number}", attempt=1, reason="x")
+        run = evolve(run, Event(number + 1, 1, fact))
+    assert len(run.voided) == VOIDED_MAX
+    assert run.voided[-1] == f"plan.0.e0.r0.t{VOIDED_MAX + 4}"
