@@ -1,28 +1,50 @@
 """Tables only. What writes them: ``services`` and the stores in ``adapters``; what reads them: ``selectors``."""
 
+from fabric.models.audit import AuditLine, Checkpoint, Duty
 from fabric.models.escalations import Escalation
 from fabric.models.fabrics import Fabric, Revision
 from fabric.models.incarnations import Incarnation
-from fabric.models.journal import Event, Inbox
+from fabric.models.journal import Event, Inbox, Snapshot
 from fabric.models.keys import KeyField, new_id
 from fabric.models.logins import LoginLink
-from fabric.models.runs import Attachment, Priority, Run
+from fabric.models.runs import Attachment, Family, Priority, Run
+from fabric.models.shared import (
+    BudgetWindow,
+    GrantReservation,
+    Guard,
+    GuardCount,
+    RetryBucket,
+    SharedBudget,
+    SharedGrant,
+)
 from fabric.models.tokens import ApiToken
 from fabric.models.workspaces import Workspace
 
 __all__ = [
     "ApiToken",
     "Attachment",
+    "AuditLine",
+    "BudgetWindow",
+    "Checkpoint",
+    "Duty",
     "Escalation",
     "Event",
     "Fabric",
+    "Family",
+    "GrantReservation",
+    "Guard",
+    "GuardCount",
     "Inbox",
     "Incarnation",
     "KeyField",
     "LoginLink",
     "Priority",
+    "RetryBucket",
     "Revision",
     "Run",
+    "SharedBudget",
+    "SharedGrant",
+    "Snapshot",
     "Workspace",
     "new_id",
 ]

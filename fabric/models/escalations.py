@@ -13,7 +13,7 @@ OPEN = Q(decided_at__isnull=True)
 
 
 class Escalation(models.Model):
-    """One question (``ports.EscalationChange``). Instants are microseconds since the epoch, UTC."""
+    """One question (``batch_parts.EscalationChange``). Instants are microseconds since the epoch, UTC."""
 
     id = KeyField(primary_key=True)
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)

@@ -19,6 +19,12 @@ class Incarnation(models.Model):
     retired_at = models.BigIntegerField(null=True, blank=True)
     host = models.TextField(blank=True, default="")
     pid = models.PositiveIntegerField(default=0)
+    token = models.BigIntegerField(default=0, db_default=0)
+    """What the process drew when it took the name: another that takes it too has another."""
+    lock_key = models.BigIntegerField(null=True, blank=True)
+    """Of the advisory lock that the process holds for as long as it lives; null: only its lease says that it does."""
+    refused_writes = models.BigIntegerField(default=0, db_default=0)
+    """Batches that were not written because their run was somebody else's by then."""
 
     def __str__(self) -> str:
         return self.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db import models
-from django.db.models import F, Func, Index, Q, UniqueConstraint
+from django.db.models import CheckConstraint, F, Func, Index, Q, UniqueConstraint
 
 from fabric.core.flow import TERMINAL, RunState
 from fabric.models.fabrics import Fabric, Revision
@@ -13,6 +13,8 @@ from fabric.models.keys import KeyField, new_id
 from fabric.models.workspaces import Workspace
 
 ENDED = sorted(state.value for state in TERMINAL)
+ERASED_TITLE = "(erased)"
+"""The title of a run whose contents retention erased."""
 BAD_STATES = sorted(state.value for state in TERMINAL - {RunState.COMPLETED})
 
 
@@ -32,6 +34,8 @@ BAD = Q(_Said(F("state"), template=_among(BAD_STATES)))
 """Runs that ended without completing; the same."""
 IN_SESSION = Q(_Said(F("session_key"), template="NOT (%(expressions)s = '')"))
 """Runs that were given a session; the same."""
+ASKED_FOR = Q(parent_run_id__isnull=True)
+"""Runs that somebody asked for: those that a run spawned are part of it, and are looked at from its page."""
 
 
 _NEWEST = (F("workspace"), F("created_at").desc(), F("id"))
@@ -95,6 +99,19 @@ class Run(models.Model):
     """Claims since it last made progress: a run that kills its owners shows here."""
     claim_ticket = models.BigIntegerField(default=0)
     """Number of the claim that took it: one whose answer was lost finds its runs again by this."""
+    format = models.SmallIntegerField(default=1, db_default=1)
+    """What a worker must be able to read to own it (``flow.FORMAT``)."""
+    # Where it comes from.
+    parent_run_id = KeyField(null=True, blank=True)
+    parent_command = models.TextField(blank=True, default="", db_default="")
+    """Id of the parent's command that it answers."""
+    root_run_id = KeyField(null=True, blank=True)
+    """The run that all its ancestors descend from; null: it has no parent."""
+    cap_usd_micros = models.BigIntegerField(null=True, blank=True)
+    """What it may cost, of its parent's budget."""
+    origin_run_id = KeyField(null=True, blank=True)
+    """The run that it was forked from, at event ``origin_seq``."""
+    origin_seq = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         """How it is searched, and what may be there once."""
@@ -106,6 +123,8 @@ class Run(models.Model):
             Index(*_NEWEST, F("state"), F("ended_at"), F("recovered"), condition=_BAD, name="run_bad"),
             Index(F("workspace"), F("ended_at").desc(), F("state"), condition=_BAD, name="run_bad_ended"),
             Index(*_NEWEST, F("state"), condition=Q(recovered=True), name="run_recovered"),
+            # With run_bad_ended: what ended since the last checkpoint, and what ended long enough ago to be erased.
+            Index(fields=["workspace", "ended_at"], condition=Q(state=RunState.COMPLETED.value), name="run_completed"),
             Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             Index(F("workspace"), F("session_key"), *_NEWEST[1:], condition=~Q(session_key=""), name="run_session"),
             Index(
@@ -114,6 +133,7 @@ class Run(models.Model):
                 name="run_due",
             ),
             Index(fields=["incarnation"], condition=Q(incarnation__isnull=False), name="run_owned"),
+            Index(fields=["parent_run_id"], condition=Q(parent_run_id__isnull=False), name="run_children"),
         )
         constraints = (
             UniqueConstraint(fields=["workspace", "start_key"], condition=~Q(start_key=""), name="run_start_key_once"),
@@ -121,6 +141,30 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class Family(models.Model):
+    """The runs that descend from one root, counted. The row comes with the first of them; only journal writers change it."""
+
+    root_run_id = KeyField(primary_key=True)
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    alive = models.IntegerField()
+    """How many have not ended."""
+    spawned = models.IntegerField()
+    """How many there have been."""
+    cap_alive = models.IntegerField()
+    cap_spawned = models.IntegerField()
+
+    class Meta:
+        """What must hold whoever writes."""
+
+        constraints = (
+            CheckConstraint(condition=Q(alive__gte=0, alive__lte=F("cap_alive")), name="family_alive"),
+            CheckConstraint(condition=Q(spawned__gte=0, spawned__lte=F("cap_spawned")), name="family_spawned"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.root_run_id}: {self.alive} of {self.cap_alive}"
 
 
 class Attachment(models.Model):

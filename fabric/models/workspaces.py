@@ -13,6 +13,10 @@ class Workspace(models.Model):
     id = KeyField(primary_key=True, default=new_id)
     name = models.TextField(unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    retention_days = models.PositiveIntegerField(null=True, blank=True)
+    """Days after its end that a run's contents are kept; null: for good."""
+    erased_until = models.BigIntegerField(db_default=0)
+    """The contents of all runs that ended up to here are erased. Microseconds since the epoch."""
 
     def __str__(self) -> str:
         return self.name
