@@ -19,8 +19,9 @@ LET_GO_S = 5.0
 """How long a port may take to let go of a cancelled call when the loop ends."""
 Key = tuple[str, str, int]
 """``(run id, command id, attempt)``."""
-Call = Callable[[], Coroutine[Any, Any, Result]]
-OnResults = Callable[[list[tuple[Key, Result]]], None]
+Call = Callable[[], Coroutine[Any, Any, Result | None]]
+"""None: nobody was asked anything."""
+OnResults = Callable[[list[tuple[Key, Result | None]]], None]
 
 
 class Calls:
@@ -34,12 +35,14 @@ class Calls:
         self._on_results = on_results
         self._room = asyncio.Semaphore(limit)
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._results: list[tuple[Key, Result]] = []
+        self._results: list[tuple[Key, Result | None]] = []
+        self._unsent: set[Key] = set()
         self.inflight = 0
         self.inflight_peak = 0
 
     def begin(self, key: Key, call: Call) -> None:
         """Begins a call in the loop's next turn. It waits its turn when ``limit`` calls are out."""
+        self._unsent.add(key)
         task = self._tasks[key] = self._loop.create_task(self._run(key, call))
         # Not in the coroutine: one that is cancelled before its first turn never comes to its end.
         task.add_done_callback(partial(self._forget, key))
@@ -55,7 +58,12 @@ class Calls:
             if key[0] == run_id:
                 task.cancel()
 
+    def unsent(self, run_id: str) -> frozenset[tuple[str, int]]:
+        """``(command id, attempt)`` of a run's calls that still wait their turn: nobody has been asked anything."""
+        return frozenset((key[1], key[2]) for key in self._unsent if key[0] == run_id)
+
     def _forget(self, key: Key, task: asyncio.Task[None]) -> None:
+        self._unsent.discard(key)
         if self._tasks.get(key) is task:
             del self._tasks[key]
 
@@ -64,6 +72,7 @@ class Calls:
         assert task is not None
         try:
             async with self._room:
+                self._unsent.discard(key)
                 self.inflight += 1
                 self.inflight_peak = max(self.inflight_peak, self.inflight)
                 try:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from fabric.adapters.clock import Measured
 from fabric.adapters.owned import Ports, Revision
+from fabric.runtime.loading import from_journal, needs_journal
 from fabric.runtime.ports import Claimed, InboxItem, StoreUnavailable
+from fabric.runtime.snapshots import STATE_DIGEST
 
 log = logging.getLogger(__name__)
 CLAIMS_MAX = 256
@@ -25,11 +30,15 @@ class Question:
     """Whether inputs of the runs that are owned already are wanted too."""
     again: Sequence[str] = ()
     """Runs that may be this incarnation's without its host's knowing: see ``JournalStore.claim``."""
+    term: int = 0
+    """The lease's when it was asked: runs that are claimed now are owned in it, or in a later one."""
+    owned: bool = False
+    """Whether it is asked which runs are this incarnation's by their rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of a question. ``more``: as many runs as were asked for, so there may be others."""
+    """What came of a question. ``more``: as many runs as were asked for, or as one claim reads, so there may be others."""
 
     question: Question
     claims: Sequence[Claimed] = ()
@@ -39,6 +48,8 @@ class Found:
     more: bool = False
     claimed: bool = False
     """Whether the store answered the claim."""
+    owned: Sequence[str] | None = None
+    """The runs whose rows name this incarnation, these claims among them; None: not asked, or not answered."""
     fault: bool = False
     """True: looking failed for a reason that nobody thought of."""
 
@@ -48,6 +59,7 @@ class Claimer:
 
     def __init__(self, ports: Ports, queues: Sequence[str], on_found: Callable[[Found], None]) -> None:
         self._ports, self._queues, self._on_found = ports, queues, on_found
+        self._asked_at: float | None = None
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._answer, name="fabric-claimer", daemon=True)
 
@@ -57,7 +69,12 @@ class Claimer:
 
     def ask(self, question: Question) -> None:
         """Asks; ``on_found`` follows, once, whatever happens."""
+        self._asked_at = time.monotonic()
         self._questions.put(question)
+
+    def progress(self) -> float | None:
+        """When the question under way last got on (seconds, monotonic); None: nothing is asked."""
+        return self._asked_at
 
     def stop(self) -> None:
         """Ends the thread after the question under way."""
@@ -66,27 +83,46 @@ class Claimer:
 
     def _answer(self) -> None:
         while (question := self._questions.get()) is not None:
-            self._on_found(self._look(question))
+            found = self._look(question)
+            self._asked_at = None  # The next question follows from this answer.
+            self._on_found(found)
 
     def _look(self, question: Question) -> Found:
         claims: Sequence[Claimed] = ()
         items: Sequence[InboxItem] = ()
-        claimed = False
+        owned: Sequence[str] | None
+        claimed, owned = False, None
+        asked: dict[str, Any]
         limit = min(question.room, CLAIMS_MAX)
         try:
             if limit > 0:
-                claims = self._ports.store.claim(
-                    question.incarnation, limit=limit, queues=self._queues, again=question.again
-                )
+                asked = {"limit": limit, "queues": self._queues, "again": question.again, "digest": STATE_DIGEST}
+                claims = self._ports.store.claim(question.incarnation, **asked, steady=self._steady())
+                claims = [self._whole(one) for one in claims]
                 claimed = True
+            self._asked_at = time.monotonic()
             if question.inbox:
                 items = self._ports.store.inbox(question.incarnation)
+            self._asked_at = time.monotonic()
+            if question.owned:
+                owned = self._ports.store.owned_by(question.incarnation)
         except StoreUnavailable as error:
             log.warning("database away: %s", error)
         except Exception:
             log.exception("due runs could not be looked for")
             return Found(question, claims, self._revisions(claims), claimed=claimed, fault=True)
-        return Found(question, claims, self._revisions(claims), items, 0 < limit == len(claims), claimed)
+        more = 0 < limit == len(claims) or any(one.cut for one in claims)
+        return Found(question, claims, self._revisions(claims), items, more, claimed, owned)
+
+    def _steady(self) -> bool:
+        return not isinstance(self._ports.clock, Measured) or self._ports.clock.steady()
+
+    def _whole(self, claimed: Claimed) -> Claimed:
+        """The claim, with all of its journal where its snapshot is of no use."""
+        if not needs_journal(claimed):
+            return claimed
+        log.warning("the snapshot of run %s was changed: its journal is read from the beginning", claimed.run_id)
+        return from_journal(claimed, self._ports.store.journal(claimed.run_id))
 
     def _revisions(self, claims: Sequence[Claimed]) -> dict[str, Revision | None]:
         return {revision_id: self._revision(revision_id) for revision_id in {one.revision_id for one in claims}}

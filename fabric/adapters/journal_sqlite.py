@@ -21,21 +21,23 @@ from typing import Any
 
 from fabric.adapters import sqlite_statements as statements
 from fabric.adapters.journal_rows import (
-    PRIORITIES,
+    CLAIM_SPAN,
     SECOND_US,
     Counters,
-    changes,
-    distinct_runs,
-    is_over,
-    progresses,
-    wakes_at,
+    Loaded,
+    audit_values,
+    checked,
+    fitting,
+    stored_row,
     weight,
 )
+from fabric.adapters.journal_sqlite_flush import Flush, creation
 from fabric.adapters.sqlite_connection import SqliteConnection
 from fabric.adapters.store_errors import IncarnationRetired, RunMissing
-from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.taxonomy import Tier
-from fabric.runtime.ports import Batch, Claimed, Clock, Document, Head, InboxItem, NewRun, StoredRow, Written
+from fabric.core.audit import AuditEntry
+from fabric.core.flow import FORMAT
+from fabric.runtime.batch_parts import Snapshot
+from fabric.runtime.ports import Batch, Claimed, Clock, Document, Head, InboxItem, NewRun, StoredRow, Withdrawn, Written
 
 BUSY_S = 5.0
 PAUSE_S = 0.001
@@ -98,38 +100,14 @@ class SqliteStore(Counters):
 
     def create(self, run: NewRun) -> tuple[str, bool]:
         """See ``ports.JournalStore``. RowRefused when the revision is not there."""
-        values = {
-            name: getattr(run, name)
-            for name in (
-                "run_id",
-                "workspace_id",
-                "revision_id",
-                "session_key",
-                "start_key",
-                "title",
-                "trace_id",
-                "seed",
-                "queue",
-            )
-        } | {
-            "requested_by": run.requested_by,
-            "deadline_at": run.deadline_at,
-            "input_id": run.input_id,
-            "body": run.input_body,
-        }
-        values |= {
-            "tier": run.tier.value,
-            "priority": PRIORITIES.index(run.priority),
-            "head": ZERO_HASH,
-            "now": self._now(),
-        }
+        values = creation(run, self._now())
         with self._change() as db:
             found = db.execute(statements.EXISTING, values).fetchone()
             if found:
                 self.count(statements=1)
                 return found[0], False
             db.execute(statements.CREATE, values)
-            db.execute(statements.PUT_INPUT, values | {"delay": 0})
+            db.execute(statements.PUT_INPUT, values)
             db.executemany(
                 statements.ATTACH,
                 [
@@ -141,46 +119,71 @@ class SqliteStore(Counters):
         self.count(commits=1, statements=3 + len(run.documents), written=written)
         return run.run_id, True
 
-    def put_input(self, run_id: str, input_id: str, body: bytes, *, delay_s: float = 0.0) -> bool:
+    def put_input(
+        self,
+        run_id: str,
+        input_id: str,
+        body: bytes,
+        *,
+        delay_s: float = 0.0,
+        format: int = 1,
+        wakes: int = 1,
+        audit: AuditEntry | None = None,
+    ) -> bool:
         """See ``ports.JournalStore``. RunMissing when there is no such run; for one that has ended the input is kept, and closed."""
-        values = {
-            "run_id": run_id,
-            "input_id": input_id,
-            "body": body,
-            "delay": round(delay_s * SECOND_US),
-            "now": self._now(),
-        }
+        values = {"run_id": run_id, "input_id": input_id, "body": body, "delay": round(delay_s * SECOND_US)}
+        values |= {"now": self._now(), "format": format, "wakes": wakes}
         with self._change() as db:
             inserted = db.execute(statements.PUT_INPUT, values).rowcount == 1
+            if inserted and audit:
+                db.execute(statements.AUDIT, values | audit_values(audit))
             missing = not inserted and db.execute(statements.HAS_RUN, (run_id,)).fetchone() is None
-        self.count(commits=int(inserted), statements=2 - inserted, written=len(body) if inserted else 0)
+        self.count(commits=int(inserted), statements=2 - (inserted and not audit), written=len(body) if inserted else 0)
         if missing:
             raise RunMissing(run_id)
         return inserted
 
-    def withdraw_input(self, run_id: str, input_id: str) -> bool:
-        """Takes an inbox row back. False: it was consumed, or was never there."""
+    def withdraw_input(self, run_id: str, input_id: str, *, audit: AuditEntry | None = None) -> Withdrawn:
+        """See ``ports.JournalStore``."""
+        if self._changed(statements.WITHDRAW, run_id, input_id, audit):
+            return Withdrawn.GONE
+        left = self._read(statements.CONSUMED, {"run_id": run_id, "input_id": input_id})
+        return Withdrawn.TOO_LATE if left else Withdrawn.UNKNOWN
+
+    def hasten_input(self, run_id: str, input_id: str, *, audit: AuditEntry | None = None) -> bool:
+        """See ``ports.JournalStore``."""
+        return self._changed(statements.HASTEN, run_id, input_id, audit)
+
+    def _changed(self, statement: str, run_id: str, input_id: str, audit: AuditEntry | None) -> bool:
+        values = {"run_id": run_id, "input_id": input_id, "now": self._now()}
         with self._change() as db:
-            gone = db.execute(statements.WITHDRAW, (run_id, input_id)).rowcount == 1
-        self.count(commits=int(gone), statements=1)
-        return gone
+            changed = db.execute(statement, values).rowcount == 1
+            if changed and audit:
+                db.execute(statements.AUDIT, values | audit_values(audit))
+        self.count(commits=int(changed), statements=1 + (changed and audit is not None))
+        return changed
 
     # -- ownership -----------------------------------------------------------------------------------------------------
 
-    def register(self, incarnation: str, *, lease_s: float) -> None:
-        """See ``ports.JournalStore``. IncarnationRetired for a name that was retired."""
-        values = {"name": incarnation, "now": self._now(), "lease": round(lease_s * SECOND_US)}
+    def register(self, incarnation: str, *, lease_s: float, token: int = 0) -> None:
+        """See ``ports.JournalStore``. IncarnationRetired for a name that was retired, or is another process's."""
+        values = {"name": incarnation, "now": self._now(), "lease": round(lease_s * SECOND_US), "token": token}
         with self._change() as db:
             values |= {"host": socket.gethostname(), "pid": os.getpid()}
             done = db.execute(statements.REGISTER, values).rowcount == 1
         if not done:
             raise IncarnationRetired(incarnation)
 
-    def beat(self, incarnation: str, *, lease_s: float) -> bool:
+    def now(self) -> int:
+        """See ``ports.JournalStore``: the machine's."""
+        return self._now()
+
+    def beat(self, incarnation: str, *, lease_s: float, refused: int = 0) -> int:
         """See ``ports.JournalStore``."""
         with self._change() as db:
-            until = self._now() + round(lease_s * SECOND_US)
-            return db.execute(statements.BEAT, (until, incarnation)).rowcount == 1
+            now = self._now()
+            until = now + round(lease_s * SECOND_US)
+            return now if db.execute(statements.BEAT, (until, refused, incarnation)).rowcount == 1 else 0
 
     def retire(self, incarnation: str) -> None:
         """See ``ports.JournalStore``."""
@@ -192,92 +195,95 @@ class SqliteStore(Counters):
         with self._change() as db:
             db.execute(statements.RETIRE_OTHERS, {"name": incarnation, "now": self._now()})
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
+    def claim(
+        self,
+        incarnation: str,
+        *,
+        limit: int,
+        queues: Sequence[str],
+        format: int = FORMAT,
+        again: Sequence[str] = (),
+        steady: bool = True,
+        digest: str = "",
+    ) -> list[Claimed]:
         """See ``ports.JournalStore``. An incarnation whose own lease has lapsed gets nothing."""
         if not queues:
             return []
         ticket = secrets.randbits(62)
         with self._guard:
             lost = self._lost.pop(incarnation, [])
-        values: dict[str, Any] = {"me": incarnation, "now": self._now(), "limit": limit, "lost": json.dumps(lost)}
-        values |= {"again": json.dumps(list(again))} | {f"queue{n}": queue for n, queue in enumerate(queues)}
+        values: dict[str, Any] = {"me": incarnation, "now": self._now(), "limit": limit, "span": limit + CLAIM_SPAN}
+        values |= {"lost": json.dumps(lost), "again": json.dumps(list(again))}
+        values |= {"format": format, "steady": steady, "digest": digest}
+        values |= {f"queue{n}": queue for n, queue in enumerate(queues)}
         try:
-            taken = self._take(incarnation, ticket, statements.claimable(len(queues)), values)
-            claimed = self._load(taken, values["now"]) if taken else []
+            taken, cut = self._take(incarnation, ticket, statements.claimable(len(queues)), values)
+            claimed = self._load(taken, values["now"], cut) if taken else []
         except BaseException:
             self._lose(incarnation, [*lost, ticket])
             raise
-        if lost and len(taken) == limit:
+        if lost and taken:  # As many as were asked for, or as many rows: there may be others.
             self._lose(incarnation, lost)
         return claimed
 
-    def _take(self, incarnation: str, ticket: int, claimable: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    def _take(
+        self, incarnation: str, ticket: int, claimable: str, values: dict[str, Any]
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """What was taken, and whether others were left for what they are to read."""
         # Looking first costs no lock; most looks find nothing.
         with self._reader.use() as db:
             found = db.execute(claimable, values).fetchone()
         self.count(statements=1)
         if found is None:
-            return []
+            return [], False
         with self._change() as db:
-            taken = db.execute(claimable, values).fetchall()
+            due = db.execute(claimable, values).fetchall()
+            taken = due[: fitting(row[8] - (row[-2] or 0) + (row[-1] or 0) for row in due)]
             db.executemany(statements.TAKE, [(incarnation, ticket, run[0]) for run in taken])
         self.count(commits=int(bool(taken)), statements=1 + len(taken))
-        return taken
+        return taken, len(taken) < len(due)
 
     def _lose(self, incarnation: str, tickets: list[int]) -> None:
         with self._guard:
             self._lost.setdefault(incarnation, []).extend(tickets)
 
-    def _load(self, taken: list[tuple[Any, ...]], now: int) -> list[Claimed]:
-        rows: dict[str, list[StoredRow]] = {run[0]: [] for run in taken}
-        inbox: dict[str, list[InboxItem]] = {run[0]: [] for run in taken}
-        names = json.dumps(list(rows))
+    def _load(self, taken: list[tuple[Any, ...]], now: int, cut: bool) -> list[Claimed]:
+        loaded = {run[0]: Loaded() for run in taken}
+        wanted = json.dumps([(run_id, seq or 0) for run_id, *_, seq, _ in taken])
+        names = {"runs": json.dumps(list(loaded)), "now": now}
         with self._reader.use() as db:
-            for run_id, *row in db.execute(statements.LOAD_ROWS, (names,)):
-                rows[run_id].append(StoredRow(*row))
-            for item in db.execute(statements.LOAD_INBOX, (names, now)):
-                inbox[item[0]].append(InboxItem(*item))
-        self.count(statements=2)
-        return [
-            Claimed(
-                run_id,
-                fence + 1,
-                revision,
-                trace,
-                seed,
-                Tier(tier),
-                tuple(rows[run_id]),
-                tuple(inbox[run_id]),
-                bool(orphaned),
-            )
-            for run_id, fence, revision, trace, seed, tier, orphaned in taken
-        ]
+            for run_id, *row in db.execute(statements.LOAD_ROWS, (wanted,)):
+                loaded[run_id].rows.append(stored_row(*row))
+            for item in map(_item, db.execute(statements.LOAD_INBOX, names)):
+                (loaded[item.run_id].announced if item.announced else loaded[item.run_id].inbox).append(item)
+            folded = json.dumps([run_id for run_id, *_, seq, _ in taken if seq])
+            if folded != "[]":
+                _load_snapshots(db, folded, loaded)
+        self.count(statements=2 if folded == "[]" else 4)
+        return [loaded[row[0]].claimed(*row, priority=priority, cut=cut, at=now) for *row, priority, _, _ in taken]
+
+    def owned_by(self, incarnation: str) -> Sequence[str]:
+        """See ``ports.JournalStore``."""
+        return [run_id for (run_id,) in self._read(statements.OWNED_BY, (incarnation,))]
 
     # -- the owner's ---------------------------------------------------------------------------------------------------
 
     def inbox(self, incarnation: str) -> list[InboxItem]:
         """See ``ports.JournalStore``."""
-        return [InboxItem(*item) for item in self._read(statements.INBOX, (self._now(), incarnation))]
+        return [_item(item) for item in self._read(statements.INBOX, {"now": self._now(), "name": incarnation})]
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``. RowRefused: nothing was written; fewer batches may pass."""
         if not batches:
             return []
-        distinct_runs(batches)
+        checked(batches)
         self._drives = True
-        names = json.dumps([batch.run_id for batch in batches])
         with self._writer.transaction() as db:
-            standing = {
-                run_id: (row, workspace) for run_id, *row, workspace in db.execute(statements.STANDING, (names,))
-            }
-            waiting: set[tuple[str, str]] = set()
-            if any(batch.consumed for batch in batches):
-                waiting.update(db.execute(statements.WAITING, (names,)))
-            fates = [_fate(batch, standing, waiting) for batch in batches]
-            written = [batch for batch, fate in zip(batches, fates, strict=True) if fate is Written.COMMITTED]
-            sent = _apply(db, written, {run_id: workspace for run_id, (_, workspace) in standing.items()})
-        self.count(commits=int(bool(written)), statements=2 + sent, written=sum(map(weight, written)))
-        return fates
+            flush = Flush(db, batches, self._now())
+            written = [batch for batch, fate in zip(batches, flush.fates, strict=True) if fate is Written.COMMITTED]
+            flush.apply(written)
+        self.count(commits=int(bool(written)), statements=flush.statements, written=sum(map(weight, written)))
+        return flush.fates
 
     # -- reads ---------------------------------------------------------------------------------------------------------
 
@@ -289,7 +295,7 @@ class SqliteStore(Counters):
     def journal(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[StoredRow]:
         """See ``ports.JournalStore``."""
         return [
-            StoredRow(*row) for row in self._read(statements.JOURNAL, (run_id, after, -1 if limit is None else limit))
+            stored_row(*row) for row in self._read(statements.JOURNAL, (run_id, after, -1 if limit is None else limit))
         ]
 
     def documents(self, run_id: str) -> tuple[Document, ...]:
@@ -309,84 +315,17 @@ class SqliteStore(Counters):
         return found
 
 
-def _fate(batch: Batch, standing: Mapping[str, tuple[list[Any], str]], waiting: set[tuple[str, str]]) -> Written:
-    row, _ = standing.get(batch.run_id, (None, ""))
-    if row != [batch.fence, batch.last_seq, 1]:
-        return Written.FENCED
-    if any((batch.run_id, input_id) not in waiting for input_id in batch.consumed):
-        return Written.INPUT_GONE
-    return Written.COMMITTED
+def _item(row: tuple[Any, ...]) -> InboxItem:
+    run_id, input_id, body, visible_at, announced, format = row
+    return InboxItem(run_id, input_id, body, visible_at, bool(announced), format)
 
 
-def _apply(db: sqlite3.Connection, batches: Sequence[Batch], workspaces: Mapping[str, str]) -> int:
-    """Writes the batches whose conditions hold; returns how many statements that took."""
-    work: list[tuple[str, list[tuple[Any, ...]]]] = [
-        (statements.UPDATE_RUN, [_run_values(batch) for batch in batches]),
-        (statements.PROGRESS, [(batch.run_id,) for batch in batches if progresses(batch)]),
-        (
-            statements.APPEND,
-            [
-                (
-                    row.at,
-                    row.seq,
-                    row.version,
-                    row.kind,
-                    row.header,
-                    row.payload,
-                    row.payload_hash,
-                    row.hash,
-                    batch.run_id,
-                    workspace,
-                )
-                for batch in batches
-                for workspace in (workspaces[batch.run_id],)
-                for row in batch.rows
-            ],
-        ),
-        (statements.CONSUME, [(batch.new_seq, batch.run_id, taken) for batch in batches for taken in batch.consumed]),
-        (statements.RELEASE, [(wakes_at(batch), batch.run_id) for batch in batches if batch.release]),
-        (statements.CLOSE_INBOX, [(batch.new_seq, batch.run_id) for batch in batches if is_over(batch)]),
-        (
-            statements.ESCALATE,
-            [_escalation(change, batch, workspaces) for batch in batches for change in changes(batch)],
-        ),
-    ]
-    for statement, values in work:
-        if values:
-            db.executemany(statement, values)
-    return sum(len(values) for _, values in work)
-
-
-def _run_values(batch: Batch) -> tuple[Any, ...]:
-    now = batch.columns
-    return (
-        *(
-            batch.new_seq,
-            batch.head,
-            now.state.value,
-            str(now.stage),
-            now.epoch,
-            now.cost_usd_micros,
-            now.tokens,
-            now.reason,
-        ),
-        *(now.recovered, now.truncated, now.started_at, now.ended_at, now.deadline_at, batch.run_id),
-    )
-
-
-def _escalation(change: Any, batch: Batch, workspaces: Mapping[str, str]) -> tuple[Any, ...]:
-    return (
-        *(change.escalation_id, workspaces[batch.run_id], batch.run_id, change.step_id, change.item, change.reason),
-        *(
-            change.failure_type,
-            change.stage,
-            change.required_role,
-            ",".join(change.verbs),
-            change.digest,
-            change.opened_at,
-        ),
-        *(change.due_at, change.content, change.decided_at, change.verb, change.decided_by, change.by_system),
-    )
+def _load_snapshots(db: sqlite3.Connection, runs: str, loaded: Mapping[str, Loaded]) -> None:
+    for run_id, seq, digest, head, state, refs in db.execute(statements.LOAD_SNAPSHOTS, (runs,)):
+        found = Snapshot(seq=seq, digest=digest, head=head, state=state, refs=tuple(json.loads(refs)))
+        loaded[run_id].snapshot = found
+    for run_id, *row in db.execute(statements.LOAD_KEPT, (runs,)):
+        loaded[run_id].kept.append(stored_row(*row))
 
 
 def _machine_clock() -> int:

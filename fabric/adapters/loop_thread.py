@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -30,7 +31,10 @@ class LoopThread:
         self._turn = turn
         self._messages: deque[Message] = deque()
         self._rung = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._waits_since: float | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = 0.0
+        """When the timer rings. uvloop's own handle does not say: for less than a millisecond it is a plain one."""
         self._thread = threading.Thread(target=self.asyncio.run_forever, name=name, daemon=True)
 
     def start(self) -> None:
@@ -42,6 +46,12 @@ class LoopThread:
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    def progress(self) -> float | None:
+        """Since when a turn is awaited or under way (seconds, monotonic); None: the last one is over. Asks for one, so that a dead loop shows."""
+        since = self._waits_since
+        self.put(("look",))
+        return since
 
     def here(self) -> bool:
         """Whether the caller is on the loop's thread."""
@@ -56,6 +66,8 @@ class LoopThread:
         # Set before the queue is emptied and read after it was filled: a message is never left lying.
         if not self._rung:
             self._rung = True
+            if self._waits_since is None:
+                self._waits_since = time.monotonic()
             if self.here():
                 self.asyncio.call_soon(self._take_turn)
             else:
@@ -68,11 +80,12 @@ class LoopThread:
         while self._messages:
             found.append(self._messages.popleft())
         due = self.asyncio.time() + self._turn(found)
+        self._waits_since = time.monotonic() if self._rung else None
         # A timer that comes too early costs a turn; a new one after every turn would cost more.
-        if self._timer is None or self._timer.cancelled() or self._timer.when() > due:
+        if self._timer is None or self._due > due:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self.asyncio.call_at(due, self._on_time)
+            self._timer, self._due = self.asyncio.call_at(due, self._on_time), due
 
     def _on_time(self) -> None:
         self._timer = None

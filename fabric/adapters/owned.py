@@ -5,31 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fabric.adapters.calls import Call, Key
+from fabric.adapters.elapsed import Elapsed, elapsed_s
+from fabric.adapters.journal_rows import is_over, progresses
+from fabric.adapters.tools.outbound import SENDING, Sending
 from fabric.adapters.writer import JournalWriter
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
-from fabric.core.envelope import from_row
-from fabric.core.evolve import evolve
-from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import CallFailed, Result
-from fabric.core.run import Run
+from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
-from fabric.runtime import projection, prompts
+from fabric.runtime import prompts
+from fabric.runtime.call_ports import ModelPort, ToolOffer, ToolPort
 from fabric.runtime.driver import RunDriver
-from fabric.runtime.ports import (
-    Batch,
-    Claimed,
-    Clock,
-    Document,
-    JournalStore,
-    ModelPort,
-    StoreUnavailable,
-    ToolOffer,
-    ToolPort,
-)
+from fabric.runtime.grant_ports import BucketStore, GrantStore
+from fabric.runtime.ports import Batch, Claimed, Clock, Document, JournalStore, StoreUnavailable
+from fabric.runtime.suspects import is_suspect
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +45,13 @@ class Ports:
     models: ModelPort
     tools: ToolPort
     clock: Clock
+    elapsed: Elapsed = field(default=elapsed_s, kw_only=True)
+    """What the lease is timed by."""
     revision: Callable[[str], Revision]
     """A published revision by row id. May wait for the database: it is called on the claimer's thread, once a claim."""
+    grants: GrantStore | None = None
+    """Without it, a run that falls under a shared budget is refused."""
+    buckets: BucketStore | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +71,8 @@ class Owned:
     """Calls begun and not answered."""
     wake_at: int | None = None
     documents: tuple[Document, ...] | None = None
+    term: int = 0
+    """The last term of the lease in which it was surely this process's (``Lease.covers``)."""
     broken: bool = False
     """True: it was let go of while a batch was being written; its row is given back when the fate of that is known."""
 
@@ -82,10 +82,13 @@ class Owned:
         return self.writing is None and self.ready is None and not self.out
 
 
-async def called(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Result:
+async def called(
+    owned: Owned, command: CallModel | CallTool, ports: Ports, covered: Callable[[], bool]
+) -> Result | None:
     """Makes one call: fetches what it needs, on a thread where that waits, asks the port, and gives back what came of it.
 
-    What cannot be prepared (a content that was erased, documents that cannot be read) is a failed call that says so.
+    None: nobody was asked, since the run may be another's by now. ``covered`` says whether it surely is not, and is asked right before the port is, and
+    by ports that go out by HTTP once more when the bytes are about to leave: a process may have been stopped at any place in between. What cannot be prepared (a content that was erased, documents that cannot be read) is a failed call that says so.
     """
     try:
         if owned.documents is None and _shows_documents(owned, command):
@@ -99,8 +102,17 @@ async def called(owned: Owned, command: CallModel | CallTool, ports: Ports) -> R
             attempt=command.attempt,
             cause=Cause.NETWORK if away else Cause.BAD_CONFIGURATION,
             message=f"the call could not be prepared: {error}"[:500],
+            outcome=Outcome.REJECTED,
         )
-    return await call()
+    sending = Sending(covered)
+    if not sending.allowed():
+        return None
+    token = SENDING.set(sending)
+    try:
+        result = await call()
+    finally:
+        SENDING.reset(token)
+    return None if sending.stopped else result
 
 
 def _shows_documents(owned: Owned, command: CallModel | CallTool) -> bool:
@@ -139,32 +151,28 @@ def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call
     return lambda: ports.tools.run(wanted)
 
 
+def stirs(batch: Batch, claimed: Claimed) -> bool:
+    """Whether something may be due once it has committed: runs of the family, its own, which input came for while it was given back, or another suspect."""
+    return bool(batch.children or batch.sends) or (batch.release and not is_over(batch)) or makes_room(batch, claimed)
+
+
+def makes_room(batch: Batch, claimed: Claimed) -> bool:
+    """Whether a suspect is none any more, or not held any more, once it has committed: another may be taken (``runtime/suspects.py``)."""
+    return is_suspect(claimed.claims - 1) and (batch.release or progresses(batch))
+
+
 def given_back(claimed: Claimed, durable: Batch | None, at: int) -> Batch:
-    """A batch without rows that releases a run where its journal ends, to be claimed again from ``at`` (microseconds since the epoch)."""
-    if durable is not None:
-        return replace(
-            durable, last_seq=durable.new_seq, rows=(), consumed=(), escalations=(), wake_at=at, release=True
-        )
-    rows = claimed.rows
+    """A batch without rows that releases a run where its journal ends, to be claimed again from ``at`` (microseconds since the epoch).
+
+    ``durable``: the last batch that committed since the claim. What the row shows of the run stays as it is.
+    """
     return Batch(
         run_id=claimed.run_id,
         fence=claimed.fence,
-        last_seq=rows[-1].seq if rows else 0,
+        last_seq=claimed.last_seq if durable is None else durable.new_seq,
         rows=(),
-        head=rows[-1].hash if rows else ZERO_HASH,
-        columns=projection.columns(_folded(claimed)),
+        head=claimed.head if durable is None else durable.head,
+        columns=None,
         wake_at=at,
         release=True,
     )
-
-
-def _folded(claimed: Claimed) -> Run:
-    """The run as far as its journal can be read here: a newer version may have written the rest, and will write the columns anew."""
-    run = Run(claimed.run_id, tier=claimed.tier, seed=claimed.seed)
-    for row in claimed.rows:
-        try:
-            run = evolve(run, from_row(row.seq, row.kind, row.version, row.header))
-        except Exception:
-            log.exception("event %d of run %s cannot be read", row.seq, claimed.run_id)
-            break
-    return run

@@ -18,9 +18,9 @@ _TRUE = _LENGTH.pack(1) + b"\1"
 _FALSE = _LENGTH.pack(1) + b"\0"
 
 
-def texts(values: Sequence[str]) -> bytes:
+def texts(values: Sequence[str | None]) -> bytes:
     """``text[]``. UnicodeEncodeError for a lone surrogate: text is cleaned before it comes here."""
-    return _array(25, len(values), _lengthed(value.encode() for value in values))
+    return _array(25, len(values), _lengthed(None if value is None else value.encode() for value in values))
 
 
 def byteas(values: Sequence[bytes | None]) -> bytes:
@@ -34,9 +34,9 @@ def bigints(values: Sequence[int | None]) -> bytes:
     return _array(20, len(values), [_NULL if value is None else pack(8, value) for value in values])
 
 
-def bools(values: Sequence[bool]) -> bytes:
+def bools(values: Sequence[bool | None]) -> bytes:
     """``boolean[]``."""
-    return _array(16, len(values), [_TRUE if value else _FALSE for value in values])
+    return _array(16, len(values), [_TRUE if value else _NULL if value is None else _FALSE for value in values])
 
 
 def _lengthed(values: Iterable[bytes | None]) -> list[bytes]:

@@ -25,6 +25,12 @@ CONNECT_DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "11000",
 }
+# Every statement of the stores is meant to go through an index, whatever the statistics said when it was planned: a plan made while the
+# tables were empty must not last into the day when they are not. Compiling such a plan to machine code would take longer than running it.
+PLANNING = {"plan_cache_mode": "force_generic_plan", "jit": "off"} | {
+    f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "mergejoin")
+}
+"""Settings of connections on which the stores' statements run."""
 IDLE_MAX = 4
 Connection = PreparedConnection
 
@@ -79,6 +85,12 @@ class Connections:
                     self._idle.append(connection)
             if not keep:
                 connection.close()
+
+    def rename(self, name: str) -> None:
+        """From now on the server is told this name (``application_name``): who has a statement under way, or a row in its hand, can be seen there."""
+        with self._lock:
+            self._settings["application_name"] = name
+        self.close()
 
     def _take(self) -> Connection | None:
         while True:

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from fabric.adapters.journal_rows import PRIORITIES, TERMINAL_SQL
+from fabric.adapters.journal_rows import ANNOUNCED_US, PRIORITIES, TERMINAL_SQL, TOGETHER_SQL
+from fabric.runtime.ports import TAKEN_BACK
+from fabric.runtime.suspects import SUSPECT_FROM, together
 
 CREATE = """
 INSERT INTO fabric_run (
   id, workspace_id, fabric_id, revision_id, session_key, start_key, title, trace_id, seed, tier, queue, priority, created_at,
   created_by, state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, deadline_at, last_seq, head_hash, fence,
-  wake_at, claims, claim_ticket
+  wake_at, claims, claim_ticket, format, parent_run_id, parent_command, root_run_id, cap_usd_micros, origin_run_id, origin_seq
 ) VALUES (
   :run_id, :workspace_id, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id), :revision_id, :session_key, :start_key,
   :title, :trace_id, :seed, :tier, :queue, :priority, :now, :requested_by, 'queued', '', 0, 0, 0, '', 0, 0, :deadline_at, 0, :head,
-  0, :now, 0, 0
+  0, :now, 0, 0, :format, :parent_run_id, :parent_command, :root_run_id, :cap, :origin_run_id, :origin_seq
 )
 """
 EXISTING = """
@@ -26,54 +28,93 @@ ORDER BY id = :run_id LIMIT 1
 """
 ATTACH = "INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes) VALUES (?, ?, ?, ?, ?, ?)"
 PUT_INPUT = f"""
-INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, consumed_seq)
-SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, CASE WHEN state IN {TERMINAL_SQL} THEN last_seq END
+INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, consumed_seq, wakes, format)
+SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, CASE WHEN state IN {TERMINAL_SQL} THEN last_seq END, :wakes, :format
 FROM fabric_run WHERE id = :run_id ON CONFLICT DO NOTHING
 """
+AUDIT = """
+INSERT INTO fabric_audit (id, workspace_id, at, actor, via, kind, subject, body)
+SELECT :entry_id, workspace_id, :now, :actor, :via, :act, :subject, :entry_body FROM fabric_run WHERE id = :run_id
+"""
 HAS_RUN = "SELECT 1 FROM fabric_run WHERE id = ?"
-WITHDRAW = "DELETE FROM fabric_inbox WHERE run_id = ? AND input_id = ? AND consumed_seq IS NULL"
+# A row that was taken back stays: its id is not free for other bytes, which an owner that was told of the first would take for them.
+WITHDRAW = f"UPDATE fabric_inbox SET consumed_seq = {TAKEN_BACK} WHERE run_id = :run_id AND input_id = :input_id AND consumed_seq IS NULL"
+HASTEN = """
+UPDATE fabric_inbox SET visible_at = :now
+WHERE run_id = :run_id AND input_id = :input_id AND consumed_seq IS NULL AND visible_at > :now
+"""
+CONSUMED = (
+    f"SELECT 1 FROM fabric_inbox WHERE run_id = :run_id AND input_id = :input_id AND consumed_seq <> {TAKEN_BACK}"
+)
 
 REGISTER = """
-INSERT INTO fabric_incarnation (name, lease_until, started_at, host, pid) VALUES (:name, :now + :lease, :now, :host, :pid)
-ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until WHERE retired_at IS NULL
+INSERT INTO fabric_incarnation (name, lease_until, started_at, host, pid, token, refused_writes)
+VALUES (:name, :now + :lease, :now, :host, :pid, :token, 0)
+ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until WHERE retired_at IS NULL AND token = excluded.token
 """
-BEAT = "UPDATE fabric_incarnation SET lease_until = ? WHERE name = ? AND retired_at IS NULL"
+BEAT = """
+UPDATE fabric_incarnation SET lease_until = ?, refused_writes = max(refused_writes, ?) WHERE name = ? AND retired_at IS NULL
+"""
 RETIRE = "UPDATE fabric_incarnation SET retired_at = :now, lease_until = min(lease_until, :now) WHERE name = :name AND retired_at IS NULL"
 RETIRE_OTHERS = RETIRE.replace("name = :name", "name <> :name")
 
-# The owners are found one after the other in the index of owned runs: a lookup an owner, not a look at every run.
+_IN_TURN = f"(r.claims < {SUSPECT_FROM} OR (SELECT suspects < together FROM held))"
+
+# The owners are found one after the other in the index of owned runs: a lookup an owner, not a look at every run. A quarantined run that
+# nobody owns is due for an input that says so alone. Each part looks further than the limit, so that urgency decides and not which part it was.
+# Of suspects (``runtime/suspects.py``) as many are taken, in turn, as may be owned together with those that are held; while there is room for none they
+# are not looked at, so that they hide nobody. What is held is looked up for a suspect alone. Runs that are asked for anew are held and come first.
 _CLAIMABLE = f"""
 WITH RECURSIVE owner(name) AS (
   SELECT min(incarnation) FROM fabric_run WHERE incarnation IS NOT NULL
   UNION ALL
   SELECT (SELECT min(incarnation) FROM fabric_run WHERE incarnation > owner.name) FROM owner WHERE owner.name IS NOT NULL
-), leased AS MATERIALIZED (
-  SELECT name FROM fabric_incarnation WHERE retired_at IS NULL AND lease_until > :now
+), alive AS MATERIALIZED (
+  SELECT name, lease_until > :now AS leased FROM fabric_incarnation WHERE retired_at IS NULL
 ), dead AS MATERIALIZED (
-  SELECT name FROM owner WHERE name IS NOT NULL AND name NOT IN (SELECT name FROM leased)
-)
-SELECT id, fence, revision_id, trace_id, seed, tier, incarnation IS NOT NULL FROM fabric_run
-WHERE id IN (
+  SELECT name FROM owner WHERE name IS NOT NULL AND name NOT IN (SELECT name FROM alive WHERE leased OR NOT :steady)
+), held(suspects, together) AS MATERIALIZED (
+  SELECT count(*), coalesce(min({TOGETHER_SQL.format("claims - 1")}), {together(SUSPECT_FROM)}) FROM fabric_run
+  WHERE incarnation = :me AND claims > {SUSPECT_FROM}
+    AND claim_ticket NOT IN (SELECT value FROM json_each(:lost)) AND id NOT IN (SELECT value FROM json_each(:again))
+), due(id, claims) AS MATERIALIZED (
   {{scheduled}}
   SELECT * FROM (
-    SELECT r.id FROM fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
+    SELECT r.id, r.claims FROM fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
     WHERE i.consumed_seq IS NULL AND i.visible_at <= :now AND r.incarnation IS NULL AND r.state NOT IN {TERMINAL_SQL}
-      AND r.queue IN ({{queues}})
-    ORDER BY i.visible_at LIMIT :limit)
+      AND r.queue IN ({{queues}}) AND i.wakes >= CASE WHEN r.state = 'quarantined' THEN 2 ELSE 1 END
+      AND i.format <= :format AND r.format <= :format AND {_IN_TURN}
+    ORDER BY i.visible_at LIMIT :span)
   UNION ALL
-  SELECT id FROM fabric_run WHERE incarnation IN (SELECT name FROM dead)
+  SELECT id, claims FROM fabric_run WHERE incarnation IN (SELECT name FROM dead) AND format <= :format
   UNION ALL
-  SELECT id FROM fabric_run WHERE :lost <> '[]' AND incarnation = :me AND claim_ticket IN (SELECT value FROM json_each(:lost))
+  SELECT id, claims FROM fabric_run
+  WHERE :lost <> '[]' AND incarnation = :me AND claim_ticket IN (SELECT value FROM json_each(:lost))
   UNION ALL
-  SELECT id FROM fabric_run WHERE id IN (SELECT value FROM json_each(:again)) AND incarnation = :me
-) AND state NOT IN {TERMINAL_SQL} AND queue IN ({{queues}}) AND EXISTS (SELECT 1 FROM leased WHERE name = :me)
-ORDER BY priority, wake_at, id LIMIT :limit
+  SELECT id, claims FROM fabric_run WHERE id IN (SELECT value FROM json_each(:again)) AND incarnation = :me
+), suspect(id, place, together) AS MATERIALIZED (
+  SELECT id, row_number() OVER turn, min({TOGETHER_SQL.format("claims")}) OVER turn FROM fabric_run
+  WHERE id IN (SELECT id FROM due WHERE claims >= {SUSPECT_FROM}) AND state NOT IN {TERMINAL_SQL} AND queue IN ({{queues}})
+  WINDOW turn AS (ORDER BY incarnation IS NOT :me, priority, id)
+), admitted(id) AS MATERIALIZED (
+  SELECT suspect.id FROM suspect CROSS JOIN held WHERE place + held.suspects <= min(suspect.together, held.together)
+)
+SELECT id, fence + 1, revision_id, trace_id, seed, tier, incarnation IS NOT NULL, claims + 1, last_seq, head_hash, format,
+  workspace_id, queue, session_key, parent_run_id, parent_command, fabric_id,
+  EXISTS (SELECT 1 FROM fabric_budget g WHERE g.scope = 'workspace:' || workspace_id), priority,
+  (SELECT s.seq FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest),
+  (SELECT json_array_length(s.refs) FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest)
+FROM fabric_run
+WHERE id IN (SELECT id FROM due) AND (claims < {SUSPECT_FROM} OR id IN (SELECT id FROM admitted))
+  AND state NOT IN {TERMINAL_SQL} AND queue IN ({{queues}}) AND EXISTS (SELECT 1 FROM alive WHERE name = :me AND leased)
+ORDER BY priority, id LIMIT :limit
 """
-_SCHEDULED = """
+_SCHEDULED = f"""
   SELECT * FROM (
-    SELECT id FROM fabric_run
-    WHERE incarnation IS NULL AND wake_at IS NOT NULL AND queue = :queue{queue} AND priority = {priority} AND wake_at <= :now
-    ORDER BY wake_at LIMIT :limit)
+    SELECT r.id, r.claims FROM fabric_run r
+    WHERE incarnation IS NULL AND wake_at IS NOT NULL AND queue = :queue{{queue}} AND priority = {{priority}} AND wake_at <= :now
+      AND format <= :format AND state <> 'quarantined' AND {_IN_TURN}
+    ORDER BY wake_at LIMIT :span)
   UNION ALL
 """
 TAKE = "UPDATE fabric_run SET incarnation = ?, fence = fence + 1, claims = claims + 1, claim_ticket = ? WHERE id = ?"
@@ -87,20 +128,34 @@ def claimable(queues: int) -> str:
 
 
 LOAD_ROWS = """
-SELECT run_id, seq, kind, version, header, payload, payload_hash, hash FROM fabric_event
-WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY run_id, seq
+SELECT e.run_id, e.seq, e.kind, e.version, e.header, e.payload, e.payload_hash, e.hash
+FROM json_each(?) AS wanted JOIN fabric_event e ON e.run_id = json_extract(wanted.value, '$[0]')
+  AND e.seq > json_extract(wanted.value, '$[1]')
+ORDER BY e.run_id, e.seq
 """
-LOAD_INBOX = """
-SELECT run_id, input_id, body FROM fabric_inbox
-WHERE run_id IN (SELECT value FROM json_each(?)) AND consumed_seq IS NULL AND visible_at <= ? ORDER BY created_at, rowid
+LOAD_INBOX = f"""
+SELECT run_id, input_id, body, visible_at, visible_at > :now, format FROM fabric_inbox
+WHERE run_id IN (SELECT value FROM json_each(:runs)) AND consumed_seq IS NULL AND visible_at <= :now + {ANNOUNCED_US}
+ORDER BY created_at, rowid
 """
-INBOX = """
-SELECT i.run_id, i.input_id, i.body FROM fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
-WHERE i.consumed_seq IS NULL AND i.visible_at <= ? AND r.incarnation = ? ORDER BY i.created_at, i.rowid
+LOAD_SNAPSHOTS = """
+SELECT run_id, seq, digest, head, state, refs FROM fabric_snapshot WHERE run_id IN (SELECT value FROM json_each(?))
 """
+LOAD_KEPT = """
+SELECT e.run_id, e.seq, e.kind, e.version, e.header, e.payload, e.payload_hash, e.hash
+FROM json_each(?) AS wanted JOIN fabric_snapshot s ON s.run_id = wanted.value JOIN json_each(s.refs) AS ref
+  JOIN fabric_event e ON e.run_id = s.run_id AND e.seq = ref.value
+"""
+INBOX = f"""
+SELECT i.run_id, i.input_id, i.body, i.visible_at, i.visible_at > :now, i.format
+FROM fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
+WHERE i.consumed_seq IS NULL AND i.visible_at <= :now + {ANNOUNCED_US} AND r.incarnation = :name ORDER BY i.created_at, i.rowid
+"""
+OWNED_BY = "SELECT id FROM fabric_run WHERE incarnation = ? ORDER BY id"
 
 STANDING = """
-SELECT id, fence, last_seq, incarnation IS NOT NULL, workspace_id FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))
+SELECT id, fence, last_seq, incarnation IS NOT NULL, workspace_id, CASE WHEN parent_run_id IS NOT NULL THEN root_run_id END
+FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))
 """
 WAITING = "SELECT run_id, input_id FROM fabric_inbox WHERE run_id IN (SELECT value FROM json_each(?)) AND consumed_seq IS NULL"
 UPDATE_RUN = """
@@ -108,11 +163,37 @@ UPDATE fabric_run SET last_seq = ?, head_hash = ?, state = ?, stage = ?, epoch =
   recovered = ?, truncated = ?, started_at = ?, ended_at = ?, deadline_at = CASE WHEN ?13 = 0 THEN deadline_at ELSE ?13 END
 WHERE id = ?14
 """
+# For a batch that brings a part of the columns, or none: null leaves the row's as it is.
+MARK_RUN = """
+UPDATE fabric_run SET last_seq = ?, head_hash = ?, state = coalesce(?, state), reason = coalesce(?, reason),
+  ended_at = coalesce(?, ended_at), recovered = coalesce(?, recovered), truncated = coalesce(?, truncated),
+  cost_usd_micros = cost_usd_micros + ?, tokens = tokens + ? WHERE id = ?
+"""
+RAISE = "UPDATE fabric_run SET format = max(format, ?) WHERE id = ?"
 PROGRESS = "UPDATE fabric_run SET claims = 0 WHERE id = ? AND claims > 0"
 RELEASE = "UPDATE fabric_run SET incarnation = NULL, wake_at = ? WHERE id = ?"
 APPEND = """
 INSERT INTO fabric_event (at, seq, version, kind, header, payload, payload_hash, hash, run_id, workspace_id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+FAMILIES = """
+SELECT root_run_id, alive, spawned, cap_alive, cap_spawned FROM fabric_family WHERE root_run_id IN (SELECT value FROM json_each(?))
+"""
+KNOWN = "SELECT id FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))"
+GROW = """
+INSERT INTO fabric_family (root_run_id, workspace_id, alive, spawned, cap_alive, cap_spawned) VALUES (?1, ?2, ?3, ?3, ?4, ?5)
+ON CONFLICT (root_run_id) DO UPDATE SET alive = alive + excluded.alive, spawned = spawned + excluded.spawned
+"""
+SHRINK = "UPDATE fabric_family SET alive = max(0, alive - 1) WHERE root_run_id = ?"
+SEND = f"""
+INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, wakes, format)
+SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, :wakes, :format FROM fabric_run
+WHERE id = :run_id AND state NOT IN {TERMINAL_SQL} ON CONFLICT DO NOTHING
+"""
+SNAP = """
+INSERT INTO fabric_snapshot (run_id, workspace_id, seq, digest, head, state, refs) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id) DO UPDATE SET seq = excluded.seq, digest = excluded.digest, head = excluded.head, state = excluded.state,
+  refs = excluded.refs
 """
 CONSUME = "UPDATE fabric_inbox SET consumed_seq = ? WHERE run_id = ? AND input_id = ?"
 CLOSE_INBOX = "UPDATE fabric_inbox SET consumed_seq = ? WHERE run_id = ? AND consumed_seq IS NULL"
@@ -128,7 +209,11 @@ HEADS = "SELECT id, fence, last_seq, head_hash FROM fabric_run WHERE id IN (SELE
 JOURNAL = """
 SELECT seq, kind, version, header, payload, payload_hash, hash FROM fabric_event WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?
 """
-DOCUMENTS = "SELECT name, text FROM fabric_attachment WHERE run_id = ? ORDER BY position"
+# A family shows what was attached to its root.
+DOCUMENTS = """
+SELECT name, text FROM fabric_attachment
+WHERE run_id = (SELECT coalesce(root_run_id, id) FROM fabric_run WHERE id = ?) ORDER BY position
+"""
 # The earliest of each queue and priority, each a lookup. An input that its run's owner can already see is the owner's business; one that is to
 # come is everybody's.
 NEXT_DUE = f"""
@@ -140,12 +225,13 @@ WITH RECURSIVE wanted(queue) AS (
 ), level(priority) AS (VALUES {", ".join(f"({rank})" for rank in range(len(PRIORITIES)))})
 SELECT min(due) FROM (
   SELECT (SELECT min(wake_at) FROM fabric_run WHERE incarnation IS NULL AND wake_at IS NOT NULL
-          AND queue = wanted.queue AND priority = level.priority) AS due
+          AND queue = wanted.queue AND priority = level.priority AND state <> 'quarantined') AS due
   FROM wanted JOIN level
   UNION ALL
   SELECT * FROM (
     SELECT i.visible_at FROM fabric_inbox i JOIN fabric_run r ON r.id = i.run_id
     WHERE i.consumed_seq IS NULL AND (r.incarnation IS NULL OR i.visible_at > :now) AND r.state NOT IN {TERMINAL_SQL}
+      AND i.wakes >= CASE WHEN r.state = 'quarantined' THEN 2 ELSE 1 END
     ORDER BY i.visible_at LIMIT 1)
 )
 """

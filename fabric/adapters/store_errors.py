@@ -21,7 +21,9 @@ class RunMissing(LookupError):
 
 
 class IncarnationRetired(ValueError):
-    """A worker announced itself under a name that was retired. Take a new name for each start of the process."""
+    """A worker announced itself under a name that was retired, or that another process goes by. Take a new name for each start of the process."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"the incarnation {name!r} was retired: a worker takes a new name each time it starts")
+        super().__init__(
+            f"the incarnation {name!r} was retired or is another process's: a worker takes a new name each time it starts"
+        )

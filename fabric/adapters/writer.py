@@ -23,6 +23,8 @@ RUNS_MAX = 256
 BYTES_MAX = 1_000_000
 BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 2.0
+LOSSES_MAX = 3
+"""How often one batch may be lost alone, with others written in between: as often as that it is the batch and not the database."""
 
 OnDone = Callable[[Written | Exception], None]
 """Called once, on the writer's thread, after the COMMIT (or after giving up); must return soon."""
@@ -52,13 +54,28 @@ class _Pending:
     weight: int
     not_before: float = 0.0
     tries: int = 0
+    company: int = RUNS_MAX
+    """In how large a group it may go: half of the one that it was lost in."""
+    losses: int = 0
+    """Of itself alone."""
+    lost_at: int = 0
+    """How many flushes had been written when it was lost last."""
+
+
+class _Lost(Exception):
+    """A commit whose answer was lost, and that left at least one batch (None) unwritten."""
+
+    def __init__(self, fates: Sequence[Written | None], error: StoreUnavailable) -> None:
+        super().__init__(str(error))
+        self.fates, self.error = fates, StoreUnavailable(str(error))  # Of those that are None it is known.
 
 
 class JournalWriter:
     """Writes batches of many runs together: at most ``runs_max`` runs or ``bytes_max`` bytes at once, one batch of a run at a time.
 
     A run's batches are written in the order in which they were submitted. What the database refuses is found by halving, so that one run's
-    poison stops no other; a database that is away is waited for, and batches stay where they are.
+    poison stops no other; a database that is away is waited for, and batches stay where they are. What was lost with its connection is
+    sent again in smaller and smaller groups, so that a batch that takes the connection with it every time ends up alone.
     """
 
     def __init__(
@@ -81,11 +98,16 @@ class JournalWriter:
         self._closing = False
         self._give_up_at = float("inf")
         self._failures = 0
+        self._written = 0
+        """Flushes that were written."""
+        self._moved_at: float | None = None
         self._thread = threading.Thread(target=self._write_until_closed, name=name, daemon=True)
         self.flushes = 0
         """Calls of the store's ``write``."""
         self.trouble: StoreUnavailable | None = None
         """Why nothing is being written at the moment; None while the database answers."""
+        self.on_write: Callable[[], None] = lambda: None
+        """Called on the writer's thread right before each ``write``."""
         self.on_flushed: Callable[[], None] | None = None
         """Called on the writer's thread after the callbacks of a flush: whoever collected them can take them in together."""
 
@@ -106,6 +128,10 @@ class JournalWriter:
             for one in pending:
                 self._queues.setdefault(one.batch.run_id, deque()).append(one)
             self._changed.notify()
+
+    def progress(self) -> float | None:
+        """When what is being written last got on (seconds, monotonic), be it to a refusal; None: nothing is to be written."""
+        return self._moved_at
 
     def waiting(self) -> int:
         """Batches that are queued and not under way."""
@@ -131,6 +157,7 @@ class JournalWriter:
 
     def _write_until_closed(self) -> None:
         while True:
+            self._moved_at = None
             taken = self._take()
             if not taken:
                 self._hand_back()
@@ -156,15 +183,18 @@ class JournalWriter:
 
     def _ready(self, now: float) -> tuple[list[_Pending], float]:
         taken: list[_Pending] = []
-        total = 0
+        total, limit = 0, self._runs_max
         due_at = float("inf")
         for queue in self._queues.values():
             first = queue[0]
             if first.not_before > now:
                 due_at = min(due_at, first.not_before)
                 continue
-            if taken and (len(taken) == self._runs_max or total + first.weight > self._bytes_max):
+            if taken and (len(taken) == limit or total + first.weight > self._bytes_max):
                 break
+            if len(taken) >= first.company:  # Its turn comes when it stands first.
+                continue
+            limit = min(limit, first.company)
             taken.append(first)
             total += first.weight
         for pending in taken:
@@ -174,7 +204,8 @@ class JournalWriter:
                 self._queues[pending.batch.run_id] = queue
         return taken, due_at
 
-    def _put_back(self, pending: Sequence[_Pending], wait_s: float) -> None:
+    def _put_back(self, pending: Sequence[_Pending], wait_s: float, *, behind: bool = False) -> None:
+        """Each before what else there is of its run; the runs before the others, or ``behind`` them."""
         not_before = time.monotonic() + wait_s
         with self._changed:
             back: dict[str, deque[_Pending]] = {}
@@ -183,7 +214,7 @@ class JournalWriter:
                 queue = self._queues.pop(one.batch.run_id, None) or deque()
                 queue.appendleft(one)
                 back[one.batch.run_id] = queue
-            self._queues = back | self._queues
+            self._queues = self._queues | back if behind else back | self._queues
 
     def _hand_back(self) -> None:
         with self._changed:
@@ -209,8 +240,12 @@ class JournalWriter:
         while groups:
             self._flushed()  # What is written already does not wait for what may wait now.
             group = groups.pop()
+            self._moved_at = time.monotonic()
             try:
-                fates = self._write(group)
+                self._settle(group, self._write(group), told)
+            except _Lost as lost:
+                self._settle(group, lost.fates, told)
+                self._wait_after_loss(group, lost)
             except StoreUnavailable as error:
                 if isinstance(error, StoreBusy) and len(group) > 1:
                     groups += _halves(group)
@@ -229,29 +264,33 @@ class JournalWriter:
                     groups += _halves(group)
                 else:
                     self._done(group[0], error)
-                continue
-            self._settle(group, fates, told)
         self._flushed()
         if told:
             self._tell(told)
 
-    def _write(self, group: list[_Pending]) -> list[Written | None]:
-        """The fates in order; None: not written after all, to be sent again. StoreUnavailable is ``unknown`` only when time is up."""
+    def _write(self, group: list[_Pending]) -> Sequence[Written | None]:
+        """The fates in order. _Lost when some were not written after all; StoreUnavailable is ``unknown`` only when time is up."""
         batches = [pending.batch for pending in group]
         self.flushes += 1
+        self.on_write()
+        fates: Sequence[Written | None]
         try:
-            fates: list[Written | None] = list(self._store.write(batches))
+            fates = self._store.write(batches)
         except StoreUnavailable as error:
             if not error.unknown:
                 raise
             fates = self._look(batches, error)
+            if None in fates:
+                raise _Lost(fates, error) from error
         self._failures = 0
+        self._written += 1
         self.trouble = None
         return fates
 
     def _look(self, batches: Sequence[Batch], error: StoreUnavailable) -> list[Written | None]:
         """Learns from the runs' rows what became of a commit whose answer was lost, asking until the database says so."""
         while True:
+            self._moved_at = time.monotonic()
             try:
                 heads = self._store.heads([batch.run_id for batch in batches])
             except StoreUnavailable as still:
@@ -264,16 +303,12 @@ class JournalWriter:
             return [fate_of(batch, heads.get(batch.run_id)) for batch in batches]
 
     def _settle(self, group: list[_Pending], fates: Sequence[Written | None], told: dict[str, int]) -> None:
-        again = []
         for pending, fate in zip(group, fates, strict=True):
             if fate is None:
-                again.append(pending)
                 continue
             if fate is Written.COMMITTED and pending.batch.rows:
                 told[pending.batch.run_id] = pending.batch.new_seq
             self._done(pending, fate)
-        if again:
-            self._put_back(again, 0.0)
 
     def _done(self, pending: _Pending, outcome: Written | Exception) -> None:
         try:
@@ -295,6 +330,25 @@ class JournalWriter:
         wait_s = _backoff_s(pending.tries)
         _log.warning("run %s is not written for now: %s; again in %.2f s", pending.batch.run_id, error, wait_s)
         self._put_back([pending], wait_s)
+
+    def _wait_after_loss(self, group: Sequence[_Pending], lost: _Lost) -> None:
+        """Nothing says whose fault it is: the database's, which is given time, or one batch's, which ends up alone and is given up."""
+        again = [pending for pending, fate in zip(group, lost.fates, strict=True) if fate is None]
+        if len(group) == 1 and self._given_up(again[0]):
+            self._done(
+                again[0], StoreUnavailable(f"the database was lost each time that this was written: {lost.error}")
+            )
+            return
+        for pending in again:
+            pending.company = max(1, len(group) // 2)
+        self._put_back(again, 0.0, behind=True)
+        self._flushed()
+        self._backs_off(lost.error)
+
+    def _given_up(self, pending: _Pending) -> bool:
+        pending.losses += pending.lost_at != self._written
+        pending.lost_at = self._written
+        return pending.losses >= LOSSES_MAX
 
     def _wait_for_database(self, pending: Sequence[_Pending], error: StoreUnavailable) -> None:
         self._put_back(pending, 0.0)

@@ -12,7 +12,7 @@ from pydantic_ai.tools import ToolDefinition
 from fabric.core.cost import worst_input_tokens
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.text import clean_text, parse_json_object
-from fabric.runtime.ports import ChatMessage, ModelRequest, ToolOffer
+from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 
 RAW_ARGS_CHARS = 20_000
 NAME_CHARS = 200

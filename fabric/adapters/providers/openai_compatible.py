@@ -27,12 +27,12 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from fabric.adapters.providers.errors import Asked, Malformed, classify, error_of, failed
 from fabric.adapters.providers.messages import definitions, history, replied
-from fabric.adapters.tools.outbound import EXCHANGE, Exchange, Gate, VettedTransport, authority
+from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, Exchange, Gate, VettedTransport, authority, call_name
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import DEPTH_MAX, nesting
-from fabric.runtime.ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest
 
 # An endpoint's nonsense in its usage is answered by charging the worst case, not by a line on the console.
 warnings.filterwarnings("ignore", category=UsageExtractionFailedWarning)
@@ -291,6 +291,7 @@ def _settings(request: ModelRequest) -> OpenAIChatModelSettings:
         settings["parallel_tool_calls"] = options["parallel_tool_calls"]
     headers = {
         "Idempotency-Key": request.idempotency_key,
+        CALL_HEADER: call_name(request),
         "X-Fabric-Agent": request.agent,
         "X-Fabric-Output": request.output,
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
-from fabric.runtime.ports import ModelPort, ModelRequest
+from fabric.runtime.call_ports import ModelPort, ModelRequest
 
 
 class ModelRouter:

@@ -24,7 +24,10 @@ from typing import Any
 import httpx2
 
 from fabric.core.taxonomy import Cause
+from fabric.runtime.call_ports import ModelRequest, ToolRequest
 
+CALL_HEADER = "X-Fabric-Call"
+"""Header in which a request says which attempt of which call it is: ``call_name``."""
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Gives the addresses of a host name, as text; raises OSError when it has none."""
 
@@ -95,6 +98,11 @@ async def resolve_name(host: str, port: int) -> Sequence[str]:
     """The addresses of a name from the system's resolver, in its order."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def call_name(request: ModelRequest | ToolRequest) -> str:
+    """``run/command id/attempt``: what the other side's records can be held against the journal by."""
+    return f"{request.run_id}/{request.command_id}/{request.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +206,40 @@ EXCHANGE: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 """Set it before a request to watch the request from outside the client."""
 
 
+_HEAD, _BODY = "send_request_headers.started", "send_request_body.started"
+"""How the names end of what is traced right before the bytes are written, with no turn of the loop in between."""
+
+
+class NotSent(httpx2.TransportError):
+    """The request may not go out any more, and did not go out whole."""
+
+
+@dataclass(slots=True)
+class Sending:
+    """Whether what is prepared may go out: ``covered`` knows, and is asked at the last moment."""
+
+    covered: Callable[[], bool]
+    stopped: bool = False
+    """True: it was kept from going out."""
+
+    def allowed(self) -> bool:
+        """Asks."""
+        self.stopped = self.stopped or not self.covered()
+        return not self.stopped
+
+
+SENDING: ContextVar[Sending | None] = ContextVar("sending", default=None)
+"""Set it before a port is asked; whoever goes out by HTTP looks at it when its bytes are about to leave."""
+
+
 @cache
 def tls() -> ssl.SSLContext:
     """The system's trusted certificates, loaded once."""
     return httpx2.create_ssl_context()
+
+
+def _has_body(request: httpx2.Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
 class VettedTransport(httpx2.AsyncBaseTransport):
@@ -219,10 +257,14 @@ class VettedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
-        exchange = EXCHANGE.get() or Exchange()
+        exchange, sending = EXCHANGE.get() or Exchange(), SENDING.get()
+        # Between its head and its body a request waits for a turn of the loop; without the body nobody acts on it.
+        looks = (_HEAD, _BODY) if _has_body(request) else (_HEAD,)
 
         async def trace(event: str, _: dict[str, Any]) -> None:
-            exchange.sent = exchange.sent or event.endswith("send_request_headers.started")
+            if event.endswith(looks) and sending is not None and not sending.allowed():
+                raise NotSent("it may not go out any more")
+            exchange.sent = exchange.sent or event.endswith(_HEAD)
 
         request.extensions = {**request.extensions, "trace": trace}
         request.headers["Accept-Encoding"] = "identity"

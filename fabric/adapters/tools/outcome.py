@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 
 
 class ToolError(Exception):
-    """The tool's own error, told to the model. The message is one sentence: what is wrong, what to do."""
+    """The tool's own error, told to the model. The message is one sentence: what is wrong, what to do. ``outcome``: whether it was done all the same."""
+
+    def __init__(self, message: str, *, outcome: Outcome = Outcome.REJECTED) -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 class CallBroken(Exception):
@@ -20,6 +25,8 @@ class CallBroken(Exception):
         status: int | None = None,
         retry_after_s: float | None = None,
         raw: str = "",
+        outcome: Outcome = Outcome.UNKNOWN,
     ) -> None:
         super().__init__(message)
+        self.outcome = outcome
         self.cause, self.message, self.status, self.retry_after_s, self.raw = cause, message, status, retry_after_s, raw

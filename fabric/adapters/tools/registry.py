@@ -15,12 +15,14 @@ from fabric.adapters.tools import http_get as web_get
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
+from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaised
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import CallFailed, ToolFinished
+from fabric.core.saga import Outcome
 from fabric.core.spec import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean, clean_text
-from fabric.runtime.ports import ToolOffer, ToolRequest
+from fabric.runtime.call_ports import ToolOffer, ToolRequest
 
 JSON = Any
 
@@ -139,46 +141,50 @@ class ToolRunner:
     ) -> None:
         self._gate = gate or Gate()
         self.pool = pool or ToolPool()
+        self._processes = ProcessPool(self.pool)
         self._now = now
 
     async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
         """Runs the tool once. Its own error is a ``ToolFinished``; only cancellation is raised."""
+        name = request.tool.name
         left_s = (request.deadline_at - self._now()) / 1e6
         if left_s <= 0:
-            return _failed(request, Cause.TIMEOUT, f"the deadline had passed before tool {request.tool.name!r} began")
+            return _not_begun(request, Cause.TIMEOUT, f"the deadline had passed before tool {name!r} began")
         timeout_s = min(left_s, request.tool.timeout_s or left_s)
         try:
             if request.tool.kind == "builtin" and builtin_of(request.tool) not in BUILTINS:
-                return _failed(request, Cause.BAD_CONFIGURATION, _unknown(request.tool))
+                return _not_begun(request, Cause.BAD_CONFIGURATION, _unknown(request.tool))
             if wrong := validator_of(request.tool)(dict(request.args)):
                 return _finished(request, None, f"the arguments do not fit: {'; '.join(wrong)}")
             return _kept(request, await self._call(request, timeout_s))
         except ToolError as error:
-            return _finished(request, None, str(error))
+            return _finished(request, None, str(error), outcome=error.outcome)
         except CallBroken as broken:
-            return _failed(request, broken.cause, broken.message, broken.status, broken.retry_after_s, broken.raw)
+            return _failed(request, broken)
         except PoolFull as full:
-            return _failed(request, Cause.QUEUE_FULL, f"tool {request.tool.name!r} was not run: {full}")
+            return _not_begun(request, Cause.QUEUE_FULL, f"tool {name!r} was not run: {full}")
         except Expired:
-            return _failed(
-                request, Cause.TIMEOUT, f"tool {request.tool.name!r} did not return within {timeout_s:.1f} seconds"
-            )
+            sentence = f"tool {name!r} did not return within {timeout_s:.1f} seconds"
+            return _failed(request, CallBroken(Cause.TIMEOUT, sentence))
         except (SchemaProblem, callables.NotATool) as error:
-            return _failed(request, Cause.BAD_CONFIGURATION, f"tool {request.tool.name!r}: {error}")
+            return _not_begun(request, Cause.BAD_CONFIGURATION, f"tool {name!r}: {error}")
+        except (ToolRaised, ChildDied) as error:
+            return _finished(request, None, f"the tool failed: {error}", outcome=Outcome.UNKNOWN)
         except Exception as error:  # noqa: BLE001 - A tool may raise anything; its error is data for the model.
-            return _finished(request, None, f"the tool failed: {error} ({type(error).__name__})")
+            said = f"the tool failed: {error} ({type(error).__name__})"
+            return _finished(request, None, said, outcome=Outcome.UNKNOWN)
 
     def close(self) -> None:
-        """Lets go of the threads."""
+        """Lets go of the threads and the child processes."""
+        self._processes.close()
         self.pool.close()
 
     def _call(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
         spec, args = request.tool, dict(request.args)
         if spec.kind == "http":
-            return http_endpoint.call_endpoint(self._gate, spec, args, request.idempotency_key, timeout_s)
+            return http_endpoint.call_endpoint(self._gate, request, timeout_s)
         if spec.kind == "callable":
-            # Importing may take as long as the call itself, so it is the thread's work too.
-            return self._in_thread(partial(callables.invoke, spec.target, args, request.idempotency_key), timeout_s)
+            return self._processes.call(spec.target, args, request.idempotency_key, timeout_s)
         match builtin_of(spec):
             case "http_get":
                 return web_get.http_get(self._gate, spec.allowed_hosts, timeout_s, **args)
@@ -193,40 +199,44 @@ class ToolRunner:
 
 
 def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
-    """The result, fit to be kept, or what is wrong with it."""
+    """The result, fit to be kept, or what is wrong with it: the tool has done its work either way."""
     try:
         cleaned, changed = clean(result)
     except (ValueError, RecursionError) as error:
-        return _finished(request, None, f"the tool's result is refused: {error}")
+        return _finished(request, None, f"the tool's result is refused: {error}", outcome=Outcome.ANSWERED)
     size = len(encode(cleaned))
     if size > RESULT_BYTES_MAX:
-        return _finished(
-            request, None, f"the tool's result has {size:,} bytes; at most {RESULT_BYTES_MAX:,} are kept; ask for less"
-        )
+        sentence = f"the tool's result has {size:,} bytes; at most {RESULT_BYTES_MAX:,} are kept; ask for less"
+        return _finished(request, None, sentence, outcome=Outcome.ANSWERED)
     return _finished(request, cleaned, sanitized=changed)
 
 
-def _finished(request: ToolRequest, result: JSON, error: str = "", *, sanitized: bool = False) -> ToolFinished:
+def _finished(
+    request: ToolRequest, result: JSON, error: str = "", *, sanitized: bool = False, outcome: Outcome | None = None
+) -> ToolFinished:
     shown, dirty = clean_text(error[:ERROR_CHARS])
     return ToolFinished(
-        command_id=request.command_id, attempt=request.attempt, result=result, error=shown, sanitized=sanitized or dirty
+        command_id=request.command_id,
+        attempt=request.attempt,
+        result=result,
+        error=shown,
+        sanitized=sanitized or dirty,
+        outcome=outcome,
     )
 
 
-def _failed(
-    request: ToolRequest,
-    cause: Cause,
-    message: str,
-    status: int | None = None,
-    retry_after_s: float | None = None,
-    raw: str = "",
-) -> CallFailed:
+def _not_begun(request: ToolRequest, cause: Cause, message: str) -> CallFailed:
+    return _failed(request, CallBroken(cause, message, outcome=Outcome.REJECTED))
+
+
+def _failed(request: ToolRequest, broken: CallBroken) -> CallFailed:
     return CallFailed(
         command_id=request.command_id,
         attempt=request.attempt,
-        cause=cause,
-        message=clean_text(message[:ERROR_CHARS])[0],
-        status=status,
-        retry_after_s=retry_after_s,
-        raw=clean_text(raw)[0],
+        cause=broken.cause,
+        message=clean_text(broken.message[:ERROR_CHARS])[0],
+        status=broken.status,
+        retry_after_s=broken.retry_after_s,
+        raw=clean_text(broken.raw)[0],
+        outcome=broken.outcome,
     )

@@ -23,6 +23,7 @@ from fabric.adapters.tools.outbound import (
     transport_failure,
 )
 from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.core.text import DEPTH_MAX, nesting
 
@@ -73,14 +74,27 @@ async def exchange(
             response = await client.request(method, url, headers=dict(headers), content=content)
     except TimeoutError:
         got = f"{len(seen.body)} bytes had come" if seen.status else "no answer had begun"
-        raise CallBroken(Cause.TIMEOUT, f"{where} did not finish within {deadline_s:.1f} seconds: {got}") from None
+        sentence = f"{where} did not finish within {deadline_s:.1f} seconds: {got}"
+        raise CallBroken(Cause.TIMEOUT, sentence, outcome=_unread(seen)) from None
     except Refused as error:
-        raise (AddressRefused if seen.status is None else ToolError)(str(error)) from None
+        if seen.status is None:
+            raise AddressRefused(str(error)) from None
+        raise ToolError(str(error), outcome=outcome_of(seen.status)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise CallBroken(*transport_failure(error, seen, where)) from None
+        raise CallBroken(*transport_failure(error, seen, where), outcome=_unread(seen)) from None
     finally:
         EXCHANGE.reset(token)
     return _answer(response, where)
+
+
+def outcome_of(status: int) -> Outcome:
+    """What an HTTP status says about whether the request was done: 2xx yes, 4xx no, all others nothing."""
+    return {2: Outcome.ANSWERED, 4: Outcome.REJECTED}.get(status // 100, Outcome.UNKNOWN)
+
+
+def _unread(seen: Exchange) -> Outcome:
+    """Whether a request was done whose answer did not come: certainly not, when it never went out."""
+    return Outcome.UNKNOWN if seen.sent else Outcome.REJECTED
 
 
 def _answer(response: httpx2.Response, where: str) -> Answer:
@@ -92,15 +106,27 @@ def _answer(response: httpx2.Response, where: str) -> Answer:
     if status in _TRY_AGAIN or status >= 500:
         wait = retry_after_s(response.headers, time.time())
         cause = _TRY_AGAIN.get(status, Cause.SERVER_ERROR)
-        raise CallBroken(cause, f"{where} answered HTTP {status}", status=status, retry_after_s=wait, raw=text[:2_000])
+        raise CallBroken(
+            cause,
+            f"{where} answered HTTP {status}",
+            status=status,
+            retry_after_s=wait,
+            raw=text[:2_000],
+            outcome=outcome_of(status),
+        )
     if 300 <= status < 400:
-        raise ToolError(f"{where} answered HTTP {status}: it is moved, and redirects are not followed")
+        raise ToolError(
+            f"{where} answered HTTP {status}: it is moved, and redirects are not followed", outcome=outcome_of(status)
+        )
     if status >= 400:
         raise ToolError(f"{where} answered HTTP {status}{excerpt}")
     if not text and response.content:
-        raise ToolError(f"{where} answered with {kind or 'something'}, which is no text; only text is read")
+        raise ToolError(
+            f"{where} answered with {kind or 'something'}, which is no text; only text is read",
+            outcome=outcome_of(status),
+        )
     if "\0" in text:
-        raise ToolError(f"{where} answered with binary data; only text is read")
+        raise ToolError(f"{where} answered with binary data; only text is read", outcome=outcome_of(status))
     return Answer(status, kind, text)
 
 
@@ -109,11 +135,11 @@ def parsed(answer: Answer) -> JSON:
     if answer.content_type != "application/json" and not answer.content_type.endswith("+json"):
         return answer.body
     if nesting(answer.body) > DEPTH_MAX:
-        raise ToolError(f"the answer's JSON is nested deeper than {DEPTH_MAX} levels")
+        raise ToolError(f"the answer's JSON is nested deeper than {DEPTH_MAX} levels", outcome=Outcome.ANSWERED)
     try:
         return json.loads(answer.body)
     except ValueError as error:
-        raise ToolError(f"the answer is announced as JSON but is none: {error}") from None
+        raise ToolError(f"the answer is announced as JSON but is none: {error}", outcome=Outcome.ANSWERED) from None
 
 
 def _codec(name: str | None) -> str:

@@ -1,6 +1,7 @@
 """Databases with their tables, made once a process; and the stores on them."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,22 +12,33 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from fabric.adapters.writer import JournalWriter
+from simulator.chaos.servers import PostgresqlServer
+from tests.fabric.adapters.grant_worlds import SharedWorld
 from tests.fabric.adapters.journal_worlds import SEED, MemoryWorld, PostgresqlWorld, SqliteWorld, World, migrate
 from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, Told
+from tests.own_server import own_server
 
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with tables, one workspace, one fabric and one revision; to be copied."""
+def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with tables and nothing in them; to be copied."""
     data = tmp_path_factory.mktemp("sqlite")
     migrate(data)
-    connection = sqlite3.connect(data / "fabric.sqlite3")
+    return data / "fabric.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(sqlite_tables: Path) -> Path:
+    """The same with one workspace, one fabric and one revision; to be copied."""
+    template = sqlite_tables.with_name("template.sqlite3")
+    shutil.copyfile(sqlite_tables, template)
+    connection = sqlite3.connect(template)
     connection.executescript(SEED)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
-    return data / "fabric.sqlite3"
+    return template
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +59,15 @@ def postgresql_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
+    """A cluster that tests may stop, with tables and a revision."""
+    with own_server(tmp_path_factory.mktemp("data")) as made:
+        with psycopg.connect(made.url(), autocommit=True) as connection:
+            connection.execute(SEED.encode())
+        yield made
+
+
 def url(server: str, name: str) -> str:
     """The server's address with another database."""
     given = conninfo_to_dict(server)
@@ -64,6 +85,21 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         made = SqliteWorld(request.getfixturevalue("sqlite_template"), tmp_path)
     else:
         made = PostgresqlWorld(request.getfixturevalue("postgresql_dsn"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shared(world: World) -> Iterator[SharedWorld]:
+    """The stores of shared state beside each of the three, empty."""
+    made = SharedWorld(world)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shared_postgresql(postgresql_world: PostgresqlWorld) -> Iterator[SharedWorld]:
+    made = SharedWorld(postgresql_world)
     yield made
     made.close()
 

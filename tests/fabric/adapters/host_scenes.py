@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.elapsed import Elapsed, elapsed_s
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import NullNudge
@@ -23,9 +24,11 @@ from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, CallFailed, CancelRequested, DecisionMade, ModelReplied, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
-from fabric.runtime.ports import Batch, Claimed, JournalStore, ModelRequest, NewRun, Written
+from fabric.runtime.call_ports import ModelRequest
+from fabric.runtime.ports import Batch, Claimed, JournalStore, NewRun, Written
 from fabric.runtime.prompts import overhead_bytes
-from simulator.bench.flow5 import ANSWERS, SPEC
+from simulator.bench.answers import ANSWERS
+from simulator.bench.flow5 import SPEC
 from simulator.kernel.memory_store import MemoryStore
 from tests.fabric.adapters.journal_worlds import new_run
 
@@ -150,6 +153,9 @@ class Site:
         self.released: SimpleQueue[str] = SimpleQueue()
         self.hosts: list[RunHost] = []
         self.spec = SPEC
+        self.elapsed: Elapsed = elapsed_s
+        self.shared: tuple[Any, Any] | None = None
+        """The stores of shared budgets and retry tokens; None: nothing is shared."""
         self.faults: dict[str, str] = {}
         """Why a revision cannot be loaded, by its id."""
 
@@ -171,6 +177,9 @@ class Site:
             tools=ToolRunner(),
             clock=SYSTEM_CLOCK,
             revision=revision,
+            elapsed=self.elapsed,
+            grants=self.shared[0] if self.shared else None,
+            buckets=self.shared[1] if self.shared else None,
         )
         values = {"sweep_s": NEVER_S, "beat_s": NEVER_S, "lease_s": NEVER_S} | config
         host = RunHost(ports, f"host-{next(_names)}", HostConfig(**values), self.released.put)
@@ -258,10 +267,10 @@ class Watching:
         self.done.put(list(zip(batches, fates, strict=True)))
         return fates
 
-    def claim(self, incarnation: str, *, limit: int, queues: Sequence[str], again: Sequence[str] = ()) -> list[Claimed]:
+    def claim(self, incarnation: str, **asked: Any) -> list[Claimed]:
         self.claiming.set()
         assert self.claim_open.wait(WAIT_S)
-        claims = super().claim(incarnation, limit=limit, queues=queues, again=again)  # type: ignore[misc]
+        claims = super().claim(incarnation, **asked)  # type: ignore[misc]
         self.claims.put([claimed.run_id for claimed in claims])
         return claims
 
@@ -283,7 +292,7 @@ class WatchedSqlite(Watching, SqliteStore):
     """On a SQLite file."""
 
 
-OWN_THREADS = {"fabric-host", "fabric-claimer", "fabric-lease", "journal-writer"}
+OWN_THREADS = {"fabric-host", "fabric-claimer", "fabric-lease", "journal-writer", "fabric-duties"}
 
 
 def own_threads() -> list[str]:

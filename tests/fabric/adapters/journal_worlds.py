@@ -20,8 +20,10 @@ from fabric.core.events import InputIgnored
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
-from fabric.runtime.ports import Batch, EscalationChange, NewRun, RunColumns
+from fabric.runtime.batch_parts import EscalationChange, RunColumns
+from fabric.runtime.ports import Batch, NewRun
 from simulator.kernel.memory_store import MemoryStore
+from tests.unguarded import AS_REPLICA
 
 ROOT = Path(__file__).resolve().parents[3]
 SECOND = 1_000_000
@@ -35,19 +37,32 @@ INSERT INTO fabric_fabric (id, name, title, created_at, workspace_id)
 INSERT INTO fabric_revision (id, number, digest, spec, published_at, published_by, fabric_id, workspace_id)
   VALUES ('{REVISION}', 1, 'digest', '{{}}', '2026-01-01 00:00:00+00:00', '', 'fabric-1', '{WORKSPACE}');
 """
-TABLES = ("event", "inbox", "attachment", "escalation", "incarnation", "run")
+TABLES = (
+    "event",
+    "inbox",
+    "attachment",
+    "escalation",
+    "incarnation",
+    "snapshot",
+    "family",
+    "run",
+    "audit",
+    "checkpoint",
+    "duty",
+)
+
+
+def installed(data: Path, **environment: str) -> dict[str, str]:
+    """The environment of a program of the installation whose folder that is."""
+    settings = {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(data), "PYTHONPATH": str(ROOT)}
+    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    return inherited | settings | environment
 
 
 def migrate(data: Path, **environment: str) -> None:
     """Make the tables the way an installation does."""
-    settings = {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(data), "PYTHONPATH": str(ROOT)}
-    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    subprocess.run(
-        [sys.executable, "-m", "django", "migrate", "--verbosity", "0"],
-        env=inherited | settings | environment,
-        cwd=ROOT,
-        check=True,
-    )
+    command = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
+    subprocess.run(command, env=installed(data, **environment), cwd=ROOT, check=True)
 
 
 class Hand:
@@ -63,7 +78,7 @@ class Hand:
 class MemoryWorld:
     def __init__(self) -> None:
         self.clock = Hand()
-        self.store = MemoryStore(self.clock)
+        self.store = MemoryStore(self.clock, fabrics={REVISION: "fabric-1"})
 
     def another(self) -> MemoryStore:
         return self.store
@@ -74,12 +89,35 @@ class MemoryWorld:
     def claims(self, run_id: str) -> int:
         return self.store.standing(run_id)[2]
 
+    def set_claims(self, run_id: str, claims: int, by: str | None = None) -> None:
+        """Of one run, or of all. ``by``: whose they are from now on."""
+        for one in [run_id] if run_id else self.store.tables.runs:
+            run = self.store.tables.runs[one]
+            run.claims, run.incarnation = claims, by or run.incarnation
+
+    def orphans(self) -> list[int]:
+        """The claims of the runs whose owners are gone, in the order of their ids."""
+        gone = {name for name, one in self.store.tables.incarnations.items() if one.retired}
+        return [run.claims for _, run in sorted(self.store.tables.runs.items()) if run.incarnation in gone]
+
+    def refused_writes(self, incarnation: str) -> int:
+        return self.store.tables.incarnations[incarnation].refused_writes
+
     def state(self, run_id: str) -> tuple[str, int]:
         columns = self.store.columns(run_id)
         return columns.state.value, columns.cost_usd_micros
 
+    def row(self, run_id: str, *names: str) -> tuple[Any, ...]:
+        run = self.store.tables.runs[run_id]
+        places = (run, run.columns, run.new)
+        return tuple(next(getattr(place, name) for place in places if hasattr(place, name)) for name in names)
+
+    def family(self, root: str) -> tuple[int, ...] | None:
+        found = self.store.tables.families.get(root)
+        return (found.alive, found.spawned, found.caps.alive, found.caps.spawned) if found else None
+
     def unconsumed(self, run_id: str) -> int:
-        return sum(item.consumed_seq is None for item in self.store._runs[run_id].inbox)
+        return sum(item.consumed_seq is None for item in self.store.tables.runs[run_id].inbox)
 
     def escalation(self, name: str) -> tuple[Any, ...]:
         run_id, change = self.store.escalations[name]
@@ -92,6 +130,10 @@ class MemoryWorld:
             change.verb,
             change.due_at,
         )
+
+    def acts(self) -> list[tuple[Any, ...]]:
+        given = [entry for _, entry in self.store.audit]
+        return [(one.entry_id, one.actor, one.via, one.act.value, one.subject, one.body) for one in given]
 
     def close(self) -> None:
         pass
@@ -106,13 +148,39 @@ class SqlWorld:
     def claims(self, run_id: str) -> int:
         return int(self.ask(f"SELECT claims FROM fabric_run WHERE id = '{run_id}'")[0][0])
 
+    def set_claims(self, run_id: str, claims: int, by: str | None = None) -> None:
+        """Of one run, or of all. ``by``: whose they are from now on."""
+        owner = f", incarnation = '{by}'" if by else ""
+        self.ask(f"UPDATE fabric_run SET claims = {claims}{owner} WHERE '{run_id}' IN ('', id)")
+
+    def orphans(self) -> list[int]:
+        """The claims of the runs whose owners are gone, in the order of their ids."""
+        owner = "JOIN fabric_incarnation i ON i.name = r.incarnation AND i.retired_at IS NOT NULL"
+        return [claims for (claims,) in self.ask(f"SELECT r.claims FROM fabric_run r {owner} ORDER BY r.id")]
+
+    def refused_writes(self, incarnation: str) -> int:
+        return int(self.ask(f"SELECT refused_writes FROM fabric_incarnation WHERE name = '{incarnation}'")[0][0])
+
     def state(self, run_id: str) -> tuple[str, int]:
         ((state, cost),) = self.ask(f"SELECT state, cost_usd_micros FROM fabric_run WHERE id = '{run_id}'")
         return state, cost
 
+    def row(self, run_id: str, *names: str) -> tuple[Any, ...]:
+        (found,) = self.ask(f"SELECT {', '.join(names)} FROM fabric_run WHERE id = '{run_id}'")
+        return found
+
+    def family(self, root: str) -> tuple[int, ...] | None:
+        columns = "alive, spawned, cap_alive, cap_spawned"
+        found = self.ask(f"SELECT {columns} FROM fabric_family WHERE root_run_id = '{root}'")
+        return found[0] if found else None
+
     def unconsumed(self, run_id: str) -> int:
         where = f"run_id = '{run_id}' AND consumed_seq IS NULL"
         return int(self.ask(f"SELECT count(*) FROM fabric_inbox WHERE {where}")[0][0])
+
+    def acts(self) -> list[tuple[Any, ...]]:
+        rows = self.ask("SELECT id, actor, via, kind, subject, body FROM fabric_audit ORDER BY id")
+        return [(*told, bytes(body)) for *told, body in rows]
 
     def escalation(self, name: str) -> tuple[Any, ...]:
         columns = "run_id, step_id, verbs, content, decided_at, verb, due_at"
@@ -153,6 +221,8 @@ class PostgresqlWorld(SqlWorld):
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self.connection = psycopg.connect(dsn, autocommit=True)
+        # What a test does to the tables by hand is no business of the triggers; the stores' own connections meet them.
+        self.ask(AS_REPLICA)
         self.ask("TRUNCATE " + ", ".join(f"fabric_{table}" for table in TABLES))
         self.stores = [PostgresqlStore(dsn)]
         self.store = self.stores[0]

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from fabric.core.inputs import INBOX
-from simulator.bench.flow5 import STEPS
+from simulator.bench.answers import STEPS
 from tests.fabric.adapters.host_scenes import (
     WAIT_S,
     Site,
@@ -127,7 +127,7 @@ def test_a_fenced_run_is_let_go_without_another_write(watched):
     run_id = watched.create()
     host.offer(run_id)
     parked = [agents.next() for _ in range(4)]
-    watched.store.retire(host.lease.name)
+    watched.store.tables.incarnations[host.lease.name].lease_until = 0  # It stood still for longer than its lease.
     (taken,) = watched.claim()
     settled(host)
     while not watched.store.done.empty():
@@ -144,6 +144,8 @@ def test_a_fenced_run_is_let_go_without_another_write(watched):
     assert watched.store.standing(run_id)[:2] == ("rival", taken.fence)
     assert len(watched.store.journal(run_id)) == len(taken.rows)
     assert (host.counters.refused, host.counters.faults, host.owned) == (1, 0, {})
+    assert host.counters.stale_refused == 1
+    assert watched.store.tables.incarnations[host.lease.name].refused_writes == 1
 
 
 def test_a_cancelled_run_s_calls_are_aborted(site):

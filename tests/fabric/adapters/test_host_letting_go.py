@@ -1,19 +1,25 @@
 """What a host does with a run that it cannot load, step or write, and with all of them when its lease is lost."""
 
 import threading
+from typing import Any
 
 import pytest
 
 from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.owned import given_back
 from fabric.adapters.store_errors import RowRefused
+from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.spec import FabricSpec
-from fabric.runtime.ports import Document, StoreUnavailable, Written
+from fabric.core.taxonomy import Tier
+from fabric.runtime.batch_parts import FamilyCaps, Send, Snapshot
+from fabric.runtime.ports import Claimed, Document, StoreUnavailable, Withdrawn, Written
 from simulator.bench.flow5 import SPEC
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, settled
-from tests.fabric.adapters.journal_worlds import REVISION
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, said, settled
+from tests.fabric.adapters.journal_worlds import REVISION, Journal, new_run
 
-ODD = b'{"kind": "an input of a later version"}'
+ODD: Any = None
+"""No bytes at all: what no store may hand out."""
 
 
 @pytest.fixture
@@ -99,31 +105,62 @@ def test_another_host_that_can_load_it_gets_it(site):
 @pytest.mark.parametrize("kind", ["site", "on_sqlite"])
 def test_a_step_that_raises_lets_the_run_go_with_its_journal_whole_and_it_is_found_again(kind, request):
     site = request.getfixturevalue(kind)
-    agents = site.agents()
+    broken = threading.Event()
+
+    def answer(asked):
+        given = said(asked)
+        return replace(given, text=7) if broken.is_set() else given  # What no port may give back.
+
+    agents = site.agents(answer)
     agents.holds = lambda asked: asked.agent == "worker"
     host = site.host(agents, hold_s=0.05)
     run_id = site.create()
     host.offer(run_id)
     parked = [agents.next() for _ in range(4)]
-    written = len(site.kinds(run_id))
-    assert site.store.put_input(run_id, "odd", ODD)
-    host.offer(run_id)
-    for one in parked:
+    broken.set()
+    agents.holds = lambda asked: False
+    parked[0].answer()
+    for one in parked[1:]:
         assert one.ended.wait(WAIT_S)  # Its calls are let go of.
     for _ in range(2):  # Given back, claimed again, let go of again.
         until_given_back(site, run_id)
-    assert [row.seq for row in site.store.journal(run_id)] == list(range(1, written + 1))
-    assert len(agents.ledger) == 5
-    agents.holds = lambda asked: False
-    while not site.store.withdraw_input(run_id, "odd"):
-        pass
+    broken.clear()
     while site.outcome(run_id) == "":
         site.released.get(timeout=WAIT_S)
     assert site.outcome(run_id) == "completed"
-    again = agents.ledger[5:]
-    assert {one.request.command_id for one in again[:4]} == {one.request.command_id for one in parked}
-    assert {one.request.attempt for one in again[:4]} == {2}
+    rows = site.store.journal(run_id)
+    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
+    again = {one.request.command_id for one in agents.ledger[5:9]}
+    assert again == {one.request.command_id for one in parked}
     assert all(one.intended for one in agents.ledger)
+
+
+def test_a_damaged_journal_stops_nobody_else_and_nothing_is_done_on_its_word(site, caplog):
+    agents = site.agents(doubtful)
+    host = site.host(agents, hold_s=0.01)
+    run_id = site.create()
+    host.offer(run_id)
+    while site.store.standing(run_id)[0] is not None or not site.store.escalations:
+        site.released.get(timeout=WAIT_S)
+    rows = site.store.tables.runs[run_id].rows
+    rows[3] = replace(rows[3], header=rows[3].header.replace(b"1", b"2", 1))
+    spent, asked = site.store.columns(run_id).cost_usd_micros, len(agents.ledger)
+    decided = decision(site, run_id)
+    assert site.store.put_input(run_id, decided.input_id, INBOX.dump_json(decided))
+    host.offer(run_id)
+    site.store.until_written(lambda batch, fate: any(row.kind == "run_quarantined" for row in batch.rows))
+    assert len(agents.ledger) == asked
+    columns = site.store.columns(run_id)
+    assert (columns.state, columns.cost_usd_micros) == ("quarantined", spent)
+    assert "its journal is damaged: event 4" in columns.reason
+    assert [row.kind for row in site.store.journal(run_id)[-2:]] == ["run_quarantined", "escalation_opened"]
+    assert f"run {run_id} cannot go on: event 4 (" in caplog.text
+    agents._answer = said
+    other = site.create()
+    host.offer(other)
+    while site.outcome(other) == "":
+        site.released.get(timeout=WAIT_S)
+    assert site.outcome(other) == "completed"
 
 
 def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
@@ -172,7 +209,7 @@ def test_a_run_whose_every_write_is_refused_is_asked_for_once_a_sweep(site):
         settled(host)
         host.offer(second)
     assert site.store.standing(first)[2] == 1
-    assert list(host._strays) == [first]
+    assert first in host._orphans
 
 
 def test_one_run_that_cannot_be_written_stops_no_other_and_is_tried_again(site):
@@ -208,14 +245,14 @@ def test_a_decision_taken_back_at_the_last_moment_loses_nothing_but_a_claim(site
         site.store.begun.get()
     host.offer(run_id)
     site.store.begun.get(timeout=WAIT_S)
-    assert site.store.withdraw_input(run_id, decided.input_id)
+    assert site.store.withdraw_input(run_id, decided.input_id) is Withdrawn.GONE
     site.store.open.set()
     site.until_released(run_id)  # Refused: the input is gone.
     until_given_back(site, run_id)
     site.until_released(run_id)  # Read again, and it waits as before.
     assert site.store.journal(run_id) == before
     assert site.store.standing(run_id)[0] is None
-    again = decision(site, run_id)
+    again = replace(decision(site, run_id), input_id="decision-again")  # The id of what was taken back is not free.
     assert site.store.put_input(run_id, again.input_id, INBOX.dump_json(again))
     host.offer(run_id)
     site.until_released(run_id)
@@ -327,3 +364,13 @@ def test_two_hosts_never_ask_the_same_attempt(site):
     keys = [one.key for one in agents.ledger]
     assert len(keys) == len(set(keys)) == 8 * 20
     assert all(host.counters.claimed for host in hosts)
+
+
+def test_what_is_given_back_brings_nothing_for_other_runs_again():
+    (journal, child) = (Journal("run-1"), new_run(run_id="run-2"))
+    taken = Snapshot(seq=1, digest="d", head=b"", state=b"")
+    sends = (Send(run_id="run-3", input_id="answer", body=b""),)
+    durable = journal.batch(children=(child,), caps=FamilyCaps(alive=1, spawned=1), sends=sends, snapshot=taken)
+    batch = given_back(Claimed("run-1", 1, "r", "t", 7, Tier.BATCH, (), (), False), durable, 5)
+    assert (batch.children, batch.sends, batch.snapshot, batch.rows) == ((), (), None, ())
+    assert (batch.last_seq, batch.release, batch.wake_at) == (1, True, 5)

@@ -14,6 +14,7 @@ from tests.fabric.adapters.host_scenes import (
     WatchedSqlite,
     own_threads,
     policy,
+    reported,
     said,
     settled,
 )
@@ -39,7 +40,7 @@ def stopping(host, grace_s=WAIT_S):
     thread = threading.Thread(target=host.stop, args=(grace_s,))
     thread.start()
     while not host._stopping:
-        settled(host)
+        reported(host)
     return thread
 
 
@@ -103,7 +104,7 @@ def test_a_call_that_is_out_is_let_finish_and_nothing_new_is_asked(site):
     assert not claims[waits].taken_over
 
 
-def test_a_call_that_does_not_end_in_time_is_cut_and_nothing_is_written_after(site):
+def test_calls_that_do_not_end_in_time_are_cut_and_one_batch_says_so(site):
     agents = site.agents()
     agents.holds = lambda request: request.agent == "worker"
     host = site.host(agents)
@@ -115,10 +116,68 @@ def test_a_call_that_does_not_end_in_time_is_cut_and_nothing_is_written_after(si
     flushed(site)
     host.stop(0.0)
     assert sorted(agents.aborted) == sorted((run_id, one.request.command_id, 1) for one in parked)
-    assert site.store.done.empty()
-    (claimed,) = site.claim()  # At once: its lease was given back.
-    assert claimed.taken_over
-    assert list(claimed.rows) == journal
+    (batch, fate), *more = site.store.done.get(timeout=WAIT_S)
+    assert (fate, more, site.store.done.empty()) == ("committed", [], True)
+    assert [row.kind for row in batch.rows] == ["attempt_interrupted"] * 4
+    (claimed,) = site.claim()  # At once, and given back, not taken away.
+    assert not claimed.taken_over
+    assert list(claimed.rows)[: len(journal)] == journal
+    assert len(claimed.rows) == len(journal) + 4
+    assert all(fact["charged_usd_micros"] for fact in site.facts(run_id, "attempt_interrupted"))
+
+
+def test_a_call_that_waits_its_turn_until_the_end_is_not_charged(site):
+    agents = site.agents()
+    agents.holds = lambda request: request.agent == "worker"
+    host = site.host(agents, max_inflight_calls=1)
+    run_id = site.create()
+    host.offer(run_id)
+    sent = agents.next().request.command_id
+    settled(host)
+    host.stop(0.0)
+    cut = {fact["command_id"]: fact.get("charged_usd_micros", 0) for fact in site.facts(run_id, "attempt_interrupted")}
+    assert len(cut) == 4
+    assert cut.pop(sent) > 0
+    assert set(cut.values()) == {0}
+
+
+def test_what_is_being_written_at_the_end_is_no_hindrance(site):
+    """The interruption goes out behind the batch that is under way, whose intent is not sent."""
+    agents = site.agents()
+    host = site.host(agents)
+    site.store.open.clear()
+    run_id = site.create()
+    host.offer(run_id)
+    (batch,) = site.store.begun.get(timeout=WAIT_S)
+    thread = stopping(host, 0.0)
+    assert host._ended.wait(WAIT_S)
+    site.store.open.set()
+    thread.join(WAIT_S)
+    assert site.kinds(run_id) == [row.kind for row in batch.rows] + ["attempt_interrupted"]
+    assert site.facts(run_id, "attempt_interrupted")[0].get("charged_usd_micros", 0) == 0
+    assert agents.ledger == []
+    (claimed,) = site.claim()
+    assert not claimed.taken_over
+
+
+def test_nothing_that_a_stopping_host_issues_is_left_unsent(site):
+    """An intent that committed and was dropped would be charged at worst case by the next owner."""
+    first, second = site.agents(), site.agents()
+    first.holds = lambda request: True
+    host = site.host(first)
+    run_id = site.create()
+    host.offer(run_id)
+    parked = first.next()
+    thread = stopping(host)
+    parked.answer()
+    thread.join(WAIT_S)
+    site.host(second).offer()
+    while site.outcome(run_id) == "":
+        site.until_released(run_id)
+    assert site.outcome(run_id) == "completed"
+    assert site.facts(run_id, "attempt_interrupted") == []
+    asked = [one.key for one in first.ledger + second.ledger]
+    assert len(asked) == len(set(asked)) == len(site.facts(run_id, "call_issued"))
 
 
 def test_another_host_goes_on_where_it_stopped(site):
@@ -151,8 +210,10 @@ def test_a_batch_that_is_being_written_is_waited_for(site):
     site.store.open.set()
     thread.join(WAIT_S)
     assert not thread.is_alive()
-    assert site.kinds(run_id) == [row.kind for row in batch.rows]
-    assert agents.ledger == []  # Its intent is there; whoever claims the run sends it.
+    assert site.kinds(run_id) == [*(row.kind for row in batch.rows), "model_answered"]
+    assert (
+        len(agents.ledger) == 1
+    )  # What was intended before is sent; what follows from the answer is whoever claims the run's.
     (claimed,) = site.claim()
     assert not claimed.taken_over
 

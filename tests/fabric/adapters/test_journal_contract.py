@@ -1,17 +1,27 @@
 """What every journal store promises (fabric/runtime/ports.py), asked of all three."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from uuid import uuid4
 
 import pytest
 
 from fabric.adapters.store_errors import RunMissing
+from fabric.core.audit import Act, AuditEntry
 from fabric.core.envelope import verify_chain
 from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.frozen import replace
 from fabric.core.taxonomy import Tier
-from fabric.runtime.ports import Document, Head, Written
+from fabric.runtime.ports import Document, Head, Withdrawn, Written
 from tests.fabric.adapters.journal_worlds import Journal, new_run
 
 LEASE_S = 3600.0
+ROUNDS = 40
+
+
+def an_act():
+    """An audit line of its own."""
+    return AuditEntry(entry_id=uuid4().hex, actor="ana", act=Act.DECISION_HASTENED, subject="run")
 
 
 def owned(world, *, name="host-1", runs=1, **changed):
@@ -80,6 +90,16 @@ def test_an_input_is_there_once(world):
     ]
 
 
+def test_an_act_is_told_with_its_input_or_not_at_all(world):
+    (journal,) = owned(world)
+    act = AuditEntry(entry_id="act-1", actor="ana", via="token:t", act=Act.CANCEL_SENT, subject=journal.run_id)
+    assert world.store.put_input(journal.run_id, "cancel", b"first", audit=act)
+    assert not world.store.put_input(journal.run_id, "cancel", b"second", audit=replace(act, entry_id="act-2"))
+    with pytest.raises(RunMissing):
+        world.store.put_input("nowhere", "cancel", b"", audit=replace(act, entry_id="act-3"))
+    assert world.acts() == [("act-1", "ana", "token:t", "cancel_sent", journal.run_id, b"{}")]
+
+
 def test_an_input_for_a_run_that_is_not_there_is_refused_with_its_name(world):
     with pytest.raises(RunMissing, match="no run 'nowhere'"):
         world.store.put_input("nowhere", "decision-1", b"")
@@ -98,18 +118,76 @@ def test_an_input_is_consumed_exactly_once(world):
 def test_a_withdrawn_input_refuses_the_batch_and_only_that_one(world):
     first, second = owned(world, runs=2)
     world.store.put_input(first.run_id, "decision-1", b"")
-    assert world.store.withdraw_input(first.run_id, "decision-1")
-    assert not world.store.withdraw_input(first.run_id, "decision-1")
+    assert world.store.withdraw_input(first.run_id, "decision-1") is Withdrawn.GONE
+    assert world.store.withdraw_input(first.run_id, "decision-1") is Withdrawn.UNKNOWN
     batches = [first.batch(consumed=("start", "decision-1")), second.batch(consumed=("start",))]
     assert world.store.write(batches) == [Written.INPUT_GONE, Written.COMMITTED]
     assert world.store.journal(first.run_id) == []
     assert {(item.run_id, item.input_id) for item in world.store.inbox("host-1")} == {(first.run_id, "start")}
 
 
+def test_the_id_of_a_withdrawn_input_is_not_free_for_another(world):
+    """An owner that was told of the first, and takes it at its time, must not take the second for it."""
+    (journal,) = owned(world)
+    world.store.put_input(journal.run_id, "decision-1", b"first", delay_s=30)
+    assert world.store.withdraw_input(journal.run_id, "decision-1", audit=an_act()) is Withdrawn.GONE
+    assert world.store.put_input(journal.run_id, "decision-1", b"second", delay_s=30) is False
+    world.pass_time(31)
+    assert [item.input_id for item in world.store.inbox("host-1")] == ["start"]
+    assert world.store.write([journal.batch(consumed=("decision-1",))]) == [Written.INPUT_GONE]
+    assert world.store.withdraw_input(journal.run_id, "decision-1", audit=an_act()) is Withdrawn.UNKNOWN
+    assert len(world.acts()) == 1, "what changed nothing is not told"
+
+
+def test_of_taking_back_and_taking_exactly_one_is_first(world):
+    (journal,) = owned(world)
+    other = world.another()
+    for number in range(ROUNDS):
+        name, both = f"decision-{number}", Barrier(2)
+        world.store.put_input(journal.run_id, name, b"")
+        batch = journal.batch(0, consumed=(name,))
+
+        def take_back(name=name, both=both):
+            both.wait(60)
+            return other.withdraw_input(journal.run_id, name)
+
+        def take(batch=batch, both=both):
+            both.wait(60)
+            return world.store.write([batch])
+
+        with ThreadPoolExecutor(2) as pool:
+            back, (fate,) = (done.result() for done in (pool.submit(take_back), pool.submit(take)))
+        assert (back, fate) in {(Withdrawn.GONE, Written.INPUT_GONE), (Withdrawn.TOO_LATE, Written.COMMITTED)}
+
+
+def test_an_input_is_hastened_while_its_time_is_yet_to_come(world):
+    (journal,) = owned(world)
+    world.store.write([journal.batch(consumed=("start",), release=True)])
+    world.store.put_input(journal.run_id, "decision-1", b"", delay_s=60)
+    assert world.store.hasten_input(journal.run_id, "decision-1", audit=an_act()) is True
+    assert world.store.hasten_input(journal.run_id, "decision-1", audit=an_act()) is False
+    assert world.store.hasten_input(journal.run_id, "nothing", audit=an_act()) is False
+    assert world.store.next_due_s() <= 0
+    (claimed,) = world.store.claim("host-1", limit=5, queues=["default"])
+    assert [item.input_id for item in claimed.inbox] == ["decision-1"]
+    assert [act[3] for act in world.acts()] == [Act.DECISION_HASTENED.value]
+
+
+def test_what_was_withdrawn_or_consumed_is_not_hastened(world):
+    (journal,) = owned(world)
+    for name in ("decision-1", "decision-2"):
+        world.store.put_input(journal.run_id, name, b"", delay_s=60)
+    world.store.withdraw_input(journal.run_id, "decision-1")
+    world.store.write([journal.batch(consumed=("decision-2",))])
+    for name in ("decision-1", "decision-2"):
+        assert world.store.hasten_input(journal.run_id, name, audit=an_act()) is False
+    assert world.acts() == []
+
+
 def test_a_consumed_input_cannot_be_withdrawn(world):
     (journal,) = owned(world)
     world.store.write([journal.batch(consumed=("start",))])
-    assert not world.store.withdraw_input(journal.run_id, "start")
+    assert world.store.withdraw_input(journal.run_id, "start") is Withdrawn.TOO_LATE
 
 
 def test_a_delayed_input_is_seen_when_its_time_has_come(world):
@@ -127,7 +205,7 @@ def test_a_delayed_input_is_seen_when_its_time_has_come(world):
 def test_an_owner_sees_only_its_own_visible_inputs(world):
     (journal,) = owned(world)
     (other,) = owned(world, name="host-2")
-    world.store.put_input(journal.run_id, "later", b"", delay_s=60)
+    world.store.put_input(journal.run_id, "later", b"", delay_s=90)
     world.store.put_input(journal.run_id, "now", b"")
     assert [item.input_id for item in world.store.inbox("host-1")] == ["start", "now"]
     assert [item.run_id for item in world.store.inbox("host-2")] == [other.run_id]

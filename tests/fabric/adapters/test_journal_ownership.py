@@ -120,6 +120,21 @@ def test_a_name_that_was_retired_cannot_come_back(world):
     assert not world.store.beat("nobody", lease_s=LEASE_S)
 
 
+def test_two_processes_of_one_name_are_told_apart_by_their_tokens(world):
+    world.store.register("host", lease_s=60, token=7)
+    world.store.register("host", lease_s=60, token=7)  # Whose answer was lost announces itself again.
+    with pytest.raises(IncarnationRetired, match="'host' was retired or is another process's"):
+        world.another().register("host", lease_s=60, token=8)
+    assert world.store.beat("host", lease_s=60)
+
+
+def test_refused_writes_are_kept_as_the_most_that_was_told(world):
+    world.store.register("host", lease_s=60)
+    for refused in (0, 3, 2):
+        assert world.store.beat("host", lease_s=60, refused=refused)
+    assert world.refused_writes("host") == 3
+
+
 def test_claims_count_up_until_the_run_makes_progress(world):
     (journal,) = owned(world)
     for n in (2, 3):
@@ -257,3 +272,19 @@ def test_an_escalation_that_opens_and_closes_in_one_batch_keeps_what_was_asked(w
     world.store.write([journal.batch(escalations=both)])
     shown, due = b'{"shown":true}', NOON + 60 * SECOND
     assert world.escalation("question-3") == (journal.run_id, "plan-2", "approve,reject", shown, 1, "reject", due)
+
+
+def test_a_beat_says_what_the_stores_clock_says(world):
+    world.store.register("host-1", lease_s=LEASE_S)
+    before = world.store.now()
+    beat = world.store.beat("host-1", lease_s=LEASE_S)
+    assert before <= beat <= world.store.now()
+    assert world.store.beat("nobody", lease_s=LEASE_S) == 0
+
+
+def test_a_claim_says_when_it_was(world):
+    world.store.register("host-1", lease_s=LEASE_S)
+    world.store.create(new_run())
+    before = world.store.now()
+    (claimed,) = world.store.claim("host-1", limit=1, queues=["default"])
+    assert before <= claimed.at <= world.store.now()

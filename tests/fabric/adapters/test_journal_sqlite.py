@@ -57,15 +57,18 @@ def test_everybody_else_is_retired_by_the_holder_of_the_directory(sqlite_world):
 class Forgetful(SqliteStore):
     """Loses the answer of a claim after the runs were taken."""
 
-    def _load(self, taken, now):
+    def _load(self, taken, now, cut):
         self._load = super()._load
         raise StoreUnavailable("the answer was lost", unknown=True)
 
 
-def test_runs_of_a_claim_whose_answer_was_lost_are_claimed_again(sqlite_world):
+@pytest.mark.parametrize(("number", "claims"), [(3, 0), (1, 3)])
+def test_runs_of_a_claim_whose_answer_was_lost_are_claimed_again(sqlite_world, number, claims):
+    """A suspect that would have to be alone too: it is not in its own way."""
     store = Forgetful(sqlite_world.path, clock=sqlite_world.clock)
     store.register("host-1", lease_s=3600)
-    runs = {store.create(new_run())[0] for _ in range(3)}
+    runs = {store.create(new_run())[0] for _ in range(number)}
+    sqlite_world.set_claims("", claims)
     with pytest.raises(StoreUnavailable):
         store.claim("host-1", limit=9, queues=["default"])
     taken = store.claim("host-1", limit=2, queues=["default"])

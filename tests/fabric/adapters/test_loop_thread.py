@@ -138,3 +138,19 @@ def test_a_last_coroutine_that_fails_ends_it_too(loop):
 
     loop.stop(ending())
     assert not loop.alive
+
+
+def test_a_turn_that_wants_another_at_once_while_a_message_comes_in_raises_nothing(loop, owner):
+    raised = []
+    loop.asyncio.set_exception_handler(lambda _, context: raised.append(context["exception"]))
+    owner.pauses = iter(
+        [0.0001, 0.0001]
+    )  # Less than uvloop's millisecond: it makes no timer of that, but a call as soon as may be.
+    owner.open.clear()
+    loop.start()
+    assert owner.entered.wait(WAIT_S)
+    loop.put(("second",))  # Its turn stands before the one that was wanted.
+    owner.open.set()
+    taken = [message for _ in range(3) for message in owner.next()]
+    assert taken == [("second",)]
+    assert raised == []

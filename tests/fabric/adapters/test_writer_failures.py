@@ -4,7 +4,7 @@ import pytest
 
 from fabric.adapters.nudge import NullNudge
 from fabric.adapters.store_errors import RowRefused, StoreBusy
-from fabric.adapters.writer import JournalWriter, WriterClosed
+from fabric.adapters.writer import LOSSES_MAX, JournalWriter, WriterClosed
 from fabric.runtime.ports import StoreUnavailable, Written
 from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, Outcomes, hold, owned
 
@@ -152,6 +152,18 @@ def test_a_commit_that_was_lost_is_sent_again(store, writer):
     writer.submit(journal.batch(), outcomes.of("next"))
     assert [outcome for _, outcome in outcomes.wait(2)] == [Written.COMMITTED] * 2
     assert [row.seq for row in store.journal(journal.run_id)] == [1, 2, 3]
+
+
+def test_a_database_that_loses_everything_costs_no_batch_its_place(store, writer):
+    """What is lost again and again with nothing written in between is not the batch's fault."""
+    outcomes = Outcomes()
+    first, second = owned(store, 2)
+    writer.submit(first.batch(), outcomes.of(first.run_id))
+    outcomes.wait(1)
+    store.fail_next("lost", times=LOSSES_MAX + 1)
+    writer.submit(second.batch(), outcomes.of(second.run_id))
+    assert outcomes.wait(1)[1:] == [(second.run_id, Written.COMMITTED)]
+    assert len(store.flushes) == LOSSES_MAX + 3
 
 
 class Usurped(Gate):

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from fabric.core.spec import ModelSpec
-from fabric.runtime.ports import ChatMessage, ModelRequest, ToolOffer
+from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 
 KEY = "sk-test-0123456789abcdefghij"
 TOOL = ToolOffer(

@@ -9,7 +9,7 @@ from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
 from fabric.core.payloads import json_schema
 from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
-from fabric.runtime.ports import ChatMessage
+from fabric.runtime.call_ports import ChatMessage
 from simulator.endpoint import ScriptedEndpoint, Step, answer, call, drop, hang, hang_up, refusal, trickle, unfit_text
 from tests.fabric.adapters.providers.asking import KEY, TOOL, request
 
@@ -40,6 +40,7 @@ def test_an_answer_is_mapped():
     )
     (sent,) = received
     assert (sent.method, sent.path, sent.key, sent.idempotency_key) == ("POST", "/v1/chat/completions", KEY, "key-1")
+    assert sent.headers["x-fabric-call"] == "r1/c1/2"
     assert sent.headers["traceparent"] == f"00-{'a' * 32}-{'b' * 16}-01"
     assert sent.body["model"] == "small"
     assert sent.body["max_tokens"] == 100

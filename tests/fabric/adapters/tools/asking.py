@@ -6,7 +6,8 @@ from typing import Any
 
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.core.spec import ToolSpec
-from fabric.runtime.ports import Document, ToolRequest
+from fabric.runtime.call_ports import ToolRequest
+from fabric.runtime.ports import Document
 
 DOCUMENTS = (
     Document("report.md", "# Report\n\nRevenue rose to 4.2 million in 2025.\n\nCosts fell by three percent."),

@@ -1,6 +1,8 @@
 """Functions that tests name as tools."""
 
+import os
 import threading
+from pathlib import Path
 
 from fabric.adapters.tools.callables import tool
 
@@ -62,3 +64,21 @@ def _deep():
     for _ in range(100):
         value = [value]
     return value
+
+
+@tool
+def sleeps(note):
+    """Says who it is, and never returns."""
+    Path(note).write_text(str(os.getpid()))
+    threading.Event().wait()
+
+
+@tool
+def pid():
+    print("this goes to standard error")
+    return os.getpid()
+
+
+@tool
+def dies():
+    os._exit(7)

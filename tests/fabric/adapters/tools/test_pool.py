@@ -10,7 +10,7 @@ from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools import sample_tools
 from tests.fabric.adapters.tools.asking import request
 
-WAIT = ToolSpec(name="wait", kind="callable", parameters={}, target=f"{sample_tools.__name__}.wait")
+READ = ToolSpec(name="read_document")
 
 
 class Held:
@@ -108,9 +108,9 @@ def test_a_closed_pool_takes_nothing():
 
 def test_the_runner_says_timeout_for_what_began_and_queue_full_for_what_did_not():
     async def go(runner):
-        stuck = await runner.run(request(WAIT, {}, within_s=0.2))
+        stuck = await runner.run(request(READ, {"name": "x"}, within_s=0.2, documents=sample_tools.wait))
         sample_tools.STARTED.acquire(timeout=30)
-        refused = await runner.run(request(WAIT, {}, within_s=0.2))
+        refused = await runner.run(request(READ, {"name": "x"}, within_s=0.2, documents=sample_tools.wait))
         leaked = runner.pool.leaked
         sample_tools.RELEASE.set()
         await runner.pool.call(lambda: None, 30)
@@ -120,6 +120,6 @@ def test_the_runner_says_timeout_for_what_began_and_queue_full_for_what_did_not(
     stuck, refused, leaked, at_the_end = asyncio.run(go(runner))
     runner.close()
     assert stuck.cause is Cause.TIMEOUT
-    assert stuck.message == "tool 'wait' did not return within 0.2 seconds"
+    assert stuck.message == "tool 'read_document' did not return within 0.2 seconds"
     assert refused.cause is Cause.QUEUE_FULL
     assert (leaked, at_the_end) == (1, 0)

@@ -1,0 +1,195 @@
+"""A process's view of the guard rows that all processes share: what it counted and has not told, what it saw and when.
+
+Counts are told at most every 250 ms, together; what is looked at is never older than a second. Everything that decides goes to the database by itself: a
+change is one conditional update on the generation that was seen, and the probe's permit is exact. No policy here: what is counted, and when a state
+changes, is the guards' own business. Calls are made on the loop thread, which never waits; answers come back on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from fabric.adapters.turn_thread import TurnThread
+from fabric.core.frozen import replace
+from fabric.runtime.grant_ports import Count, GuardRow, GuardStore
+from fabric.runtime.ports import StoreUnavailable
+
+log = logging.getLogger(__name__)
+FLUSH_S = 0.25
+FRESH_S = 1.0
+"""A row that was looked at longer ago than this is not shown."""
+REFRESH_S = 0.5
+"""A row that is in use is looked at again when it is so old."""
+USED_S = 5.0
+"""A row is in use for so long after it was asked for."""
+IDLE_S = 60.0
+AWAY_S = 0.5
+
+Key = tuple[str, str]
+Post = Callable[[Callable[[], None]], None]
+CountKey = tuple[str, str, int, str, bool]
+
+
+class Guards:
+    """``post`` has something called on the loop thread; ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(self, store: GuardStore, post: Post, now: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._post, self._now = store, post, now
+        self._lock = threading.Lock()
+        self._counts: dict[CountKey, Count] = {}
+        self._rows: dict[Key, tuple[float, GuardRow]] = {}
+        self._used_at: dict[Key, float] = {}
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._flush_at = 0.0
+        self._thread = TurnThread("fabric-guards", self.turn)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tells what was counted and ends the thread."""
+        self._thread.stop()
+        self._flush()
+
+    # -- the loop's side -----------------------------------------------------------------------------------------------
+
+    def row(self, scope: str, kind: str) -> GuardRow | None:
+        """The row as it stood at most a second ago; None: it must be asked for (``look``). From now on it is kept fresh for a while."""
+        key = (scope, kind)
+        with self._lock:
+            ring = key not in self._used_at
+            self._used_at[key] = self._now()
+            seen = self._rows.get(key)
+        if ring:
+            self._thread.ring()
+        return seen[1] if seen and self._now() - seen[0] <= FRESH_S else None
+
+    def look(self, keys: Iterable[Key], answered: Callable[[], None]) -> None:
+        """``answered`` follows when these rows have been looked at."""
+        wanted = list(keys)
+
+        def ask() -> None:
+            self._read(wanted)
+            self._post(answered)
+
+        self._leave(ask)
+
+    def count(self, one: Count) -> None:
+        """Counts a signal, in the generation that the call was let through in."""
+        key = (one.scope, one.kind, one.generation, one.signal, one.windowed)
+        with self._lock:
+            known = self._counts.get(key)
+            self._counts[key] = one if known is None else _after(known, one)
+        if known is None:
+            self._thread.ring()
+
+    def change(self, seen: GuardRow, state: str, answered: Callable[[bool], None], *, holder: str = "") -> None:
+        """Changes the state of a row that stands as it was seen; ``answered(False)``: it does not, look again."""
+
+        def ask() -> None:
+            done = self._store.change(seen.scope, seen.kind, generation=seen.generation, state=state, holder=holder)
+            self._forget((seen.scope, seen.kind))
+            self._post(lambda: answered(done))
+
+        self._leave(ask)
+
+    def permit(self, seen: GuardRow, holder: str, for_s: float, answered: Callable[[bool], None]) -> None:
+        """Asks for the permit to probe, for so many seconds."""
+
+        def ask() -> None:
+            done = self._store.permit(seen.scope, seen.kind, generation=seen.generation, holder=holder, for_s=for_s)
+            self._forget((seen.scope, seen.kind))
+            self._post(lambda: answered(done))
+
+        self._leave(ask)
+
+    def give_up(self, seen: GuardRow, holder: str) -> None:
+        """Gives the permit back: the probe came to nothing that says anything. Should this be lost, it expires."""
+
+        def ask() -> None:
+            self._store.give_up(seen.scope, seen.kind, generation=seen.generation, holder=holder)
+
+        self._leave(ask)
+
+    def _leave(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            self._jobs.append(job)
+        self._thread.ring()
+
+    # -- the thread's side ---------------------------------------------------------------------------------------------
+
+    def turn(self) -> float:
+        """Does what is due; how many seconds until something else is. What was asked for is asked again until the database answers."""
+        now = self._now()
+        try:
+            if self._counts and now >= self._flush_at:
+                self._flush_at = now + FLUSH_S
+                self._flush()
+            while self._jobs:
+                self._jobs[0]()
+                with self._lock:
+                    self._jobs.popleft()
+            self._refresh(now)
+        except StoreUnavailable as error:
+            log.warning("guard rows cannot be asked: %s", error)
+            return AWAY_S
+        except Exception:
+            log.exception("guard rows could not be asked")
+            with self._lock:
+                if self._jobs:
+                    self._jobs.popleft()
+            return AWAY_S
+        return self._pause_s()
+
+    def _flush(self) -> None:
+        with self._lock:
+            counts, self._counts = self._counts, {}
+        if not counts:
+            return
+        try:
+            self._store.tell(list(counts.values()))
+        except StoreUnavailable as error:
+            if not error.unknown:  # What may have been counted is not counted twice.
+                with self._lock:
+                    later, self._counts = self._counts, counts
+                    for key, one in later.items():
+                        self._counts[key] = _after(counts[key], one) if key in counts else one
+            raise
+
+    def _refresh(self, now: float) -> None:
+        with self._lock:
+            self._used_at = {key: at for key, at in self._used_at.items() if now - at < USED_S}
+            old = [key for key in self._used_at if key not in self._rows or now - self._rows[key][0] >= REFRESH_S]
+            self._rows = {key: seen for key, seen in self._rows.items() if now - seen[0] < USED_S}
+        if old:
+            self._read(old)
+
+    def _read(self, keys: Sequence[Key]) -> None:
+        asked_at = self._now()
+        rows = self._store.guards(keys)
+        with self._lock:
+            for key, row in zip(keys, rows, strict=True):
+                self._rows[key] = (asked_at, row)
+
+    def _forget(self, key: Key) -> None:
+        with self._lock:
+            self._rows.pop(key, None)
+
+    def _pause_s(self) -> float:
+        with self._lock:
+            now = self._now()
+            coming = [now + IDLE_S]
+            if self._counts:
+                coming.append(self._flush_at)
+            coming += [self._rows[key][0] + REFRESH_S if key in self._rows else now for key in self._used_at]
+        return max(0.0, min(coming) - now)
+
+
+def _after(known: Count, one: Count) -> Count:
+    """Two counts of one signal as one."""
+    return one if one.reset else replace(known, n=known.n + one.n)

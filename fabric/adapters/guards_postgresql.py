@@ -1,0 +1,86 @@
+"""Retry tokens and guard rows on PostgreSQL: every call is one statement, a conditional update on what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fabric.adapters.grants_postgresql import SharedConnections
+from fabric.adapters.postgresql_arrays import bigints, bools, texts
+from fabric.adapters.postgresql_statements import guards as statements
+from fabric.runtime import grant_rules as rules
+from fabric.runtime.grant_ports import Count, GuardRow, TokenAsk, TokensLeft
+
+
+class PostgresqlGuards(SharedConnections):
+    """``grant_ports.BucketStore`` and ``GuardStore`` on PostgreSQL 14 or later."""
+
+    # -- retry tokens --------------------------------------------------------------------------------------------------
+
+    def retry(self, asks: Sequence[TokenAsk], *, first_in_stage: bool) -> TokensLeft:
+        """See ``grant_ports.BucketStore``."""
+        found = self._tokens(asks, take=True, first=first_in_stage)
+        return TokensLeft(bool(found and found[0][2]), {scope: level for scope, level, _ in found})
+
+    def earn(self, asks: Sequence[TokenAsk]) -> None:
+        """See ``grant_ports.BucketStore``."""
+        self._tokens(asks, take=False, first=False)
+
+    def _tokens(self, asks: Sequence[TokenAsk], *, take: bool, first: bool) -> list[tuple[str, int, bool]]:
+        values = {
+            "scopes": texts([ask.scope for ask in asks]),
+            "sizes": bigints([ask.size for ask in asks]),
+            "earned": bigints([ask.earned for ask in asks]),
+        }
+        found = self.run(statements.TOKENS, values | {"take": take, "first": first})
+        if not found:
+            self.run(statements.FILL, values)
+            found = self.run(statements.TOKENS, values | {"take": take, "first": first})
+        return [(scope, level, given) for scope, level, given in found]
+
+    # -- guard rows ----------------------------------------------------------------------------------------------------
+
+    def guards(self, keys: Sequence[tuple[str, str]]) -> list[GuardRow]:
+        """See ``grant_ports.GuardStore``."""
+        values = {"scopes": texts([scope for scope, _ in keys]), "kinds": texts([kind for _, kind in keys])}
+        counts: dict[tuple[str, str], dict[str, int]] = {key: {} for key in keys}
+        rows = {}
+        for scope, kind, *standing, signal, n in self.run(statements.GUARDS, values, changes=False):
+            rows[scope, kind] = standing
+            if signal is not None:
+                counts[scope, kind][signal] = n
+        return [_row(key, rows[key], counts[key]) for key in keys]
+
+    def tell(self, counts: Sequence[Count]) -> None:
+        """See ``grant_ports.GuardStore``."""
+        values = {
+            "scopes": texts([one.scope for one in counts]),
+            "kinds": texts([one.kind for one in counts]),
+            "generations": bigints([one.generation for one in counts]),
+            "signals": texts([one.signal for one in counts]),
+            "ns": bigints([one.n for one in counts]),
+            "resets": bools([one.reset for one in counts]),
+            "windowed": bools([one.windowed for one in counts]),
+        }
+        self.run(statements.TELL, values)
+
+    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
+        """See ``grant_ports.GuardStore``."""
+        values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
+        return bool(self.run(statements.CHANGE, values))
+
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
+        """See ``grant_ports.GuardStore``."""
+        values = {"scope": scope, "kind": kind, "generation": generation, "holder": holder}
+        return bool(self.run(statements.PERMIT, values | {"for": round(for_s * rules.SECOND_US)}))
+
+    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
+        """See ``grant_ports.GuardStore``."""
+        return bool(
+            self.run(statements.GIVE_UP, {"scope": scope, "kind": kind, "generation": generation, "holder": holder})
+        )
+
+
+def _row(key: tuple[str, str], standing: list[object], counts: dict[str, int]) -> GuardRow:
+    state, generation, changed_at, holder, until, us = standing
+    values = {"state": state, "generation": generation, "changed_at": changed_at, "permit_holder": holder}
+    return GuardRow(scope=key[0], kind=key[1], counts=counts, permit_until=until, asked_at=us, **values)  # type: ignore[arg-type]

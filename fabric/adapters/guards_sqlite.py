@@ -1,0 +1,134 @@
+"""Retry tokens and guard rows on SQLite: a few statements in one BEGIN IMMEDIATE transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from fabric.adapters.grants_sqlite import SharedFile
+from fabric.runtime import grant_rules as rules
+from fabric.runtime.grant_ports import Count, GuardRow, TokenAsk, TokensLeft
+
+_BUCKET = "SELECT level, credited_at FROM fabric_bucket WHERE scope = ?"
+_FILL = """
+INSERT INTO fabric_bucket (scope, level, credited_at) VALUES (?, ?, ?)
+ON CONFLICT (scope) DO UPDATE SET level = excluded.level, credited_at = excluded.credited_at
+"""
+_GUARD = (
+    "SELECT state, generation, changed_at, permit_holder, permit_until FROM fabric_guard WHERE scope = ? AND kind = ?"
+)
+_GENERATION = (
+    "coalesce((SELECT generation FROM fabric_guard g WHERE g.scope = :scope AND g.kind = :kind), 0) = :generation"
+)
+_COUNT = f"""
+INSERT INTO fabric_guard_count AS t (scope, kind, signal, ring, slot_at, generation, n)
+SELECT :scope, :kind, :signal, :ring, :slot_at, :generation, :n WHERE {_GENERATION}
+ON CONFLICT (scope, kind, signal, ring) DO UPDATE SET generation = excluded.generation, slot_at = excluded.slot_at,
+  n = CASE WHEN :reset OR t.generation <> excluded.generation OR t.slot_at <> excluded.slot_at THEN excluded.n ELSE t.n + excluded.n END
+"""
+_COUNTS = """
+SELECT signal, sum(n) FROM fabric_guard_count WHERE scope = ? AND kind = ? AND generation = ? AND (ring < 0 OR slot_at > ?) GROUP BY signal
+"""
+_CHANGE = """
+UPDATE fabric_guard SET state = :state, generation = generation + 1, changed_at = :now, permit_holder = '', permit_until = 0
+WHERE scope = :scope AND kind = :kind AND generation = :generation AND (:holder = '' OR permit_holder = :holder)
+"""
+_FIRST = """
+INSERT INTO fabric_guard (scope, kind, state, generation, changed_at, permit_holder, permit_until)
+SELECT :scope, :kind, :state, 1, :now, '', 0 WHERE :generation = 0 AND :holder = '' ON CONFLICT DO NOTHING
+"""
+_PERMIT = """
+UPDATE fabric_guard SET permit_holder = :holder, permit_until = :now + :for
+WHERE scope = :scope AND kind = :kind AND generation = :generation AND (permit_holder = '' OR permit_until <= :now)
+"""
+_GIVE_UP = """
+UPDATE fabric_guard SET permit_holder = '', permit_until = 0
+WHERE scope = ? AND kind = ? AND generation = ? AND permit_holder = ? AND NOT (permit_holder = '')
+"""
+
+
+class SqliteGuards(SharedFile):
+    """``grant_ports.BucketStore`` and ``GuardStore`` on one SQLite file that has its tables."""
+
+    # -- retry tokens --------------------------------------------------------------------------------------------------
+
+    def retry(self, asks: Sequence[TokenAsk], *, first_in_stage: bool) -> TokensLeft:
+        """See ``grant_ports.BucketStore``."""
+        now = self._now()
+        with self.transaction() as db:
+            judged = [(ask, *_judged(db, ask, first_in_stage, now)) for ask in asks]
+            given = all(gives is not False for *_, gives in judged)
+            levels = {ask.scope: balance - rules.TOKEN * given for ask, _, balance, _ in judged}
+            for ask, credited_at, _, gives in judged:
+                db.execute(_FILL, (ask.scope, levels[ask.scope], now if given and gives is None else credited_at))
+        return TokensLeft(given, levels)
+
+    def earn(self, asks: Sequence[TokenAsk]) -> None:
+        """See ``grant_ports.BucketStore``."""
+        with self.transaction() as db:
+            for ask in asks:
+                level, credited_at = db.execute(_BUCKET, (ask.scope,)).fetchone() or (ask.size, 0)
+                db.execute(_FILL, (ask.scope, min(ask.size, level + ask.earned), credited_at))
+
+    # -- guard rows ----------------------------------------------------------------------------------------------------
+
+    def guards(self, keys: Sequence[tuple[str, str]]) -> list[GuardRow]:
+        """See ``grant_ports.GuardStore``."""
+        now = self._now()
+        with self._file.use() as db:
+            rows = [_row(db, scope, kind, now) for scope, kind in keys]
+        self.count(statements=2 * len(rows))
+        return rows
+
+    def tell(self, counts: Sequence[Count]) -> None:
+        """See ``grant_ports.GuardStore``."""
+        slot = rules.slot_of(self._now())
+        with self.transaction() as db:
+            for one in counts:
+                values = {"scope": one.scope, "kind": one.kind, "generation": one.generation, "signal": one.signal}
+                values |= {"n": one.n, "reset": one.reset, "slot_at": slot if one.windowed else 0}
+                db.execute(_COUNT, values | {"ring": rules.ring_of(slot) if one.windowed else -1})
+
+    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
+        """See ``grant_ports.GuardStore``."""
+        values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
+        values |= {"now": self._now()}
+        with self.transaction() as db:
+            return db.execute(_CHANGE, values).rowcount == 1 or db.execute(_FIRST, values).rowcount == 1
+
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
+        """See ``grant_ports.GuardStore``."""
+        values = {"scope": scope, "kind": kind, "generation": generation, "holder": holder}
+        values |= {"now": self._now(), "for": round(for_s * rules.SECOND_US)}
+        with self.transaction() as db:
+            return db.execute(_PERMIT, values).rowcount == 1
+
+    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
+        """See ``grant_ports.GuardStore``."""
+        with self.transaction() as db:
+            return db.execute(_GIVE_UP, (scope, kind, generation, holder)).rowcount == 1
+
+
+def _judged(db: sqlite3.Connection, ask: TokenAsk, first_in_stage: bool, now: int) -> tuple[int, int, bool | None]:
+    level, credited_at = db.execute(_BUCKET, (ask.scope,)).fetchone() or (ask.size, 0)
+    balance, gives = rules.token(
+        level, credited_at, size=ask.size, earned=ask.earned, first_in_stage=first_in_stage, now=now
+    )
+    return credited_at, balance, gives
+
+
+def _row(db: sqlite3.Connection, scope: str, kind: str, now: int) -> GuardRow:
+    found = db.execute(_GUARD, (scope, kind)).fetchone() or ("", 0, 0, "", 0)
+    state, generation, changed_at, holder, until = found
+    counts = db.execute(_COUNTS, (scope, kind, generation, rules.slot_of(now) - rules.COUNTED_US)).fetchall()
+    return GuardRow(
+        scope=scope,
+        kind=kind,
+        state=state,
+        generation=generation,
+        changed_at=changed_at,
+        permit_holder=holder,
+        permit_until=until,
+        counts=dict(counts),
+        asked_at=now,
+    )

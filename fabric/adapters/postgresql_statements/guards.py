@@ -1,0 +1,90 @@
+"""The statements of retry tokens and guard rows: each a conditional update on what was seen."""
+
+# ruff: noqa: S608 - Every statement is put together here, from constants; values are parameters.
+
+from __future__ import annotations
+
+from fabric.adapters.postgresql_statements import NOW, Statement
+from fabric.runtime import grant_rules as rules
+
+# All buckets are locked in the order of their names, then judged together: either each gives its token or none does.
+TOKENS = Statement(f"""
+WITH {NOW}, a AS MATERIALIZED (
+  SELECT * FROM unnest(:scopes::text[], :sizes::bigint[], :earned::bigint[]) AS a(scope, size, earned)
+), held AS MATERIALIZED (
+  SELECT scope, level, credited_at FROM fabric_bucket WHERE scope = ANY (ARRAY(SELECT scope FROM a)) ORDER BY scope FOR UPDATE
+), b AS MATERIALIZED (
+  SELECT a.scope, a.size, least(a.size, held.level + a.earned) AS balance, credited_at FROM a JOIN held ON held.scope = a.scope
+), judged AS MATERIALIZED (
+  SELECT b.*, balance >= {rules.TOKEN} AS paid,
+    :first::boolean AND credited_at <= us - {rules.CREDIT_EVERY_US} AND balance - {rules.TOKEN} >= -size AS credit
+  FROM b, now
+), verdict AS MATERIALIZED (
+  SELECT count(*) = cardinality(:scopes::text[]) AS whole, :take::boolean AND bool_and(paid OR credit) AS given FROM judged
+)
+UPDATE fabric_bucket t SET level = balance - CASE WHEN given THEN {rules.TOKEN} ELSE 0 END,
+  credited_at = CASE WHEN given AND NOT paid THEN us ELSE t.credited_at END
+FROM judged, verdict, now WHERE t.scope = judged.scope AND whole RETURNING t.scope, t.level, given
+""")
+
+FILL = Statement("""
+INSERT INTO fabric_bucket (scope, level, credited_at) SELECT scope, size, 0
+FROM unnest(:scopes::text[], :sizes::bigint[]) AS a(scope, size) ORDER BY scope ON CONFLICT DO NOTHING
+""")
+
+GUARDS = Statement(f"""
+WITH {NOW}
+SELECT a.scope, a.kind, coalesce(g.state, ''), coalesce(g.generation, 0), coalesce(g.changed_at, 0), coalesce(g.permit_holder, ''),
+  coalesce(g.permit_until, 0), us, c.signal, c.n
+FROM unnest(:scopes::text[], :kinds::text[]) AS a(scope, kind) CROSS JOIN now
+  LEFT JOIN fabric_guard g ON g.scope = a.scope AND g.kind = a.kind
+  LEFT JOIN LATERAL (
+    SELECT signal, sum(n)::bigint AS n FROM fabric_guard_count c
+    WHERE c.scope = a.scope AND c.kind = a.kind AND c.generation = coalesce(g.generation, 0)
+      AND (ring < 0 OR slot_at > us - us % {rules.SLOT_US} - {rules.COUNTED_US})
+    GROUP BY signal
+  ) AS c ON true
+""")
+
+# What was counted in a generation that is over is left out; should one end at this moment, its counts stand in a row that nobody reads.
+TELL = Statement(f"""
+WITH {NOW}, c AS MATERIALIZED (
+  SELECT c.scope, c.kind, c.generation, c.signal, c.n, c.reset,
+    CASE WHEN windowed THEN us - us % {rules.SLOT_US} ELSE 0 END AS slot_at,
+    CASE WHEN windowed THEN us / {rules.SLOT_US} % {rules.RING} ELSE -1 END AS ring
+  FROM unnest(:scopes::text[], :kinds::text[], :generations::bigint[], :signals::text[], :ns::bigint[], :resets::boolean[], :windowed::boolean[])
+    AS c(scope, kind, generation, signal, n, reset, windowed)
+    CROSS JOIN now LEFT JOIN fabric_guard g ON g.scope = c.scope AND g.kind = c.kind
+  WHERE coalesce(g.generation, 0) = c.generation
+)
+INSERT INTO fabric_guard_count AS t (scope, kind, signal, ring, slot_at, generation, n)
+SELECT scope, kind, signal, ring, slot_at, generation, n FROM c ORDER BY scope, kind, signal, ring
+ON CONFLICT (scope, kind, signal, ring) DO UPDATE SET slot_at = excluded.slot_at, generation = excluded.generation,
+  n = CASE WHEN t.generation <> excluded.generation OR t.slot_at <> excluded.slot_at
+      OR (SELECT c.reset FROM c WHERE c.scope = t.scope AND c.kind = t.kind AND c.signal = t.signal AND c.ring = t.ring)
+    THEN excluded.n ELSE t.n + excluded.n END
+WHERE t.generation <= excluded.generation
+""")
+
+CHANGE = Statement(f"""
+WITH {NOW}
+INSERT INTO fabric_guard AS g (scope, kind, state, generation, changed_at, permit_holder, permit_until)
+SELECT :scope::text, :kind::text, :state::text, 1, us, '', 0 FROM now
+WHERE (:generation::bigint = 0 AND :holder::text = '')
+  OR EXISTS (SELECT FROM fabric_guard WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint)
+ON CONFLICT (scope, kind) DO UPDATE SET state = excluded.state, generation = g.generation + 1, changed_at = excluded.changed_at,
+  permit_holder = '', permit_until = 0
+WHERE g.generation = :generation::bigint AND (:holder::text = '' OR g.permit_holder = :holder::text) RETURNING 1
+""")
+
+PERMIT = Statement(f"""
+WITH {NOW}
+UPDATE fabric_guard SET permit_holder = :holder::text, permit_until = us + :for::bigint FROM now
+WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint AND (permit_holder = '' OR permit_until <= us) RETURNING 1
+""")
+
+GIVE_UP = Statement("""
+UPDATE fabric_guard SET permit_holder = '', permit_until = 0
+WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint AND permit_holder = :holder::text
+  AND NOT permit_holder = '' RETURNING 1
+""")

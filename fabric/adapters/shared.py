@@ -1,0 +1,157 @@
+"""One process's part in what runs share across processes: its book of grants, its retry tokens, and what becomes of both with each batch.
+
+Belongs to the loop thread, but for ``stop``. The desk, which asks the database, begins with the first want: a process whose runs share nothing asks nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from fabric.adapters.grant_desk import GrantDesk, Post
+from fabric.adapters.grants import GrantBook
+from fabric.adapters.retry_tokens import RetryTokens
+from fabric.core.commands import CallModel, CallTool
+from fabric.core.grants import Refusal, TokenWant, Want
+from fabric.core.mechanisms import retry_budget
+from fabric.runtime.driver import RunDriver
+from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, TokensLeft
+from fabric.runtime.happenings import Denied, Granted
+from fabric.runtime.ports import Batch, Claimed, Clock, StoreUnavailable, Written
+from fabric.runtime.shares import cap_of
+
+Told = Callable[[Granted | Denied], None]
+NOT_WRITTEN = frozenset({Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE})
+"""Fates that say for sure that nothing of a batch was written; a fence may have been lost after a commit whose answer was."""
+
+
+class Sharing(Protocol):
+    """A run that a process drives, as far as it matters here."""
+
+    @property
+    def claimed(self) -> Claimed:
+        """As it was claimed."""
+        ...
+
+    @property
+    def driver(self) -> RunDriver:
+        """It in memory."""
+        ...
+
+
+class Shared:
+    """``desk`` None: nothing is shared, and what is wanted is refused. ``now``: the desk's clock, seconds."""
+
+    def __init__(
+        self, desk: GrantDesk | None, *, post: Post, clock: Clock, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._post, self._clock, self._desk = post, clock, desk
+        self._tokens = None if desk is None else RetryTokens(desk)
+        self.book = GrantBook(desk or NoDesk(), now)
+        self._asks = False
+
+    # -- wants ---------------------------------------------------------------------------------------------------------
+
+    def need(self, owned: Sharing, want: Want | TokenWant, told: Told) -> None:
+        """Asks for what a driver wants; ``told`` follows on the loop, never at once."""
+        if self._desk is None or self._tokens is None:
+            scope = want.scope if isinstance(want, Want) else want.sizes[0][0]
+            none = Refusal(scope, 0, 0, 0, False, self._clock.now())
+            self._post(lambda: told(Denied(want, none)))
+            return
+        if not self._asks:
+            self._asks = True
+            self._desk.start(self.book)
+        if isinstance(want, TokenWant):
+            self._need_token(self._tokens, want, told)
+            return
+        cap = cap_of(want.scope, owned.claimed, owned.driver.compiled.spec.policy)
+        self.book.need(want.scope, want.usd_micros, lambda found: told(_answer(want, found)), cap)
+
+    def _need_token(self, tokens: RetryTokens, want: TokenWant, told: Told) -> None:
+        sizes = {scope: size * retry_budget.UNITS for scope, size in want.sizes}
+
+        def answered(left: TokensLeft) -> None:
+            told(Granted(want) if left.given else Denied(want, _emptiest(want, left, self._clock.now())))
+
+        tokens.retry(sizes, first_in_stage=want.first_in_stage, answered=answered)
+
+    def performs(self, owned: Sharing, command: CallModel | CallTool) -> None:
+        """A call goes out: a first attempt earns a share of a retry token, where runs share them."""
+        policy = owned.driver.compiled.spec.policy.retry
+        if self._tokens is None or not policy.shared or command.attempt > 1:
+            return
+        model = command.model if isinstance(command, CallModel) else ""
+        spec, earns = owned.driver.compiled.spec, round(policy.earn * retry_budget.UNITS)
+        for scope, size in retry_budget.buckets(policy, owned.claimed.fabric_id, spec, model):
+            self._tokens.first_attempt(scope, size=size * retry_budget.UNITS, earns=earns)
+
+    def beat(self) -> None:
+        """Tells what first attempts earned, where anybody has asked for a token; until then it is told with the first that is asked for."""
+        if self._tokens is not None and self._asks:
+            self._tokens.tick()
+
+    # -- batches -------------------------------------------------------------------------------------------------------
+
+    def decided(self, batch: Batch) -> None:
+        """A driver handed out a batch: what it reserves is spent from here on."""
+        if batch.reserved:
+            self.book.spend(batch.reserved)
+
+    def written(self, batch: Batch, fate: Written | Exception) -> None:
+        """What became of a batch. What is not known is left: closing a grant counts what is there."""
+        if fate is Written.COMMITTED:
+            self.book.settled(batch.settled)
+        elif fate in NOT_WRITTEN or (not isinstance(fate, Written) and not _perhaps(fate)):
+            self.unwritten(batch)
+        if fate is Written.GRANT_GONE:
+            self.book.gone({one.grant_id for one in batch.reserved})
+
+    def unwritten(self, batch: Batch | None) -> None:
+        """A batch was never written, and will not be."""
+        if batch is not None:
+            self.book.unspend(batch.reserved)
+
+    def lost(self) -> None:
+        """The incarnation is no more: what it held is the reaper's."""
+        self.book.lost()
+
+    def stop(self) -> None:
+        """Gives back what is held. For whoever ended the loop and the writer before: a grant is not closed under a batch that reserves from it."""
+        self.book.end()
+        if self._desk is not None and self._asks:
+            self._desk.stop()
+
+
+def desk_of(
+    grants: GrantStore | None, buckets: BucketStore | None, incarnation: Callable[[], str], post: Post
+) -> GrantDesk | None:
+    """Who asks these stores; None without them."""
+    return None if grants is None or buckets is None else GrantDesk(grants, buckets, incarnation, post)
+
+
+class NoDesk:
+    """Of a process that shares nothing: nobody comes to ask."""
+
+    def ask(self, *_: object) -> None:
+        """See ``grants.Desk``."""
+
+    keep = close = ask
+
+
+def _perhaps(error: Exception) -> bool:
+    """Whether something may have been written all the same."""
+    return isinstance(error, StoreUnavailable) and error.unknown
+
+
+def _answer(want: Want, found: Budget | None) -> Granted | Denied:
+    if found is None:
+        return Granted(want)
+    return Denied(want, Refusal(found.scope, found.cap, found.spent, found.granted, found.hourly, found.asked_at))
+
+
+def _emptiest(want: TokenWant, left: TokensLeft, now: int) -> Refusal:
+    """The bucket that stands lowest."""
+    scope, size = min(want.sizes, key=lambda one: (left.levels.get(one[0], 0), one[0]))
+    return Refusal(scope, size, size - left.levels.get(scope, 0) // retry_budget.UNITS, 0, False, now)

@@ -1,0 +1,86 @@
+"""Ed25519: the key that checkpoints are signed with, and whether a signature is one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+KEY_NAME = "audit.key"
+SEED_BYTES = 32
+
+
+class KeyUnusable(Exception):
+    """The signing key cannot be had; the sentence says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs with one key."""
+
+    public: str
+    """The public key in hex: who has it can verify."""
+    _key: Ed25519PrivateKey
+
+    def sign(self, raw: bytes) -> bytes:
+        """The signature, 64 bytes."""
+        return self._key.sign(raw)
+
+    def __repr__(self) -> str:
+        return f"Signer({self.public})"
+
+
+def signer_of(data: Path, given: str = "") -> Signer:
+    """The installation's signer. ``given``: the private key in hex (FABRIC_AUDIT_KEY); empty: the one in the data directory, made the first time.
+
+    Raises KeyUnusable.
+    """
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(given) if given else _kept(data / KEY_NAME))
+    return Signer(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex(), key)
+
+
+def verified(public: str, signature: bytes, raw: bytes) -> bool:
+    """Whether ``signature`` is that key's over ``raw``."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, raw)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _kept(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            _write_once(path, os.urandom(SEED_BYTES).hex())
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise KeyUnusable(
+            f"the audit key {path} cannot be used ({error.strerror}): run as the user who owns it"
+        ) from error
+    try:
+        seed = bytes.fromhex(text)
+    except ValueError:
+        seed = b""
+    if len(seed) != SEED_BYTES:
+        raise KeyUnusable(
+            f"the audit key {path} is damaged: put it back from a copy, or delete it and tell verify_audit the old public key by --key"
+        )
+    return seed
+
+
+def _write_once(path: Path, text: str) -> None:
+    # A temporary file (0600 from the start) linked into place: whole or absent, and the first writer wins.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        Path(temporary).unlink()

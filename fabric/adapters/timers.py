@@ -1,0 +1,38 @@
+"""Instants at which a host's runs want a turn."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+SPARE = 256
+"""Timers that may lie about, four a run besides, before those that nobody waits for are thrown out."""
+
+
+class Timers:
+    """``(instant, run)`` in order. A run that was postponed has several; its holder knows which one it still waits for."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def set(self, at: int, run_id: str) -> None:
+        """The run wants a turn at that instant (microseconds since the epoch)."""
+        heapq.heappush(self._heap, (at, run_id))
+
+    def next_at(self) -> int | None:
+        """The first instant; None: nobody waits."""
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now: int) -> Iterator[tuple[int, str]]:
+        """Takes out what has come by ``now``, in order; more may be set meanwhile."""
+        while self._heap and self._heap[0][0] <= now:
+            yield heapq.heappop(self._heap)
+
+    def trim(self, runs: int, live: Callable[[], Iterable[tuple[int | None, str]]]) -> None:
+        """Keeps only ``live`` when there are many more than ``runs``: deadlines lie hours ahead, and those of runs that ended would pile up."""
+        if len(self._heap) > SPARE + 4 * runs:
+            self._heap = [(at, run_id) for at, run_id in live() if at is not None]
+            heapq.heapify(self._heap)

@@ -1,0 +1,191 @@
+"""Registered callables in child processes of their own, so that one that never returns can be ended.
+
+A call takes a thread of the tool pool to wait in and a child to run in; at its deadline the child is killed, so the thread comes back. A child is
+used again, for at most ``CALLS_MAX`` calls. (design.md 5 "Tools")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from fabric.adapters.tools.callables import NotATool
+from fabric.adapters.tools.child import receive, send
+from fabric.adapters.tools.outcome import ToolError
+from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
+from fabric.core.saga import Outcome
+
+JSON = Any
+CHILDREN = 4
+"""Processes at most."""
+CALLS_MAX = 500
+"""Calls after which a child is replaced: what a tool leaks goes with it."""
+
+
+class ToolRaised(Exception):
+    """The callable raised. The message is its own, with the class in brackets."""
+
+
+class ChildDied(Exception):
+    """The child ended while the call was running: by the tool itself, or from outside. Whether it was done nobody knows."""
+
+
+class _Child:
+    """One process and its pipes. ``calls``: how many it has run."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fabric.adapters.tools.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self.calls = 0
+
+    def ask(self, frame: JSON) -> JSON:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.calls += 1
+        try:
+            send(self.process.stdin, frame)
+            said = receive(self.process.stdout)
+        except OSError:
+            said = None
+        if said is None:
+            raise ChildDied(f"its process ended while it was running (exit code {self.end()})")
+        return said
+
+    def end(self) -> int:
+        self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    pass  # What was still to be written goes nowhere.
+        return self.process.wait()
+
+
+class _Call:
+    """One call on its way; ``kill`` may come from another thread at any moment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self._over = False
+        self.sent = False
+
+    def begins(self, child: _Child) -> bool:
+        with self._lock:
+            self._child, self.sent = (None, False) if self._over else (child, True)
+            return self.sent
+
+    def ends(self) -> bool:
+        """True when it came to its end by itself."""
+        with self._lock:
+            self._child = None
+            return not self._over
+
+    def kill(self) -> None:
+        with self._lock:
+            self._over = True
+            if self._child is not None:
+                self._child.process.kill()
+
+
+class ProcessPool:
+    """Runs callables in at most ``size`` children, each call waiting in a thread of ``threads``."""
+
+    def __init__(self, threads: ToolPool, size: int = CHILDREN, calls_max: int = CALLS_MAX) -> None:
+        self._threads, self._calls_max, self._room = threads, calls_max, threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[_Child] = []
+        self._closed = False
+
+    async def call(self, path: str, args: Mapping[str, JSON], key: str, timeout_s: float) -> JSON:
+        """The callable's result.
+
+        Raises NotATool, ToolError (its own, or a result that is none), ToolRaised, ChildDied, PoolFull (it was never begun), or Expired when it
+        had not returned in time: its process is killed then.
+        """
+        call = _Call()
+        frame = {"path": path, "args": dict(args), "key": key}
+        try:
+            return await self._threads.call(partial(self._run, call, frame, timeout_s), timeout_s)
+        except Expired:
+            call.kill()
+            if not call.sent:
+                raise PoolFull(f"no tool process became free within {timeout_s:.1f} seconds") from None
+            raise
+        except asyncio.CancelledError:
+            call.kill()
+            raise
+
+    def close(self) -> None:
+        """Ends the idle children, and each busy one as it comes back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.end()
+
+    def _run(self, call: _Call, frame: JSON, timeout_s: float) -> JSON:
+        if not self._room.acquire(timeout=timeout_s):
+            raise PoolFull(f"no tool process became free within {timeout_s:.1f} seconds")
+        try:
+            child = self._taken()
+            if not call.begins(child):
+                self._back(child)
+                return None  # Nobody waits any more.
+            try:
+                said = child.ask(frame)
+            except BaseException:
+                call.ends()
+                child.end()
+                raise
+            if call.ends():
+                self._back(child)
+            else:
+                child.end()
+            return _result(said)
+        finally:
+            self._room.release()
+
+    def _taken(self) -> _Child:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _Child()
+
+    def _back(self, child: _Child) -> None:
+        with self._lock:
+            keep = not self._closed and child.calls < self._calls_max and child.process.poll() is None
+            if keep:
+                self._idle.append(child)
+        if not keep:
+            child.end()
+
+
+def _result(said: JSON) -> JSON:
+    if "result" in said:
+        return said["result"]
+    if "bytes" in said:
+        size = f"the tool's result has {said['bytes']:,} bytes; at most 1,000,000 are kept; ask for less"
+        raise ToolError(size, outcome=Outcome.ANSWERED)
+    message, kind = said["error"], said["kind"]
+    if kind == NotATool.__name__:
+        raise NotATool(message)
+    if kind == ToolError.__name__:
+        raise ToolError(message)
+    if kind == "NoJson":
+        raise ToolError(f"the tool's result is refused: {message}", outcome=Outcome.ANSWERED)
+    if kind in ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "StopIteration"):
+        raise ToolRaised(f"it raised {kind}: {message} (RuntimeError)")
+    raise ToolRaised(f"{message} ({kind})")

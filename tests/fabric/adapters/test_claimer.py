@@ -1,0 +1,51 @@
+"""What the claimer makes of a claim: whether there may be more that is due, so that the host asks again at once."""
+
+from queue import SimpleQueue
+from types import SimpleNamespace
+
+import pytest
+
+from fabric.adapters.claimer import Claimer, Question
+from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.runtime.ports import CLAIM_ROWS
+from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, owned
+
+
+@pytest.fixture
+def ask():
+    """A store whose runs are free, and what is found by asking it."""
+    store = Gate()
+    found = SimpleQueue()
+    ports = SimpleNamespace(store=store, clock=SYSTEM_CLOCK, revision=lambda revision_id: None)
+    claimer = Claimer(ports, ["default"], found.put)
+    claimer.start()
+
+    def asked(room):
+        claimer.ask(Question("host-1", room, inbox=False))
+        return found.get(timeout=WAIT_S)
+
+    yield store, asked
+    claimer.stop()
+
+
+def freed(store, *rows):
+    """So many runs as numbers are given, with journals of so many rows, due at once."""
+    journals = owned(store, len(rows))
+    for journal, number in zip(journals, rows, strict=True):
+        store.write([journal.batch(number, content=None, release=True, wake_at=1)])
+
+
+def test_a_claim_that_was_cut_for_what_it_reads_is_asked_for_again(ask):
+    store, asked = ask
+    freed(store, CLAIM_ROWS // 2 + 1, CLAIM_ROWS // 2 + 1, 1)
+    assert [(len(found.claims), found.more) for found in (asked(10), asked(10), asked(10))] == [
+        (1, True),
+        (2, False),
+        (0, False),
+    ]
+
+
+def test_a_full_claim_is_asked_for_again_and_one_with_room_is_not(ask):
+    store, asked = ask
+    freed(store, 1, 1, 1)
+    assert [(len(found.claims), found.more) for found in (asked(2), asked(2))] == [(2, True), (1, False)]

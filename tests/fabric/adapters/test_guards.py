@@ -1,0 +1,221 @@
+"""What one process counts and sees of the guard rows, step by step on a clock that is passed by hand; and the retry tokens it earns."""
+
+import threading
+
+import pytest
+
+from fabric.adapters.guards import AWAY_S, FLUSH_S, FRESH_S, USED_S, Guards
+from fabric.adapters.retry_tokens import RetryTokens
+from fabric.runtime.grant_ports import Count, TokenAsk
+from fabric.runtime.ports import StoreUnavailable
+from simulator.kernel.memory_guards import MemoryGuards
+from tests.fabric.adapters.journal_worlds import SECOND, Hand
+
+KEY = ("provider:scripted", "circuit_breaker")
+
+
+class Store:
+    """The memory store, counting its calls; away for as many as it is told."""
+
+    def __init__(self, clock):
+        self._real, self.calls, self.failures = MemoryGuards(clock), [], []
+
+    def __getattr__(self, name):
+        def called(*given, **named):
+            self.calls.append(name)
+            failure = self.failures.pop(0) if self.failures else None
+            if failure is not None and not getattr(failure, "unknown", False):
+                raise failure
+            found = getattr(self._real, name)(*given, **named)
+            if failure is not None:
+                raise failure
+            return found
+
+        return called
+
+
+class Process:
+    def __init__(self, clock, store):
+        self.clock, self.store, self._posted = clock, store, []
+        self.guards = Guards(store, self._posted.append, lambda: clock.us / SECOND)
+        self.answers = []
+
+    def turn(self):
+        pause_s = self.guards.turn()
+        posted, self._posted[:] = list(self._posted), []
+        for one in posted:
+            one()
+        return pause_s
+
+    def pass_time(self, seconds):
+        self.clock.us += round(seconds * SECOND)
+
+    def seen(self):
+        """The row, looked at now."""
+        self.guards.look([KEY], lambda: None)
+        self.turn()
+        return self.guards.row(*KEY)
+
+
+@pytest.fixture
+def clock():
+    return Hand()
+
+
+@pytest.fixture
+def process(clock):
+    return Process(clock, Store(clock))
+
+
+def failed(n=1, **changed):
+    return Count(scope=KEY[0], kind=KEY[1], generation=0, signal="failed", n=n, **changed)
+
+
+def test_what_is_counted_is_told_together_and_not_more_often_than_every_quarter_of_a_second(process):
+    for _ in range(100):
+        process.guards.count(failed())
+    process.turn()
+    assert process.store.calls == ["tell"]
+    process.guards.count(failed())
+    assert process.turn() == pytest.approx(FLUSH_S)
+    assert process.store.calls == ["tell"]
+    process.pass_time(FLUSH_S)
+    process.turn()
+    assert process.store.calls == ["tell", "tell"]
+    assert process.seen().counts == {"failed": 101}
+
+
+def test_a_reset_begins_anew_whatever_was_counted_before(process):
+    for one in (failed(5), failed(2, reset=True), failed(1)):
+        process.guards.count(one)
+    process.turn()
+    assert process.seen().counts == {"failed": 3}
+    process.pass_time(FLUSH_S)
+    process.guards.count(failed(4))
+    process.turn()
+    assert process.seen().counts == {"failed": 7}
+
+
+def test_counts_wait_for_the_database_and_what_may_have_been_counted_is_not_counted_twice(process):
+    process.store.failures = [StoreUnavailable("away"), StoreUnavailable("away", unknown=True)]
+    process.guards.count(failed(3))
+    assert process.turn() == AWAY_S
+    process.guards.count(failed(2))
+    process.pass_time(1)
+    process.turn()
+    process.guards.count(failed(10))
+    process.pass_time(1)
+    process.turn()
+    assert process.seen().counts == {"failed": 15}
+
+
+def test_a_row_is_shown_for_a_second_and_kept_fresh_while_it_is_used(process):
+    assert process.guards.row(*KEY) is None
+    process.turn()
+    assert process.guards.row(*KEY).generation == 0
+    process.store._real.change(*KEY, generation=0, state="open")
+    process.pass_time(FRESH_S)
+    assert process.guards.row(*KEY).generation == 0
+    process.pass_time(0.01)
+    assert process.guards.row(*KEY) is None
+    process.turn()
+    assert process.guards.row(*KEY).state == "open"
+
+
+def test_a_row_that_nobody_uses_is_looked_at_no_more(process):
+    process.guards.row(*KEY)
+    for _ in range(40):
+        process.turn()
+        process.pass_time(0.5)
+    assert len(process.store.calls) == round(USED_S / 0.5)
+
+
+def test_of_two_processes_one_changes_the_row_and_the_other_learns_it(process, clock):
+    other = Process(clock, process.store)
+    mine, theirs = process.seen(), other.seen()
+    process.guards.change(mine, "open", process.answers.append)
+    process.turn()
+    other.guards.change(theirs, "open", other.answers.append)
+    other.turn()
+    assert (process.answers, other.answers) == ([True], [False])
+    assert process.seen().state == other.seen().state == "open"
+    assert process.seen().generation == 1
+
+
+def test_one_probes_and_what_it_finds_decides(process, clock):
+    other = Process(clock, process.store)
+    process.guards.change(process.seen(), "half_open", process.answers.append)
+    process.turn()
+    for one in (process, other):
+        one.guards.permit(one.seen(), f"probe-{id(one)}", 30.0, one.answers.append)
+        one.turn()
+    assert (process.answers, other.answers) == ([True, True], [False])
+    other.guards.change(other.seen(), "closed", other.answers.append, holder=f"probe-{id(other)}")
+    other.turn()
+    assert other.answers == [False, False]
+    process.guards.give_up(process.seen(), f"probe-{id(process)}")
+    process.turn()
+    other.guards.permit(other.seen(), "next", 30.0, other.answers.append)
+    other.turn()
+    assert other.answers[-1]
+
+
+def test_what_is_asked_while_the_database_is_away_is_asked_again_and_an_odd_failure_stops_nothing(process):
+    seen = process.seen()
+    process.store.failures = [StoreUnavailable("away"), StoreUnavailable("away")]
+    process.guards.change(seen, "open", process.answers.append)
+    process.turn()
+    process.turn()
+    assert process.answers == []
+    process.turn()
+    assert process.answers == [True]
+    process.store.failures = [RuntimeError("nobody thought of this")]
+    process.guards.give_up(seen, "nobody")
+    process.turn()
+    assert process.seen().state == "open"
+
+
+def test_on_a_thread_of_its_own(clock):
+    posted = threading.Semaphore(0)
+    told = []
+
+    def post(call):
+        told.append(call)
+        posted.release()
+
+    store = Store(clock)
+    guards = Guards(store, post)
+    guards.start()
+    guards.look([KEY], lambda: None)
+    assert posted.acquire(timeout=10)
+    assert guards.row(*KEY).generation == 0
+    guards.count(failed(2))
+    guards.stop()
+    assert store._real.guards([KEY])[0].counts == {"failed": 2}
+
+
+# -- retry tokens ------------------------------------------------------------------------------------------------------
+
+
+class Asked:
+    def __init__(self):
+        self.retries, self.earned = [], []
+
+    def retry(self, asks, *, first_in_stage, answered):
+        self.retries.append((asks, first_in_stage))
+
+    def earn(self, asks):
+        self.earned.append(asks)
+
+
+def test_first_attempts_earn_in_memory_and_a_retry_takes_with_what_was_earned():
+    desk = Asked()
+    tokens = RetryTokens(desk)
+    for _ in range(3):
+        tokens.first_attempt("provider:a", size=10_000, earns=100)
+    tokens.first_attempt("fabric:b", size=10_000, earns=100)
+    tokens.retry({"provider:a": 10_000, "fabric:c": 5_000}, first_in_stage=True, answered=print)
+    assert desk.retries == [([TokenAsk("fabric:c", 5_000, 0), TokenAsk("provider:a", 10_000, 300)], True)]
+    tokens.tick()
+    tokens.tick()
+    assert desk.earned == [[TokenAsk("fabric:b", 10_000, 100)]]

@@ -1,0 +1,205 @@
+"""What every store of retry tokens and guard rows promises (fabric/runtime/grant_ports.py), asked of all three."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fabric.runtime.grant_ports import Count, TokenAsk, TokensLeft
+
+FABRIC, PROVIDER = "fabric:one", "provider:scripted"
+KEY = (PROVIDER, "circuit_breaker")
+SIZE = 2_000
+CALLERS = int(os.environ.get("FABRIC_GUARD_CALLERS", "8"))
+CYCLES = int(os.environ.get("FABRIC_GUARD_CYCLES", "25"))
+"""64 and 1,000 for docs/figures.md."""
+
+
+def ask(scope=FABRIC, earned=0):
+    return TokenAsk(scope, SIZE, earned)
+
+
+def counted(signal, n=1, generation=0, **changed):
+    return Count(scope=PROVIDER, kind="circuit_breaker", generation=generation, signal=signal, n=n, **changed)
+
+
+def row(shared):
+    (found,) = shared.guards.guards([KEY])
+    return found
+
+
+def change(shared, generation, state, holder=""):
+    return shared.guards.change(*KEY, generation=generation, state=state, holder=holder)
+
+
+def permit(shared, generation, holder, for_s=10.0):
+    return shared.guards.permit(*KEY, generation=generation, holder=holder, for_s=for_s)
+
+
+# -- retry tokens ------------------------------------------------------------------------------------------------------
+
+
+def test_a_bucket_starts_full_and_a_retry_takes_one(shared):
+    assert shared.guards.retry([ask()], first_in_stage=False) == TokensLeft(True, {FABRIC: 1_000})
+    assert shared.guards.retry([ask()], first_in_stage=False) == TokensLeft(True, {FABRIC: 0})
+    assert shared.guards.retry([ask()], first_in_stage=False) == TokensLeft(False, {FABRIC: 0})
+
+
+def test_first_attempts_earn_up_to_the_size_and_what_is_earned_stays_when_the_retry_is_denied(shared):
+    for _ in range(2):
+        shared.guards.retry([ask()], first_in_stage=False)
+    assert shared.guards.retry([ask(earned=600)], first_in_stage=False) == TokensLeft(False, {FABRIC: 600})
+    assert shared.guards.retry([ask(earned=600)], first_in_stage=False) == TokensLeft(True, {FABRIC: 200})
+    shared.guards.earn([ask(earned=50_000)])
+    assert shared.guards.retry([ask()], first_in_stage=False) == TokensLeft(True, {FABRIC: 1_000})
+    shared.guards.earn([ask("fabric:new", 500)])
+    assert shared.guards.retry([ask("fabric:new")], first_in_stage=False).levels == {"fabric:new": 1_000}
+
+
+def test_each_bucket_gives_its_token_or_none_does(shared):
+    both = [ask(PROVIDER), ask()]
+    assert shared.guards.retry([ask()], first_in_stage=False).given
+    assert shared.guards.retry(both, first_in_stage=False) == TokensLeft(True, {PROVIDER: 1_000, FABRIC: 0})
+    assert shared.guards.retry(both, first_in_stage=False) == TokensLeft(False, {PROVIDER: 1_000, FABRIC: 0})
+
+
+def test_one_a_second_is_free_for_a_run_that_has_not_retried_in_this_stage_down_to_the_size_below_nothing(shared):
+    for _ in range(2):
+        shared.guards.retry([ask()], first_in_stage=True)
+    assert shared.guards.retry([ask()], first_in_stage=True) == TokensLeft(True, {FABRIC: -1_000})
+    assert not shared.guards.retry([ask()], first_in_stage=True).given
+    shared.pass_time(1.1)
+    assert not shared.guards.retry([ask()], first_in_stage=False).given
+    assert shared.guards.retry([ask()], first_in_stage=True) == TokensLeft(True, {FABRIC: -2_000})
+    shared.pass_time(1.1)
+    assert not shared.guards.retry([ask()], first_in_stage=True).given
+    assert shared.guards.retry([ask(earned=1_000)], first_in_stage=True) == TokensLeft(True, {FABRIC: -2_000})
+
+
+def test_many_retries_at_once_take_no_more_than_there_is(shared):
+    stores = [shared.another_guards() for _ in range(4)]
+    with ThreadPoolExecutor(16) as pool:
+        both = [ask(PROVIDER), ask()]
+        found = list(pool.map(lambda n: stores[n % 4].retry(both, first_in_stage=False), range(32)))
+    assert sum(one.given for one in found) == 2
+    assert min(one.levels[FABRIC] for one in found) == 0
+
+
+# -- guard rows --------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_was_never_changed_has_generation_nought(shared):
+    found = row(shared)
+    assert (found.scope, found.kind, found.state, found.generation, found.counts) == (*KEY, "", 0, {})
+    assert not permit(shared, 0, "prober")
+
+
+def test_a_change_takes_the_generation_that_was_seen_and_no_other(shared):
+    assert not change(shared, 1, "open")
+    assert change(shared, 0, "open")
+    assert not change(shared, 0, "closed")
+    assert change(shared, 1, "half_open")
+    found = row(shared)
+    assert (found.state, found.generation) == ("half_open", 2)
+    assert found.changed_at <= found.asked_at
+
+
+def test_counts_add_up_over_processes_and_end_with_their_generation(shared):
+    other = shared.another_guards()
+    shared.guards.tell([counted("failed", 2), counted("ok")])
+    other.tell([counted("failed", 3)])
+    assert row(shared).counts == {"failed": 5, "ok": 1}
+    change(shared, 0, "open")
+    assert row(shared).counts == {}
+    shared.guards.tell([counted("failed", 7), counted("failed", 1, generation=1)])
+    assert row(shared).counts == {"failed": 1}
+
+
+def test_a_streak_begins_anew_when_it_is_broken(shared):
+    shared.guards.tell([counted("streak", 4)])
+    shared.guards.tell([counted("streak", 1, reset=True)])
+    shared.guards.tell([counted("streak", 2)])
+    assert row(shared).counts == {"streak": 3}
+    shared.guards.tell([counted("streak", 0, reset=True)])
+    assert row(shared).counts == {"streak": 0}
+
+
+def test_a_windowed_count_is_of_the_last_minute(shared):
+    shared.guards.tell([counted("failed", 5, windowed=True), counted("ok", 1)])
+    shared.pass_time(40)
+    shared.guards.tell([counted("failed", 2, windowed=True)])
+    assert row(shared).counts == {"failed": 7, "ok": 1}
+    shared.pass_time(30)
+    assert row(shared).counts == {"failed": 2, "ok": 1}
+    shared.pass_time(50)
+    shared.guards.tell([counted("failed", 1, windowed=True)])
+    assert row(shared).counts == {"failed": 1, "ok": 1}
+
+
+def test_rows_come_in_the_order_they_were_asked_for(shared):
+    change(shared, 0, "open")
+    found = shared.guards.guards([("other", "x"), KEY])
+    assert [(one.scope, one.state) for one in found] == [("other", ""), (PROVIDER, "open")]
+
+
+def test_the_permit_is_one_and_comes_back_by_expiry_or_when_it_is_given_up(shared):
+    change(shared, 0, "half_open")
+    assert permit(shared, 1, "first")
+    assert not permit(shared, 1, "second")
+    assert row(shared).permit_holder == "first"
+    shared.pass_time(11)
+    assert permit(shared, 1, "second")
+    assert not shared.guards.give_up(*KEY, generation=1, holder="first")
+    assert not change(shared, 1, "closed", holder="first")
+    assert shared.guards.give_up(*KEY, generation=1, holder="second")
+    assert not shared.guards.give_up(*KEY, generation=1, holder="")
+    assert permit(shared, 1, "third")
+    assert not permit(shared, 2, "fourth")
+    assert change(shared, 1, "closed", holder="third")
+    assert (row(shared).generation, row(shared).permit_holder) == (2, "")
+
+
+def test_of_many_callers_one_probes_in_each_cycle_and_what_is_stale_changes_nothing(shared):
+    """Open, half-open, a probe; every third prober crashes, and its permit expires. M4 of docs/durability-plan.md."""
+    stores = [shared.another_guards() for _ in range(min(8, CALLERS))]
+    probes, stale = [], 0
+    assert change(shared, 0, "open")
+    with ThreadPoolExecutor(CALLERS) as pool:
+        generation = 1
+        for cycle in range(CYCLES):
+            assert change(shared, generation, "half_open")
+            generation += 1
+            probing = [
+                pool.submit(
+                    stores[caller % len(stores)].permit, *KEY, generation=generation, holder=f"c{caller}", for_s=30.0
+                )
+                for caller in range(CALLERS)
+            ]
+            won = [f"c{caller}" for caller, one in enumerate(probing) if one.result()]
+            probes.append(len(won))
+            holder = won[0]
+            if cycle % 3 == 0:
+                shared.pass_time(31)
+                assert permit(shared, generation, "heir", 30.0)
+                assert not change(shared, generation, "closed", holder=holder)
+                holder = "heir"
+            late = [
+                pool.submit(stores[caller % len(stores)].change, *KEY, generation=generation - 1, state="late")
+                for caller in range(CALLERS)
+            ]
+            assert change(shared, generation, "open", holder=holder)
+            generation += 1
+            stale += sum(one.result() for one in late)
+    assert probes == [1] * CYCLES
+    assert stale == 0
+    assert (row(shared).state, row(shared).generation) == ("open", 1 + 2 * CYCLES)
+
+
+@pytest.mark.parametrize("callers", [16])
+def test_of_many_changes_at_once_one_counts(shared, callers):
+    stores = [shared.another_guards() for _ in range(4)]
+    with ThreadPoolExecutor(callers) as pool:
+        first = list(pool.map(lambda n: stores[n % 4].change(*KEY, generation=0, state="open"), range(callers)))
+        second = list(pool.map(lambda n: stores[n % 4].change(*KEY, generation=1, state="shut"), range(callers)))
+    assert (sum(first), sum(second)) == (1, 1)
+    assert row(shared).generation == 2

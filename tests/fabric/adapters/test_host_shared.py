@@ -1,0 +1,195 @@
+"""A host whose runs share budgets and retry tokens: what is reserved and given back with every batch, and what a refusal leads to."""
+
+import threading
+
+import pytest
+
+from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.grants_sqlite import SqliteGrants
+from fabric.adapters.guards_sqlite import SqliteGuards
+from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.core.frozen import replace
+from fabric.runtime.grant_ports import TokenAsk
+from fabric.runtime.ports import Written
+from simulator.kernel.memory_guards import MemoryGuards
+from tests.fabric.adapters.grant_worlds import reserving
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, overloaded_once, policy, settled
+from tests.fabric.adapters.journal_worlds import WORKSPACE, Journal
+
+RICH = 10_000_000
+HOUR = policy(budget={"run_usd_micros": RICH, "fabric_hour_usd_micros": RICH})
+
+
+class Gone(Watched):
+    """A store that closes a grant behind its holder's back, before the first batch that reserves from it is written."""
+
+    shut = 0
+
+    def write(self, batches):
+        for one in [one for batch in batches for one in batch.reserved][: not self.shut]:
+            self.shut += 1
+            assert self.grants.close(next(iter(self.tables.incarnations)), [one.grant_id]) == [one.grant_id]
+        return super().write(batches)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def site(request, tmp_path, sqlite_template):
+    if request.param == "memory":
+        made = Site(Watched())
+        made.shared = made.store.grants, MemoryGuards(SYSTEM_CLOCK)
+    else:
+        path = tmp_path / "fabric.sqlite3"
+        path.write_bytes(sqlite_template.read_bytes())
+        made = Site(SqliteStore(path))
+        made.shared = SqliteGrants(path), SqliteGuards(path)
+    made.spec = HOUR
+    yield made
+    made.close()
+
+
+def budget(site, kind="fabric"):
+    (found,) = site.shared[0].budgets([f"{kind}:{scope}" for scope in SCOPES])
+    return found
+
+
+SCOPES = ("revision-1", "fabric-1", WORKSPACE)
+
+
+def cost(site, run_id):
+    return sum(fact.get("cost_usd_micros", 0) for fact in site.facts(run_id, "model_answered"))
+
+
+def test_what_runs_spend_is_in_the_budget_once_their_host_stops(site):
+    host = site.host(site.agents())
+    runs = [site.create() for _ in range(5)]
+    host.offer()
+    site.until_released(*runs)
+    assert {site.outcome(run_id) for run_id in runs} == {"completed"}
+    spent = sum(cost(site, run_id) for run_id in runs)
+    assert budget(site).granted > 0
+    host.stop()
+    stands = budget(site)
+    assert (stands.spent, stands.granted, stands.overrun, stands.hourly) == (spent, 0, 0, True)
+
+
+def test_a_refused_run_goes_by_its_table_and_says_why(site):
+    site.spec = policy(budget={"run_usd_micros": RICH, "fabric_hour_usd_micros": 100})
+    host = site.host(site.agents())
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    decisions = site.facts(run, "reaction_decided")
+    seen = decisions[0]["cause"]["evidence"]
+    assert (decisions[0]["cause"]["cause"], seen["scope"], seen["limit"]) == ("budget_gate", "fabric", 100)
+    assert seen["details"]["asked_at"] > 0
+    assert site.facts(run, "call_issued") == []
+    assert budget(site).spent == budget(site).granted == 0
+    host.stop()
+
+
+def test_a_workspaces_cap_holds_for_every_fabric_in_it(site):
+    site.spec = policy(budget={"run_usd_micros": RICH})
+    site.shared[0].set_cap(f"workspace:{WORKSPACE}", 100, workspace_id=WORKSPACE)
+    host = site.host(site.agents())
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.facts(run, "reaction_decided")[0]["cause"]["evidence"]["scope"] == "workspace"
+    host.stop()
+
+
+def test_a_cap_without_a_store_is_refused(site):
+    site.shared = None
+    host = site.host(site.agents())
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.facts(run, "call_issued") == []
+    host.stop()
+
+
+def test_runs_that_share_nothing_ask_nothing(site):
+    site.spec = policy(budget={"run_usd_micros": RICH})
+    host = site.host(site.agents())
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    assert getattr(site.shared[0], "statements", 0) == 0
+    assert "fabric-grants" not in [thread.name for thread in threading.enumerate()]
+    host.stop()
+
+
+def test_a_run_whose_grant_was_closed_is_loaded_again_and_goes_on():
+    site = Site(Gone())
+    site.shared, site.spec = (site.store.grants, MemoryGuards(SYSTEM_CLOCK)), HOUR
+    agents = site.agents()
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    site.until_released(run)  # It is given back at once,
+    host.offer()
+    site.until_released(run)  # and ends with the next claim.
+    assert site.store.shut == 1
+    assert site.outcome(run) == "completed"
+    assert len(agents.asked(run)) == len(set(agents.asked(run)))
+    host.stop()
+    assert (budget(site).spent, budget(site).granted) == (cost(site, run), 0)
+
+
+def test_a_batch_that_was_not_written_gives_back_what_it_reserved(site):
+    host = site.host(site.agents())
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    book, scope = host.shared.book, budget(site).scope
+    grant, left = book.chunks(scope)[-1]
+    batch = replace(_reserving(run, grant, 10), consumed=("gone",))
+    host.loop.put(("do", lambda: host.shared.decided(batch)))
+    settled(host)
+    assert dict(book.chunks(scope))[grant] == left - 10
+    for fate, room in ((Written.FENCED, left - 10), (OSError("a poison"), left), (Written.INPUT_GONE, left)):
+        host.loop.put(("do", lambda fate=fate: host.shared.written(batch, fate)))
+        settled(host)
+        assert dict(book.chunks(scope))[grant] == room
+    host.stop()
+
+
+def _reserving(run, grant, amount):
+    return Journal(run, 1).batch(reserved=(reserving(grant, amount, run=run),))
+
+
+def test_a_lost_lease_leaves_what_was_held_to_the_reaper(site):
+    agents = site.agents()
+    agents.holds = lambda request: request.agent == "planner"
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    parked = agents.next()
+    site.store.retire(host.lease.name)
+    host.lease.beat_soon()
+    assert parked.ended.wait(WAIT_S)
+    assert host.shared.book.available(budget(site).scope) == 0
+    site.shared[0].reap()
+    worst = site.facts(run, "call_issued")[0]["reserved_usd_micros"]
+    assert budget(site).spent == worst
+    agents.holds = lambda request: False
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    host.stop()
+    site.shared[0].reap()
+    assert (budget(site).spent, budget(site).granted) == (worst + cost(site, run), 0)
+
+
+def test_a_retry_takes_a_token_that_runs_share(site):
+    site.spec = policy(budget={"run_usd_micros": RICH}, retry={"base_s": 0.01, "shared": True})
+    host = site.host(site.agents(overloaded_once))
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    provider = f"provider:{site.spec.models[0].provider}"
+    left = site.shared[1].retry([TokenAsk(provider, 10_000)], first_in_stage=False).levels
+    assert 8_000 <= left[provider] < 9_000, "one token went to the run's retry, one to this"
+    host.stop()

@@ -1,0 +1,47 @@
+"""The key that signs checkpoints: made once, kept to oneself, and a sentence where it cannot be had."""
+
+import threading
+
+import pytest
+
+from fabric.adapters.signing import KEY_NAME, KeyUnusable, signer_of, verified
+
+
+def test_it_is_made_once_for_its_owner_alone(tmp_path):
+    first = signer_of(tmp_path)
+    assert signer_of(tmp_path).public == first.public
+    assert (tmp_path / KEY_NAME).stat().st_mode & 0o777 == 0o600
+    assert verified(first.public, first.sign(b"said"), b"said")
+    assert not verified(first.public, first.sign(b"said"), b"other")
+    assert not verified("no key", first.sign(b"said"), b"said")
+
+
+def test_many_who_start_at_once_get_one(tmp_path):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(signer_of(tmp_path).public)) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(found), len(set(found))) == (16, 1)
+    assert [path.name for path in tmp_path.iterdir()] == [KEY_NAME]
+
+
+def test_a_given_one_is_written_nowhere(tmp_path):
+    assert signer_of(tmp_path, "17" * 32).public == signer_of(tmp_path, "17" * 32).public
+    assert list(tmp_path.iterdir()) == []
+    assert "17" * 4 not in repr(signer_of(tmp_path, "17" * 32))
+
+
+@pytest.mark.parametrize("text", ["", "short", "zz" * 32, "00" * 31])
+def test_a_damaged_one_is_not_replaced(tmp_path, text):
+    (tmp_path / KEY_NAME).write_text(text)
+    with pytest.raises(KeyUnusable, match=r"audit\.key is damaged: put it back from a copy"):
+        signer_of(tmp_path)
+    assert (tmp_path / KEY_NAME).read_text() == text
+
+
+def test_one_that_cannot_be_read(tmp_path):
+    (tmp_path / KEY_NAME).mkdir()
+    with pytest.raises(KeyUnusable, match="cannot be used"):
+        signer_of(tmp_path)

@@ -1,0 +1,173 @@
+"""Registered callables run in a child process: one that never returns is ended with it, and the thread that waited comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from fabric.adapters.tools.callables import NotATool
+from fabric.adapters.tools.outcome import ToolError
+from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
+from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaised
+from fabric.adapters.tools.registry import ToolRunner
+from fabric.core.inputs import CallFailed
+from fabric.core.saga import Outcome
+from fabric.core.spec import ToolSpec
+from fabric.core.taxonomy import Cause
+from tests.fabric.adapters.tools.asking import request, run
+
+HERE = "tests.fabric.adapters.tools.sample_tools"
+LONG = 30.0
+
+
+@pytest.fixture
+def threads():
+    made = ToolPool(size=4)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pool(threads):
+    made = ProcessPool(threads)
+    yield made
+    made.close()
+
+
+def asked(pool: ProcessPool, name: str, timeout_s: float = LONG, **args: object):
+    return asyncio.run(pool.call(f"{HERE}.{name}", args, "key-1", timeout_s))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_it_runs_elsewhere_in_one_process_again_and_again_and_what_it_prints_is_no_answer(pool):
+    pids = {asked(pool, "pid") for _ in range(3)}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+def test_a_process_is_replaced_after_so_many_calls(threads):
+    pool = ProcessPool(threads, calls_max=2)
+    pids = [asked(pool, "pid") for _ in range(5)]
+    pool.close()
+    assert len(set(pids)) == 3
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_one_that_never_returns_is_killed_at_its_deadline_and_its_thread_comes_back(tmp_path: Path):
+    threads = ToolPool(size=1)
+    pool = ProcessPool(threads)
+    asked(pool, "pid")  # A process is there, so that the deadline is the tool's alone.
+    note = tmp_path / "pid"
+
+    async def go() -> str:
+        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", 2.0))
+        with pytest.raises(Expired):
+            await stuck
+        # The only thread is free again: this would wait for ever behind a leaked one.
+        return await threads.call(lambda: "free", LONG)
+
+    assert asyncio.run(go()) == "free"
+    assert threads.leaked == 0
+    assert not alive(int(note.read_text()))
+    assert asked(pool, "add", a=1) == {"sum": 2}
+    pool.close()
+    threads.close()
+
+
+def test_a_call_that_is_let_go_of_ends_its_process(tmp_path):
+    threads = ToolPool(size=1)
+    pool = ProcessPool(threads)
+    note = tmp_path / "pid"
+    os.mkfifo(note)
+
+    async def go() -> int:
+        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", LONG))
+        pid = int(await asyncio.to_thread(note.read_text))
+        stuck.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stuck
+        await threads.call(lambda: None, LONG)
+        return pid
+
+    assert not alive(asyncio.run(go()))
+    pool.close()
+    threads.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error", "said"),
+    [
+        ("fail", {}, ToolRaised, "thing (ValueError)"),
+        ("fail", {"how": "exit"}, ToolRaised, "it raised SystemExit: 3"),
+        ("nothing", {}, NotATool, "has no function"),
+        ("dies", {}, ChildDied, "exit code 7"),
+        ("give", {"what": "object"}, ToolError, "is no JSON"),
+        ("give", {"what": "large"}, ToolError, "1,000,003 bytes"),
+    ],
+)
+def test_what_goes_wrong_there_is_told_here(pool, name, args, error, said):
+    if said.startswith("1,000"):
+        result = run(ToolSpec(name="mine", kind="callable", parameters={}, target=f"{HERE}.give"), args)
+        assert said in result.error
+        return
+    with pytest.raises(error, match=said.replace("(", "\\(").replace(")", "\\)")):
+        asked(pool, name, **args)
+
+
+def test_one_that_found_no_process_was_never_begun(threads, tmp_path):
+    pool = ProcessPool(threads, size=1)
+    note = tmp_path / "pid"
+    os.mkfifo(note)
+
+    async def go() -> None:
+        stuck = asyncio.ensure_future(pool.call(f"{HERE}.sleeps", {"note": str(note)}, "key", LONG))
+        assert await asyncio.to_thread(note.read_text)
+        with pytest.raises(PoolFull, match="no tool process became free"):
+            await pool.call(f"{HERE}.pid", {}, "key", 0.3)
+        stuck.cancel()
+        await asyncio.wait([stuck])
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    pool.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "outcome"),
+    [
+        ("dies", {}, Outcome.UNKNOWN),
+        ("fail", {}, Outcome.UNKNOWN),
+        ("give", {"what": "deep"}, Outcome.ANSWERED),
+        ("give", {"what": "large"}, Outcome.ANSWERED),
+        ("give", {"what": "object"}, Outcome.ANSWERED),
+        ("add", {"a": 1}, None),
+    ],
+)
+def test_the_runner_says_whether_it_was_done(function, args, outcome):
+    spec = ToolSpec(name="mine", kind="callable", parameters={}, target=f"{HERE}.{function}", effect="mutating")
+    assert run(spec, args).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields", "cause", "outcome"),
+    [
+        ({"name": "calculator"}, {"within_s": -1}, Cause.TIMEOUT, Outcome.REJECTED),
+        ({"name": "teleport"}, {}, Cause.BAD_CONFIGURATION, Outcome.REJECTED),
+        ({"name": "x", "kind": "callable", "target": f"{HERE}.nothing"}, {}, Cause.BAD_CONFIGURATION, Outcome.REJECTED),
+    ],
+)
+def test_what_never_began_was_not_done(spec, fields, cause, outcome):
+    runner = ToolRunner()
+    found = asyncio.run(runner.run(request(ToolSpec(**spec), {"expression": "1"}, **fields)))
+    runner.close()
+    assert isinstance(found, CallFailed)
+    assert (found.cause, found.outcome) == (cause, outcome)
