@@ -6,13 +6,13 @@ from typing import Any
 
 from celery import shared_task, signals
 
-from fabric import wiring
+from fabric import wiring, worker
 
 
 @shared_task(name=wiring.DRIVE_RUN, ignore_result=True)
 def drive_run(run_id: str) -> None:
     """Offers a run to this process's host and returns. The host claims it if it has room; the row is the truth."""
-    host = wiring.host()
+    host = worker.host()
     if host is not None:
         host.offer(run_id)
 
@@ -20,10 +20,10 @@ def drive_run(run_id: str) -> None:
 @signals.celeryd_after_setup.connect
 def start_engine(**_: Any) -> None:
     """Each worker process has one host. Before the worker connects to its broker: runs come from the database, and wait for no broker."""
-    wiring.WORKER.start()
+    worker.WORKER.start()
 
 
 @signals.worker_shutdown.connect
 def stop_engine(**_: Any) -> None:
     """Calls in flight get their grace; everything is given back."""
-    wiring.WORKER.stop()
+    worker.WORKER.stop()

@@ -9,13 +9,12 @@ import logging
 import os
 import platform
 import secrets
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from celery import current_app
 from django.conf import settings
@@ -23,18 +22,25 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.utils.module_loading import import_string
 
-from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.clock import SYSTEM_CLOCK, AskingClock, SteadyClock
 from fabric.adapters.engine_lock import EngineLock, EngineRunning
 from fabric.adapters.evaluators import evaluators_digest
+from fabric.adapters.grants_postgresql import PostgresqlGrants
+from fabric.adapters.grants_sqlite import SqliteGrants
+from fabric.adapters.guards_postgresql import PostgresqlGuards
+from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_postgresql import PostgresqlStore
 from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import Listener, Nudged, OnMessage
+from fabric.adapters.nudge_broker import BrokerNudge
 from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
 from fabric.adapters.owned import Revision
+from fabric.adapters.presence_postgresql import Presence
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.providers.router import ModelRouter
+from fabric.adapters.signing import Signer, signer_of
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
 from fabric.adapters.tuning import tune_process
@@ -42,20 +48,28 @@ from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.spec import FabricSpec
 from fabric.models import Incarnation
-from fabric.runtime.ports import JournalStore, ModelPort, Nudge
+from fabric.runtime.call_ports import ModelPort
+from fabric.runtime.grant_ports import BucketStore, GrantStore
+from fabric.runtime.ports import Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
-AGAIN_S = 2.0
-"""Until a worker whose engine could not start tries again."""
-AGAIN_MAX_S = 60.0
-"""The same, when it is the configuration that stands in the way: twice as long each time, up to this."""
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
 """Provider adapters by the name a fabric uses; each takes no arguments. ``openai`` is built below from the operator's endpoint."""
 
-__all__ = ["EngineRunning", "compiled", "dsn", "engine_running", "host", "listener", "local_engine", "nudge", "store"]
+__all__ = [
+    "EngineRunning",
+    "clock",
+    "compiled",
+    "dsn",
+    "engine_running",
+    "listener",
+    "local_engine",
+    "nudge",
+    "store",
+]
 
 
 def _is_postgresql() -> bool:
@@ -71,34 +85,52 @@ def dsn() -> str:
     return make_conninfo(**{key: value for key, value in params.items() if key in allowed and value is not None})
 
 
+P = TypeVar("P")
+
+
+def _tried(name: str, port: P) -> P:
+    """The port as it is; or, where a drill has put a function's dotted path into FABRIC_FAULTS, what that makes of it."""
+    path = getattr(settings, "FABRIC_FAULTS", "")
+    if not path:
+        return port
+    wrapped: P = import_string(path)(name, port)
+    return wrapped
+
+
 @lru_cache(maxsize=1)
 def store() -> JournalStore:
     """The journal store of this installation."""
     if _is_postgresql():
-        return PostgresqlStore(dsn())
-    return SqliteStore(Path(connection.settings_dict["NAME"]))
+        return _tried("store", PostgresqlStore(dsn()))
+    return _tried("store", SqliteStore(Path(connection.settings_dict["NAME"])))
+
+
+@lru_cache(maxsize=1)
+def grants() -> GrantStore:
+    """The budgets that runs share."""
+    if _is_postgresql():
+        return _tried("grants", PostgresqlGrants(dsn()))
+    return _tried("grants", SqliteGrants(Path(connection.settings_dict["NAME"])))
+
+
+@lru_cache(maxsize=1)
+def buckets() -> BucketStore:
+    """The retry tokens that runs share."""
+    return PostgresqlGuards(dsn()) if _is_postgresql() else SqliteGuards(Path(connection.settings_dict["NAME"]))
+
+
+@lru_cache(maxsize=1)
+def clock() -> Clock:
+    """The time for services, by the store's clock."""
+    return AskingClock(lambda: store().now())
 
 
 # -- waking ------------------------------------------------------------------------------------------------------------
 
 
-class CeleryNudge:
-    """Wakes a host by one Celery message and by the local nudge; losing both costs latency, nothing else."""
-
-    def __init__(self, local: Nudge) -> None:
-        self._local = local
-
-    def wake(self, run_id: str) -> None:
-        """Offers the run to a worker."""
-        self._local.wake(run_id)
-        try:
-            current_app.send_task(DRIVE_RUN, args=[run_id], ignore_result=True, retry=False)
-        except Exception as error:  # noqa: BLE001 - a message is only a wake-up; the sweep finds the run.
-            log.warning("the broker did not take the wake-up for %s: %s", run_id, error)
-
-    def told(self, run_seqs: Mapping[str, int]) -> None:
-        """Says how far journals reach."""
-        self._local.told(run_seqs)
+def send_wake(run_id: str) -> None:
+    """One message to the broker. Raises what the broker's client does when nobody takes it."""
+    current_app.send_task(DRIVE_RUN, args=[run_id], ignore_result=True, retry=False)
 
 
 @lru_cache(maxsize=1)
@@ -109,7 +141,7 @@ def _local_nudge() -> Nudge:
 @lru_cache(maxsize=1)
 def nudge() -> Nudge:
     """What services wake hosts with."""
-    return CeleryNudge(_local_nudge())
+    return _tried("nudge", BrokerNudge(_local_nudge(), send_wake))
 
 
 def listener(on_message: OnMessage, *kinds: Any) -> Listener:
@@ -155,14 +187,14 @@ def _revision(revision_id: str) -> Revision:
 # -- the engine --------------------------------------------------------------------------------------------------------
 
 
-def model_port() -> ModelPort:
-    """All providers behind one port."""
+def model_port(now: Callable[[], int] = SYSTEM_CLOCK.now) -> ModelPort:
+    """All providers behind one port. ``now``: what deadlines are judged by, microseconds since the epoch."""
     # Imported here: it takes a second or two, and a process that only serves pages asks no model.
     from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
 
     gate = Gate.of(settings.FABRIC_ALLOWED_HOSTS)
     endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
-    found: dict[str, ModelPort] = {"openai": OpenAICompatible(endpoint, gate=gate)}
+    found: dict[str, ModelPort] = {"openai": OpenAICompatible(endpoint, gate=gate, now=now)}
     named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
     return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()})
 
@@ -190,15 +222,37 @@ def refuse_unusable_providers() -> None:
 def new_host(config: HostConfig | None = None) -> RunHost:
     """A host over this installation's ports, not yet started."""
     incarnation = f"{platform.node()[:32]}-{os.getpid()}-{secrets.token_hex(4)}"
+    # One clock for whoever fixes a deadline and whoever judges it: the machine's may be set meanwhile.
+    steady = SteadyClock()
     ports = Ports(
         store=store(),
         writer=JournalWriter(store(), _local_nudge()),
-        models=model_port(),
-        tools=ToolRunner(gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS)),
-        clock=SYSTEM_CLOCK,
+        models=_tried("models", model_port(steady.now)),
+        tools=_tried("tools", ToolRunner(gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), now=steady.now)),
+        clock=steady,
         revision=_revision,
+        grants=grants(),
+        buckets=buckets(),
     )
     return RunHost(ports, incarnation, config)
+
+
+@runtime_checkable
+class Succeeding(Protocol):
+    """A store that one process has to itself, so that whoever had it before is gone."""
+
+    def retire_others(self, incarnation: str) -> None:
+        """Ends every other incarnation's lease."""
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """What holds threads."""
+
+    def close(self) -> None:
+        """Lets go of them."""
+        ...
 
 
 class Engine:
@@ -209,6 +263,7 @@ class Engine:
         self.host = new_host(config)
         self._lock = None if _is_postgresql() else EngineLock(Path(settings.FABRIC_DATA))
         self._ear = listener(self._heard, "wake")
+        self._presence: Presence | None = None
 
     def _heard(self, nudged: Nudged) -> None:
         for run_id in nudged.run_seqs or ("",):
@@ -220,10 +275,14 @@ class Engine:
             self._lock.take(wait=wait)
         try:
             held = store()
-            if self._lock is not None and isinstance(held, SqliteStore):
+            if self._lock is not None and isinstance(held, Succeeding):
                 # The lock says that whoever owned runs here is gone: no need to wait for its lease to lapse.
                 held.retire_others(self.host.lease.name)
             self.host.start()
+            if _is_postgresql():
+                untell = PostgresqlStore(dsn()).untell_presence
+                self._presence = Presence(dsn(), self.host.lease, self.host.offer, untell=untell)
+                self._presence.start()
         except BaseException:
             self._give_back()
             raise
@@ -236,14 +295,26 @@ class Engine:
         """Gives everything back."""
         self._ear.stop()
         self.host.stop(grace_s)
+        if self._presence is not None:
+            self._presence.stop()
         self._give_back()
+
+    def worn_out(self) -> bool:
+        """Whether a quarter of the tool threads, or more, run calls that nobody waits for any more."""
+        tools = self.host.ports.tools
+        return isinstance(tools, ToolRunner) and 4 * tools.pool.leaked >= tools.pool.size
 
     def _give_back(self) -> None:
         tools = self.host.ports.tools
-        if isinstance(tools, ToolRunner):
+        if isinstance(tools, Closing):
             tools.close()
         if self._lock is not None:
             self._lock.give_back()
+
+
+def signer() -> Signer:
+    """What this installation's checkpoints are signed with. Raises KeyUnusable."""
+    return signer_of(Path(settings.FABRIC_DATA), settings.FABRIC_AUDIT_KEY)
 
 
 def engine_running() -> bool:
@@ -267,49 +338,3 @@ def local_engine(config: HostConfig | None = None) -> Iterator[RunHost]:
         yield engine.host
     finally:
         engine.stop(grace_s=5.0)
-
-
-class Worker:
-    """The engine of a worker process, once it has one. A worker without an engine waits for it; it never exits for the lack of one."""
-
-    def __init__(self) -> None:
-        self.engine: Engine | None = None
-
-    def start(self) -> None:
-        """Starts the engine on a thread: it waits for the data directory's lock, and tries again when the database is away."""
-        threading.Thread(target=self._start, name="fabric-start", daemon=True).start()
-
-    def _start(self) -> None:
-        pause = threading.Event()
-        told, again_s = "", AGAIN_S
-        while self.engine is None:
-            try:
-                engine = Engine()
-                engine.start(wait=True)
-            except ImproperlyConfigured as error:
-                # Nothing that comes back by itself: said once.
-                if str(error) != told:
-                    log.error("the engine cannot be started, runs wait: %s", error)
-                told = str(error)
-                pause.wait(again_s)
-                again_s = min(2 * again_s, AGAIN_MAX_S)
-                continue
-            except Exception as error:  # noqa: BLE001 - whatever it is, the worker stays and says so until it goes away.
-                log.error("the engine could not be started, trying again in %g s: %s", AGAIN_S, error)
-                pause.wait(AGAIN_S)
-                continue
-            self.engine = engine
-            engine.host.offer()
-
-    def stop(self) -> None:
-        """Gives this worker's runs back."""
-        if self.engine is not None:
-            self.engine.stop()
-
-
-WORKER = Worker()
-
-
-def host() -> RunHost | None:
-    """The worker process's host; None when this process has none (yet)."""
-    return WORKER.engine.host if WORKER.engine is not None else None

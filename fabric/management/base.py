@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
+from fabric.adapters.signing import KeyUnusable
 from fabric.runtime.ports import StoreUnavailable
 from fabric.services.errors import Refused
 
@@ -36,7 +37,7 @@ class FabricCommand(BaseCommand):
         except Refused as refused:
             self.tell(*refused.problems)
             code = BAD_INPUT
-        except StoreUnavailable as error:
+        except (StoreUnavailable, KeyUnusable) as error:
             self.tell(str(error))
             code = BAD_INPUT
         except DatabaseError as error:

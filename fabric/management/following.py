@@ -11,6 +11,7 @@ from fabric import wiring
 from fabric.adapters.nudge import Nudged
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
+from fabric.selectors.control import to_be_held
 from fabric.selectors.escalations import EscalationView, escalations_open
 from fabric.selectors.runs import EventView, RunView, run_events, run_get
 
@@ -21,6 +22,9 @@ ALONE_S = 10.0
 PAGE = 200
 
 Say = Callable[[EventView], None]
+
+ASKING = (RunState.WAITING, RunState.UNWINDING)
+"""States in which a run may wait for a person's answer."""
 
 
 def silent(event: EventView) -> None:
@@ -83,13 +87,17 @@ class Following:
             self._news.clear()
             before = self.seq
             run = self.look()
-            if run.terminal or (run.state is RunState.WAITING and self._asks()):
+            if run.terminal or (run.state in ASKING and self._asks()) or self._held(run):
                 return run
             quiet = 0.0 if self.seq > before else quiet
             if not self._news.wait(LOOK_S):
                 quiet += LOOK_S
             if alone_s is not None and quiet >= alone_s:
                 return None
+
+    def _held(self, run: RunView) -> bool:
+        """Whether somebody paused it, and following ends with that."""
+        return run.state is RunState.PAUSED and not self.wait and to_be_held(self.actor, run.id)
 
     def _asks(self) -> bool:
         """Whether the run waits for an answer, and following ends with that."""

@@ -8,9 +8,10 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
 from fabric.management.following import Say
-from fabric.selectors.display import EVENT_DISPLAY, clock, dollars, instant
+from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.escalations import EscalationView, escalations_open
 from fabric.selectors.runs import EventView, RunView, run_outcome
+from fabric.selectors.words import clock, dollars, instant
 
 JSON = Any
 

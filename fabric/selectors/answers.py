@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from django.db.models import QuerySet
 
@@ -10,7 +12,10 @@ from fabric.core.actor import Actor
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Inbox
+from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import EscalationView, escalation_get
+
+Fate = Literal["waiting", "taken", "taken_back"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +29,43 @@ class Answer:
     """The question expired and its declared answer was taken, or it was withdrawn."""
     message: str | None = None
     """What was said with it; None: that is not known any more."""
+    edited: Any = None
+    """What was put in place of what was shown, where it was edited."""
+    takes_at: int | None = None
+    """From when on its run takes it; None: it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentAnswer:
+    """An answer that somebody sent, as the inbox has it. Instants are microseconds since the epoch, UTC."""
+
+    input_id: str
+    fate: Fate
+    sent_at: int
+    takes_at: int
+    """From when on its run takes it; until it has, the answer can be taken back."""
+    decision: DecisionMade | None
+    """None: its content was erased."""
+
+    @property
+    def told(self) -> Answer:
+        """The same as what was answered."""
+        assert self.decision is not None, "what waits was not erased"
+        given = self.decision
+        return Answer(
+            verb=given.verb,
+            decided_by=given.actor,
+            decided_at=self.sent_at,
+            by_system=False,
+            message=given.message,
+            edited=given.edited,
+            takes_at=self.takes_at,
+        )
 
 
 def input_id(escalation_id: str, number: int) -> str:
-    """Id of the input that carries an answer. ``number``: how many answers to this question the run has taken before."""
-    return f"decision:{escalation_id}:{number}"
+    """Id of the input that carries an answer. ``number``: how many answers to this question were settled before."""
+    return f"{_prefix(escalation_id)}{number}"
 
 
 def escalation_answer(actor: Actor, escalation_id: str) -> Answer | None:
@@ -38,41 +75,59 @@ def escalation_answer(actor: Actor, escalation_id: str) -> Answer | None:
 
 def answer_of(item: EscalationView) -> Answer | None:
     """The answer that a question has, as it was read; None while nobody has given one."""
+    sent = answers_sent(item)
     if item.decided_at is None:
-        return _on_its_way(item)
-    taken = _answers(item.workspace_id, item.id).filter(run_id=item.run_id, consumed_seq__isnull=False)
-    given = [_decision(bytes(body)) for body in taken.order_by("-created_at").values_list("body", flat=True)]
-    said = [one.message for one in given if (one.actor, one.verb) == (item.decided_by, item.verb)]
+        return next((one.told for one in sent if one.fate == "waiting"), None)
+    given = [one.decision for one in reversed(sent) if one.fate == "taken" and one.decision is not None]
+    said = [one for one in given if (one.actor, one.verb) == (item.decided_by, item.verb)]
     return Answer(
         verb=item.verb,
         decided_by=item.decided_by,
         decided_at=item.decided_at,
         by_system=item.by_system,
-        message=said[0] if said else None,
+        message=said[0].message if said else None,
+        edited=said[0].edited if said else None,
     )
 
 
-def answers_taken(actor: Actor, escalation_id: str) -> int:
-    """How many answers to a question its run has taken. All but the last were refused by the run: the question stayed open."""
+def answers_sent(item: EscalationView) -> list[SentAnswer]:
+    """All answers that were sent to a question, in order; at most one of them waits."""
+    return answers_to([item])[item.id]
+
+
+def answers_to(items: Iterable[EscalationView]) -> Mapping[str, list[SentAnswer]]:
+    """The same for several questions of one workspace, by their ids, in one query."""
+    asked = {_prefix(item.id): item for item in items}
+    found: dict[str, list[SentAnswer]] = {item.id: [] for item in asked.values()}
+    if not asked:
+        return found
+    one = next(iter(asked.values()))
+    rows = Inbox.objects.filter(workspace_id=one.workspace_id, run_id__in={item.run_id for item in asked.values()})
+    for row in rows.filter(input_id__startswith=_prefix("")[:-1]).order_by("created_at", "input_id"):
+        item = asked.get(row.input_id[: row.input_id.rindex(":") + 1])
+        if item is not None and item.run_id == row.run_id:
+            found[item.id].append(_sent(row))
+    return found
+
+
+def _sent(row: Inbox) -> SentAnswer:
+    fate: Fate = "taken_back" if row.consumed_seq == TAKEN_BACK else "waiting" if row.consumed_seq is None else "taken"
+    raw = bytes(row.body)  # Retention leaves a row without what it said.
+    given = INBOX.validate_json(raw) if raw else None
+    assert given is None or isinstance(given, DecisionMade)
+    return SentAnswer(input_id=row.input_id, fate=fate, sent_at=row.created_at, takes_at=row.visible_at, decision=given)
+
+
+def answers_settled(actor: Actor, escalation_id: str) -> int:
+    """How many answers to a question its run has taken, or were taken back. What the run took and left open, it refused."""
     named = clean_text(escalation_id)[0]
     run = Escalation.objects.filter(id=named, workspace_id=actor.workspace_id).values("run_id")
     return _answers(actor.workspace_id, named).filter(run_id__in=run, consumed_seq__isnull=False).count()
 
 
 def _answers(workspace_id: str, escalation_id: str) -> QuerySet[Inbox]:
-    return Inbox.objects.filter(workspace_id=workspace_id, input_id__startswith=f"decision:{escalation_id}:")
+    return Inbox.objects.filter(workspace_id=workspace_id, input_id__startswith=_prefix(escalation_id))
 
 
-def _on_its_way(item: EscalationView) -> Answer | None:
-    waiting = _answers(item.workspace_id, item.id).filter(run_id=item.run_id, consumed_seq__isnull=True)
-    first = waiting.order_by("created_at").values_list("body", "created_at").first()
-    if first is None:
-        return None
-    given = _decision(bytes(first[0]))
-    return Answer(verb=given.verb, decided_by=given.actor, decided_at=first[1], by_system=False, message=given.message)
-
-
-def _decision(body: bytes) -> DecisionMade:
-    given = INBOX.validate_json(body)
-    assert isinstance(given, DecisionMade)
-    return given
+def _prefix(escalation_id: str) -> str:
+    return f"decision:{escalation_id}:"

@@ -13,7 +13,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.models import Escalation, Run
 from fabric.models.escalations import OPEN
-from fabric.models.runs import BAD
+from fabric.models.runs import ASKED_FOR, BAD
 from fabric.selectors.fabrics import run_cap
 from fabric.selectors.overview import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
 
@@ -155,7 +155,7 @@ def _questions(actor: Actor) -> QuerySet[Escalation]:
 
 def _failed(actor: Actor, now: int) -> QuerySet[Run]:
     """Runs that ended within the last 24 hours and were not meant to end so."""
-    rows = Run.objects.filter(BAD, workspace_id=actor.workspace_id, state__in=FAILED)
+    rows = Run.objects.filter(BAD, ASKED_FOR, workspace_id=actor.workspace_id, state__in=FAILED)
     return rows.filter(ended_at__gt=now - DAY).order_by("-ended_at")
 
 

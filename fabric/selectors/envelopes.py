@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import Event, envelope, from_row
 from fabric.models import Event as EventRow
+from fabric.selectors.contents import content_of
 from fabric.selectors.runs import RunView, run_get
 
 JSON = Any
@@ -25,7 +25,7 @@ class EnvelopePage:
     run: RunView
     """As it was just after the events were read: its ``last_seq`` may be further on."""
     events: tuple[dict[str, JSON], ...]
-    """``core.envelope.envelope``, and ``content``: what the event carries, None when it carries nothing or that was erased."""
+    """``core.envelope.envelope``, and ``content``: what the event carries, None when it carries nothing, or that was erased or damaged."""
     last: int
     """Seq of the last of them, or ``after`` where there is none."""
 
@@ -62,7 +62,7 @@ def run_envelopes(
 
 def told_of(run_id: str, trace_id: str, event: Event, payload: bytes | None) -> dict[str, JSON]:
     """An event as programs read it: its envelope, and what it carries."""
-    return {**envelope(run_id, trace_id, event), "content": None if payload is None else json.loads(payload)}
+    return {**envelope(run_id, trace_id, event), "content": content_of(payload)}
 
 
 def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], payload: bytes | None) -> dict[str, JSON]:
@@ -78,5 +78,5 @@ def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], payload:
         "source": nobody,
         "destination": nobody,
         "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version},
-        "content": None if payload is None else json.loads(payload),
+        "content": content_of(payload),
     }

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Q
 
 from fabric.core.actor import Actor
+from fabric.core.flow import RunState
 from fabric.core.text import clean_text
 from fabric.models import Escalation
 from fabric.models.escalations import OPEN
@@ -27,10 +28,15 @@ class EscalationView:
     workspace_id: str
     run_id: str
     run_title: str
+    run_state: str
     fabric_name: str
+    tier: str
+    """The run's."""
+    revision_id: str
+    """The one that the run pinned."""
     step_id: str
     item: str
-    """``failure``, ``post_stage`` or ``pre_action``."""
+    """``failure``, ``post_stage``, ``pre_action``, ``quarantine`` or ``compensation``."""
     reason: str
     failure_type: str
     stage: str
@@ -54,6 +60,11 @@ class EscalationView:
         return self.decided_at is None
 
     @property
+    def held(self) -> bool:
+        """Whether its run is quarantined for something else: until that is over it takes no answer to this."""
+        return self.run_state == RunState.QUARANTINED and self.item != "quarantine"
+
+    @property
     def cursor(self) -> str:
         """What ``escalations_open`` takes as ``after`` to go on after this question."""
         return f"{self.due_at}.{self.id}"
@@ -65,7 +76,10 @@ _COLUMNS = (
         "workspace_id",
         "run_id",
         "run__title",
+        "run__state",
         "run__fabric__name",
+        "run__tier",
+        "run__revision_id",
         "step_id",
         "item",
         "reason",
@@ -152,4 +166,7 @@ def _view(row: dict[str, Any]) -> EscalationView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
     own["verbs"] = tuple(verb for verb in row["verbs"].split(",") if verb)
     own["content"] = json.loads(bytes(row["content"]) or b"{}")
-    return EscalationView(**own, run_title=row["run__title"], fabric_name=row["run__fabric__name"])
+    run = {"run_title": row["run__title"], "run_state": row["run__state"], "fabric_name": row["run__fabric__name"]}
+    run["tier"] = row["run__tier"]
+    run["revision_id"] = row["run__revision_id"]
+    return EscalationView(**own, **run)

@@ -42,13 +42,13 @@ class EventLines:
             raise Refused(
                 f"events are not given as {form[:40]!r}; there are: {', '.join(FORMS)}", code="invalid", field="form"
             )
-        self._run_id, self._trace_id, self._last = run_id, str(found["trace_id"]), int(found["last_seq"])
+        self._run_id, self._trace_id, self.last = run_id, str(found["trace_id"]), int(found["last_seq"])
         self._line = FORMS[form]
         self._after = 0
 
     def next_page(self) -> bytes:
         """The next lines; empty after the last."""
-        rows = Event.objects.filter(run_id=self._run_id, seq__gt=self._after, seq__lte=self._last).order_by("seq")
+        rows = Event.objects.filter(run_id=self._run_id, seq__gt=self._after, seq__lte=self.last).order_by("seq")
         lines: list[bytes] = []
         size = 0
         for row in rows.values(*_COLUMNS)[:PAGE].iterator(chunk_size=20):
@@ -69,8 +69,9 @@ def _journal(run_id: str, trace_id: str, row: Mapping[str, Any]) -> dict[str, JS
         "kind": row["kind"],
         "version": row["version"],
         "at": row["at"],
-        "header": bytes(row["header"]).decode(),
-        "payload": None if payload is None else bytes(payload).decode(),
+        # Bytes that are no text are damage: the line is not lost for it, and does not have the hash of its row.
+        "header": bytes(row["header"]).decode(errors="backslashreplace"),
+        "payload": None if payload is None else bytes(payload).decode(errors="backslashreplace"),
         "payload_hash": bytes(row["payload_hash"]).hex(),
         "hash": bytes(row["hash"]).hex(),
     }

@@ -31,10 +31,13 @@ class Unit(StrEnum):
     TURNS = "turns"
     CALLS = "calls"
     AGENTS = "agents"
+    EVENTS = "events"
+    BYTES = "bytes"
     BRIEFS = "briefs"
     BRANCHES = "branches"
     REPLANS = "replans"
     CORRECTIONS = "corrections"
+    CLAIMS = "claims"
     REPEATS = "repeats"
     RETRY_TOKENS = "retry tokens"
     TIMES = "times"
@@ -48,6 +51,8 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.call_usd_micros": ("Call cap", Unit.USD),
     "budget.stage_usd_micros": ("Stage cap", Unit.USD),
     "budget.agent_usd_micros": ("Agent cap", Unit.USD),
+    "budget.fabric_hour_usd_micros": ("Fabric cap, an hour", Unit.USD),
+    "budget.session_usd_micros": ("Session cap", Unit.USD),
     "budget.run_tokens": ("Run tokens", Unit.TOKENS),
     "deadlines.call_s": ("Call timeout", Unit.SECONDS),
     "deadlines.stage_s": ("Stage deadline", Unit.SECONDS),
@@ -59,7 +64,13 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "limits.sub_agents_alive": ("Sub-agents at once", Unit.AGENTS),
     "limits.sub_agents_spawned": ("Sub-agents a run", Unit.AGENTS),
     "limits.plan_branches": ("Plan branches", Unit.BRIEFS),
+    "limits.fan_out_inline_max": ("Briefs without child runs", Unit.BRIEFS),
     "limits.replans_per_stage": ("Replans a stage", Unit.REPLANS),
+    "limits.run_events": ("Events a run", Unit.EVENTS),
+    "limits.run_payload_bytes": ("Payload a run", Unit.BYTES),
+    "limits.content_bytes": ("One answer or result", Unit.BYTES),
+    "limits.pending_calls": ("Calls pending at once", Unit.CALLS),
+    "limits.claims_without_progress": ("Claims without progress", Unit.CLAIMS),
     "limits.corrections_per_step": ("Corrections a step", Unit.CORRECTIONS),
     "loop_detector.identical_threshold": ("Identical calls", Unit.CALLS),
     "loop_detector.identical_window": ("Identical calls, window", Unit.CALLS),
@@ -71,12 +82,19 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "retry.cap_s": ("Longest wait", Unit.SECONDS),
     "retry.bucket": ("Retry budget", Unit.RETRY_TOKENS),
     "retry.earn": ("Earned a first attempt", Unit.RETRY_TOKENS),
+    "retry.shared": ("Shared retry budget", Unit.MODE),
     "humans.due_s": ("Review due", Unit.SECONDS),
     "humans.reminder_at": ("Reminder", Unit.SHARE),
     "humans.onward_at": ("Passed on", Unit.SHARE),
     "humans.failure_rounds": ("Approved retries", Unit.TIMES),
     "fan_in.mode": ("Fan-in", Unit.MODE),
     "fan_in.k": ("Fan-in quorum", Unit.BRANCHES),
+    "saga.unwind_on_cancel": ("Undo on cancel", Unit.MODE),
+    "saga.compensation_attempts": ("Attempts to undo", Unit.TIMES),
+    "saga.reconcile_attempts": ("Questions what happened", Unit.TIMES),
+    "saga.retry_base_s": ("First wait to undo", Unit.SECONDS),
+    "saga.retry_factor": ("Wait growth to undo", Unit.TIMES),
+    "saga.retry_cap_s": ("Longest wait to undo", Unit.SECONDS),
     "tau": ("Tau, confidence", Unit.SCORE),
 }
 """Label and unit of every field of ``FlowPolicy``, by its path."""
@@ -89,6 +107,7 @@ GROUPS: Mapping[str, str] = {
     "retry": "Retries",
     "humans": "People",
     "fan_in": "Fan-in",
+    "saga": "Undoing",
     "tau": "Confidence",
 }
 """Headings of the policy's parts; total by test."""

@@ -22,7 +22,8 @@ from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.models import Attachment, Event
-from fabric.runtime.ports import Document, ModelRequest, ToolOffer
+from fabric.runtime.call_ports import ModelRequest, ToolOffer
+from fabric.runtime.ports import Document
 from fabric.runtime.prompts import model_request
 from fabric.selectors.errors import Refused
 from fabric.selectors.run_events import EventRow, event_row, step_agents
@@ -214,5 +215,8 @@ def contents_of(run_id: str, moment: Moment, refs: Iterable[str]) -> Contents:
     rows = Event.objects.filter(run_id=run_id, seq__in=sorted(seqs), payload__isnull=False)
     for seq, payload in rows.values_list("seq", "payload"):
         raw = bytes(payload or b"null")
-        contents.put(seqs[seq], json.loads(raw), len(raw))
+        try:
+            contents.put(seqs[seq], json.loads(raw), len(raw))
+        except (ValueError, RecursionError):
+            continue  # One that was damaged is as one that was erased.
     return contents

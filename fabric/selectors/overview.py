@@ -1,7 +1,8 @@
 """Is anything wrong now: the overview's questions, each answered by a call of its own.
 
 Every answer is bounded: live runs are read from the index of live runs, ended ones among the newest ``NEWEST_RUNS``, and what was cut
-says so. Instants are microseconds since the epoch, UTC; money is micro-dollars. ``now`` is the caller's clock.
+says so. Runs are those that were asked for: what a run spawned is part of it, and its money too. Instants are microseconds since the epoch, UTC;
+money is micro-dollars. ``now`` is the caller's clock.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
 from fabric.models import Fabric, Incarnation, Run
-from fabric.models.runs import LIVE
+from fabric.models.runs import ASKED_FOR, LIVE
 from fabric.selectors.fabrics import run_cap, scripted
 
 SECOND = 1_000_000
@@ -29,7 +30,7 @@ NEWEST_RUNS = 10_000
 
 def newest(actor: Actor) -> tuple[QuerySet[Run], bool]:
     """The workspace's newest runs, at most about ``NEWEST_RUNS``, and whether there are older ones."""
-    rows = Run.objects.filter(workspace_id=actor.workspace_id)
+    rows = Run.objects.filter(ASKED_FOR, workspace_id=actor.workspace_id)
     oldest = rows.order_by("-created_at").values_list("created_at", flat=True)[NEWEST_RUNS : NEWEST_RUNS + 1]
     cut = next(iter(oldest), None)
     return (rows if cut is None else rows.filter(created_at__gt=cut)), cut is not None
@@ -37,7 +38,8 @@ def newest(actor: Actor) -> tuple[QuerySet[Run], bool]:
 
 def live_runs(actor: Actor, *states: RunState) -> QuerySet[Run]:
     """The workspace's runs in those states, none of them an ended one; answered from the index of live runs."""
-    return Run.objects.filter(LIVE, workspace_id=actor.workspace_id, state__in=[state.value for state in states])
+    values = [state.value for state in states]
+    return Run.objects.filter(LIVE, ASKED_FOR, workspace_id=actor.workspace_id, state__in=values)
 
 
 # -- runs by state -----------------------------------------------------------------------------------------------------
@@ -308,7 +310,7 @@ class FirstSteps:
 
 def first_steps(actor: Actor) -> FirstSteps | None:
     """How far a new workspace has come; None as soon as it has a second run."""
-    runs = list(Run.objects.filter(workspace_id=actor.workspace_id).values("id", "state")[:2])
+    runs = list(Run.objects.filter(ASKED_FOR, workspace_id=actor.workspace_id).values("id", "state")[:2])
     if len(runs) > 1:
         return None
     published = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).order_by("name")

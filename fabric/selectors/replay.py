@@ -7,7 +7,7 @@ is what the run's row and its escalations show. Reads only; a run that goes on m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -25,7 +25,8 @@ from fabric.models import Escalation
 from fabric.models import Event as EventRow
 from fabric.models import Run as RunRow
 from fabric.runtime import projection
-from fabric.runtime.ports import EscalationChange, RunColumns
+from fabric.runtime.batch_parts import EscalationChange, Reservation, RunColumns, Settlement
+from fabric.runtime.shares import entries_of
 from fabric.selectors.errors import Refused
 
 READS_MAX = 10
@@ -33,11 +34,12 @@ PAGE = 500
 ERASED = b"{}"
 """What ``projection.escalations`` gives for a content that is gone."""
 
-_RUN = (
+REFOLDED = (
     *("id", "seed", "tier", "last_seq", "head_hash", "state", "stage", "epoch", "cost_usd_micros", "tokens", "reason"),
     *("recovered", "truncated", "started_at", "ended_at", "deadline_at"),
 )
-_PROJECTED = (
+"""The columns of a run's row that refolding reads."""
+PROJECTED = (
     "stage",
     "epoch",
     "cost_usd_micros",
@@ -83,7 +85,7 @@ def _ids(actor: Actor) -> QuerySet[Any, str]:
 
 
 def _row(actor: Actor, run_id: str) -> dict[str, Any]:
-    row = RunRow.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id).values(*_RUN).first()
+    row = RunRow.objects.filter(id=clean_text(run_id)[0], workspace_id=actor.workspace_id).values(*REFOLDED).first()
     if row is None:
         raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
     return dict(row)
@@ -91,33 +93,60 @@ def _row(actor: Actor, run_id: str) -> dict[str, Any]:
 
 def _compared(row: dict[str, Any]) -> Replay:
     """One reading of a run: its rows up to where its row says the journal ends."""
-    run = Run(row["id"], tier=Tier(row["tier"]), seed=row["seed"])
-    differences: list[str] = []
-    changes: dict[str, list[EscalationChange]] = {}
+    found = refolded(row)
+    differences = [*found.differences, *([found.damage] if found.damage else [])]
+    if found.folds:
+        differences += columns_differ(row, projection.columns(found.run), started=found.run.seq > 0)
+        differences += escalations_differ(row["id"], found.changes)
+    return Replay(row["id"], found.run.seq, tuple(differences))
+
+
+@dataclass(slots=True)
+class Refolded:
+    """A journal, folded from its rows."""
+
+    run: Run
+    changes: dict[str, list[EscalationChange]] = field(default_factory=dict)
+    """What its events said of each question, in order."""
+    reserved: list[Reservation] = field(default_factory=list)
+    """What its calls took of shared budgets, and what that came to."""
+    settled: list[Settlement] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    """Rows whose bytes are not what they should be, a sentence each; they fold all the same."""
+    damage: str = ""
+    """Why the journal ends before its row's end, or elsewhere; empty: it is whole."""
+    folds: bool = True
+    """False: something between its rows, or one of them, could not be folded, so ``run`` is not its state."""
+
+
+def refolded(row: dict[str, Any]) -> Refolded:
+    """Folds a run's events up to where its row says that the journal ends. ``row``: ``REFOLDED`` of it."""
+    found = Refolded(Run(row["id"], tier=Tier(row["tier"]), seed=row["seed"]))
     head = ZERO_HASH
     for seq, kind, version, header, payload, payload_hash, hashed in _rows(row):
+        run = found.run
         if seq != run.seq + 1:
-            return Replay(
-                row["id"], run.seq, (*differences, f"event {run.seq + 1} is missing: {seq} follows {run.seq}")
-            )
+            found.damage, found.folds = f"event {run.seq + 1} is missing: {seq} follows {run.seq}", False
+            return found
         if verify_chain([(seq, kind, version, header, payload_hash, hashed)], head) is not None:
-            differences.append(f"event {seq}: the chain is broken here")
+            found.differences.append(f"event {seq}: the chain is broken here")
         try:
             event = from_row(seq, kind, version, header)
-            differences += _bytes_differ(event, header, payload, payload_hash)
-            run, head = evolve(run, event), hashed
+            found.differences += _bytes_differ(event, header, payload, payload_hash)
+            found.run, head = evolve(run, event), hashed
         except Exception as error:  # noqa: BLE001 - A damaged journal may break anywhere, and that is what is looked for.
             told = f"event {seq} ({kind}) does not fold: {error} ({type(error).__name__})"
-            return Replay(row["id"], run.seq, (*differences, told))
+            found.damage, found.folds = told, False
+            return found
+        reserved, settled = entries_of(run, [Emitted(event, payload)])
+        found.reserved += reserved
+        found.settled += settled
         for change in projection.escalations([Emitted(event, payload)]):
-            changes.setdefault(change.escalation_id, []).append(change)
-    if (run.seq, head) != (row["last_seq"], bytes(row["head_hash"])):
-        differences.append(
-            f"the run's row ends at event {row['last_seq']}, the journal at {run.seq}, or their hashes differ"
-        )
-    differences += _columns_differ(row, projection.columns(run), started=run.seq > 0)
-    differences += _escalations_differ(row["id"], changes)
-    return Replay(row["id"], run.seq, tuple(differences))
+            found.changes.setdefault(change.escalation_id, []).append(change)
+    if (found.run.seq, head) != (row["last_seq"], bytes(row["head_hash"])):
+        ends = f"the run's row ends at event {row['last_seq']}, the journal at {found.run.seq}"
+        found.damage = f"{ends}, or their hashes differ"
+    return found
 
 
 def _rows(row: dict[str, Any]) -> Iterator[tuple[int, str, int, bytes, bytes | None, bytes, bytes]]:
@@ -138,10 +167,11 @@ def _bytes_differ(event: Event, header: bytes, payload: bytes | None, payload_ha
         yield f"event {event.seq} ({event.fact.kind}): it names another content than its payload"
 
 
-def _columns_differ(row: dict[str, Any], folded: RunColumns, *, started: bool) -> Iterator[str]:
+def columns_differ(row: dict[str, Any], folded: RunColumns, *, started: bool) -> Iterator[str]:
+    """What a run's row says otherwise than its folded journal, a sentence each."""
     if not started:
         return
-    wanted = {name: getattr(folded, name) for name in _PROJECTED} | {"state": folded.state.value}
+    wanted = {name: getattr(folded, name) for name in PROJECTED} | {"state": folded.state.value}
     if folded.deadline_at:
         wanted["deadline_at"] = folded.deadline_at
     for name, value in wanted.items():
@@ -149,7 +179,8 @@ def _columns_differ(row: dict[str, Any], folded: RunColumns, *, started: bool) -
             yield f"the run's row has {name} {row[name]!r}, the journal {value!r}"
 
 
-def _escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]]) -> Iterator[str]:
+def escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]]) -> Iterator[str]:
+    """What the table of questions says otherwise than the journal, a sentence each."""
     rows = {row.id: row for row in Escalation.objects.filter(run_id=run_id)}
     for missing in changes.keys() - rows.keys():
         yield f"item {missing} is in the journal and not in the table"

@@ -11,20 +11,27 @@ from django.db.models import Value as Literal
 
 from fabric.core.flow import TERMINAL
 from fabric.models import Priority, Run
-from fabric.models.runs import BAD, BAD_STATES, IN_SESSION, LIVE
+from fabric.models.runs import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE
 from fabric.selectors.run_query import FIELDS, Query, Term
 from fabric.selectors.run_query_values import Bounds, Value
 
 Ids = Mapping[str, str]
 """A workspace's fabrics: id by name."""
 
+ID_CHARS = 36
 TAIL_CHARS = 12
 """The list shows the last so many digits of an id, and they can be looked for."""
+
+
+NAMES_CHILDREN = frozenset({"parent", "id"})
+"""Fields that child runs are looked for by. Without one of them the list has none: a run stands for all that it spawned."""
 
 
 def condition(query: Query, fabrics: Ids, workspace_id: str) -> Q:
     """Everything that the query asks of a run, its workspace first."""
     whole = Q(workspace_id=workspace_id)
+    if not any(term.field in NAMES_CHILDREN and not term.negated for term in query.terms):
+        whole &= ASKED_FOR
     for term in query.terms:
         asked = BUILD[term.field](term.value, fabrics, workspace_id)
         # What is turned around keeps no word of an index: those are conditions of their own.
@@ -124,6 +131,13 @@ def _id(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     return Q(id__in=ends.values("id"))
 
 
+def _parent(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    text = str(value)
+    if len(text) == ID_CHARS:
+        return Q(parent_run_id=text)
+    return Q(parent_run_id__gte=text, parent_run_id__lt=f"{text}g", parent_run_id__isnull=False)
+
+
 class _Contains(Func):
     """Whether a text has another in it, whatever the case.
 
@@ -160,6 +174,7 @@ BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "session": _key("session_key"),
     "by": _key("created_by"),
     "id": _id,
+    "parent": _parent,
     "text": _title,
 }
 """The condition of each field of ``FIELDS``, before it is turned around."""

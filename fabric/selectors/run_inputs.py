@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from django.db.models.functions import Substr
@@ -10,6 +9,7 @@ from django.db.models.functions import Substr
 from fabric.core.actor import Actor
 from fabric.core.events import RunStarted
 from fabric.models import Attachment, Event
+from fabric.selectors.contents import content_of
 from fabric.selectors.runs import run_get
 
 DOCUMENT_CHARS = 20_000
@@ -29,10 +29,15 @@ class DocumentView:
         """Whether there is more of it than ``text``."""
         return len(self.text) >= DOCUMENT_CHARS
 
+    @property
+    def erased(self) -> bool:
+        """Whether retention took its text."""
+        return self.bytes > 0 and not self.text
+
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """The request in full, and the documents. ``text`` None: the run has not begun, or the request was erased."""
+    """The request in full, and the documents. ``text`` None: the run has not begun, or the request was erased or damaged."""
 
     text: str | None
     documents: tuple[DocumentView, ...]
@@ -49,8 +54,6 @@ def run_inputs(actor: Actor, run_id: str) -> RunInputs:
 
 
 def _text(payload: bytes | memoryview | None) -> str | None:
-    if payload is None:
-        return None
-    content = json.loads(bytes(payload))
+    content = content_of(payload)
     text = content.get("text") if isinstance(content, dict) else None
     return text if isinstance(text, str) else None

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from fabric.core.mechanisms import budget, loop_detector, retry_budget, state_of
+from fabric.core.mechanisms import budget, loop_detector, retry_budget, run_caps, state_of
 from fabric.core.mechanisms import hop_limit as hops
-from fabric.core.policy import DEADLINES, FlowPolicy
+from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
-from fabric.selectors.display import words
-from fabric.selectors.story_trips import Fired
+from fabric.selectors.story_trips import DETECTORS, SHARED_BUDGETS, Fired
+from fabric.selectors.words import words
 
 US = 1_000_000
 Unit = Literal["count", "usd_micros", "usd_micros_a_minute", "tokens", "seconds", "retry_tokens"]
@@ -78,8 +78,7 @@ def margins_of(run: Run, policy: FlowPolicy, now: int, fired: Mapping[str, Fired
         if row.measure
         for margin in row.measure(run, policy, now)
     ]
-    if CYCLE in fired:
-        found.append(_cycle(fired[CYCLE]))
+    found += [made(name, fired[name]) for name, made in ONCE_TRIPPED.items() if name in fired]
     return sorted(found, key=by_nearness)
 
 
@@ -88,14 +87,10 @@ def by_nearness(margin: Margin) -> tuple[bool, float, str]:
     return (margin.fired is None, -margin.share, margin.name)
 
 
-CYCLE = "repeated cycle"
-"""A margin that is there only once it has tripped: before, there is no cycle to be counted."""
-
-
-def _cycle(fired: Fired) -> Margin:
+def _cycle(name: str, fired: Fired) -> Margin:
     seen = fired.record.evidence
     return Margin(
-        name=CYCLE,
+        name=name,
         observed=seen.observed or 0,
         limit=seen.limit or 1,
         unit="count",
@@ -106,12 +101,37 @@ def _cycle(fired: Fired) -> Margin:
     )
 
 
+def _shared(name: str, fired: Fired) -> Margin:
+    """A budget that runs share, as it stood when it refused a call: spent, and held by workers."""
+    seen = fired.record.evidence
+    needed = seen.details.get("worst_case")
+    used = (seen.observed or 0) - (needed if isinstance(needed, int) else 0)
+    return Margin(
+        name=name,
+        observed=used,
+        limit=seen.limit or 0,
+        unit="usd_micros",
+        at_limit="a call that may need more is refused, in every run that shares it",
+        where="when it was asked",
+        row="budget",
+        fired=fired,
+    )
+
+
+ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
+    DETECTORS["B"]: _cycle,
+    **dict.fromkeys(SHARED_BUDGETS.values(), _shared),
+}
+"""Margins that are there only once they have tripped: before, there is no cycle to be counted, and what runs share is not a run's to know."""
+
+
 def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin:
     """How near the spend rate (micro-dollars a minute) is to the one that is too fast: three times the cap over the run's deadline, and fast
     enough to spend what is left within ten minutes (semantics.md 4 "cost velocity").
     """
-    cap = policy.budget.run_usd_micros
-    left = max(0, cap - state_of(run.guards, budget).spent_usd_micros)
+    ledger = state_of(run.guards, budget)
+    cap = budget.cap(policy.budget, ledger)
+    left = max(0, cap - ledger.spent_usd_micros)
     return Margin(
         name="spend rate",
         observed=rate,
@@ -129,7 +149,7 @@ def _budget(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     held = ledger.reserved.values()
     spent = ledger.spent_usd_micros + sum(one.usd_micros for one in held)
     refused = "a call that may need more is refused"
-    yield Margin(name="money", observed=spent, limit=caps.run_usd_micros, unit="usd_micros", at_limit=refused)
+    yield Margin(name="money", observed=spent, limit=budget.cap(caps, ledger), unit="usd_micros", at_limit=refused)
     if caps.run_tokens is not None:
         tokens = ledger.spent_tokens + sum(one.tokens for one in held)
         yield Margin(name="tokens", observed=tokens, limit=caps.run_tokens, unit="tokens", at_limit=refused)
@@ -183,6 +203,7 @@ def _asked_at(run: Run, policy: FlowPolicy) -> int | None:
 def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     state, limits = state_of(run.guards, hops), policy.limits
     alive = sum(1 for step in run.steps.values() if step.stage == "fan_out" and step.status == "active")
+    alive += sum(len(child.fact.briefs) for child in run.family.alive.values() if not child.let_go)
     longest = max(run.steps.values(), key=lambda step: step.turns, default=None)
     steered = "the agent is told to answer with what it has"
     for name, observed, limit, at_limit, where in (
@@ -199,6 +220,16 @@ def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
         ),
     ):
         yield Margin(name=name, observed=observed, limit=limit, unit="count", at_limit=at_limit, where=where)
+
+
+def _caps(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    limits, stops = policy.limits, "no further call is issued, and the rest is kept for the run's end"
+    for name, observed, limit, at_limit in (
+        ("events", run.seq, run_caps.events_for_work(limits), stops),
+        ("payload bytes", run.content_bytes, limits.run_payload_bytes, "no further call is issued"),
+        ("calls pending", len(run.pending), limits.pending_calls, "no further call is issued until one comes back"),
+    ):
+        yield Margin(name=name, observed=observed, limit=limit, unit="count", at_limit=at_limit)
 
 
 def _retries(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
@@ -300,7 +331,16 @@ MARGINS: Mapping[str, Row] = {
         "Hop, turn and sub-agent limits",
         _counts,
         _limits,
-        ("hops", "recursion", "turns", "calls_per_turn", "sub_agents_alive", "sub_agents_spawned", "plan_branches"),
+        (
+            *("hops", "recursion", "turns", "calls_per_turn", "plan_branches"),
+            *("sub_agents_alive", "sub_agents_spawned", "fan_out_inline_max"),
+        ),
+    ),
+    "run_caps": Row(
+        "Event, payload and call caps",
+        _caps,
+        _limits,
+        ("run_events", "run_payload_bytes", "content_bytes", "pending_calls"),
     ),
     "retry_budget": Row("Retry budget", _retries, lambda policy: policy.retry),
     "loop_detector": Row("Loop detector", _loops, lambda policy: policy.loop_detector),
@@ -308,60 +348,15 @@ MARGINS: Mapping[str, Row] = {
     "validation_gate": Row(
         "Validation gates", None, nothing="judges each payload alone; the gates are on the timeline"
     ),
+    "quarantine": Row(
+        "Quarantine",
+        None,
+        _limits,
+        ("claims_without_progress",),
+        nothing="counted by the workers that claim a run, not in its journal",
+    ),
     "escalation": Row("Escalation", _rounds, lambda policy: policy.humans),
     "ladder": Row("Replans", _replans, _limits, ("replans_per_stage",)),
     "agent_loop": Row("Corrections", _corrections, _limits, ("corrections_per_step",)),
 }
-"""A row for every mechanism, and for the two counters that the engine keeps itself: replans and corrections. Total by test."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One number of a protection's configuration."""
-
-    name: str
-    value: Any
-    default: Any
-    source: str
-    """Where its default comes from and what it means."""
-    by_tier: bool = False
-    """Whether it is left out and the tier's default is in force, which ``value`` is then."""
-
-    @property
-    def own(self) -> bool:
-        """Whether this fabric says something else than the default."""
-        return bool(self.value != self.default)
-
-
-def settings_of(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
-    """The configuration of a row of ``MARGINS``, field by field."""
-    if name == "deadline":
-        part: BaseModel = policy.deadlines_of(run.tier)
-        standard: Mapping[str, Any] = DEADLINES[run.tier].model_dump()
-    else:
-        row = MARGINS[name]
-        if row.policy is None:
-            return []
-        part = row.policy(policy)
-        fields = type(part).model_fields
-        # What has no default is required: its own value stands, and is the fabric's.
-        standard = {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
-    chosen = MARGINS[name].fields or tuple(type(part).model_fields)
-    about = type(part).model_fields
-    fallback = SOURCES.get(name) or (type(part).__doc__ or "").strip().splitlines()[0]
-    made = [Setting(key, getattr(part, key), standard[key], about[key].description or fallback) for key in chosen]
-    return [_of_tier(one, policy, run) if name == "escalation" and one.name == "due_s" else one for one in made]
-
-
-SOURCES: Mapping[str, str] = {
-    "escalation": "When a question is due. Left out, the tier's default holds: interactive 5 min, batch 24 h, high-stakes 8 h."
-}
-"""What is said of settings without a description of their own, where the first line of their part is not for readers."""
-
-
-def _of_tier(due: Setting, policy: FlowPolicy, run: Run) -> Setting:
-    """The time to answer as it is in force."""
-    if due.value is not None:
-        return due
-    seconds = policy.due_s(run.tier)
-    return replace(due, value=seconds, default=seconds, by_tier=True)
+"""A row for every mechanism, for the two counters that the engine keeps itself (replans and corrections), and for quarantine. Total by test."""

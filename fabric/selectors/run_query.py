@@ -76,6 +76,12 @@ FIELDS: Mapping[str, Field] = {
     "id": Field(
         kind=Kind.ID, means="the beginning of its id, or the twelve digits shown", example="id:019a3c5e", indexed=True
     ),
+    "parent": Field(
+        kind=Kind.ID,
+        means="the run that spawned it",
+        example="parent:019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55",
+        indexed=True,
+    ),
     TEXT: Field(kind=Kind.TEXT, means="a word or phrase of the title", example='"card settlements"'),
 }
 """Every field, by the word before the colon."""

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from pydantic import ValidationError
 
 from fabric.core.actor import Actor
-from fabric.core.envelope import UnknownEvent, fact_json, from_row
+from fabric.core.envelope import fact_json, from_row
 from fabric.core.events import RunEnded
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.payloads import Outcome
@@ -18,6 +18,8 @@ from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.core.tracing import parties
 from fabric.models import Attachment, Event, Priority, Run
+from fabric.models.runs import ASKED_FOR, ERASED_TITLE
+from fabric.selectors.contents import content_of
 from fabric.selectors.display import summary_of
 from fabric.selectors.errors import Refused
 
@@ -55,6 +57,9 @@ _COLUMNS = (
         "ended_at",
         "deadline_at",
         "last_seq",
+        "parent_run_id",
+        "root_run_id",
+        "cap_usd_micros",
         "fabric__name",
         "fabric__title",
         "revision__number",
@@ -95,6 +100,11 @@ class RunView:
     ended_at: int | None
     deadline_at: int
     last_seq: int
+    parent_run_id: str | None = None
+    """The run that spawned it; None: nobody did."""
+    root_run_id: str | None = None
+    cap_usd_micros: int | None = None
+    """What its parent reserved for it."""
     documents: tuple[str, ...] = ()
     """Names of the attached documents; only ``run_get`` fills them in."""
 
@@ -102,6 +112,11 @@ class RunView:
     def terminal(self) -> bool:
         """Whether nothing can happen to it any more."""
         return self.state in TERMINAL
+
+    @property
+    def erased(self) -> bool:
+        """Whether retention took what it was given and what it said."""
+        return self.terminal and self.title == ERASED_TITLE
 
     @property
     def cursor(self) -> str:
@@ -135,9 +150,14 @@ def runs_list(
     state: str | None = None,
     fabric: str | None = None,
     tier: str | None = None,
+    parent: str | None = None,
 ) -> list[RunView]:
-    """The workspace's runs, the newest first. ``before``: the cursor of the last run seen. Refused invalid for an unknown state or cursor."""
+    """The workspace's runs, the newest first; child runs only of the one that is named as their ``parent``.
+
+    ``before``: the cursor of the last run seen. Refused invalid for an unknown state or cursor.
+    """
     rows = Run.objects.filter(workspace_id=actor.workspace_id)
+    rows = rows.filter(ASKED_FOR if parent is None else Q(parent_run_id=parent))
     if fabric is not None:
         rows = rows.filter(fabric__name=clean_text(fabric)[0])
     if tier is not None:
@@ -183,7 +203,7 @@ def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
         return None
     try:
         ended = from_row(last["seq"], last["kind"], last["version"], bytes(last["header"]))
-    except UnknownEvent:
+    except ValueError:
         return None
     assert isinstance(ended.fact, RunEnded)
     payload = last["payload"]
@@ -220,10 +240,10 @@ Raw = bytes | memoryview
 
 
 def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw | None) -> EventView:
-    content = None if payload is None else json.loads(bytes(payload))
+    content = content_of(payload)
     try:
         event = from_row(seq, kind, version, bytes(header))
-    except UnknownEvent as error:
+    except ValueError as error:
         return EventView(
             seq=seq, at=at, kind=kind, fact={}, content=content, source="", destination="", summary=str(error)
         )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Min, Q, QuerySet
+from django.db.models import Count, F, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
@@ -81,6 +82,8 @@ class RunRow:
     last_seq: int
     fabric_name: str
     revision_number: int
+    children: int = 0
+    """How many runs it spawned."""
 
     @property
     def cursor(self) -> str:
@@ -124,6 +127,13 @@ class News:
     changed: tuple[RunRow, ...]
 
 
+def _rows(runs: QuerySet[Run]) -> QuerySet[Run, tuple[Any, ...]]:
+    """The runs as ``RunRow`` takes them, each with the number of its children, which their index answers."""
+    below = Run.objects.filter(parent_run_id=OuterRef("id")).order_by().values("parent_run_id")
+    counted = Subquery(below.annotate(n=Count("id")).values("n"))
+    return runs.values_list(*_COLUMNS, Coalesce(counted, 0))
+
+
 def fabric_ids(actor: Actor) -> Ids:
     """The workspace's fabrics: id by name, in the order of names."""
     found = Fabric.objects.filter(workspace_id=actor.workspace_id).order_by("name")
@@ -144,7 +154,7 @@ def runs_page(
         # Read from the cursor upwards, so that the page next to it is found and not the newest one.
         rows = rows.filter(_newer(after)).order_by("created_at", "-id")
     with time_limit(PAGE_LIMIT_S):
-        found = [RunRow(*row) for row in rows.values_list(*_COLUMNS)[: limit + 1]]
+        found = [RunRow(*row) for row in _rows(rows)[: limit + 1]]
     more, found = len(found) > limit, found[:limit]
     if after and not before:
         return Page(tuple(reversed(found)), newer=more, older=True)
@@ -195,7 +205,7 @@ def runs_news(
         ids = rows.values_list("id", flat=True)[: most + len(shown)]
         count = sum(1 for run_id in ids if run_id not in shown)
         own = Run.objects.filter(workspace_id=actor.workspace_id, id__in=list(shown))
-        moved = [RunRow(*row) for row in own.values_list(*_COLUMNS)] if shown else []
+        moved = [RunRow(*row) for row in _rows(own)] if shown else []
     return News(min(count, most), tuple(row for row in moved if row.last_seq != shown[row.id]))
 
 

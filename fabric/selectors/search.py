@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Fabric, Run
+from fabric.models.runs import ASKED_FOR
 from fabric.selectors.errors import Refused
 
 M = TypeVar("M", bound=Model)
@@ -133,7 +134,7 @@ def _since(actor: Actor) -> int:
 
 
 def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
-    """By id first, then by title, the newest first."""
+    """By id first, then by title, the newest first. What runs spawned is found by its id alone."""
     own = Run.objects.filter(workspace_id=actor.workspace_id)
     recent = own.filter(created_at__gte=since)
     looks: list[QuerySet[Run]] = []
@@ -141,7 +142,7 @@ def _runs(actor: Actor, words: list[str], since: int) -> list[RunHit]:
         low = _dashed(part)
         looks.append(_along_ids(Run.objects.all(), actor, low))
         looks.append(recent.filter(id__endswith=_dashed_from_end(part)).order_by("-created_at", "id"))
-    looks.append(recent.filter(_all_words("title", words)).order_by("-created_at", "id"))
+    looks.append(recent.filter(ASKED_FOR, _all_words("title", words)).order_by("-created_at", "id"))
     found: dict[str, RunHit] = {}
     for look in looks:
         if len(found) <= GROUP_MAX:

@@ -13,6 +13,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
 from fabric.models import Escalation, Incarnation, Run, Workspace
 from fabric.models.escalations import OPEN
+from fabric.models.runs import ASKED_FOR
 
 LIVE_SQL = f"""NOT ("fabric_run"."state" IN ({", ".join(f"'{state}'" for state in sorted(TERMINAL))}))"""
 """``models.runs.LIVE`` with its values written out: SQLite answers from a partial index only what it can prove before values are bound."""
@@ -26,9 +27,9 @@ def workspace_name(actor: Actor) -> str:
 
 
 def live_runs(actor: Actor) -> QuerySet[Run]:
-    """The workspace's runs that have not ended, from the partial index that only they are in."""
+    """The workspace's runs that have not ended, without those that other runs spawned, from the partial index that only live ones are in."""
     live = RawSQL(LIVE_SQL, (), output_field=BooleanField())  # noqa: S611 - Nothing in it comes from outside.
-    return Run.objects.filter(live, workspace_id=actor.workspace_id)
+    return Run.objects.filter(live, ASKED_FOR, workspace_id=actor.workspace_id)
 
 
 def runs_live_count(actor: Actor, most: int) -> int:

@@ -133,6 +133,30 @@ def _call_issued(story: RunStory, event: Event, fact: Any) -> None:
         story.by_agent.setdefault(lane.agent, Tally()).calls += 1
 
 
+@_on("child_spawned")
+def _child_spawned(story: RunStory, event: Event, fact: Any) -> None:
+    bar = Bar("child", "child run", event.at, event.seq, 1)
+    story.open_bars[fact.command_id] = bar
+    story.where[fact.command_id] = fact.step_id
+    tallies = [story.total]
+    lane = story.lanes.get(fact.step_id)
+    if lane is not None:
+        lane.bars.append(bar)
+        tallies += [lane.tally, story.by_stage.setdefault(lane.stage, Tally())]
+        tallies.append(story.by_agent.setdefault(lane.agent, Tally()))
+    for tally in tallies:
+        tally.children += 1
+
+
+@_on("child_answered")
+def _child_answered(story: RunStory, event: Event, fact: Any) -> None:
+    became: BarEnd = "let_go" if fact.late else "done" if fact.state == "completed" else "failed"
+    story.close(fact.command_id, became, fact.tokens, fact.cost_usd_micros)
+    if became == "done":
+        _done(story, fact.step_id)
+    story.where.pop(fact.command_id, None)
+
+
 @_on("model_answered")
 def _model_answered(story: RunStory, event: Event, fact: Any) -> None:
     became: BarEnd = "failed" if fact.verdict == "rejected" else "done"

@@ -10,9 +10,9 @@ BarEnd = Literal["open", "done", "failed", "let_go"]
 
 @dataclass(slots=True)
 class Bar:
-    """One attempt of one call. ``end`` is None while it is out."""
+    """One attempt of one call, or a child run. ``end`` is None while it is out."""
 
-    call: Literal["model", "tool"]
+    call: Literal["model", "tool", "child"]
     target: str
     start: int
     seq: int
@@ -48,14 +48,21 @@ class Tripped:
 
 @dataclass(slots=True)
 class Tally:
-    """What calls came to."""
+    """What calls and child runs came to."""
 
     calls: int = 0
+    children: int = 0
+    """Child runs that were spawned; their calls are in their own journals."""
     tokens: int = 0
     cost_usd_micros: int = 0
 
+    @property
+    def any(self) -> bool:
+        """Whether there was anything that can cost."""
+        return bool(self.calls or self.children)
+
     def add(self, tokens: int, cost: int) -> None:
-        """Adds what one attempt came to."""
+        """Adds what one attempt or child run came to."""
         self.tokens += tokens
         self.cost_usd_micros += cost
 

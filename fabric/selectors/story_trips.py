@@ -9,12 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fabric.core.events import TripRecord
+from fabric.core.grants import FABRIC, SESSION, WORKSPACE
 from fabric.core.taxonomy import Cause
-from fabric.selectors.display import dollars, duration, words
+from fabric.selectors.words import dollars, duration, words
 
 ENDING = frozenset({"abort", "halt", "surface"})
 """Reactions that end a run."""
-BUDGET_SCOPES: Mapping[str, str] = {"run": "money", "stage": "money, stage", "agent": "money, agent"}
+SHARED_BUDGETS: Mapping[str, str] = {
+    FABRIC: "money, fabric's hour",
+    SESSION: "money, session",
+    WORKSPACE: "money, workspace",
+}
+BUDGET_SCOPES: Mapping[str, str] = {
+    "run": "money",
+    "stage": "money, stage",
+    "agent": "money, agent",
+    **SHARED_BUDGETS,
+}
 COUNTED: Mapping[str, str] = {
     "turns": "turns",
     "hops": "hops",
@@ -104,6 +115,7 @@ TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], st
     "budget": (_budget, _too_dear),
     "deadline": (_deadline, _too_late),
     "hop_limit": (lambda record: COUNTED.get(record.evidence.unit, ""), _too_many),
+    "run_caps": (lambda record: record.evidence.unit if record.evidence.scope == "run" else "", _too_many),
     "retry_budget": (lambda record: "retry tokens", lambda record: "no retry token was left"),
     "loop_detector": (_loop, _looped),
     "agent_loop": (

@@ -1,27 +1,46 @@
 """Answering questions. A decision is an input to the run; what follows from it is decided, and journaled, by the run's owner.
 
 A question takes one answer. Which of several that come at once is that one the inbox says: they all go for the same row, named by the
-question and by how many answers its run has taken, and the row is inserted once.
+question and by how many answers were settled before (taken by the run, or taken back), and the row is inserted once. Until the run takes it,
+whoever gave it may take it back, or let it count at once; which of the run and the person was first the inbox says as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+from fabric.adapters.tools.registry import validator_of
 from fabric.core.actor import Actor
+from fabric.core.audit import Act, AuditEntry
+from fabric.core.fingerprint import encode
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.questions import SYSTEM
-from fabric.core.text import clean_text
-from fabric.runtime.ports import JournalStore, Nudge
-from fabric.selectors.answers import Answer, answer_of, answers_taken, input_id
+from fabric.core.text import clean, clean_text
+from fabric.runtime.ports import JournalStore, Nudge, Withdrawn
+from fabric.runtime.quarantine import WAKES_QUARANTINED
+from fabric.selectors.answers import Answer, SentAnswer, answer_of, answers_sent, answers_settled, input_id
 from fabric.selectors.escalations import EscalationView, escalation_get
+from fabric.selectors.fabrics import revision_spec
+from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
 
+JSON = Any
 MESSAGE_CHARS_MAX = 4_000
 UNDO_S_MAX = 60.0
 TRIES = 5
 """How often an answer is tried again that met another one which was gone when it was looked at: taken back, or refused by the run."""
+EDITED_BYTES_MAX = 64_000
+NEEDS_A_REASON = {
+    ("", "reject"): "a rejection needs a reason: say why in the message, it is kept with the run",
+    ("", "respond"): "say in the message what you did by hand: it is kept with the run as the reason",
+    (
+        "pre_action",
+        "respond",
+    ): "say in the message what the agent is to be told: it stands in place of the call's result",
+}
+"""Kinds of item (empty: any) and verbs that are not taken without a message, and what is said then."""
 US = 1_000_000
 
 
@@ -35,6 +54,17 @@ class DecisionTaken:
     created: bool
 
 
+@dataclass(frozen=True, slots=True)
+class DecisionUndone:
+    """An answer that does not count. ``recorded`` False: it had been taken back before."""
+
+    run_id: str
+    escalation_id: str
+    verb: str
+    message: str
+    recorded: bool
+
+
 def escalation_decide(
     *,
     store: JournalStore,
@@ -44,18 +74,20 @@ def escalation_decide(
     verb: str,
     message: str = "",
     digest: str = "",
+    edited: JSON = None,
     undo_s: float = 0.0,
 ) -> DecisionTaken:
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
-    ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again (verb, message and digest) is one
-    decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, or a rejection without its reason), too_large (message), conflict
-    (answered otherwise, withdrawn, or about something else by now), unavailable.
+    ``edited``: with ``edit``, the arguments that the call is to be made with. ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again
+    (verb, message, digest and edit) is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, an edit that does not fit, or a rejection or
+    response without its reason), too_large (message, edit), conflict (answered otherwise, withdrawn, or about something else by now), unavailable.
     """
     _may_decide(actor)
+    written = _cleaned(verb, edited)
     for _ in range(TRIES):
         # Counted before the question is read: an answer that the run takes in between is met at the insert, not passed over.
-        number = answers_taken(actor, escalation_id)
+        number = answers_settled(actor, escalation_id)
         item = escalation_get(actor, escalation_id)
         mine = DecisionMade(
             input_id=input_id(item.id, number),
@@ -64,6 +96,7 @@ def escalation_decide(
             actor=actor.name,
             digest=digest or item.digest,
             message=_message(message),
+            edited=written,
         )
         given = answer_of(item)
         if given is not None:
@@ -72,7 +105,7 @@ def escalation_decide(
             nudge.wake(item.run_id)
             return DecisionTaken(item.run_id, item.id, verb, created=False)
         _possible(item, mine)
-        if _put(store, item, mine, undo_s):
+        if _put(store, actor, item, mine, undo_s):
             nudge.wake(item.run_id)
             _counts(actor, mine)
             return DecisionTaken(item.run_id, item.id, verb, created=True)
@@ -80,10 +113,86 @@ def escalation_decide(
     raise Refused(message_, code="unavailable", field="escalation")
 
 
-def _put(store: JournalStore, item: EscalationView, decision: DecisionMade, undo_s: float) -> bool:
+def _put(store: JournalStore, actor: Actor, item: EscalationView, decision: DecisionMade, undo_s: float) -> bool:
     delay = min(max(undo_s, 0.0), UNDO_S_MAX)
+    act = _told(actor, Act.DECISION_SENT, item, decision)
+    wakes = WAKES_QUARANTINED if item.item == "quarantine" else 1
+    body, format = INBOX.dump_json(decision), INBOX.format_of(decision)
     with store_answers():
-        return store.put_input(item.run_id, decision.input_id, INBOX.dump_json(decision), delay_s=delay)
+        return store.put_input(
+            item.run_id, decision.input_id, body, delay_s=delay, wakes=wakes, format=format, audit=act
+        )
+
+
+def escalation_undo(
+    *, store: JournalStore, nudge: Nudge, actor: Actor, escalation_id: str, answer_id: str = ""
+) -> DecisionUndone:
+    """Takes an answer back that its run has not taken yet; the question is open again. Whoever gave it may, once or more often.
+
+    ``answer_id``: the answer that was looked at; empty: the last one. Raises Refused: not_found, forbidden (another one's), conflict (the
+    run was faster, or there is nothing to take back), unavailable.
+    """
+    item, sent, given = _last_of(actor, escalation_id, answer_id)
+    if sent.fate == "waiting":
+        act = _told(actor, Act.DECISION_TAKEN_BACK, item, given)
+        with store_answers():
+            fate = store.withdraw_input(item.run_id, sent.input_id, audit=act)
+        nudge.wake(item.run_id)
+        if fate is Withdrawn.GONE:
+            return DecisionUndone(item.run_id, item.id, given.verb, given.message, recorded=True)
+        item, sent, _ = _last_of(actor, escalation_id, sent.input_id)
+    if sent.fate == "taken_back":
+        return DecisionUndone(item.run_id, item.id, given.verb, given.message, recorded=False)
+    raise _too_late(actor, item.id, "it cannot be taken back any more")
+
+
+def escalation_decide_now(
+    *, store: JournalStore, nudge: Nudge, actor: Actor, escalation_id: str, answer_id: str = ""
+) -> DecisionTaken:
+    """Lets an answer count at once which could still be taken back. ``created`` False: there was nothing to wait for any more.
+
+    ``answer_id`` and what is raised: as for ``escalation_undo``; conflict also for an answer that was taken back.
+    """
+    item, sent, given = _last_of(actor, escalation_id, answer_id)
+    if sent.fate == "taken_back":
+        message = f"you took this answer to item {item.id} back: answer it anew"
+        raise Refused(message, code="conflict", field="escalation")
+    act = _told(actor, Act.DECISION_HASTENED, item, given)
+    with store_answers():
+        hastened = sent.fate == "waiting" and store.hasten_input(item.run_id, sent.input_id, audit=act)
+    nudge.wake(item.run_id)
+    return DecisionTaken(item.run_id, item.id, given.verb, created=hastened)
+
+
+def _last_of(actor: Actor, escalation_id: str, answer_id: str) -> tuple[EscalationView, SentAnswer, DecisionMade]:
+    """The question, and the answer that is meant. Refused where there is none, or it is another one's."""
+    _may_decide(actor)
+    item = escalation_get(actor, escalation_id)
+    sent = [one for one in answers_sent(item) if one.input_id == answer_id or not answer_id]
+    if not sent or sent[-1].decision is None:
+        if not item.open:
+            raise _too_late(actor, item.id, "there is nothing to take back")
+        message = f"nobody has answered item {item.id}, so there is nothing to take back"
+        raise Refused(message, code="conflict", field="escalation")
+    given = sent[-1].decision
+    if given.actor != actor.name:
+        message = f"item {item.id} was answered by {given.actor}: only who gave an answer takes it back, or lets it count at once"
+        raise Refused(message, code="forbidden", field="actor")
+    return item, sent[-1], given
+
+
+def _too_late(actor: Actor, escalation_id: str, so: str) -> Refused:
+    item = escalation_get(actor, escalation_id)  # Read after its answers: the run may have taken one in between.
+    answer = answer_of(item)
+    if answer is None or item.open:
+        message = f"the run has looked at this answer to item {item.id}, and the question is still open: answer it anew"
+        return Refused(message, code="conflict", field="escalation")
+    return Refused(f"{_answered(item, answer).message}; {so}", code="conflict", field="escalation")
+
+
+def _told(actor: Actor, act: Act, item: EscalationView, given: DecisionMade) -> AuditEntry:
+    more = {"item": item.id, "verb": given.verb, "digest": given.digest, "input_id": given.input_id}
+    return audit_entry(actor=actor, act=act, subject=item.run_id, **more)
 
 
 def _may_decide(actor: Actor) -> None:
@@ -116,16 +225,43 @@ def _possible(item: EscalationView, decision: DecisionMade) -> None:
     if decision.digest != item.digest:
         message = f"item {item.id} asks about something else by now; look at it again before you decide"
         raise Refused(message, code="conflict", field="digest")
-    if decision.verb == "reject" and not decision.message:
-        message = "a rejection needs a reason: say why in the message, it is kept with the run"
-        raise Refused(message, code="invalid", field="message")
+    needed = NEEDS_A_REASON.get((item.item, decision.verb), NEEDS_A_REASON.get(("", decision.verb)))
+    if needed and not decision.message:
+        raise Refused(needed, code="invalid", field="message")
+    if decision.verb == "edit":
+        wrong = edit_problems(item, decision.edited)
+        if wrong:
+            raise Refused(f"the arguments do not fit: {'; '.join(wrong[:5])}", code="invalid", field="edited")
+
+
+def edit_problems(item: EscalationView, edited: JSON) -> list[str]:
+    """What is wrong with arguments for the call that an item asks about, by its tool's schema; empty when nothing is."""
+    if not isinstance(edited, dict):
+        return ["a JSON object is wanted"]
+    tools = {tool.name: tool for tool in revision_spec(item.revision_id).tools}
+    asked = tools.get(str(item.content.get("tool", "")))
+    return validator_of(asked)(edited) if asked is not None else []
+
+
+def _cleaned(verb: str, edited: JSON) -> JSON:
+    if edited is None or verb != "edit":
+        return None
+    try:
+        cleaned = clean(edited)[0]
+    except ValueError as error:
+        raise Refused(f"the arguments cannot be kept: {error}", code="invalid", field="edited") from None
+    size = len(encode(cleaned))
+    if size > EDITED_BYTES_MAX:
+        message = f"the arguments have {size:,} bytes; at most {EDITED_BYTES_MAX:,} are taken; make them shorter"
+        raise Refused(message, code="too_large", field="edited")
+    return cleaned
 
 
 def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
     """Whether the answer that a question has is this very one."""
     if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
         return False
-    return given.message is None or given.message == mine.message
+    return given.message is None or (given.message, given.edited) == (mine.message, mine.edited)
 
 
 def _counts(actor: Actor, mine: DecisionMade) -> None:

@@ -11,8 +11,12 @@ from django.db.models import Max
 
 from fabric.adapters.tools.outbound import Gate
 from fabric.core.actor import Actor
+from fabric.core.audit import Act
 from fabric.core.spec import FabricSpec
 from fabric.models import Fabric, Revision
+from fabric.runtime.shares import published
+from fabric.services.audit import audit_record
+from fabric.services.budgets import caps_publish
 from fabric.services.fabric_yaml import Problem, fabric_read, refusal
 from fabric.services.publication import (
     Deviation,
@@ -102,4 +106,7 @@ def _store(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
         )
     fabric.published, fabric.title = revision, spec.title
     fabric.save(update_fields=["published", "title"])
+    caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
+    told = {"revision": revision.number, "digest": digest}
+    audit_record(actor=actor, act=Act.FABRIC_PUBLISHED, subject=spec.name, **told)
     return revision.number, True

@@ -14,7 +14,8 @@ from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
 from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
-from fabric.core.spec import FabricSpec, ModelSpec
+from fabric.core.saga import MUTATES
+from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.fabric_yaml import Problem
 
@@ -90,13 +91,55 @@ def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 
 def _effects(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Mutating tools need a way back that can be tried again and again; irreversible ones a person before each call, or a reason why not."""
     for n, tool in enumerate(spec.tools):
-        if tool.effect in ("mutating", "irreversible"):
-            sentence = (
-                f"tool {tool.name!r} is {tool.effect}, and tools that change something cannot be run yet, because this "
-                "version of Fabric Flow cannot undo what they did; leave it out, or use one that is read_only or idempotent"
-            )
-            yield Problem(f"tools.{n}.effect", sentence)
+        for field, sentence in _ways_back(spec, tool):
+            yield Problem(f"tools.{n}.{field}", f"tool {tool.name!r} {sentence}")
+
+
+def _ways_back(spec: FabricSpec, tool: ToolSpec) -> Iterator[tuple[str, str]]:
+    if tool.effect == "mutating" and tool.compensation is None:
+        yield "compensation", "is mutating; name the tool that undoes it, or declare it irreversible"
+    if tool.effect != "mutating":
+        for field in ("compensation", "reconcile"):
+            if getattr(tool, field) is not None:
+                yield field, f"is {tool.effect}, and only a mutating tool has a {field}; leave it out"
+        if tool.carry_over:
+            yield "carry_over", f"is {tool.effect}, and only what a mutating tool did is carried over; leave it out"
+    if tool.compensation is not None and tool.effect == "mutating":
+        yield from _compensation(tool, spec.tool(tool.compensation))
+    if tool.reconcile is not None and spec.tool(tool.reconcile).effect != "read_only":
+        said = spec.tool(tool.reconcile).effect
+        yield (
+            "reconcile",
+            f"is reconciled by {tool.reconcile!r}, which is {said}; asking must change nothing, so name a read_only tool",
+        )
+    if tool.approval == "waived" and tool.effect != "irreversible":
+        yield "approval", f"is {tool.effect}, and only irreversible calls are approved beforehand; leave it out"
+    elif tool.approval == "waived" and not tool.deviation.strip():
+        yield (
+            "deviation",
+            "is irreversible and waives the approval; give a `deviation` with the reason, or take `approval` away",
+        )
+
+
+def _compensation(tool: ToolSpec, undo: ToolSpec) -> Iterator[tuple[str, str]]:
+    if undo.name == tool.name:
+        yield "compensation", "cannot undo itself; name another tool"
+    elif undo.effect != "idempotent":
+        sentence = f"is undone by {undo.name!r}, which is {undo.effect}; it may be sent more than once, so it must be idempotent"
+        yield "compensation", sentence
+    elif undo.kind == "builtin":
+        yield (
+            "compensation",
+            f"is undone by {undo.name!r}, but no built-in undoes anything; name an http or callable tool",
+        )
+    elif undo.kind == "http" and undo.method not in ("POST", "PUT", "PATCH"):
+        sentence = (
+            f"is undone by {undo.name!r} with {undo.method}, but a compensation is called with a JSON body "
+            '{"key", "args", "result"}; use POST, PUT or PATCH'
+        )
+        yield "compensation", sentence
 
 
 def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -166,6 +209,7 @@ def _reviewers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     ]
     if spec.topology.critic:
         asked.append("a critic's score below tau")
+    asked += [f"a change by {tool.name} of which nobody knows" for tool in spec.tools if tool.effect in MUTATES]
     if asked:
         more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
         yield Problem("reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer")
@@ -178,8 +222,15 @@ def _deviations(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 
 def deviations(spec: FabricSpec) -> list[Deviation]:
-    """The cells that are laxer than required, with their reasons."""
-    return [Deviation(path, what, ladder.deviation.strip()) for path, what, ladder in _lax_cells(spec)]
+    """The cells and tools that are laxer than required, with their reasons."""
+    cells = [Deviation(path, what, ladder.deviation.strip()) for path, what, ladder in _lax_cells(spec)]
+    what = "it is called without a person's approval, although it cannot be undone"
+    tools = [
+        Deviation(f"tools.{n}.approval", what, tool.deviation.strip())
+        for n, tool in enumerate(spec.tools)
+        if tool.approval == "waived"
+    ]
+    return cells + tools
 
 
 def _lax_cells(spec: FabricSpec) -> Iterator[tuple[str, str, Ladder]]:
@@ -244,6 +295,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
     agents = set(spec.topology.roles().values())
     used_models = {agent.model for agent in spec.agents if agent.name in agents}
     used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
+    used_tools |= {back for tool in spec.tools for back in (tool.compensation, tool.reconcile) if back}
     found = []
     for field, items, used in (
         ("agents", spec.agents, agents),

@@ -12,8 +12,7 @@ from typing import Any, Literal, cast
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
 from fabric.core.actor import Actor
 from fabric.core.fingerprint import digest
-from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import INBOX, CancelRequested, RunRequested
+from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.payloads import Request
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
@@ -21,7 +20,6 @@ from fabric.core.text import clean_text
 from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.fabrics import fabric_get, revision_spec
-from fabric.selectors.runs import RunView, run_get
 from fabric.services.errors import Refused, store_answers
 
 TEXT_BYTES_MAX = 64 * 1024
@@ -33,8 +31,6 @@ US = 1_000_000
 Class = Literal["critical", "high", "normal", "low"]
 PRIORITY_OF: dict[Tier, Class] = {Tier.INTERACTIVE: "high", Tier.BATCH: "low", Tier.HIGH_STAKES: "critical"}
 """The class of a run that asks for none (semantics.md 7 "Default class")."""
-CANCEL_ID = "cancel"
-"""Input id of a cancellation: a second one is the same."""
 
 _queue = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
@@ -47,7 +43,8 @@ class StartedRun:
     created: bool
 
 
-def _machine_now() -> int:
+def machine_now() -> int:
+    """Microseconds since the epoch, by this machine's clock."""
     return time.time_ns() // 1_000
 
 
@@ -64,22 +61,22 @@ def run_start(
     session_key: str = "",
     start_key: str = "",
     queue: str = "default",
-    now: Callable[[], int] = _machine_now,
+    now: Callable[[], int] = machine_now,
 ) -> StartedRun:
     """Pins the published revision, draws the seed, fixes the deadline, inserts the run and wakes a host.
 
     The same ``start_key`` with the same request is the same run. Raises Refused: not_found, invalid, too_large, conflict (the key was used
     for another request), unavailable. ``now``: microseconds since the epoch.
     """
-    request, kept = _request(text), _documents(documents)
-    session, start = _key("session_key", session_key), _key("start_key", start_key)
+    request, kept = request_of(text), _documents(documents)
+    session, start = key_of("session_key", session_key), key_of("start_key", start_key)
     if not _queue.fullmatch(queue):
         raise Refused(
             f"{queue[:40]!r} is no queue; use lower-case letters, digits, - and _", code="invalid", field="queue"
         )
     texts = (part for one in kept for part in (one.name, one.text))
     asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *texts)
-    if start and (earlier := _earlier(actor, start, _input_id(asked))):
+    if start and (earlier := earlier_start(actor, start, start_id(asked))):
         return earlier
     view = fabric_get(actor, fabric)
     spec = revision_spec(view.revision_id)
@@ -95,15 +92,16 @@ def run_start(
         start_key=start,
         seed=secrets.randbits(63),
         trace_id=f"{secrets.randbits(128) or 1:032x}",
-        title=_title(request),
+        title=title_of(request),
         requested_by=actor.name,
         documents=kept,
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
-    return _inserted(store, nudge, new)
+    return insert_run(store, nudge, new)
 
 
-def _input_id(asked: str) -> str:
+def start_id(asked: str) -> str:
+    """Id of the first input of a run: it says what was asked."""
     return f"start:{asked}"
 
 
@@ -114,7 +112,7 @@ def _first_input(
     sizes = tuple(len(one.text.encode()) for one in documents)
     payload = Request(text=request, documents=tuple(one.name for one in documents), document_bytes=sizes)
     body = RunRequested(
-        input_id=_input_id(asked),
+        input_id=start_id(asked),
         request=payload.model_dump(mode="json"),
         deadline_at=deadline_at,
         requested_by=actor.name,
@@ -122,7 +120,8 @@ def _first_input(
     return {"deadline_at": deadline_at, "input_id": body.input_id, "input_body": INBOX.dump_json(body)}
 
 
-def _inserted(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:
+def insert_run(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:
+    """Inserts the run and wakes a host. Refused: conflict (its start key was used for another request), unavailable."""
     with store_answers():
         run_id, created = store.create(new)
     if not created:
@@ -132,7 +131,7 @@ def _inserted(store: JournalStore, nudge: Nudge, new: NewRun) -> StartedRun:
     return StartedRun(run_id, created)
 
 
-def _earlier(actor: Actor, start_key: str, input_id: str) -> StartedRun | None:
+def earlier_start(actor: Actor, start_key: str, input_id: str) -> StartedRun | None:
     """The run that this request made before, whatever has become of the fabric since."""
     run_id = (
         Run.objects.filter(workspace_id=actor.workspace_id, start_key=start_key).values_list("id", flat=True).first()
@@ -155,7 +154,8 @@ def _same_request(run_id: str, start_key: str, input_id: str) -> None:
 # -- what was asked ----------------------------------------------------------------------------------------------------
 
 
-def _request(text: str) -> str:
+def request_of(text: str) -> str:
+    """A request's text as it is kept. Refused: too_large, invalid."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > TEXT_BYTES_MAX:
         message = (
@@ -178,7 +178,8 @@ def _documents(documents: Sequence[Document]) -> tuple[Document, ...]:
         raise Refused(str(error), code="too_large" if too_large else "invalid", field="documents") from None
 
 
-def _title(request: str) -> str:
+def title_of(request: str) -> str:
+    """A request's first line, for lists."""
     line = " ".join(request.partition("\n")[0].split())
     return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 3].rstrip()}..."
 
@@ -202,39 +203,10 @@ def _priority(priority: str | None, tier: Tier) -> Class:
     return cast("Class", priority)
 
 
-def _key(field: str, value: str) -> str:
+def key_of(field: str, value: str) -> str:
+    """A caller's key as it is kept. Refused: too_large."""
     cleaned = clean_text(value)[0].strip()
     if len(cleaned) > KEY_CHARS_MAX:
         message = f"{field} has {len(cleaned):,} characters; at most {KEY_CHARS_MAX} are taken; use a shorter one"
         raise Refused(message, code="too_large", field=field)
     return cleaned
-
-
-# -- cancelling --------------------------------------------------------------------------------------------------------
-
-
-def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
-    """Asks a run to stop: it issues nothing more, aborts its calls and ends as cancelled. False: that was asked before.
-
-    Raises Refused: not_found, conflict (it has ended), unavailable.
-    """
-    run = run_get(actor, run_id)
-    if run.state in TERMINAL:
-        raise _ended(run)
-    why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
-    asked = CancelRequested(input_id=CANCEL_ID, actor=actor.name, reason=why)
-    with store_answers():
-        fresh = store.put_input(run_id, asked.input_id, INBOX.dump_json(asked))
-    nudge.wake(run_id)
-    now = run_get(actor, run_id)
-    if now.state in TERMINAL and now.state is not RunState.CANCELLED:
-        # It ended while this was on its way.
-        raise _ended(now)
-    return fresh
-
-
-def _ended(run: RunView) -> Refused:
-    message = (
-        f"run {run.id} has already ended ({run.state}), so it cannot be cancelled; start a new one if you need it again"
-    )
-    return Refused(message, code="conflict", field="run")

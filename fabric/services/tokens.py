@@ -23,7 +23,9 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
+from fabric.core.audit import Act
 from fabric.models import ApiToken
+from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.workspaces import actor_of, owner_ensure
 
@@ -118,6 +120,8 @@ def token_create(
                 created_by=actor.name,
                 expires_at=expires_at,
             )
+            told = {"user": holder.get_username(), "scopes": list(picked), "expires_at": expires_at}
+            audit_record(actor=actor, act=Act.TOKEN_CREATED, subject=name, **told)
     except IntegrityError:
         message = f"a token is named {name!r} already; revoke it first, or pick another name"
         raise Refused(message, code="conflict", field="name") from None
@@ -127,8 +131,10 @@ def token_create(
 def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_now) -> bool:
     """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found."""
     named = ApiToken.objects.filter(workspace_id=actor.workspace_id, name=name[:100])
-    if named.filter(revoked_at__isnull=True).update(revoked_at=now()):
-        return True
+    with transaction.atomic():
+        if named.filter(revoked_at__isnull=True).update(revoked_at=now()):
+            audit_record(actor=actor, act=Act.TOKEN_REVOKED, subject=name)
+            return True
     if named.exists():
         return False
     message = f"no token is named {name[:40]!r}; `manage.py token list` shows the names"
@@ -153,7 +159,7 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
     if not row.user.is_active:
         return "inactive"
     _note_use(row, at)
-    actor = replace(actor_of(row.user), workspace_id=row.workspace_id)
+    actor = replace(actor_of(row.user), workspace_id=row.workspace_id, via=f"token:{row.name}")
     return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 from hashlib import sha256
 
 from django.contrib.auth import get_user_model
@@ -11,10 +12,14 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db import transaction
 
 from fabric.core.actor import Actor
+from fabric.core.audit import Act
 from fabric.models import LoginLink, Workspace
+from fabric.services.audit import SYSTEM, audit_record
 
 DEFAULT_WORKSPACE = "default"
 OWNER = "owner"
+COMMAND_LINE = "command_line"
+"""By what an act at the machine itself came in."""
 OWNER_ROLES = frozenset({"owner", "reviewer", "finance", "safety"})
 """On an installation of one's own, its owner answers every question."""
 LOGIN_LINK_S = 3_600
@@ -24,7 +29,20 @@ US = 1_000_000
 
 def workspace_default() -> str:
     """The id of the default workspace, which is made the first time."""
-    return Workspace.objects.get_or_create(name=DEFAULT_WORKSPACE)[0].id
+    # Asked for with each request, so it takes no lock when there is one.
+    found = Workspace.objects.filter(name=DEFAULT_WORKSPACE).values_list("id", flat=True).first()
+    if found is not None:
+        return found
+    with transaction.atomic():
+        workspace, created = Workspace.objects.get_or_create(name=DEFAULT_WORKSPACE)
+        if created:
+            audit_record(actor=system_actor(workspace.id), act=Act.WORKSPACE_CREATED, subject=workspace.name)
+    return workspace.id
+
+
+def system_actor(workspace_id: str) -> Actor:
+    """Who acts where nobody does: the installation itself, and its duties."""
+    return Actor(name=SYSTEM, workspace_id=workspace_id, kind="system")
 
 
 def owner_ensure() -> User:
@@ -34,6 +52,7 @@ def owner_ensure() -> User:
         if created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
+            audit_record(actor=system_actor(workspace_default()), act=Act.USER_CREATED, subject=OWNER)
     return user
 
 
@@ -53,12 +72,13 @@ def owner_actor() -> Actor:
 def login_link_create(user: User, *, valid_s: float = LOGIN_LINK_S) -> str:
     """A token that logs ``user`` in once, within ``valid_s`` seconds. It is not kept and cannot be shown again."""
     token = secrets.token_urlsafe(32)
-    now = _now()
+    now, workspace_id = _now(), workspace_default()
+    expires_at = now + round(valid_s * US)
     with transaction.atomic():
         LoginLink.objects.filter(expires_at__lte=now).delete()
-        LoginLink.objects.create(
-            workspace_id=workspace_default(), user=user, token_hash=_hash(token), expires_at=now + round(valid_s * US)
-        )
+        LoginLink.objects.create(workspace_id=workspace_id, user=user, token_hash=_hash(token), expires_at=expires_at)
+        maker = replace(system_actor(workspace_id), via=COMMAND_LINE)
+        audit_record(actor=maker, act=Act.LOGIN_LINK_CREATED, subject=user.get_username(), expires_at=expires_at)
     return token
 
 
@@ -70,9 +90,21 @@ def login_link_consume(token: str) -> User | None:
     # The update decides: of two who come at once, one finds it unused.
     fresh = LoginLink.objects.filter(token_hash=hashed, used_at__isnull=True, expires_at__gt=now, user__is_active=True)
     # Looked for first: who has no link does not get SQLite's one writer either.
-    if not fresh.exists() or fresh.update(used_at=now) != 1:
+    if not fresh.exists():
         return None
-    return LoginLink.objects.select_related("user").get(token_hash=hashed).user
+    with transaction.atomic():
+        if fresh.update(used_at=now) != 1:
+            return None
+        link = LoginLink.objects.select_related("user").get(token_hash=hashed)
+        who = Actor(name=link.user.get_username(), workspace_id=link.workspace_id)
+        audit_record(actor=who, act=Act.SIGNED_IN, subject=who.name, link=link.id)
+    return link.user
+
+
+def sign_out_record(user: AbstractBaseUser | AnonymousUser) -> None:
+    """Notes in the audit stream that somebody signed out."""
+    who = Actor(name=user.get_username(), workspace_id=workspace_default())
+    audit_record(actor=who, act=Act.SIGNED_OUT, subject=who.name)
 
 
 def _hash(token: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,16 +12,22 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 from fabric import tasks, wiring
+from fabric import worker as worker_process
+from fabric.adapters.elapsed import elapsed_s
 from fabric.adapters.engine_lock import EngineLock, EngineRunning
 from fabric.adapters.journal_sqlite import SqliteStore
-from fabric.adapters.nudge import NullNudge
+from fabric.core.audit import Act
 from fabric.core.inputs import ModelReplied
-from fabric.core.spec import ModelSpec
-from fabric.models import Revision
+from fabric.core.spec import ModelSpec, ToolSpec
+from fabric.core.taxonomy import Cause
+from fabric.models import AuditLine, Checkpoint, Revision
 from fabric.runtime.ports import StoreUnavailable
+from fabric.services.audit import audit_record
 from fabric.services.fabrics import fabric_publish
+from fabric.services.workspaces import system_actor, workspace_default
 from tests.fabric.adapters.host_scenes import OWN_THREADS, WAIT_S
 from tests.fabric.adapters.providers.asking import request
+from tests.fabric.adapters.tools.asking import request as tool_request
 from tests.fabric.installation import installation
 from tests.fabric.services.world import SMALL
 
@@ -115,7 +122,7 @@ def starting():
 
 
 def test_a_worker_without_an_engine_waits_for_the_lock():
-    lock, worker = elsewhere(), wiring.Worker()
+    lock, worker = elsewhere(), worker_process.Worker()
     lock.take()
     worker.start()
     thread = starting()
@@ -131,15 +138,15 @@ def test_a_worker_without_an_engine_waits_for_the_lock():
 def test_a_worker_tries_again_when_the_database_is_away(monkeypatch, caplog):
     register, tried = SqliteStore.register, []
 
-    def away_twice(self, name, *, lease_s):
+    def away_twice(self, name, *, lease_s, token):
         tried.append(name)
         if len(tried) < 3:
             raise StoreUnavailable("the database is away")
-        register(self, name, lease_s=lease_s)
+        register(self, name, lease_s=lease_s, token=token)
 
     monkeypatch.setattr(SqliteStore, "register", away_twice)
-    monkeypatch.setattr(wiring, "AGAIN_S", 0.001)
-    worker = wiring.Worker()
+    monkeypatch.setattr(worker_process, "AGAIN_S", 0.001)
+    worker = worker_process.Worker()
     worker.start()
     starting().join(WAIT_S)
     assert worker.engine is not None
@@ -148,11 +155,23 @@ def test_a_worker_tries_again_when_the_database_is_away(monkeypatch, caplog):
     worker.stop()
 
 
+def test_a_worker_does_the_duties_and_gives_them_up():
+    audit_record(actor=system_actor(workspace_default()), act=Act.RETENTION_SET, subject="x")
+    worker = worker_process.Worker()
+    worker.start()
+    starting().join(WAIT_S)
+    give_up = time.monotonic() + WAIT_S
+    while not (AuditLine.objects.filter(seq=2).exists() and Checkpoint.objects.exists()):
+        assert time.monotonic() < give_up
+    worker.stop()
+    assert not left_threads()
+
+
 def test_a_message_offers_a_run_to_the_host_of_its_process(monkeypatch):
-    assert wiring.host() is None
+    assert worker_process.host() is None
     tasks.drive_run("run-1")  # Without a host it is dropped; the row is the truth.
-    worker = wiring.Worker()
-    monkeypatch.setattr(wiring, "WORKER", worker)
+    worker = worker_process.Worker()
+    monkeypatch.setattr(worker_process, "WORKER", worker)
     worker.start()
     starting().join(WAIT_S)
     offered = []
@@ -168,8 +187,11 @@ def test_a_broker_that_does_not_take_a_message_costs_nothing_but_time(monkeypatc
         raise ConnectionError("the broker is away")
 
     monkeypatch.setattr(wiring.current_app, "send_task", refuses)
-    wiring.CeleryNudge(NullNudge()).wake("run-1")
-    assert "the broker did not take the wake-up for run-1: the broker is away" in caplog.text
+    wiring.nudge().wake("run-1")
+    assert (
+        "the broker does not take wake-ups, runs are found by looking every few seconds: the broker is away"
+        in caplog.text
+    )
 
 
 def test_the_claimer_s_thread_keeps_no_connection_of_django_s():
@@ -195,14 +217,33 @@ def test_a_port_that_is_named_by_dotted_path_is_the_provider(settings):
     assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
 
 
+@pytest.mark.parametrize("ahead_s", [3_600, -3_600])
+def test_a_calls_deadline_is_judged_by_the_stores_clock_however_far_off_the_machines_is(settings, ahead_s):
+    settings.FABRIC_MODEL_URL = "http://127.0.0.1:9"  # Nobody is there.
+    ports = wiring.new_host().ports
+    store_us, here_s = time.time_ns() // 1_000 - ahead_s * 1_000_000, elapsed_s()
+    ports.clock.measured(store_us, here_s, here_s)
+
+    def caused(left_s):
+        """What became of a model's call and of a tool's, with so many seconds left by the store's clock."""
+        until = store_us + left_s * 1_000_000
+        read = tool_request(ToolSpec(name="read_document"), {"name": "plan.md"}, deadline_at=until)
+        model, tool = asyncio.run(ports.models.ask(request(deadline_at=until))), asyncio.run(ports.tools.run(read))
+        return model.cause, getattr(tool, "cause", None)
+
+    assert caused(30) == (Cause.NETWORK, None)
+    assert caused(-30) == (Cause.TIMEOUT, Cause.TIMEOUT)
+    ports.tools.close()
+
+
 def test_a_provider_that_cannot_be_imported_is_a_sentence_and_the_worker_stays(settings, monkeypatch, caplog):
     settings.FABRIC_PROVIDERS = {"mine": "no.such.Provider"}
     with pytest.raises(ImproperlyConfigured) as refused:
         wiring.model_port()
     sentence = "provider 'mine' is 'no.such.Provider', which cannot be imported (No module named 'no'): correct FABRIC_PROVIDERS"
     assert str(refused.value) == sentence
-    monkeypatch.setattr(wiring, "AGAIN_S", 0.001)
-    worker = wiring.Worker()
+    monkeypatch.setattr(worker_process, "AGAIN_S", 0.001)
+    worker = worker_process.Worker()
     worker.start()
     thread = starting()
     while sentence not in caplog.text:

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from fabric import wiring
-from fabric.runtime.ports import ModelRequest
+from fabric import worker as worker_process
+from fabric.runtime.call_ports import ModelRequest
 from tests.console.launch.processes import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,8 +30,8 @@ def test_what_the_configuration_lacks_is_said_once(settings, monkeypatch, caplog
     for cached in (wiring.store, wiring.nudge, wiring.compiled, wiring._revision):
         cached.cache_clear()
     settings.FABRIC_PROVIDERS = {"late": f"{__name__}.LateProvider"}
-    monkeypatch.setattr(wiring, "AGAIN_S", 0.001)
-    worker = wiring.Worker()
+    monkeypatch.setattr(worker_process, "AGAIN_S", 0.001)
+    worker = worker_process.Worker()
     worker.start()
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "fabric-start"]
     thread.join(PATIENCE_S)

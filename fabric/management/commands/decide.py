@@ -1,4 +1,7 @@
-"""`manage.py decide ITEM approve|reject`: answers a question, and hosts the run from there when no engine does. A rejection says why."""
+"""`manage.py decide ITEM approve|reject|...`: answers a question, and hosts the run from there when no engine does. A rejection says why.
+
+`manage.py decide ITEM undo` takes an answer back that its run has not taken yet, `manage.py decide ITEM continue` lets it count at once.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from fabric import wiring
+from fabric.core.actor import Actor
 from fabric.management.base import DETACHED, OK, FabricCommand
 from fabric.management.following import Following, silent
 from fabric.management.reporting import progress, report, summary
 from fabric.selectors.runs import run_get
-from fabric.services.escalations import escalation_decide
+from fabric.services.escalations import DecisionTaken, escalation_decide, escalation_decide_now, escalation_undo
 from fabric.services.workspaces import owner_actor
 
 
@@ -26,7 +30,11 @@ class Command(FabricCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """The item, the answer, a message."""
         parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
-        parser.add_argument("verb", metavar="approve|reject", help="the answer")
+        parser.add_argument(
+            "verb",
+            metavar="approve|reject|respond|undo|continue",
+            help="the answer; or `undo` to take the last one back, `continue` to let it count before the time to take it back is over",
+        )
         parser.add_argument(
             "--message", default="", metavar="TEXT", help="why: kept in the journal; a rejection needs it"
         )
@@ -35,15 +43,10 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Records the decision; follows the run where it is hosted here."""
         actor = owner_actor()
+        if options["verb"] == "undo":
+            return self._undo(actor, options)
         elsewhere = wiring.engine_running()
-        taken = escalation_decide(
-            store=wiring.store(),
-            nudge=wiring.nudge(),
-            actor=actor,
-            escalation_id=options["item"],
-            verb=options["verb"],
-            message=options["message"],
-        )
+        taken = self._decided(actor, options)
         decided = {"item": taken.escalation_id, "verb": taken.verb, "recorded": taken.created}
         if elsewhere:
             run = run_get(actor, taken.run_id)
@@ -65,3 +68,19 @@ class Command(FabricCommand):
             )
             return DETACHED
         return report(self, actor, run, as_json=options["json"], **decided)
+
+    def _decided(self, actor: Actor, options: dict[str, Any]) -> DecisionTaken:
+        asked: dict[str, Any] = {"store": wiring.store(), "nudge": wiring.nudge()}
+        asked |= {"actor": actor, "escalation_id": options["item"]}
+        if options["verb"] == "continue":
+            return escalation_decide_now(**asked)
+        return escalation_decide(**asked, verb=options["verb"], message=options["message"])
+
+    def _undo(self, actor: Actor, options: dict[str, Any]) -> int:
+        undone = escalation_undo(store=wiring.store(), nudge=wiring.nudge(), actor=actor, escalation_id=options["item"])
+        before = "" if undone.recorded else " already"
+        self.tell(f"{undone.verb} is taken back{before} for item {undone.escalation_id}; the question is open")
+        if options["json"]:
+            told = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
+            self.put(summary(actor, run_get(actor, undone.run_id)) | told)
+        return OK

@@ -1,8 +1,10 @@
-"""`manage.py run FABRIC --input TEXT|FILE`: starts a run and follows it to its end, or to the person it waits for."""
+"""`manage.py run FABRIC --input TEXT|FILE` starts a run and follows it; `manage.py run VERB RUN` takes hold of one (``VERBS``)."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ from fabric import wiring
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
-from fabric.management.base import DETACHED, FabricCommand, read_bytes, read_text
+from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
 from fabric.management.following import Following, silent
 from fabric.management.reporting import progress, question, report, summary
 from fabric.runtime.ports import Document
+from fabric.selectors.runs import run_get
+from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
 from fabric.services.errors import Refused
+from fabric.services.forks import REQUEST, Edit, run_fork
 from fabric.services.runs import TEXT_BYTES_MAX, run_start
 from fabric.services.workspaces import owner_actor
 
@@ -27,16 +32,25 @@ class Command(FabricCommand):
     """Starts a run and follows it."""
 
     help = (
-        "Start a run and follow it. Uses the engine that is running on this data, or hosts the run itself. "
-        "Exit code: 0 completed, 1 ended otherwise, 2 bad input, 3 waits for a person."
+        "Start a run and follow it, or take hold of one: run cancel|terminate|pause|resume|fork RUN. Uses the engine that is "
+        "running on this data, or hosts the run itself. Exit code: 0 completed, 1 ended otherwise, 2 bad input, 3 waits or is paused."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The fabric, the request, what is attached."""
-        parser.add_argument("fabric", metavar="FABRIC", help="name of a published fabric (manage.py fabric list)")
+        parser.add_argument(
+            "fabric",
+            metavar="FABRIC|VERB",
+            help="name of a published fabric (manage.py fabric list), or a verb before RUN",
+        )
+        parser.add_argument("run", nargs="?", metavar="RUN", help=f"the run's id, after {', '.join(VERBS)}")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="why: kept in the journal; terminate needs it")
+        parser.add_argument("--event", type=int, metavar="N", help="fork: the event to go on from")
+        parser.add_argument(
+            "--edit", metavar="STAGE", help="fork: --input is the new output of this stage as JSON, not a request"
+        )
         parser.add_argument(
             "--input",
-            required=True,
             metavar="TEXT|FILE",
             help="the request, or a file with it; - reads it from standard input",
         )
@@ -55,25 +69,56 @@ class Command(FabricCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Starts the run, follows it, reports."""
+        """Starts the run or takes hold of it, follows it, reports."""
+        actor = owner_actor()
+        if options["run"] is not None:
+            return self._taken_hold_of(actor, options)
+        if options["input"] is None and options["fabric"] in VERBS:
+            verb = options["fabric"]
+            raise Refused(f"say which run to {verb}: manage.py run {verb} RUN", code="invalid", field="run")
+        if options["input"] is None:
+            raise Refused("say what is asked with --input TEXT or --input FILE", code="invalid", field="input")
         text = _request(options["input"])
         documents = _attached(options["attach"])
-        actor = owner_actor()
         started = run_start(
             store=wiring.store(),
             nudge=wiring.nudge(),
+            now=wiring.clock().now,
             actor=actor,
             fabric=options["fabric"],
             text=text,
             documents=documents,
             tier=options["tier"],
         )
+        return self._followed(actor, started.run_id, options)
+
+    def _taken_hold_of(self, actor: Actor, options: dict[str, Any]) -> int:
+        """Does what the verb says; follows the run where it is hosted here, or a fork."""
+        verb, given = options["fabric"], options["input"]
+        if verb not in VERBS:
+            message = f"{verb[:40]!r} is nothing that can be done with a run; possible are: {', '.join(VERBS)}"
+            raise Refused(message, code="invalid", field="verb")
+        elsewhere = wiring.engine_running()
+        run_id = VERBS[verb](
+            {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor, "run_id": options["run"]},
+            options | {"text": None if given is None else _request(given)},
+        )
+        if not elsewhere or verb == "fork":
+            return self._followed(actor, run_id, options)
+        run = run_get(actor, run_id)
+        self.tell(f"{verb} is recorded; the running engine goes on with run {run_id}")
+        if options["json"]:
+            self.put(summary(actor, run))
+        return OK
+
+    def _followed(self, actor: Actor, run_id: str, options: dict[str, Any]) -> int:
+        """Follows the run to its end, or to what it waits for."""
         say = progress(self)
         if say is not None:
-            self.tell(f"run {started.run_id} (Ctrl-C detaches)")
+            self.tell(f"run {run_id} (Ctrl-C detaches)")
         following = Following(
             actor,
-            started.run_id,
+            run_id,
             say=say or silent,
             wait=options["wait"],
             asked=lambda item: self.tell(*question(item)),
@@ -98,6 +143,50 @@ class Command(FabricCommand):
         if as_json:
             self.put(summary(actor, run))
         return DETACHED
+
+
+JSON = Any
+Ports = dict[str, Any]
+
+
+def _held(service: Callable[..., bool], *given: str) -> Callable[[Ports, dict[str, Any]], str]:
+    """A verb that asks something of the run itself; ``given``: the options that go with it."""
+
+    def act(ports: Ports, options: dict[str, Any]) -> str:
+        service(**ports, **{name: options[name] for name in given})
+        return str(ports["run_id"])
+
+    return act
+
+
+def _fork(ports: Ports, options: dict[str, Any]) -> str:
+    if options["event"] is None:
+        raise Refused("say which event to go on from with --event N", code="invalid", field="event")
+    edit = None
+    if options["edit"] is not None:
+        edit = Edit(options["edit"], _json(options["text"]))
+    elif options["text"] is not None:
+        edit = Edit(REQUEST, options["text"])
+    return run_fork(**ports, now=wiring.clock().now, seq=options["event"], edit=edit).run_id
+
+
+def _json(text: str | None) -> JSON:
+    if text is None:
+        raise Refused("--edit needs the stage's new output: --input FILE with its JSON", code="invalid", field="input")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Refused(f"--input is no JSON: {error}", code="invalid", field="input") from None
+
+
+VERBS: Mapping[str, Callable[[Ports, dict[str, Any]], str]] = {
+    "cancel": _held(run_cancel, "reason"),
+    "terminate": _held(run_terminate, "reason"),
+    "pause": _held(run_pause, "reason"),
+    "resume": _held(run_resume),
+    "fork": _fork,
+}
+"""What can be done with a run; each gives the id of the run that goes on."""
 
 
 def _request(given: str) -> str:

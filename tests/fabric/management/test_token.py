@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -123,7 +124,7 @@ class TestUse:
     def test_it_acts_for_its_user_in_its_workspace(self, secret, actor):
         holder = token_use(secret, now=at(NOON))
         assert isinstance(holder, TokenHolder)
-        assert (holder.actor, holder.token) == (actor, "ci")
+        assert (holder.actor, holder.token) == (replace(actor, via="token:ci"), "ci")
 
     def test_it_expires_to_the_microsecond(self, secret):
         assert isinstance(token_use(secret, now=at(NOON + DAY - 1)), TokenHolder)

@@ -4,22 +4,29 @@ import re
 
 import pytest
 
+from fabric import wiring
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.management.base import providers
+from fabric.management.following import Following
 from fabric.runtime.ports import Document
+from fabric.selectors.escalations import escalations_open
 from fabric.selectors.runs import run_events, run_outcome
+from fabric.services.escalations import escalation_decide
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.services.world import NOTES, SAMPLE_NAMES, ran, sample
+from simulator.booking import BookingDesk, Faults, Ledger, entries
+from simulator.endpoint import ScriptedEndpoint
+from tests.fabric.services.world import NOTES, SAMPLE_NAMES, HeardNudge, ran, sample
 
 
 def test_the_samples_are_there():
-    assert {"research-desk", "document-review", "small-model"} <= set(SAMPLE_NAMES)
+    assert {"research-desk", "document-review", "small-model", "trip-desk"} <= set(SAMPLE_NAMES)
 
 
 @pytest.mark.parametrize("name", SAMPLE_NAMES)
-def test_a_sample_is_published_without_a_problem_a_warning_or_a_deviation(actor, name):
+def test_a_sample_is_published_without_a_problem_a_warning_or_a_deviation(actor, name, settings):
+    settings.FABRIC_ALLOWED_HOSTS = ("127.0.0.1:8421",)
     published = fabric_publish(actor=actor, source=sample(name), origin=f"{name}.yaml", providers=providers())
     assert (published.name, published.warnings, published.deviations) == (name, (), ())
 
@@ -75,3 +82,56 @@ def test_the_research_desk_answers_from_the_documents(actor):
     assert "90 euros" in outcome["text"]
     agents = {event.fact["agent"] for event in run_events(actor, run.id) if event.kind == "call_issued"}
     assert agents == {"planner", "reader", "searcher", "checker", "editor", "critic", "writer"}
+
+
+def booked_at(port: int, **more: str) -> str:
+    """The trip desk's YAML for a booking service on that port, without its pauses."""
+    text = sample("trip-desk").replace("127.0.0.1:8421", f"127.0.0.1:{port}").replace("delay_s: 0.3", "delay_s: 0")
+    for old, new in more.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture(params=[0.0], ids=["well"])
+def desk(tmp_path, settings, request):
+    """A real booking service with its ledger: ``(port, ledger path)``. The parameter: the share of first answers that are lost."""
+    path = tmp_path / "booking.ndjson"
+    desk = BookingDesk(Ledger(path), Faults(lost=request.param))
+    with ScriptedEndpoint(desk.reply, keep=False) as endpoint:
+        settings.FABRIC_ALLOWED_HOSTS = (endpoint.authority,)
+        yield int(endpoint.authority.rpartition(":")[2]), path
+
+
+def test_the_trip_desk_books_for_real_and_puts_the_trip_to_a_person(actor, desk):
+    port, path = desk
+    fabric_publish(actor=actor, source=booked_at(port))
+    run = ran(actor, "trip-desk", "Book a flight to Lisbon and a hotel for two nights.", ())
+    assert run.state is RunState.WAITING
+    done = entries(path)
+    assert [(entry.kind, entry.about["kind"], entry.applied) for entry in done] == [
+        ("book", "flight", True),
+        ("book", "hotel", True),
+    ]
+    assert len({entry.key for entry in done}) == 2
+
+
+@pytest.mark.parametrize("desk", [0.0, 1.0], indirect=True, ids=["well", "each first answer is lost"])
+def test_a_trip_that_is_rejected_is_cancelled_in_reverse(actor, desk):
+    """Lost answers: the bookings are asked about, never sent again; the cancellations are sent again under their keys, and done once."""
+    port, path = desk
+    fabric_publish(actor=actor, source=booked_at(port))
+    run = ran(actor, "trip-desk", "Book a flight to Lisbon and a hotel for two nights.", ())
+    (question,) = escalations_open(actor, run.id)
+    escalation_decide(
+        store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=question.id, verb="reject", message="no"
+    )
+    over = Following(actor, run.id, answered={question.id}).to_rest()
+    assert over.state is RunState.ABORTED
+    assert "2 of its changes were undone" in over.reason
+    outcome = run_outcome(actor, run.id)
+    assert outcome["gaps"] == ["written before the run was unwound: 2 of its changes were undone"]
+    done = entries(path)
+    booked = [entry.about["id"] for entry in done if entry.kind == "book"]
+    applied = [(entry.kind, entry.about["id"]) for entry in done if entry.applied]
+    assert applied == [*(("book", one) for one in booked), *(("cancel", one) for one in booked[::-1])]

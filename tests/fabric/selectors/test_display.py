@@ -1,6 +1,7 @@
 """How events read: a row for each kind, and sentences with the numbers."""
 
 from dataclasses import MISSING, fields
+from enum import EnumType
 from typing import Any, get_type_hints
 
 import pytest
@@ -26,7 +27,8 @@ from fabric.core.events.parts import Check
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.taxonomy import Cause, ErrorClass, FailureType, Tier
 from fabric.core.verdict import Evidence
-from fabric.selectors.display import EVENT_DISPLAY, clock, dollars, duration, instant, summary_of, tone_of, words
+from fabric.selectors.display import EVENT_DISPLAY, summary_of, tone_of
+from fabric.selectors.words import clock, dollars, duration, instant, words
 
 TONES = {"neutral", "ok", "warn", "danger", "info", "human"}
 
@@ -54,9 +56,12 @@ def value_of(hint: Any) -> Any:
         FailureType | None: None,
         int | None: None,
         tuple[str, ...]: ("approve", "reject"),
+        tuple[int, ...]: (0, 1),
         TripRecord: TripRecord(mechanism="deadline", cause=Cause.RUN_DEADLINE, message="it has passed"),
     }
-    return known[hint] if hint in known else hint.__args__[0]
+    if hint in known:
+        return known[hint]
+    return next(iter(hint)) if isinstance(hint, EnumType) else hint.__args__[0]
 
 
 def vars_of(fact: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from fabric.core.mechanisms import ORDER
 from fabric.core.policy import Budget, Deadlines, FlowPolicy, Humans, Limits, LoopDetector, Retry
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import Evidence
-from fabric.selectors.run_margins import MARGINS, margins_of, settings_of, spend_rate
+from fabric.selectors.run_margins import MARGINS, margins_of, spend_rate
+from fabric.selectors.run_settings import settings_of
 from fabric.selectors.run_story import RunStory
 from tests.fabric.selectors.journals import Teller
 
@@ -120,6 +121,7 @@ TRIPPED = [
         "at 6 of 6 it was not executed",
     ),
     (tripped("hop_limit", Cause.HOP_LIMIT, 5, 6, "hops", "run"), "hops", "6 asked for, 5 allowed"),
+    (tripped("run_caps", Cause.EVENT_CAP, 90, 91, "events", "run"), "events", "91 asked for, 90 allowed"),
     (
         tripped("deadline", Cause.DEADLINE_NEAR, 3.0, 1.25, "s", "stage:fan_out"),
         "stage deadline",

@@ -24,14 +24,14 @@ COUNT = 600
 
 @pytest.fixture
 def many(actor) -> dict[str, RunRow]:
-    """Six hundred runs of six fabrics over thirty days; by id."""
+    """Six hundred runs of six fabrics over thirty days, by id, without those that another run spawned: a list shows its parent."""
     made = many_runs.fabrics_create(actor.workspace_id, flow5.SPEC.model_dump_json(), flow5.SPEC.digest())
     many_runs.generate(actor.workspace_id, made, COUNT, now=NOW)
     # Some of one instant, one of another priority, one that was stopped early, one whose title has signs of LIKE in it.
     ids = list(Run.objects.order_by("created_at").values_list("id", flat=True))
     Run.objects.filter(id__in=ids[100:110]).update(created_at=Run.objects.get(id=ids[100]).created_at)
     Run.objects.filter(id=ids[3]).update(priority=0, truncated=True, title="50% of a_b\\c", created_by="ana")
-    whole = Run.objects.values_list(*runs_list._COLUMNS)
+    whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
     return {row.id: row for row in (RunRow(*values) for values in whole)}
 
 
@@ -108,7 +108,18 @@ def test_a_filter_finds_what_it_says(many, actor, text):
 
 def test_every_field_was_asked_for(actor, many):
     asked = {term.field for text in ASKED for term in query(text, actor).terms}
-    assert asked | {"id"} == set(FIELDS)
+    assert asked | {"id", "parent"} == set(FIELDS)
+
+
+def test_child_runs_are_listed_under_their_parent_alone(many, actor):
+    parent, *below = sorted(many)[:4]
+    Run.objects.filter(id__in=below).update(parent_run_id=parent, root_run_id=parent, parent_command="a command")
+    whole = everything("", actor)
+    assert {row.id for row in whole} == set(many) - set(below)
+    assert {row.id: row.children for row in whole if row.children} == {parent: 3}
+    assert {row.id for row in everything(f"parent:{parent}", actor)} == set(below)
+    assert {row.id for row in everything(f"parent:{parent[:20]}", actor)} >= set(below)
+    assert [row.id for row in everything(f"id:{below[0]}", actor)] == [below[0]]
 
 
 def test_a_run_is_found_by_its_id(many, actor):
@@ -170,7 +181,7 @@ def test_bars_add_up_to_the_runs(many, actor):
     bad = [row for row in many.values() if row.state in (RunState.FAILED, RunState.ABORTED)]
     recovered = [row for row in many.values() if row.recovered and row not in bad]
     assert (sum(bar.bad for bar in bars), sum(bar.recovered for bar in bars)) == (len(bad), len(recovered))
-    assert sum(bar.plain + bar.recovered + bar.bad for bar in bars) == COUNT
+    assert sum(bar.plain + bar.recovered + bar.bad for bar in bars) == len(many)
 
 
 def test_news_are_what_the_page_has_not(many, actor):

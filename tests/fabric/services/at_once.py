@@ -58,15 +58,17 @@ class Together:
 
 
 class Meanwhile:
-    """A journal store before whose first input something else happens."""
+    """A journal store before whose first ``call`` something else happens."""
 
-    def __init__(self, store: Any, happens: Callable[[], object]) -> None:
+    def __init__(self, store: Any, happens: Callable[[], object], call: str = "put_input") -> None:
         self._store = store
         self._happens: Callable[[], object] | None = happens
+        self._call = call
 
-    def put_input(self, *given: Any, **more: Any) -> bool:
+    def __getattr__(self, name: str) -> Any:
         """As the store's, after what happens."""
-        happens, self._happens = self._happens, None
-        if happens is not None:
-            happens()
-        return bool(self._store.put_input(*given, **more))
+        if name == self._call:
+            happens, self._happens = self._happens, None
+            if happens is not None:
+                happens()
+        return getattr(self._store, name)

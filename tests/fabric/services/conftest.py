@@ -1,3 +1,3 @@
-from tests.fabric.services.world import actor, doubtful, nudge, small, store, stranger
+from tests.fabric.services.world import actor, doubtful, nudge, paying, small, store, stranger
 
-__all__ = ["actor", "doubtful", "nudge", "small", "store", "stranger"]
+__all__ = ["actor", "doubtful", "nudge", "paying", "small", "store", "stranger"]

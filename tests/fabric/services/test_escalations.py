@@ -101,7 +101,7 @@ def test_what_is_answered_stays_answered(decide, actor, item):
 
 
 def test_a_question_that_was_withdrawn_says_so(decide, actor, item, store, nudge):
-    from fabric.services.runs import run_cancel
+    from fabric.services.control import run_cancel
 
     run_cancel(store=store, nudge=nudge, actor=actor, run_id=item.run_id)
     following = Following(actor, item.run_id, wait=True)

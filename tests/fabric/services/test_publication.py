@@ -66,8 +66,8 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_endpoints": ({"models": [model(base_url="http://10.0.0.1/v1")]}, "models.0.base_url", "FABRIC_ALLOWED_HOSTS"),
     "_effects": (
         {"tools": [tool(), {"name": "send", "kind": "http", "target": "https://example.org/", "effect": "mutating", "description": "Sends.", "parameters": {"type": "object"}}]},
-        "tools.1.effect",
-        "cannot be run yet, because this version of Fabric Flow cannot undo",
+        "tools.1.compensation",
+        "is mutating; name the tool that undoes it, or declare it irreversible",
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
     "_tool_users": ({"models": [model(tool_calls=False)]}, "agents.1.tools", "takes no tool calls"),
@@ -119,10 +119,71 @@ def test_a_provider_that_does_not_exist_is_found_where_they_are_known():
     assert "there are: openai, scripted" in sentence
 
 
-@pytest.mark.parametrize("effect", ["mutating", "irreversible"])
-def test_what_changes_the_world_is_refused_even_with_a_compensation(effect):
-    spec = small(tools=[tool(effect=effect, compensation="unread")])
-    assert "tools.0.effect" in [path for path, _ in told(spec)]
+def outside(name: str, **changes: Any) -> dict[str, Any]:
+    target = f"https://example.org/{name}"
+    return {
+        "name": name,
+        "kind": "http",
+        "target": target,
+        "description": "D.",
+        "parameters": {"type": "object"},
+    } | changes
+
+
+BOOK, CANCEL = outside("book", effect="mutating", compensation="cancel"), outside("cancel", effect="idempotent")
+
+
+def changing(*tools: dict[str, Any]) -> FabricSpec:
+    return small(tools=[tool(), *tools])
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        (BOOK, CANCEL),
+        (BOOK | {"carry_over": True, "reconcile": "find"}, CANCEL, outside("find", effect="read_only", method="GET")),
+        (outside("pay", effect="irreversible"),),
+        (outside("pay", effect="irreversible", approval="waived", deviation="Small sums only."),),
+    ],
+)
+def test_what_changes_the_world_may_be_published_with_its_way_back_or_a_persons_word(tools):
+    assert [path for path, _ in told(changing(*tools)) if path.startswith("tools")] == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "path", "said"),
+    [
+        ((BOOK | {"compensation": "book"},), "tools.1.compensation", "cannot undo itself"),
+        ((BOOK, CANCEL | {"effect": "read_only"}), "tools.1.compensation", "must be idempotent"),
+        ((BOOK, CANCEL | {"effect": "mutating", "compensation": "book"}), "tools.1.compensation", "must be idempotent"),
+        ((BOOK, CANCEL | {"method": "DELETE"}), "tools.1.compensation", "use POST, PUT or PATCH"),
+        ((BOOK | {"reconcile": "cancel"}, CANCEL), "tools.1.reconcile", "name a read_only tool"),
+        (
+            (outside("pay", effect="irreversible", compensation="cancel"), CANCEL),
+            "tools.1.compensation",
+            "leave it out",
+        ),
+        ((outside("look", carry_over=True),), "tools.1.carry_over", "leave it out"),
+        ((outside("pay", effect="irreversible", approval="waived"),), "tools.1.deviation", "give a `deviation`"),
+        ((outside("look", approval="waived", deviation="x"),), "tools.1.approval", "leave it out"),
+    ],
+)
+def test_a_way_back_that_leads_nowhere_is_refused_with_its_path(tools, path, said):
+    found = [sentence for where, sentence in told(changing(*tools)) if where == path]
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_what_changes_the_world_needs_somebody_who_can_be_asked():
+    lonely = small(
+        tools=[tool(), BOOK, CANCEL], reviewers=[], tiers={"default": "interactive", "allowed": ["interactive"]}
+    )
+    assert any(path == "reviewers" and "nobody knows" in said for path, said in told(lonely))
+
+
+def test_a_waived_approval_is_told_as_a_deviation():
+    waived = changing(outside("pay", effect="irreversible", approval="waived", deviation="Small sums only."))
+    assert [(one.path, one.reason) for one in deviations(waived)] == [("tools.1.approval", "Small sums only.")]
 
 
 def test_nobody_needs_to_review_what_never_asks():

@@ -9,13 +9,15 @@ from django.db import connections
 from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, CancelRequested, RunRequested
 from fabric.core.taxonomy import Tier
+from fabric.management.following import Following
 from fabric.models import Inbox, Run
 from fabric.runtime.ports import Document
 from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.runs import run_get
+from fabric.services.control import run_cancel
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
-from fabric.services.runs import TEXT_BYTES_MAX, StartedRun, run_cancel, run_start
+from fabric.services.runs import TEXT_BYTES_MAX, StartedRun, run_start
 from tests.fabric.services.world import NOTES, SMALL, ran
 
 NOW = 1_800_000_000_000_000
@@ -235,6 +237,13 @@ def test_cancelling_asks_once(start, store, nudge, actor):
         input_id="cancel", actor="owner", reason="Wrong\ufffd file"
     )
     assert nudge.woken == [run_id] * 3
+
+
+def test_a_cancellation_is_no_error_when_the_run_has_ended_of_it(start, store, nudge, actor):
+    asked = {"store": store, "nudge": nudge, "actor": actor, "run_id": start().run_id}
+    assert run_cancel(**asked) is True
+    assert Following(actor, asked["run_id"]).to_rest().state == "cancelled"
+    assert run_cancel(**asked) is False
 
 
 def test_a_run_that_has_ended_cannot_be_cancelled(store, nudge, actor, small):

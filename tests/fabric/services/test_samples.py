@@ -5,11 +5,20 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.samples import samples_publish
 from tests.fabric.services.world import SAMPLE_NAMES, sample
 
+BOOKING = ("127.0.0.1:8421",)
 
-def test_all_samples_are_published_the_first_time_and_none_the_second(actor):
+
+def test_all_samples_are_published_the_first_time_and_none_the_second(actor, settings):
+    settings.FABRIC_ALLOWED_HOSTS = BOOKING
     assert samples_publish(actor=actor) == SAMPLE_NAMES
     assert samples_publish(actor=actor) == []
     assert [view.name for view in fabrics_list(actor)] == SAMPLE_NAMES
+
+
+def test_a_sample_that_needs_an_address_waits_until_the_operator_lists_it(actor, settings):
+    assert samples_publish(actor=actor) == [name for name in SAMPLE_NAMES if name != "trip-desk"]
+    settings.FABRIC_ALLOWED_HOSTS = BOOKING
+    assert samples_publish(actor=actor) == ["trip-desk"]
 
 
 def test_what_somebody_made_of_a_sample_is_left_alone(actor):

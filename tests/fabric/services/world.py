@@ -48,6 +48,36 @@ DOUBTFUL = (
 )
 """Its critic is never content, so each run waits for a person."""
 
+PAYING = (
+    SMALL.replace("name: small", "name: paying")
+    .replace("title: A small fabric", "title: A fabric that pays")
+    .replace(
+        "  - name: read_document\n",
+        """\
+  - name: pay
+    kind: http
+    effect: irreversible
+    description: Pays somebody.
+    target: https://pay.invalid/payments
+    timeout_s: 5
+    parameters:
+      type: object
+      properties: {to: {type: string}, usd: {type: integer, maximum: 100}}
+      required: [to, usd]
+      additionalProperties: false
+""",
+    )
+    .replace("[read_document]", "[pay]")
+    .replace(
+        "    provider: scripted\n",
+        """\
+    provider: scripted
+    options: {agents: {reader: {calls: [[{tool: pay, args: {to: Ana, usd: 90}}]]}}}
+""",
+    )
+)
+"""Its reader wants to pay somebody, which cannot be undone: each run waits for a person. Nothing answers at the tool's address."""
+
 NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.")
 
 
@@ -98,6 +128,12 @@ def small(actor: Actor) -> str:
 def doubtful(actor: Actor) -> str:
     """A published fabric whose runs wait for a person."""
     return fabric_publish(actor=actor, source=DOUBTFUL).name
+
+
+@pytest.fixture
+def paying(actor: Actor) -> str:
+    """A published fabric whose runs wait for a person's word before a call."""
+    return fabric_publish(actor=actor, source=PAYING).name
 
 
 def ran(

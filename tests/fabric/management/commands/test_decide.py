@@ -6,6 +6,7 @@ from fabric import wiring
 from fabric.adapters.engine_lock import EngineLock
 from fabric.models import Run
 from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.services.escalations import escalation_decide
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
 
@@ -75,3 +76,31 @@ def test_with_an_engine_elsewhere_the_answer_is_only_recorded(item, settings):
     assert "the running engine goes on with run" in done.err
     assert Run.objects.get().state == "waiting"
     assert wiring.store().next_due_s() <= 0
+
+
+def test_an_answer_is_taken_back_until_the_run_takes_it(item, actor, settings):
+    elsewhere = EngineLock(settings.FABRIC_DATA)
+    elsewhere.take()
+    try:
+        command("decide", item, "approve")
+        done = [command("decide", item, "undo", "--json") for _ in range(2)]
+    finally:
+        elsewhere.give_back()
+    assert [one.code for one in done] == [0, 0]
+    assert [(one.last["undone"], one.last["recorded"]) for one in done] == [("approve", True), ("approve", False)]
+    assert "approve is taken back for item" in done[0].err
+    assert escalation_get(actor, item).open
+
+
+def test_what_the_run_took_is_not_taken_back(item):
+    command("decide", item, "approve")
+    done = command("decide", item, "undo")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.rstrip().endswith("approve; it cannot be taken back any more")
+
+
+def test_an_answer_counts_at_once_and_the_run_goes_on_here(item, actor):
+    asked = {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor, "escalation_id": item}
+    escalation_decide(**asked, verb="approve", undo_s=60)
+    done = command("decide", item, "continue", "--json")
+    assert (done.code, done.last["state"], done.last["recorded"]) == (0, "completed", True)

@@ -1,0 +1,58 @@
+"""`manage.py budget`: where the budgets stand that runs share; sets the cap of the workspace or of a session."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric.management.base import OK, FabricCommand
+from fabric.selectors.budgets import budgets_of
+from fabric.selectors.words import dollars
+from fabric.services.budgets import budget_set
+from fabric.services.errors import Refused
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Lists budgets, or sets one's cap."""
+
+    help = (
+        "List the budgets that runs share (a fabric's hour, sessions, the workspace), or set the cap of the workspace, or of a "
+        "session. A fabric's are fields of its policy: publish it. Work that is reserved already is not taken back."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to do."""
+        parser.add_argument("--usd", metavar="AMOUNT", help="from now on no more than this, US dollars")
+        parser.add_argument("--scope", default="", help="of this budget, as listed; default: the workspace's")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        actor = owner_actor()
+        if options["usd"] is not None:
+            found = [budget_set(actor=actor, usd_micros=_micros(options["usd"]), scope=options["scope"])]
+        else:
+            found = [one for one in budgets_of(actor) if options["scope"] in ("", one.scope)]
+        if options["json"]:
+            self.put({"budgets": [asdict(one) | {"left": one.left} for one in found]})
+            return OK
+        for one in found:
+            per = " an hour" if one.hourly else ""
+            self.stdout.write(
+                f"{one.scope}: {dollars(one.spent)} spent{per}, {dollars(one.granted)} held by workers, "
+                f"{dollars(one.left)} left of {dollars(one.cap)}"
+            )
+        if not found:
+            self.stdout.write("No budget is shared yet: give one with --usd, or publish a fabric with budget.fabric_hour_usd_micros.")  # fmt: skip
+        return OK
+
+
+def _micros(text: str) -> int:
+    try:
+        return int((Decimal(text) * 1_000_000).to_integral_exact())
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise Refused(f"{text[:40]!r} is no amount of dollars; give one such as 12.50", code="invalid") from error

@@ -1,0 +1,44 @@
+"""`manage.py export_run RUN --to DIR`: a run as files that anybody can verify without this program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from fabric import wiring
+from fabric.management.base import OK, FabricCommand
+from fabric.services.exports import run_export
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Exports one run."""
+
+    help = (
+        "Write a run's events, revision, decisions, chain and a signed checkpoint into a new directory, with a verify.py "
+        "that needs nothing but Python: `python3 DIR/verify.py`."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The run, and where to."""
+        parser.add_argument("run", metavar="RUN", help="the run's id")
+        parser.add_argument(
+            "--to", type=Path, required=True, metavar="DIR", help="a directory that is not there yet, or is empty"
+        )
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Writes the bundle, and says how it is verified."""
+        signer = wiring.signer()
+        folder = run_export(
+            actor=owner_actor(),
+            run_id=options["run"],
+            to=options["to"],
+            signer=signer,
+            checkpoints=settings.FABRIC_CHECKPOINTS,
+        )
+        self.stdout.write(f"Run {options['run']} is in {folder}. Verify it anywhere with")
+        self.stdout.write(f"python3 {folder / 'verify.py'} --key {signer.public}")
+        return OK

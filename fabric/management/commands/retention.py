@@ -1,0 +1,50 @@
+"""`manage.py retention`: erases the contents of runs that ended longer ago than their workspace keeps them; sets how long that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric.management.base import OK, FabricCommand
+from fabric.models import Workspace
+from fabric.services.retention import retention_apply, retention_set
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Erases, says what would be erased, or sets how long contents are kept."""
+
+    help = (
+        "Erase what runs were given and said, the days after their end that their workspace keeps it; headers and the "
+        "chain stay. Workers do it once a day by themselves. What is erased is gone for good."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to do."""
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--dry-run", action="store_true", help="say what would be erased, and erase nothing")
+        what.add_argument("--days", type=int, metavar="N", help="from now on keep contents N days; erases nothing yet")
+        what.add_argument("--for-good", action="store_true", help="from now on erase nothing")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        actor = owner_actor()
+        if options["days"] is not None or options["for_good"]:
+            retention_set(actor=actor, days=options["days"])
+        days = Workspace.objects.values_list("retention_days", flat=True).get(id=actor.workspace_id)
+        kept = "for good" if days is None else f"{days:,} days after a run's end"
+        if options["days"] is not None or options["for_good"]:
+            self.stdout.write(f"Contents are kept {kept}.")
+            return OK
+        erased = retention_apply(dry_run=options["dry_run"])
+        if options["json"]:
+            runs = [{"run_id": one.run_id, "ended_at": one.ended_at, "events": one.events} for one in erased]
+            self.put({"days": days, "dry_run": options["dry_run"], "runs": runs})
+            return OK
+        for one in erased:
+            self.stdout.write(f"{one.run_id}  {one.events:>5} contents")
+        how = "would be erased" if options["dry_run"] else "were erased"
+        self.stdout.write(f"The contents of {len(erased):,} runs {how}; they are kept {kept}.")
+        return OK

@@ -1,0 +1,108 @@
+"""Steps and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fabric.selectors.display.row import Display, Fact
+from fabric.selectors.words import charged, count, cut, dollars, duration, joined, step_words, words
+
+JSON = Any
+
+
+def _step_opened(fact: Fact) -> str:
+    again = f", attempt {fact['round'] + 1}" if fact["round"] else ""
+    return f"{fact['agent']} takes up {step_words(fact['step_id'])}{again}"
+
+
+def _call_issued(fact: Fact) -> str:
+    again = f", attempt {fact['attempt']}" if fact["attempt"] > 1 else ""
+    if fact["call"] == "tool":
+        return f"{fact['agent']} calls {fact['target']}{again}"
+    last = ", for its last answer" if fact["final"] else ""
+    held = f", at most {dollars(fact['reserved_usd_micros'])}" if fact["reserved_usd_micros"] else ""
+    return f"{fact['agent']} asks {fact['target']}, turn {fact['turn']}{again}{last}{held}"
+
+
+def _model_answered(fact: Fact) -> str:
+    used = f"{fact['input_tokens']:,} + {fact['output_tokens']:,} tokens, {dollars(fact['cost_usd_micros'])}"
+    if fact["verdict"] == "calls":
+        tools = list(dict.fromkeys(call["tool"] for call in fact["calls"]))
+        return f"proposed {count(len(fact['calls']), 'call')} ({', '.join(tools)}): {used}"
+    if fact["verdict"] == "rejected":
+        problem = f": {cut(fact['problems'][0])}" if fact["problems"] else ""
+        return f"gave an answer that cannot be used{problem} ({used})"
+    return f"answered: {used}"
+
+
+def _tool_answered(fact: Fact) -> str:
+    return f"{fact['tool']} returned an error" if fact["error"] else f"{fact['tool']} answered"
+
+
+def _call_refused(fact: Fact) -> str:
+    return f"{fact['tool']} was not called: {cut(fact['problem'])}"
+
+
+def _call_deduplicated(fact: Fact) -> str:
+    return f"{fact['tool']} was asked the same again; its first answer stands"
+
+
+def _call_edited(fact: Fact) -> str:
+    return f"{fact['actor']} lets {fact['tool']} be called with other arguments"
+
+
+def _call_responded(fact: Fact) -> str:
+    return f"{fact['actor']} answered in place of {fact['tool']}, which was not called"
+
+
+def _output_accepted(fact: Fact) -> str:
+    return f"the answer of {step_words(fact['step_id'])} stands, its calls came back without an error"
+
+
+def _handed_off(fact: Fact) -> str:
+    return f"{fact['from_agent']} handed over to {fact['to_agent']}"
+
+
+def _attempt_failed(fact: Fact) -> str:
+    status = str(fact["status"]) if fact["status"] else ""
+    after = f"Retry-After {duration(fact['retry_after_s'])}" if fact["retry_after_s"] is not None else ""
+    told = joined(status, after, charged(fact))
+    return f"attempt {fact['attempt']} failed, {words(fact['cause'])}: {cut(fact['message'])}" + (
+        f" ({told})" if told else ""
+    )
+
+
+def _attempt_interrupted(fact: Fact) -> str:
+    return joined(f"attempt {fact['attempt']} was lost with its worker", charged(fact))
+
+
+def _call_aborted(fact: Fact) -> str:
+    return joined(f"let go: {cut(fact['reason'])}", charged(fact))
+
+
+def _late_result(fact: Fact) -> str:
+    return f"a result came too late and is not used: {cut(fact['reason'])}"
+
+
+def _input_ignored(fact: Fact) -> str:
+    return f"{words(fact['input_kind'])} changed nothing: {cut(fact['reason'])}"
+
+
+ROWS: Mapping[str, Display] = {
+    "step_opened": Display("Step opened", "info", "agent", 1, _step_opened),
+    "call_issued": Display("Call", "neutral", "call", 1, _call_issued),
+    "model_answered": Display("Model answered", "ok", "model", 2, _model_answered),
+    "tool_answered": Display("Tool answered", "ok", "tool", 1, _tool_answered),
+    "call_refused": Display("Call refused", "warn", "block", 2, _call_refused),
+    "call_deduplicated": Display("Call repeated", "neutral", "copy", 0, _call_deduplicated),
+    "call_edited": Display("Call edited", "human", "answer", 2, _call_edited),
+    "call_responded": Display("Call answered by a person", "human", "answer", 2, _call_responded),
+    "output_accepted": Display("Output accepted", "ok", "check", 1, _output_accepted),
+    "handed_off": Display("Handed over", "info", "handoff", 2, _handed_off),
+    "attempt_failed": Display("Attempt failed", "warn", "alert", 2, _attempt_failed),
+    "attempt_interrupted": Display("Attempt lost", "warn", "plug", 2, _attempt_interrupted),
+    "call_aborted": Display("Call let go", "neutral", "cut", 1, _call_aborted),
+    "late_result_ignored": Display("Late result", "neutral", "late", 0, _late_result),
+    "input_ignored": Display("Without effect", "neutral", "ignore", 0, _input_ignored),
+}

@@ -1,0 +1,90 @@
+"""Decisions, questions to people, clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fabric.selectors.display.row import Display, Fact
+from fabric.selectors.words import cut, duration, step_words, words
+
+JSON = Any
+
+
+def _rung_skipped(fact: Fact) -> str:
+    return f"{words(fact['reaction'])} was passed over: {cut(fact['reason'])}"
+
+
+def _why(trip: JSON) -> str:
+    """The cause with its numbers: ``below tau: 0.55 < 0.70``."""
+    seen = trip["evidence"]
+    if trip["cause"] == "below_tau" and seen["limit"] is not None and seen["observed"] is not None:
+        return f"below tau: {seen['observed']:.2f} < {seen['limit']:.2f}"
+    return f"{words(trip['cause'])}: {cut(trip['message'])}"
+
+
+def _reaction_decided(fact: Fact) -> str:
+    bound = f" {fact['spent'] + 1} of {fact['bound']}" if fact["bound"] else ""
+    return f"{words(fact['reaction'])}{bound}, {_why(fact['cause'])}"
+
+
+def _retry_scheduled(fact: Fact) -> str:
+    source = "Retry-After" if fact["source"] == "retry_after" else "backoff"
+    left = f"{fact['tokens_left'] / 1_000:.1f} retries left in the budget"
+    return f"attempt {fact['attempt']} in {duration(fact['delay_s'])} ({source}), {left}"
+
+
+def _message_injected(fact: Fact) -> str:
+    return f"{step_words(fact['step_id'])} was told what is wrong"
+
+
+def _tools_stripped(fact: Fact) -> str:
+    return f"{step_words(fact['step_id'])} gets no more tools and answers with what it has"
+
+
+def _step_failed(fact: Fact) -> str:
+    return f"{step_words(fact['step_id'])} failed, {words(fact['cause'])}: {cut(fact['message'])}"
+
+
+def _escalation_opened(fact: Fact) -> str:
+    return f"{fact['required_role']} is asked: {cut(fact['reason'])}"
+
+
+def _escalation_reminded(fact: Fact) -> str:
+    return "half of the time has passed" if fact["step"] == "reminder" else "three quarters of the time have passed"
+
+
+_VERBS = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "answered"}
+
+
+def _escalation_decided(fact: Fact) -> str:
+    verb = _VERBS[fact["verb"]]
+    return f"{verb} by the system: nobody answered in time" if fact["system"] else f"{verb} by {fact['actor']}"
+
+
+def _escalation_withdrawn(fact: Fact) -> str:
+    return f"no longer asked: {cut(fact['reason'])}"
+
+
+def _deadlines_suspended(fact: Fact) -> str:
+    return f"the clocks stand still while people decide; {duration(fact['run_remaining_us'] / 1e6)} of the run are left"
+
+
+def _deadlines_reissued(fact: Fact) -> str:
+    return "the clocks of the stage and of the run go on"
+
+
+ROWS: Mapping[str, Display] = {
+    "rung_skipped": Display("Option passed over", "neutral", "skip", 1, _rung_skipped),
+    "reaction_decided": Display("Decision", "warn", "decide", 3, _reaction_decided),
+    "retry_scheduled": Display("Retry", "warn", "retry", 2, _retry_scheduled),
+    "message_injected": Display("Correction", "warn", "message", 2, _message_injected),
+    "tools_stripped": Display("Tools taken away", "warn", "strip", 2, _tools_stripped),
+    "step_failed": Display("Step failed", "danger", "fail", 3, _step_failed),
+    "escalation_opened": Display("Question to a person", "human", "ask", 3, _escalation_opened),
+    "escalation_reminded": Display("Reminder", "human", "bell", 1, _escalation_reminded),
+    "escalation_decided": Display("Answered", "human", "answer", 3, _escalation_decided),
+    "escalation_withdrawn": Display("Question withdrawn", "human", "withdraw", 2, _escalation_withdrawn),
+    "deadlines_suspended": Display("Clocks stopped", "human", "pause", 1, _deadlines_suspended),
+    "deadlines_reissued": Display("Clocks restarted", "human", "clock", 1, _deadlines_reissued),
+}

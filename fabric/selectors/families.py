@@ -1,0 +1,66 @@
+"""A run's family: the runs it spawned, and whose it is itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.core.actor import Actor
+from fabric.core.flow import RunState
+from fabric.models import Run
+
+CHILDREN_SHOWN = 64
+"""As many as one fan-out can have; of more, the list of runs shows the rest."""
+LEVELS_MAX = 64
+"""Far above any recursion limit: a walk upwards ends here whatever the rows say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """A run of the family as lists of it show it. Money is micro-dollars."""
+
+    id: str
+    title: str
+    state: RunState
+    recovered: bool
+    stage: str
+    cost_usd_micros: int
+    cap_usd_micros: int | None
+    """What its parent reserved for it; None for a root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The children of a run, in the order of their commands. ``count``: all of them, ``shown`` or not."""
+
+    count: int
+    shown: tuple[Relative, ...]
+
+
+_COLUMNS = ("id", "title", "state", "recovered", "stage", "cost_usd_micros", "cap_usd_micros")
+
+
+def children_of(actor: Actor, run_id: str, *, limit: int = CHILDREN_SHOWN) -> Children:
+    """The runs that a run spawned; none for an id of another workspace."""
+    rows = Run.objects.filter(parent_run_id=run_id, workspace_id=actor.workspace_id)
+    found = [
+        _relative(row) for row in rows.order_by("created_at", "parent_command", "id").values_list(*_COLUMNS)[:limit]
+    ]
+    return Children(rows.count() if len(found) == limit else len(found), tuple(found))
+
+
+def ancestors_of(actor: Actor, parent_run_id: str | None) -> tuple[Relative, ...]:
+    """From the root down to that run: whose a child is."""
+    found: list[Relative] = []
+    while parent_run_id is not None and len(found) < LEVELS_MAX:
+        rows = Run.objects.filter(id=parent_run_id, workspace_id=actor.workspace_id)
+        row = rows.values_list(*_COLUMNS, "parent_run_id").first()
+        if row is None:
+            break
+        found.append(_relative(row[:-1]))
+        parent_run_id = row[-1]
+    return tuple(reversed(found))
+
+
+def _relative(row: tuple[object, ...]) -> Relative:
+    run_id, title, state, *rest = row
+    return Relative(run_id, title, RunState(str(state)), *rest)  # type: ignore[arg-type]

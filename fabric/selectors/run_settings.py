@@ -1,0 +1,65 @@
+"""How each protection is configured for a run: its part of the policy field by field, beside the defaults and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from fabric.core.policy import DEADLINES, FlowPolicy
+from fabric.core.run import Run
+from fabric.selectors.run_margins import MARGINS
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One number of a protection's configuration."""
+
+    name: str
+    value: Any
+    default: Any
+    source: str
+    """Where its default comes from and what it means."""
+    by_tier: bool = False
+    """Whether it is left out and the tier's default is in force, which ``value`` is then."""
+
+    @property
+    def own(self) -> bool:
+        """Whether this fabric says something else than the default."""
+        return bool(self.value != self.default)
+
+
+def settings_of(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
+    """The configuration of a row of ``MARGINS``, field by field."""
+    if name == "deadline":
+        part: BaseModel = policy.deadlines_of(run.tier)
+        standard: Mapping[str, Any] = DEADLINES[run.tier].model_dump()
+    else:
+        row = MARGINS[name]
+        if row.policy is None:
+            return []
+        part = row.policy(policy)
+        fields = type(part).model_fields
+        # What has no default is required: its own value stands, and is the fabric's.
+        standard = {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
+    chosen = MARGINS[name].fields or tuple(type(part).model_fields)
+    about = type(part).model_fields
+    fallback = SOURCES.get(name) or (type(part).__doc__ or "").strip().splitlines()[0]
+    made = [Setting(key, getattr(part, key), standard[key], about[key].description or fallback) for key in chosen]
+    return [_of_tier(one, policy, run) if name == "escalation" and one.name == "due_s" else one for one in made]
+
+
+SOURCES: Mapping[str, str] = {
+    "escalation": "When a question is due. Left out, the tier's default holds: interactive 5 min, batch 24 h, high-stakes 8 h."
+}
+"""What is said of settings without a description of their own, where the first line of their part is not for readers."""
+
+
+def _of_tier(due: Setting, policy: FlowPolicy, run: Run) -> Setting:
+    """The time to answer as it is in force."""
+    if due.value is not None:
+        return due
+    seconds = policy.due_s(run.tier)
+    return replace(due, value=seconds, default=seconds, by_tier=True)

@@ -1,0 +1,151 @@
+"""Verifying what is beside the journals: the audit stream's chain, the checkpoints' chain and signatures, and that what they cover is still there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from django.db import connection
+
+from fabric.core.audit import FIRST_PREV, CheckpointBody, checkpoint_digest, checkpoint_read
+from fabric.core.fingerprint import ZERO_HASH
+from fabric.models import AuditLine, Checkpoint, Workspace
+from fabric.models.audit import UNSEALED
+from fabric.selectors.audit import hash_of
+from fabric.selectors.verify import Counted, Fault, Finding
+
+PAGE = 500
+COVERED = 200
+"""Runs of a checkpoint that are asked for at once."""
+Verified = Callable[[str, bytes, bytes], bool]
+"""Whether ``(public key in hex, signature, bytes)`` go together."""
+
+
+def verify_streams(counted: Counted) -> Iterator[Finding]:
+    """Verifies the audit stream of every workspace: dense, and chained over everything its lines say."""
+    counted.unsealed += AuditLine.objects.filter(UNSEALED).count()
+    workspace, seq, head = "", 0, ZERO_HASH
+    for line in _sealed():
+        if line.workspace_id != workspace:
+            workspace, seq, head = line.workspace_id, 0, ZERO_HASH
+        counted.lines += 1
+        place, hashed = line.seq or 0, bytes(line.hash or b"")
+        if place != seq + 1:
+            gone = f"line {seq + 1} is" if place == seq + 2 else f"lines {seq + 1} to {place - 1} are"
+            told = f"audit stream of workspace {workspace}: {gone} missing: {place} follows {seq}"
+            yield Finding(fault=Fault.STREAM_GAP, seq=seq + 1, says=told)
+        elif hash_of(line, place, head) != hashed:
+            told = f"audit stream of workspace {workspace}: line {place} ({line.kind[:40]}) does not have the hash of what it says after the line before it: it, or that one, was changed"
+            yield Finding(fault=Fault.STREAM_CHANGED, seq=place, says=told)
+        seq, head = place, hashed
+
+
+def _sealed() -> Iterator[AuditLine]:
+    """All sealed lines by workspace and seq, a page at a time."""
+    at: tuple[str, int] = ("", -(2**63))
+    statement = "SELECT * FROM fabric_audit WHERE seq IS NOT NULL AND (workspace_id, seq) > (%s, %s) ORDER BY workspace_id, seq LIMIT %s"
+    while page := list(AuditLine.objects.raw(statement, [*at, PAGE])):
+        yield from page
+        at = (page[-1].workspace_id, page[-1].seq or 0)
+
+
+def verify_checkpoints(
+    counted: Counted, *, verified: Verified, trusted: Collection[str], run_id: str = "", folder: Path | None = None
+) -> Iterator[Finding]:
+    """Verifies the checkpoints of every workspace, and that what they say of streams and runs is so; ``run_id``: of that run alone.
+
+    ``trusted``: the public keys that may have signed. ``folder``: where checkpoints were written outside the database.
+    """
+    known = set(Workspace.objects.values_list("id", flat=True))
+    for workspace_id in sorted(known | set(Checkpoint.objects.values_list("workspace_id", flat=True).distinct())):
+        number, prev = 0, FIRST_PREV
+        for row in Checkpoint.objects.filter(workspace_id=workspace_id).order_by("number").iterator(chunk_size=1):
+            counted.checkpoints += 1
+            raw = bytes(row.body)
+            if row.number != number + 1:
+                told = f"checkpoint {number + 1} of workspace {workspace_id} is missing: {row.number} follows {number}"
+                yield Finding(fault=Fault.CHECKPOINT_MISSING, seq=number + 1, says=told)
+                prev = ""
+            body, problem = _body(row, raw, prev, verified)
+            number, prev = row.number, checkpoint_digest(raw)
+            if body is None:
+                told = f"checkpoint {row.number} of workspace {workspace_id} was changed: {problem}"
+                yield Finding(fault=Fault.CHECKPOINT_CHANGED, seq=row.number, says=told)
+                continue
+            if body.key not in trusted:
+                told = f"checkpoint {row.number} of workspace {workspace_id} is signed by key {body.key}, which is not this installation's: if it once was, name it with --key"
+                yield Finding(fault=Fault.UNTRUSTED_KEY, seq=row.number, says=told)
+            yield from _covered(body, run_id)
+        if folder is not None:
+            yield from _outside(workspace_id, folder)
+
+
+def _body(row: Checkpoint, raw: bytes, prev: str, verified: Verified) -> tuple[CheckpointBody | None, str]:
+    try:
+        body = checkpoint_read(raw)
+    except ValueError as error:
+        return None, str(error)
+    if (body.workspace, body.number, body.at) != (row.workspace_id, row.number, row.at):
+        return None, "its columns say something else than what was signed"
+    if not verified(body.key, bytes(row.signature), raw):
+        return None, "its signature is not over what it says"
+    if prev and body.prev != prev:
+        return None, "it does not follow the checkpoint before it"
+    return body, ""
+
+
+def _covered(body: CheckpointBody, run_id: str) -> Iterator[Finding]:
+    """What a checkpoint says was there, and is not, or is something else."""
+    where = f"checkpoint {body.number} of workspace {body.workspace}"
+    if not run_id and body.stream.seq:
+        lines = AuditLine.objects.filter(workspace_id=body.workspace, seq=body.stream.seq)
+        hashed = lines.values_list("hash", flat=True).first()
+        if hashed is None:
+            told = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is missing, which {where} covers: its end was cut off"
+            yield Finding(fault=Fault.COVERED_MISSING, seq=body.stream.seq, says=told)
+        elif bytes(hashed).hex() != body.stream.head:
+            told = f"audit stream of workspace {body.workspace}: line {body.stream.seq} is not the one that {where} covers: the stream was written anew"
+            yield Finding(fault=Fault.COVERED_CHANGED, seq=body.stream.seq, says=told)
+    runs = [one for one in body.runs if not run_id or one[0] == run_id]
+    for start in range(0, len(runs), COVERED):
+        asked = runs[start : start + COVERED]
+        there = _hashes(asked)
+        for name, seq, head in asked:
+            if (name, seq) not in there:
+                told = f"run {name}: event {seq} is missing, which {where} covers: its end was cut off"
+                yield Finding(fault=Fault.COVERED_MISSING, run_id=name, seq=seq, says=told)
+            elif there[name, seq] != head:
+                told = f"run {name}: event {seq} is not the one that {where} covers: the journal was written anew"
+                yield Finding(fault=Fault.COVERED_CHANGED, run_id=name, seq=seq, says=told)
+
+
+def _hashes(asked: Sequence[tuple[str, int, str]]) -> dict[tuple[str, int], str]:
+    places = ", ".join(["(%s, %s)"] * len(asked))
+    statement = f"SELECT run_id, seq, hash FROM fabric_event WHERE (run_id, seq) IN (VALUES {places})"  # noqa: S608 - constants.
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [value for run_id, seq, _ in asked for value in (run_id, seq)])
+        return {(run_id, seq): bytes(hashed).hex() for run_id, seq, hashed in cursor.fetchall()}
+
+
+def _outside(workspace_id: str, folder: Path) -> Iterator[Finding]:
+    """Checkpoints that were written outside the database and are not in it as they were."""
+    path = folder / f"checkpoints-{workspace_id}.ndjson"
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as lines:
+        for n, line in enumerate(lines, start=1):
+            try:
+                raw = str(json.loads(line)["body"]).encode()
+                number = checkpoint_read(raw).number
+            except (ValueError, LookupError, TypeError):
+                # A write that was interrupted leaves half a line, which says nothing.
+                told = f"{path.name}: line {n} is no checkpoint and is passed over; take the line out if a write was interrupted there"
+                yield Finding(fault=Fault.CHECKPOINT_CHANGED, seq=n, says=told)
+                continue
+            kept = Checkpoint.objects.filter(workspace_id=workspace_id, number=number).values_list("body", flat=True)
+            stored = kept.first()
+            if stored is None or bytes(stored) != raw:
+                how = "is missing in the database" if stored is None else "is another one in the database"
+                told = f"checkpoint {number} of workspace {workspace_id}, which {path.name} has, {how}"
+                yield Finding(fault=Fault.CHECKPOINT_MISSING, seq=number, says=told)

@@ -1,0 +1,77 @@
+"""Caps of budgets that runs share. A fabric's are its policy's and are set by its publication; a workspace's and a session's are set here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from django.db import transaction
+from django.db.models import F, Value
+from django.db.models.functions import Greatest
+
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.grants import FABRIC, SESSION, WORKSPACE
+from fabric.models import GrantReservation, SharedBudget, SharedGrant
+from fabric.selectors.budgets import Standing, budgets_of
+from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
+
+MICROS_MAX = 10**15
+KEPT_US = 7 * 86_400 * 1_000_000
+"""How long what was reserved can be looked at after its grant was closed."""
+PRUNED_AT_ONCE = 500
+
+
+def caps_publish(*, workspace_id: str, caps: Mapping[str, int]) -> None:
+    """Sets the caps of a fabric, by scope: in the transaction that publishes them."""
+    for scope, cap in caps.items():
+        _set(scope, cap, workspace_id, hourly=scope.startswith(f"{FABRIC}:"))
+
+
+def budget_set(*, actor: Actor, usd_micros: int, scope: str = "") -> Standing:
+    """Sets the cap of the actor's workspace, or of one of its sessions (``session:<fabric id>:<key>``), and says where that budget stands.
+
+    A workspace's first cap holds for runs that are claimed from then on; a changed one at once, and below what is spent and held nothing more is granted.
+    Raises Refused: invalid, not_found.
+    """
+    if not 0 <= usd_micros <= MICROS_MAX:
+        raise Refused(f"a cap of {usd_micros:,} micro-dollars is none; give 0 to {MICROS_MAX:,}", code="invalid")
+    scope = scope or f"{WORKSPACE}:{actor.workspace_id}"
+    kind = scope.partition(":")[0]
+    if kind == FABRIC:
+        raise Refused("a fabric's cap is budget.fabric_hour_usd_micros of its policy: publish it there", code="invalid")
+    known = SharedBudget.objects.filter(scope=scope, workspace_id=actor.workspace_id).exists()
+    if scope != f"{WORKSPACE}:{actor.workspace_id}" and not (kind == SESSION and known):
+        raise Refused(f"there is no budget {scope[:80]!r} in this workspace; `manage.py budget` lists them", code="not_found")  # fmt: skip
+    with transaction.atomic():
+        _set(scope, usd_micros, actor.workspace_id, hourly=False)
+        audit_record(actor=actor, act=Act.BUDGET_SET, subject=scope, usd_micros=usd_micros)
+    return next(one for one in budgets_of(actor) if one.scope == scope)
+
+
+def _set(scope: str, cap: int, workspace_id: str, *, hourly: bool) -> None:
+    """The same as the stores' ``set_cap``, in the transaction that this is called in: one UPDATE that judges on the row as it then is."""
+    values = {"workspace_id": workspace_id, "hourly": hourly, "cap": cap, "cap_wanted": cap}
+    if not SharedBudget.objects.get_or_create(scope=scope, defaults=values)[1]:
+        held = Greatest(Value(cap), F("spent") + F("granted"))
+        SharedBudget.objects.filter(scope=scope).update(cap_wanted=cap, cap=held)
+
+
+# -- what is over ------------------------------------------------------------------------------------------------------
+
+
+def grants_prune(*, now: int | None = None) -> int:
+    """Deletes grants that were closed ``KEPT_US`` ago, with their reservations: what they came to is in their budgets. How many grants."""
+    until = (time.time_ns() // 1_000 if now is None else now) - KEPT_US
+    gone = 0
+    while ids := list(SharedGrant.objects.filter(closed_at__lte=until).values_list("id", flat=True)[:PRUNED_AT_ONCE]):
+        with transaction.atomic():
+            GrantReservation.objects.filter(grant_id__in=ids).delete()
+            gone += SharedGrant.objects.filter(id__in=ids).delete()[0]
+    return gone
+
+
+def grants_to_prune() -> bool:
+    """Whether there is anything closed at all; most installations share nothing."""
+    return SharedGrant.objects.filter(closed_at__isnull=False).exists()

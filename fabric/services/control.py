@@ -1,0 +1,117 @@
+"""Taking hold of a run from outside: cancel, terminate, pause, resume. Each is an input that its owner takes; what follows is decided, and journaled, there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.flow import TERMINAL, RunState
+from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, ResumeRequested, TerminateRequested
+from fabric.core.text import clean_text
+from fabric.runtime.ports import JournalStore, Nudge
+from fabric.runtime.quarantine import WAKES_QUARANTINED
+from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
+from fabric.selectors.runs import RunView, run_get
+from fabric.services.audit import audit_entry
+from fabric.services.errors import Refused, store_answers
+from fabric.services.runs import REASON_CHARS_MAX
+
+CANCEL_ID = "cancel"
+"""Input id of a cancellation: a second one is the same."""
+TERMINATE_ID = "terminate"
+"""Input id of a termination: a second one is the same."""
+
+
+def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
+    """Asks a run to stop: it issues nothing more, aborts its calls, undoes what it did and ends as cancelled. False: that was asked before.
+
+    Asked again by somebody who did not get the answer, it is no error, also when the run has ended of it. Raises Refused: not_found,
+    conflict (it has ended otherwise), unavailable.
+    """
+    be = "be cancelled; start a new one if you need it again"
+    run = run_get(actor, run_id)
+    if run.state is RunState.CANCELLED and was_sent(actor, run_id, CANCEL_ID):
+        return False
+    _going_on(run, be)
+    asked = CancelRequested(input_id=CANCEL_ID, actor=actor.name, reason=_reason(reason))
+    fresh = _put(store, nudge, actor, run_id, asked)
+    now = run_get(actor, run_id)
+    if now.state is not RunState.CANCELLED:
+        _going_on(now, be)  # It may have ended while this was on its way.
+    return fresh
+
+
+def run_terminate(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str) -> bool:
+    """Ends a run at once: it issues nothing more, lets its calls go and undoes nothing. False: that was asked before.
+
+    Asked again, it is no error, also when the run has ended of it. Raises Refused: not_found, invalid (no reason), conflict (it has ended
+    otherwise), unavailable.
+    """
+    run = run_get(actor, run_id)
+    if run.state is RunState.ABORTED and was_sent(actor, run_id, TERMINATE_ID):
+        return False
+    _going_on(run, "be terminated")
+    why = _reason(reason)
+    if not why:
+        message = "terminating undoes nothing, so it needs a reason: say why, it is kept with the run"
+        raise Refused(message, code="invalid", field="reason")
+    return _put(store, nudge, actor, run_id, TerminateRequested(input_id=TERMINATE_ID, actor=actor.name, reason=why))
+
+
+def run_pause(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
+    """Holds a run: nothing is issued until it is resumed, and its clocks stand still. False: it is held already, or about to be.
+
+    Raises Refused: not_found, conflict (it has ended), unavailable.
+    """
+    _going_on(run_get(actor, run_id), "be paused")
+    pauses, resumptions = holds(actor, run_id)
+    if pauses > resumptions:
+        nudge.wake(run_id)
+        return False
+    asked = PauseRequested(input_id=f"{PAUSE}{pauses + 1}", actor=actor.name, reason=_reason(reason))
+    return _put(store, nudge, actor, run_id, asked)
+
+
+def run_resume(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str) -> bool:
+    """Lets a held run go on with the time it had left. False: it is not held, or somebody else asked for it first.
+
+    Raises Refused: not_found, conflict (it has ended), unavailable.
+    """
+    _going_on(run_get(actor, run_id), "be resumed")
+    pauses, resumptions = holds(actor, run_id)
+    if pauses == resumptions:
+        return False
+    return _put(store, nudge, actor, run_id, ResumeRequested(input_id=f"{RESUME}{pauses}", actor=actor.name))
+
+
+Asked = CancelRequested | TerminateRequested | PauseRequested | ResumeRequested
+_ACTS: Mapping[type[Asked], Act] = {
+    CancelRequested: Act.CANCEL_SENT,
+    TerminateRequested: Act.TERMINATE_SENT,
+    PauseRequested: Act.PAUSE_SENT,
+    ResumeRequested: Act.RESUME_SENT,
+}
+_ENDS = (CancelRequested, TerminateRequested)
+"""What reaches a quarantined run too."""
+
+
+def _put(store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, asked: Asked) -> bool:
+    act = audit_entry(actor=actor, act=_ACTS[type(asked)], subject=run_id, input_id=asked.input_id)
+    wakes = WAKES_QUARANTINED if isinstance(asked, _ENDS) else 1
+    with store_answers():
+        fresh = store.put_input(
+            run_id, asked.input_id, INBOX.dump_json(asked), wakes=wakes, format=INBOX.format_of(asked), audit=act
+        )
+    nudge.wake(run_id)
+    return fresh
+
+
+def _going_on(run: RunView, be: str) -> None:
+    if run.state in TERMINAL:
+        message = f"run {run.id} has already ended ({run.state}), so it cannot {be}"
+        raise Refused(message, code="conflict", field="run")
+
+
+def _reason(reason: str) -> str:
+    return clean_text(reason)[0].strip()[:REASON_CHARS_MAX]

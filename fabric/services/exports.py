@@ -1,0 +1,68 @@
+"""Exporting a run as a bundle that verifies offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import SpooledTemporaryFile, TemporaryDirectory
+from typing import IO
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from fabric.adapters.signing import Signer
+from fabric.core.actor import Actor
+from fabric.core.audit import Act, checkpoint_read
+from fabric.models import Checkpoint
+from fabric.selectors.bundle import Bundle
+from fabric.selectors.runs import run_get
+from fabric.services.audit import audit_record
+from fabric.services.checkpoints import checkpoint_make
+from fabric.services.errors import Refused
+from fabric.services.sealing import audit_seal
+
+TRIES = 5
+ZIP_IN_MEMORY = 4_000_000
+"""Bytes of a bundle that are kept in memory before it goes to a file."""
+
+
+def run_export(*, actor: Actor, run_id: str, to: Path, signer: Signer, checkpoints: Path | None = None) -> Path:
+    """Writes a run's bundle into a directory that is not there yet, or is empty, and makes a checkpoint of where the run stands; the directory.
+
+    Raises Refused: not_found, conflict (the directory holds something), unavailable (the run does not stand still); OSError.
+    """
+    run_get(actor, run_id)
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise Refused(f"{to} is there and not empty; name a new directory", code="conflict", field="to")
+    audit_record(actor=actor, act=Act.RUN_EXPORTED, subject=run_id)
+    audit_seal()
+    for _ in range(TRIES):
+        checkpoint = _checkpoint(actor, run_id, signer, checkpoints)
+        bundle = Bundle(actor, run_id, checkpoint)
+        covered = {name: seq for name, seq, _ in checkpoint_read(bytes(checkpoint.body)).runs}
+        if covered.get(run_id, 0) == bundle.last_seq:
+            break
+    else:
+        raise Refused(f"run {run_id} goes on while it is exported; try again when it rests", code="unavailable")
+    to.mkdir(parents=True, exist_ok=True)
+    for name, pieces in bundle.files():
+        with (to / name).open("wb") as file:
+            file.writelines(pieces)
+    return to
+
+
+def run_export_zip(*, actor: Actor, run_id: str, signer: Signer, checkpoints: Path | None = None) -> IO[bytes]:
+    """The same bundle as one ZIP file in a folder of the run's name, open at its beginning; it is gone when it is closed. Raises as ``run_export``."""
+    packed = SpooledTemporaryFile(max_size=ZIP_IN_MEMORY)  # noqa: SIM115 - whoever is given it closes it.
+    with TemporaryDirectory(prefix="fabric-export-") as folder:
+        to = run_export(actor=actor, run_id=run_id, to=Path(folder) / "run", signer=signer, checkpoints=checkpoints)
+        with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+            for file in sorted(to.iterdir()):
+                archive.write(file, f"run-{run_id}/{file.name}")
+    packed.seek(0)
+    return packed
+
+
+def _checkpoint(actor: Actor, run_id: str, signer: Signer, folder: Path | None) -> Checkpoint:
+    for _ in range(TRIES):
+        made = checkpoint_make(workspace_id=actor.workspace_id, signer=signer, folder=folder, only=(run_id,))
+        if made:
+            return made[0]
+    raise Refused("other checkpoints are being made at this moment; try again", code="unavailable")

@@ -1,0 +1,103 @@
+"""What a worker process is beside Celery's: an engine once it can have one, a watchdog over it, and its share of the duties."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from fabric.adapters.duties import DutySpec, DutyThread
+from fabric.adapters.host import RunHost
+from fabric.adapters.watchdog import Watchdog, threads_of
+from fabric.services.budgets import grants_prune, grants_to_prune
+from fabric.services.checkpoints import checkpoints_make
+from fabric.services.retention import retention_apply, retention_wanted
+from fabric.services.sealing import audit_seal, audit_waits
+from fabric.wiring import Engine, signer
+
+log = logging.getLogger(__name__)
+AGAIN_S = 2.0
+"""Until a worker whose engine could not start tries again."""
+AGAIN_MAX_S = 60.0
+"""The same, when it is the configuration that stands in the way: twice as long each time, up to this."""
+CHECKPOINT_S = 300.0
+DAY_S = 86_400.0
+
+
+def duties() -> tuple[DutySpec, ...]:
+    """What workers do beside runs, one of them at a time."""
+    seal = DutySpec(name="seal", look_s=10.0, every_s=0.0, lease_s=60.0, wanted=audit_waits, act=audit_seal)
+    checkpoint = DutySpec(
+        name="checkpoint",
+        look_s=CHECKPOINT_S,
+        every_s=CHECKPOINT_S / 2,
+        lease_s=600.0,
+        wanted=lambda: True,
+        act=lambda: checkpoints_make(signer=signer(), folder=settings.FABRIC_CHECKPOINTS),
+    )
+    retention = DutySpec(
+        name="retention", look_s=3_600.0, every_s=DAY_S, lease_s=DAY_S, wanted=retention_wanted, act=retention_apply
+    )
+    prune = DutySpec(
+        name="grants", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=grants_to_prune, act=grants_prune
+    )
+    return seal, checkpoint, retention, prune
+
+
+class Worker:
+    """The engine of a worker process, once it has one. A worker without an engine waits for it; it never exits for the lack of one."""
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+        self.duties: DutyThread | None = None
+        self.watchdog: Watchdog | None = None
+
+    def start(self) -> None:
+        """Starts the engine on a thread: it waits for the data directory's lock, and tries again when the database is away."""
+        threading.Thread(target=self._start, name="fabric-start", daemon=True).start()
+
+    def _start(self) -> None:
+        pause = threading.Event()
+        told, again_s = "", AGAIN_S
+        while self.engine is None:
+            try:
+                engine = Engine()
+                engine.start(wait=True)
+            except ImproperlyConfigured as error:
+                # Nothing that comes back by itself: said once.
+                if str(error) != told:
+                    log.error("the engine cannot be started, runs wait: %s", error)
+                told = str(error)
+                pause.wait(again_s)
+                again_s = min(2 * again_s, AGAIN_MAX_S)
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker stays and says so until it goes away.
+                log.error("the engine could not be started, trying again in %g s: %s", AGAIN_S, error)
+                pause.wait(AGAIN_S)
+                continue
+            self.engine = engine
+            self.watchdog = Watchdog(threads_of(engine.host), engine.worn_out, engine.stop, os._exit)
+            self.watchdog.start()
+            engine.host.offer()
+            self.duties = DutyThread(duties(), engine.host.lease.name)
+            self.duties.start()
+
+    def stop(self) -> None:
+        """Gives this worker's runs back."""
+        if self.duties is not None:
+            self.duties.stop()
+        if self.watchdog is not None:
+            self.watchdog.stop()
+        if self.engine is not None:
+            self.engine.stop()
+
+
+WORKER = Worker()
+
+
+def host() -> RunHost | None:
+    """The worker process's host; None when this process has none (yet)."""
+    return WORKER.engine.host if WORKER.engine is not None else None
