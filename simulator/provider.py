@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import Cause
-from fabric.runtime.ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest
 from simulator.kernel.scripted import answer
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from fabric.core.inputs import CallFailed, ToolCall
 from fabric.core.spec import ModelSpec
-from fabric.runtime.ports import ChatMessage, ModelRequest, ToolOffer
+from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 from simulator.endpoint import steps
 from simulator.endpoint.server import Received, Script
 from simulator.endpoint.steps import Step

@@ -20,7 +20,7 @@ HEAD_BYTES_MAX = 65_536
 BODY_BYTES_MAX = 20_000_000
 CLOSE_S = 10.0
 RECEIVED_MAX = 100_000
-"""Requests that one endpoint takes; it hangs up on more."""
+"""Requests that one endpoint keeps; it hangs up on more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,14 @@ Script = Sequence[Step] | Mapping[str, Sequence[Step]] | Callable[[Received], St
 
 
 class ScriptedEndpoint:
-    """A context manager: ``url`` is the base URL to configure; ``received`` grows with each request, before it is answered."""
+    """A context manager: ``url`` is the base URL to configure; ``received`` grows with each request, before it is answered.
 
-    def __init__(self, script: Script, *, port: int = 0, ledger: Path | None = None) -> None:
+    ``keep`` False: nothing is kept of a request once it is answered, and there may be any number of them.
+    """
+
+    def __init__(self, script: Script, *, port: int = 0, ledger: Path | None = None, keep: bool = True) -> None:
         self.received: list[Received] = []
+        self._keep, self._number = keep, 0
         self._script, self._port, self._ledger = script, port, ledger
         self._counts: Counter[str] = Counter()
         self._arrived = threading.Condition()
@@ -136,8 +140,9 @@ class ScriptedEndpoint:
             if len(self.received) == RECEIVED_MAX:
                 raise ValueError(f"more than {RECEIVED_MAX} requests")
             self._counts[agent] += 1
+            self._number += 1
             received = Received(
-                len(self.received) + 1,
+                self._number,
                 self._counts[agent],
                 method,
                 path,
@@ -150,7 +155,8 @@ class ScriptedEndpoint:
             if self._ledger is not None:
                 with self._ledger.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(received)) + "\n")
-            self.received.append(received)
+            if self._keep:
+                self.received.append(received)
             self._arrived.notify_all()
         return received
 

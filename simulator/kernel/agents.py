@@ -16,8 +16,9 @@ from typing import Any
 from fabric.core.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
-from fabric.runtime.ports import ModelRequest, ToolRequest
+from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.faults import Rates
+from simulator.kernel.services import TOOLS, Service
 
 JSON = Any
 
@@ -57,6 +58,7 @@ class Agents:
         self._rng = rng
         self._sometimes = sometimes
         self._habits: dict[str, str] = {}
+        self.service = Service(self._strikes, lambda: bool(self.rates["compensation_stuck"]))
 
     def _strikes(self, name: str) -> bool:
         rate = self.rates[name]
@@ -196,6 +198,9 @@ class Agents:
     def run(self, request: ToolRequest) -> Reply:
         """A tool's result, or its failure."""
         delay_s = 0.01 + 0.5 * self._rng.random()
+        if request.tool.name in TOOLS:
+            served = self.service.run(request)
+            return Reply(delay_s, served.result, silent=served.silent)
         ids: dict[str, Any] = {"command_id": request.command_id, "attempt": request.attempt}
         if self._strikes("tool_failed"):
             return Reply(delay_s, CallFailed(**ids, cause=Cause.UNKNOWN, message="the tool's adapter failed"))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from pathlib import Path
 
-from simulator.kernel import plants, swarm
+from simulator.kernel import plants, sqlite_stores, swarm
+from simulator.kernel.clock import VirtualClock
 from simulator.kernel.watch import Violation
 from simulator.kernel.world import World
+from simulator.kernel.world_store import Stores
 
 CHUNK = 50
 """Seeds that a process takes at once."""
@@ -28,28 +32,49 @@ class SeedReport:
     sometimes: Counter[str] = field(default_factory=Counter)
 
 
-def simulate(seed: int, plant: str = "") -> SeedReport:
-    """One seed's world, from its beginning to its end. KeyError for an unknown plant."""
-    with plants.planted(plant):
-        world = World(swarm.draw(seed), plants=plants.in_store(plant))
+def simulate(seed: int, plant: str = "", file: Path | None = None) -> SeedReport:
+    """One seed's world, from its beginning to its end. KeyError for an unknown plant.
+
+    ``file``: a SQLite file with all tables and nothing in them; the world's stores are the real ones on a copy of it, and must bring about, write for
+    write, what those in memory do. Without it: the stores in memory.
+    """
+    report = _simulated(seed, plant, file)
+    if file is None or report.violations:
+        return report
+    there = _simulated(seed, plant)
+    if there.digest == report.digest:
+        return report
+    said = f"on the file its trace is {report.digest} of {report.events} events, in memory {there.digest} of {there.events}"
+    return replace(report, violations=(Violation(seed, "stores_agree", "", said, 0.0),))
+
+
+def _simulated(seed: int, plant: str, file: Path | None = None) -> SeedReport:
+    setup = swarm.draw(seed)
+    with plants.planted(plant), ExitStack() as stack:
+
+        def on_file(clock: VirtualClock) -> Stores:
+            assert file is not None
+            return stack.enter_context(sqlite_stores.opened(file, clock, setup.fabric.revision_id))
+
+        world = World(setup, plants=plants.in_store(plant), stores=on_file if file else None)
         world.run()
-    events = sum(run.seq for run in world.watch.runs())
-    return SeedReport(seed, tuple(world.watch.violations), world.digest(), events, world.sometimes)
+        events = sum(run.seq for run in world.watch.runs())
+        return SeedReport(seed, tuple(world.watch.violations), world.digest(), events, world.sometimes)
 
 
-def campaign(seeds: Iterable[int], plant: str = "", jobs: int = 1) -> Iterator[SeedReport]:
+def campaign(seeds: Iterable[int], plant: str = "", jobs: int = 1, file: Path | None = None) -> Iterator[SeedReport]:
     """The reports of many seeds, in order."""
     if jobs == 1:
         for seed in seeds:
-            yield simulate(seed, plant)
+            yield simulate(seed, plant, file)
         return
     listed = list(seeds)
-    chunks = [(listed[n : n + CHUNK], plant) for n in range(0, len(listed), CHUNK)]
+    chunks = [(listed[n : n + CHUNK], plant, file) for n in range(0, len(listed), CHUNK)]
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         for reports in pool.map(_chunk, chunks):
             yield from reports
 
 
-def _chunk(given: tuple[list[int], str]) -> list[SeedReport]:
-    seeds, plant = given
-    return [simulate(seed, plant) for seed in seeds]
+def _chunk(given: tuple[list[int], str, Path | None]) -> list[SeedReport]:
+    seeds, plant, file = given
+    return [simulate(seed, plant, file) for seed in seeds]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-Place = Literal["model", "answer", "tool", "process", "store", "inbox", "human"]
+Place = Literal["model", "answer", "tool", "service", "process", "store", "inbox", "human"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ FAULTS: Mapping[str, Fault] = {
     "pause": Fault("process", "the process stands still for longer than its lease, then goes on (a zombie)", 0.03),
     "deaf": Fault("process", "heartbeats are lost while the process works on", 0.3),
     "retired": Fault("process", "the incarnation is retired while its process lives", 0.5),
-    "soft_stop": Fault("process", "the process is asked to stop and gives up its lease", 0.3),
+    "soft_stop": Fault(
+        "process", "the process is asked to stop: it lets calls finish for a while, then gives up what is left", 0.3
+    ),
     "late_result": Fault("process", "the result of a call that was let go of, or timed out, still comes", 1.0),
     "twin_result": Fault("process", "a result is delivered twice", 0.3),
     "slow_result": Fault("process", "a result is held up and overtaken by others", 0.3),
@@ -76,13 +78,22 @@ FAULTS: Mapping[str, Fault] = {
     "busy": Fault("store", "the database is busy", 0.1),
     "away": Fault("store", "the database is away", 0.1),
     "slow_commit": Fault("store", "a commit takes seconds", 0.1),
+    "commit_late": Fault(
+        "store", "the answer to a commit is lost, and the commit lands after its fate was asked for", 0.1
+    ),
+    "claim_landed": Fault("store", "the answer to a claim is lost, and the claim landed", 0.1),
     "claim_away": Fault("store", "the database is away when runs are claimed", 0.1),
+    "damage": Fault("store", "what a claim reads of a journal or a snapshot is not what was written", 0.2),
     # The inbox and who writes to it.
     "nudge_lost": Fault("inbox", "the nudge after an insert is lost", 0.8),
     "twin_input": Fault("inbox", "an input is inserted twice under one id", 0.6),
     "late_twin_input": Fault("inbox", "an input is inserted again much later", 0.5),
     "cancel": Fault("inbox", "the run is cancelled at some instant", 0.5),
     "cancel_at_end": Fault("inbox", "the run is cancelled as it ends", 0.4),
+    "terminate": Fault("inbox", "the run is terminated at some instant", 0.3),
+    "held": Fault("inbox", "the run is paused at some instant, and resumed later", 0.8),
+    "held_for_long": Fault("inbox", "a paused run is not resumed before everything else has come to rest", 0.3),
+    "fork": Fault("inbox", "a run that has ended is forked from one of its events", 0.3),
     # People.
     "double_click": Fault("human", "a decision is sent twice, each under its own id", 1.0),
     "two_reviewers": Fault("human", "two people decide, differently", 0.8),
@@ -91,13 +102,35 @@ FAULTS: Mapping[str, Fault] = {
     "wrong_verb": Fault("human", "a decision that is not possible here", 0.2),
     "undone": Fault("human", "a decision is taken back at the last moment", 0.8),
     "silent": Fault("human", "nobody answers", 0.3),
+    "last_minute": Fault("human", "a decision in whose undo window the question is due", 0.3),
+    # A service outside that tools change.
+    "effect_lost_answer": Fault("service", "it does what is asked, and its answer is lost", 0.4),
+    "effect_not_done": Fault("service", "it does nothing and says nothing", 0.3),
+    "effect_refused": Fault("service", "it refuses", 0.3),
+    "effect_never_sent": Fault("service", "the request never reaches it, and that is known", 0.3),
+    "compensation_fails": Fault("service", "it cannot undo it now", 0.6),
+    "compensation_stuck": Fault("service", "it cannot undo it for as long as things go wrong", 0.3),
+    "reconcile_fails": Fault("service", "it does not say what it has done", 0.5),
 }
 """Every fault, by name."""
 
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""
 SCALES = (0.1, 0.3, 1.0)
-OFTEN = frozenset({"late_result", "same_call", "period_two", "double_click", "two_reviewers", "unsure"})
+OFTEN = frozenset(
+    {
+        *("late_result", "same_call", "period_two", "double_click", "two_reviewers", "unsure"),
+        *(
+            "effect_refused",
+            "effect_never_sent",
+            "effect_lost_answer",
+            "effect_not_done",
+            "compensation_fails",
+            "compensation_stuck",
+            "reconcile_fails",
+        ),
+    }
+)
 """Faults that matter only together with others, and so are drawn more often."""
 
 

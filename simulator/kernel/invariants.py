@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fabric.core.command_ids import epoch_of
 from fabric.core.commands import Call
 from fabric.core.envelope import Event, Row
 from fabric.core.fingerprint import event_hash
 from fabric.core.flow import RunState
+from fabric.core.frozen import replace
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
 from fabric.runtime import projection
-from fabric.runtime.ports import RunColumns
-from simulator.kernel import judgements  # noqa: F401 - importing it registers its checks
+from fabric.runtime.batch_parts import RunColumns
+from simulator.kernel import (  # noqa: F401 - importing them registers their checks
+    child_checks,
+    control_checks,
+    judgements,
+    saga_checks,
+)
 from simulator.kernel.seen import CHECKS, Seen, difference, on
 
 REPLANS_MAX = 2
@@ -73,8 +80,8 @@ def one_batch_an_input(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 @on("run_started")
 def started_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """A run starts once, with its first event, or is stopped before it starts."""
-    return "" if event.seq == 1 else "the run had started already"
+    """A run starts once, with its first event, behind a quarantine of what had not started yet, or is stopped before it starts."""
+    return "" if not seen.run.started_at and not seen.run.stages else "the run had started already"
 
 
 @on("run_ended")
@@ -83,9 +90,11 @@ def end_has_a_reason(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if not fact.reason.strip():
         return "no reason is given"
     ending = seen.run.ending
-    if ending is not None and ending.state != fact.state:
+    unread = seen.damaged and seen.run.state is RunState.QUARANTINED
+    if ending is not None and ending.state != fact.state and not unread:
         return f"it was going to end as {ending.state} and ended as {fact.state}"
-    stopped = ending is not None or fact.state == "completed"
+    # A quarantined run whose journal cannot be folded is ended where it stands.
+    stopped = ending is not None or fact.state == "completed" or seen.run.state is RunState.QUARANTINED
     return "" if stopped else f"it ended as {fact.state} without having been stopped"
 
 
@@ -109,11 +118,6 @@ def replans_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
-
-
-def epoch_of(command_id: str) -> int:
-    """The epoch in a command's name."""
-    return int(command_id.split(".")[2][1:])
 
 
 @on("call_issued")
@@ -191,14 +195,18 @@ def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return f"retry {seen.retries}, at most {most:g}" if seen.retries > most + 1e-9 else ""
 
 
-@on("stage_entered", "step_opened")
+@on("stage_entered", "step_opened", "child_spawned")
 def agents_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No more agents are spawned, and none more work at once, than the limits say."""
-    if fact.stage != "fan_out":
+    if fact.kind != "child_spawned" and fact.stage != "fan_out":
         return ""
     limits = seen.compiled.spec.policy.limits
-    seen.spawned += len(fact.agents) if fact.kind == "stage_entered" else 1
+    if fact.kind == "child_spawned":
+        seen.spawned += len(fact.briefs) - 1
+    else:
+        seen.spawned += len(fact.agents) if fact.kind == "stage_entered" else 1
     alive = sum(step.status == "active" and step.stage == "fan_out" for step in after.steps.values())
+    alive += sum(len(child.fact.briefs) for child in after.family.alive.values() if not child.let_go)
     if seen.spawned > limits.sub_agents_spawned:
         return f"{seen.spawned} agents were spawned, at most {limits.sub_agents_spawned}"
     return f"{alive} agents are alive, at most {limits.sub_agents_alive}" if alive > limits.sub_agents_alive else ""
@@ -249,23 +257,29 @@ def may_execute(seen: Seen, command: Call, now: int) -> str:
 # -- money -------------------------------------------------------------------------------------------------------------
 
 
-ATTEMPTS = ("call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted")
+ATTEMPTS = (
+    *("call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted"),
+    *("child_spawned", "child_answered"),
+)
 """What reserves, and what settles."""
 
 
 @on(*ATTEMPTS)
 def settled_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Each reservation is settled exactly once."""
-    if fact.kind == "call_issued":
+    if fact.kind in ("call_issued", "child_spawned"):
         if fact.command_id in seen.held:
             return "its earlier reservation is still held"
         seen.held[fact.command_id] = fact.reserved_usd_micros
         return ""
-    cost = fact.cost_usd_micros if fact.kind == "model_answered" else getattr(fact, "charged_usd_micros", 0)
-    attempt = (fact.command_id, fact.attempt)
+    billed = fact.kind in ("model_answered", "child_answered")
+    cost = fact.cost_usd_micros if billed else getattr(fact, "charged_usd_micros", 0)
+    attempt = (fact.command_id, getattr(fact, "attempt", 1))
     if attempt in seen.settled:
         # A retry that is let go of before it goes out has nothing to settle.
-        return "" if fact.kind == "call_aborted" and not cost else "its reservation had been settled"
+        # And what a call that changes the world came to may be learned after its attempt was given up.
+        learned = fact.kind == "tool_answered" and fact.command_id in seen.changes.intended
+        return "" if (fact.kind == "call_aborted" or learned) and not cost else "its reservation had been settled"
     if fact.command_id not in seen.held:
         return "it held no reservation"
     seen.settled.add(attempt)
@@ -278,6 +292,7 @@ def settled_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 def budget_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What is spent and reserved is within the cap, but for what providers billed above a reservation."""
     cap = seen.compiled.spec.policy.budget.run_usd_micros
+    cap = cap if seen.cap is None else min(cap, seen.cap)
     used = seen.spent + sum(seen.held.values())
     return f"{used} micro-dollars spent and reserved, the cap is {cap}" if used > cap + seen.overrun else ""
 
@@ -285,8 +300,13 @@ def budget_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on(*ATTEMPTS, "replanned", "run_ended")
 def ledger_agrees(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What the engine holds reserved is what is in flight, no more and no less."""
+    blind = fact.kind == "run_ended" and seen.run.state is RunState.QUARANTINED
+    if blind:  # Ended where it stands, without folding it: what was out, children too, is charged at worst case.
+        seen.spent += sum(seen.held.values())
+        seen.held.clear()
     ledger = state_of(after.guards, budget)
     out = {key: pending.issued.reserved_usd_micros for key, pending in after.pending.items() if not pending.failed}
+    out |= {key: child.fact.reserved_usd_micros for key, child in after.family.alive.items() if not blind}
     if {key: one.usd_micros for key, one in ledger.reserved.items()} != out:
         return f"reserved is {sorted(ledger.reserved)}, in flight is {sorted(out)}"
     agrees = (ledger.spent_usd_micros, out) == (seen.spent, seen.held)
@@ -315,28 +335,44 @@ def deadlines_move_by_facts_alone(seen: Seen, event: Event, fact: Any, after: Ru
 # -- after each commit, and at the end ---------------------------------------------------------------------------------
 
 
-def settled(seen: Seen, columns: RunColumns, open_questions: set[str]) -> Iterator[tuple[str, str]]:
-    """What must be true whenever a batch has committed: the tables beside the journal say what the journal says."""
+def settled(seen: Seen, columns: RunColumns, open_questions: set[str], *, due: bool) -> Iterator[tuple[str, str]]:
+    """What must be true whenever a batch has committed: the tables beside the journal say what the journal says.
+
+    ``due``: the batch gave the run back, to be claimed again at an instant of its own.
+    """
+    if not seen.rows:  # Given back before it began: the row is as it was made.
+        return
     expected = projection.columns(seen.run)
+    if not seen.run.started_at:
+        columns = replace(columns, deadline_at=0)  # It has the one that it was inserted with.
     if columns != expected:
         yield "columns_are_the_fold", f"the row says {difference(columns, expected)}"
     plain = (columns.epoch, columns.stage, columns.cost_usd_micros, columns.ended_at or 0, columns.deadline_at)
-    counted = (seen.run.epoch, seen.run.stage, seen.spent, seen.run.ended_at, seen.run_deadline)
+    counted = (
+        seen.run.epoch,
+        seen.run.stage if seen.run.started_at else "",
+        seen.spent,
+        seen.run.ended_at,
+        seen.run_deadline,
+    )
     if plain != counted:
         yield "columns_are_the_fold", f"the row says {plain}, counted were {counted}"
-    if seen.run.state is RunState.CANCELLING and seen.run.pending:
+    if seen.run.state is RunState.CANCELLING and seen.run.pending and not due:
         yield "cancel_lets_go", f"cancelled, and {sorted(seen.run.pending)} are still waited for"
     if open_questions != set(seen.run.questions):
         yield (
             "questions_are_the_fold",
             f"open are {sorted(open_questions)}, the journal says {sorted(seen.run.questions)}",
         )
-    if not seen.run.terminal and seen.run.ending is None and not _may_move(seen.run):
+    yield from control_checks.clocks(seen.run)
+    if not seen.run.terminal and seen.run.ending is None and not due and not _may_move(seen.run):
         yield "never_stranded", f"nothing can move it any more: {seen.run.state} in {seen.run.stage}"
 
 
 def _may_move(run: Run) -> bool:
-    return bool(run.pending or run.timers or run.questions) or run.seq == 0
+    saga = bool(run.saga.checks or run.saga.unwinding)
+    family = bool(run.family.alive)
+    return bool(run.pending or run.timers or run.questions or run.control.paused or saga or family) or run.seq == 0
 
 
 def ended(seen: Seen) -> Iterator[tuple[str, str]]:

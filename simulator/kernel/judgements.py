@@ -76,6 +76,14 @@ def rounds_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return "" if event.at <= fact.remind_at <= fact.onward_at <= fact.due_at else "its clocks are not in order"
 
 
+@on("escalation_opened")
+def asked_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """At most one question about a thing stands open: the databases' tables have room for one."""
+    about = fact.step_id or fact.scope
+    same = [one.fact.item for one in seen.run.questions.values() if (one.fact.step_id or one.fact.scope) == about]
+    return f"{fact.item} is asked about {about} while {', '.join(same)} about it is open" if same else ""
+
+
 @on("escalation_decided", "escalation_withdrawn")
 def answers_an_open_question(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Only an open question is answered or withdrawn."""

@@ -1,14 +1,27 @@
-"""What comes to a run from outside: starts, cancels, decisions, each by way of the inbox and with its own accidents, and what befalls processes."""
+"""What comes to a run from outside: starts and decisions, each by way of the inbox and with its own accidents, and what befalls processes."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from fabric.core.fingerprint import digest
 from fabric.core.flow import TERMINAL
-from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
-from fabric.runtime.ports import Batch, EscalationChange, NewRun
+from fabric.core.inputs import (
+    INBOX,
+    CancelRequested,
+    DecisionMade,
+    ForkRequested,
+    InboxInput,
+    RunRequested,
+    TerminateRequested,
+)
+from fabric.core.taxonomy import Tier
+from fabric.runtime.batch_parts import EscalationChange
+from fabric.runtime.ports import Batch, NewRun, Withdrawn
+from simulator.kernel import damage_checks, grant_checks
 from simulator.kernel.clock import US
+from simulator.kernel.hands import Hands
 from simulator.kernel.swarm import DOCUMENTS, RunPlan
 
 if TYPE_CHECKING:
@@ -23,6 +36,7 @@ class Outside:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.hands = Hands(world, self)
         self._answering = False
         self._clicks = 0
 
@@ -33,8 +47,7 @@ class Outside:
             run_id = digest(world.setup.seed, "run", number)
             world.watch.expect(run_id, plan.tier, plan.seed)
             world.later(plan.at_s, self._start, run_id, plan)
-            if rng.random() < world.rates["cancel"]:
-                world.later(rng.choice((1.0, 10.0, 60.0, 2_000.0)) * rng.random(), self._cancel, run_id, "cancel")
+            self.hands.begin(run_id)
         for name in ACCIDENTS:
             while rng.random() < world.rates[name]:
                 world.later(rng.choice((3.0, 15.0, 120.0, 20_000.0)) * rng.random(), world.accident, name)
@@ -53,18 +66,23 @@ class Outside:
         given = RunRequested(
             input_id=f"start:{run_id}", request=request, deadline_at=deadline_at, requested_by="caller"
         )
+        self.start(run_id, plan.tier, plan.seed, given, deadline_at)
+
+    def start(self, run_id: str, tier: Tier, seed: int, given: RunRequested | ForkRequested, deadline_at: int) -> None:
+        """Inserts a run with its first input."""
+        world = self.world
         new = NewRun(
             run_id=run_id,
             workspace_id="workspace",
             revision_id=world.setup.fabric.revision_id,
-            tier=plan.tier,
+            tier=tier,
             queue="default",
             priority="normal",
-            session_key="",
+            session_key=grant_checks.session_of(world),
             start_key=f"key:{run_id}",
-            seed=plan.seed,
+            seed=seed,
             trace_id=digest(run_id, "trace"),
-            title=plan.text,
+            title="",
             deadline_at=deadline_at,
             input_id=given.input_id,
             input_body=INBOX.dump_json(given),
@@ -76,40 +94,45 @@ class Outside:
             world.store.create(new)
         self._inserted(run_id, given, 0.0)
 
-    def _insert(self, run_id: str, given: InboxInput, delay_s: float = 0.0) -> None:
+    def insert(self, run_id: str, given: InboxInput, delay_s: float = 0.0) -> None:
+        """Inserts an input, visible after a while."""
         self.world.watch.given(run_id, given)
-        self.world.store.put_input(run_id, given.input_id, INBOX.dump_json(given), delay_s=delay_s)
+        body, format = damage_checks.as_sent(self.world, given)
+        self.world.store.put_input(
+            run_id, given.input_id, body, delay_s=delay_s, wakes=self._wakes(given), format=format
+        )
         self._inserted(run_id, given, delay_s)
+
+    def _wakes(self, given: InboxInput) -> int:
+        """As the services do it: a cancel, and the answer to a quarantine's own question, reach a quarantined run too."""
+        if isinstance(given, DecisionMade):
+            return 2 if self.world.store.escalations[given.escalation_id][1].item == "quarantine" else 1
+        return 2 if isinstance(given, CancelRequested | TerminateRequested) else 1
 
     def _inserted(self, run_id: str, given: InboxInput, delay_s: float) -> None:
         """What follows an insert: a nudge, if it is not lost, and perhaps the same insert once more."""
+        world = self.world
+        self.nudge(delay_s)
+        if world.strikes("twin_input"):
+            world.later(0.05 * world.rng.random(), self._again, run_id, given)
+        if world.strikes("late_twin_input"):
+            world.later(world.rng.choice((5.0, 60.0, 5_000.0)) * world.rng.random(), self._again, run_id, given)
+
+    def nudge(self, delay_s: float) -> None:
+        """Something will be due: one process is told, if the nudge is not lost, and all of them sweep."""
         world = self.world
         if not world.strikes("nudge_lost") and world.processes:
             process = world.rng.choice(world.processes)
             process.later(delay_s + 0.001 + 0.01 * world.rng.random(), process.sweep)
         for process in world.processes:
             process.sweep_at(world.clock.now() + int(delay_s * US) + 1)
-        if world.strikes("twin_input"):
-            world.later(0.05 * world.rng.random(), self._again, run_id, given)
-        if world.strikes("late_twin_input"):
-            world.later(world.rng.choice((5.0, 60.0, 5_000.0)) * world.rng.random(), self._again, run_id, given)
 
     def _again(self, run_id: str, given: InboxInput) -> None:
-        self.world.store.put_input(run_id, given.input_id, INBOX.dump_json(given))
+        body = INBOX.dump_json(given)
+        if self.world.store.put_input(run_id, given.input_id, body, wakes=self._wakes(given)):
+            self.world.watch.given_again(run_id, given.input_id)
         for process in self.world.processes:
             process.sweep_at(self.world.clock.now() + 1)
-
-    # -- cancelling ----------------------------------------------------------------------------------------------------
-
-    def _cancel(self, run_id: str, why: str) -> None:
-        if run_id in self.world.store.run_ids():
-            self.world.sometimes[why] += 1
-            self._insert(run_id, CancelRequested(input_id=f"{why}:{run_id}", actor="caller", reason=why))
-
-    def ending(self, run_id: str) -> None:
-        """A run is about to end: the moment for somebody to cancel it."""
-        if self.world.rng.random() < self.world.rates["cancel_at_end"]:
-            self.world.later(self.world.rng.choice((0.0, 0.002, 0.02)), self._cancel, run_id, "cancel_at_end")
 
     # -- people --------------------------------------------------------------------------------------------------------
 
@@ -127,6 +150,9 @@ class Outside:
         if world.healed or world.strikes("silent"):
             return
         due_s = (change.due_at - world.clock.now()) / US
+        if world.strikes("last_minute"):
+            world.later(max(0.0, due_s - UNDO_S * world.rng.random()), self._at_last, run_id, change)
+            return
         share = (
             1.0 + 0.2 * world.rng.random()
             if world.strikes("late_decision")
@@ -136,41 +162,52 @@ class Outside:
         if world.strikes("two_reviewers"):
             world.later(due_s * share * world.rng.choice((1.0, 1.0, 1.01)), self._decide, run_id, change, "second")
 
+    def _at_last(self, run_id: str, change: EscalationChange) -> None:
+        """An answer that nobody takes back, in whose undo window the question is due."""
+        self.insert(run_id, self._decision(change, "approve", "reviewer", change.digest), delay_s=UNDO_S)
+
     def _decide(self, run_id: str, change: EscalationChange, actor: str) -> None:
         world = self.world
-        verb = "approve" if world.rng.random() < 0.6 else "reject"
+        verb = "approve" if world.rng.random() < 0.6 else change.verbs[-1]
         wrong = world.strikes("wrong_verb")
         stale = world.strikes("stale_digest")
-        given = self._decision(change, "respond" if wrong else verb, actor, digest("stale") if stale else change.digest)
+        if change.item == "pre_action" and verb != "approve":
+            verb = world.rng.choice(("edit", "respond", "reject"))
+        given = self._decision(change, "edit" if wrong else verb, actor, digest("stale") if stale else change.digest)
         if world.strikes("undone"):
-            self._insert(run_id, given, delay_s=UNDO_S)
+            self.insert(run_id, given, delay_s=UNDO_S)
             world.later(UNDO_S + 0.015 * world.rng.random(), self._undo, run_id, given.input_id, change)
             return
-        self._insert(run_id, given)
+        self.insert(run_id, given)
         if wrong or stale:
-            world.later(1.0, self._insert, run_id, self._decision(change, verb, actor, change.digest))
+            world.later(1.0, self.insert, run_id, self._decision(change, verb, actor, change.digest))
         if world.strikes("double_click"):
-            self._insert(run_id, self._decision(change, given.verb, actor, given.digest))
+            self.insert(run_id, self._decision(change, given.verb, actor, given.digest))
 
     def _decision(self, change: EscalationChange, verb: str, actor: str, shown: str) -> DecisionMade:
         self._clicks += 1
+        edits = verb == "edit" and change.item == "pre_action"
         return DecisionMade(
             input_id=f"decision:{change.escalation_id}:{self._clicks}",
             escalation_id=change.escalation_id,
             verb=verb,  # type: ignore[arg-type]
             actor=actor,
             digest=shown,
+            message="done otherwise" if verb == "respond" else "",
+            edited={**json.loads(change.content)["payload"], "by": actor} if edits else None,
         )
 
     def _undo(self, run_id: str, input_id: str, change: EscalationChange) -> None:
-        taken_back = self.world.store.withdraw_input(run_id, input_id)
+        taken_back = self.world.store.withdraw_input(run_id, input_id) is Withdrawn.GONE
         self.world.sometimes["undone_in_time" if taken_back else "undone_too_late"] += 1
         if taken_back:
+            self.world.watch.withdrawn(run_id, input_id)
             self.world.later(1.0, self._decide, run_id, change, "reviewer")
 
     def answer_everything(self) -> None:
         """From now on every question is answered at once."""
         self._answering = True
+        self.hands.release()
         for run_id, change in list(self.world.store.escalations.values()):
             if change.decided_at is None and self.world.store.columns(run_id).state not in TERMINAL:
                 self._decide(run_id, change, "reviewer")

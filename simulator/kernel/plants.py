@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from fabric.core import engine, evolve
+from fabric.core import children, engine, evolve
 from fabric.core.envelope import Event
 from fabric.core.frozen import replace
+from fabric.core.handlers import results
 from fabric.core.inputs import CallFailed
 from fabric.core.run import Pending, Run, Step
 from fabric.core.work import Work
+from simulator.kernel.durable_plants import DURABLE_PLANTS
+from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
+from simulator.kernel.saga_plants import SAGA_PLANTS
 
 MINUTE_US = 60_000_000
 
@@ -55,7 +59,7 @@ def _retry_moves_deadline() -> AbstractContextManager[None]:
 @contextmanager
 def _old_epoch_accepted() -> Iterator[None]:
     """What a call brings that a replan let go of is taken for data, as if its step were still there."""
-    aborted, answers = evolve.EVOLVE["call_aborted"], vars(engine)["_answers"]
+    aborted, answers = evolve.EVOLVE["call_aborted"], vars(results)["_answers"]
     known: dict[tuple[str, str], tuple[Pending, Step]] = {}
 
     def remembers(run: Run, event: Event, fact: Any) -> Run:
@@ -87,13 +91,25 @@ def _old_epoch_accepted() -> Iterator[None]:
         _swapped(evolve.EVOLVE, "call_aborted", remembers),
         folds("model_answered"),
         folds("tool_answered"),
-        _swapped(vars(engine), "_answers", accepts),
+        _swapped(vars(results), "_answers", accepts),
     ):
         yield
 
 
-IN_STORE = ("no_fence", "no_unique_input")
-"""Plants that the memory store takes out itself: the fence in the write condition, and the uniqueness of an input's id."""
+def _child_cancel_not_sent() -> AbstractContextManager[None]:
+    """A parent records that it let go of a child, and tells nobody."""
+    lets_go = children.let_go
+
+    def silent(work: Work, reason: str, step_id: str | None = None, **how: Any) -> None:
+        before = len(work.outbox)
+        lets_go(work, reason, step_id, **how)
+        del work.outbox[before:]
+
+    return _swapped(vars(children), "let_go", silent)
+
+
+IN_STORE = ("no_fence", "no_unique_input", "withdrawn_stays", *IN_GRANTS)
+"""Plants that the memory store takes out itself: the fence in the write condition, the uniqueness of an input's id, the taking back of one, rules of grants."""
 
 PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "no_fence": nullcontext,
@@ -101,6 +117,10 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "terminal_not_absorbing": _terminal_not_absorbing,
     "retry_moves_deadline": _retry_moves_deadline,
     "old_epoch_accepted": _old_epoch_accepted,
+    "child_cancel_not_sent": _child_cancel_not_sent,
+    **SAGA_PLANTS,
+    **GRANT_PLANTS,
+    **DURABLE_PLANTS,
 }
 """Every planted bug by name."""
 

@@ -7,90 +7,74 @@ and go on as a zombie: nothing that it holds in memory may matter then.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from fabric.adapters.owned import given_back
-from fabric.core.commands import AbortCall, Call, Command
+from fabric.adapters.owned import given_back, makes_room
+from fabric.core.commands import AbortCall, Command
+from fabric.core.flow import FORMAT
 from fabric.core.inputs import Result
-from fabric.runtime.driver import RunDriver, merged
+from fabric.runtime.batches import merged
+from fabric.runtime.driver import RunDriver
 from fabric.runtime.fates import fate_of
 from fabric.runtime.happenings import (
     Answered,
     Append,
     Arrived,
     Committed,
+    CutShort,
+    Draining,
     Due,
     Effect,
     Happening,
+    Need,
     Perform,
+    Quarantine,
     Refused,
     Release,
     Taken,
     WakeAt,
 )
+from fabric.runtime.loading import Damage, from_journal, needs_journal, slim
 from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
+from fabric.runtime.quarantine import verdict
+from simulator.kernel import damage_checks
+from simulator.kernel.acting import Acting
 from simulator.kernel.clock import US
+from simulator.kernel.orphan_looks import OrphanLooks
+from simulator.kernel.process_memory import Died, Flight, Owned, Sent
+from simulator.kernel.sharing import shared_of
 
 if TYPE_CHECKING:
     from simulator.kernel.world import World
 
 LEASE_S, BEAT_S, SWEEP_S = 10.0, 3.0, 2.0
 """design.md 5."""
-BACKOFF_S = 0.2
+BACKOFF_S, STOP_S = 0.2, 10.0
+"""Between two tries of a write; how long a stopping process waits for its last ones."""
 
 
-class Died(Exception):
-    """The process is gone; unwinds whatever it was doing."""
-
-
-@dataclass(slots=True)
-class Flight:
-    """A call that is out."""
-
-    command: Call
-    wanted: bool = True
-
-
-@dataclass(slots=True)
-class Owned:
-    """One run in this process's memory."""
-
-    driver: RunDriver
-    claimed: Claimed
-    ready: Batch | None = None
-    writing: bool = False
-    durable: Batch | None = None
-    wake_at: int | None = None
-    flights: dict[tuple[str, int], Flight] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Sent:
-    """A run's batch on its way to the database."""
-
-    owned: Owned
-    batch: Batch
-    given_back: bool = False
-
-
-class Process:
+class Process(Acting):
     """A worker incarnation: owns runs, steps their drivers, carries out what they ask for."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, *, newer: bool = False) -> None:
+        self._program = damage_checks.program(newer)
+        self.newer = newer
+        """Whether it runs the next version of the program, which reads inputs that this one does not."""
         self.world, self.name, self._lives = world, name, 1
         self.alive = True
-        self.paused = False
+        self.paused = self._whole = False
+        self.stopping = False
         self.owned: dict[str, Owned] = {}
-        self.next_beat = self.lease_until = 0
-        self.deaf_until = 0
+        self.next_beat = self.lease_until = self.deaf_until = 0
         self._phase = world.rng.randrange(int(SWEEP_S * US))
         self._sweeps: set[int] = set()
         self._writing = False
         self._returns: list[Sent] = []
-        self._put_off: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._left: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._orphans = OrphanLooks(world.clock.now, self.sweep_at)
+        self._put_off = deque()
+        self._left = []
+        self.shared = shared_of(self)
         self._register()
 
     def _register(self) -> None:
@@ -100,34 +84,6 @@ class Process:
         self.later(0.0, self.sweep)
 
     # -- being a process -----------------------------------------------------------------------------------------------
-
-    def later(self, delay_s: float, action: Callable[..., None], *args: Any) -> None:
-        """Schedules something that this process will do, if it lives and is not standing still."""
-        self.world.schedule.at(self.world.clock.now() + int(delay_s * US), self.act, action, args)
-
-    def act(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
-        """Does it now; puts it off while the process stands still."""
-        if not self.alive:
-            return
-        if self.paused:
-            self._put_off.append((action, args))
-            return
-        try:
-            action(*args)
-            if not self.paused:
-                self._flush()
-        except Died:
-            self.world.died(self)
-        # What this action had left to do comes before whatever arrived meanwhile.
-        self._put_off.extendleft(reversed(self._left))
-        self._left.clear()
-
-    def _now(self, action: Callable[..., None], *args: Any) -> None:
-        """Does a part of the current action, or leaves it for later when the process stands still since the part before."""
-        if self.paused:
-            self._left.append((action, args))
-        else:
-            action(*args)
 
     def resume(self) -> None:
         """Goes on after standing still: everything that was put off happens now, in order."""
@@ -139,6 +95,24 @@ class Process:
             self.act(*self._put_off.popleft())
         if not self.paused:
             self.act(self.sweep, ())
+
+    def stop(self, grace_s: float) -> None:
+        """Asked to stop: claims and issues nothing more, lets calls finish within ``grace_s``, and goes."""
+        self.stopping = True
+        for owned in list(self.owned.values()):
+            self._now(self.step, owned, Draining())
+        self.later(grace_s, self._end)
+
+    def _end(self) -> None:
+        for owned in list(self.owned.values()):
+            self.world.sometimes["cut_short"] += 1
+            self._now(self.step, owned, CutShort())
+        self.later(STOP_S, self._leave)
+
+    def _leave(self) -> None:
+        self.shared.stop()
+        self.world.store.retire(self.name)
+        raise Died
 
     def beat_until(self, instant: int) -> None:
         """The heartbeats that fall between the last one and ``instant``: only the newest matters."""
@@ -155,7 +129,9 @@ class Process:
         """The incarnation was retired: everything is let go of, and life begins anew under another name."""
         self.world.sometimes["noticed_retired"] += 1
         self.owned.clear()
+        self.shared.lost()
         self._returns.clear()
+        self._orphans.found.clear()
         self._lives += 1
         self.name = f"{self.name.partition('+')[0]}+{self._lives}"
         self._register()
@@ -178,29 +154,56 @@ class Process:
     def sweep(self) -> None:
         """Claims what is due, then looks for inputs of the runs it owns."""
         world = self.world
+        if self.stopping:
+            self.look()
+            return
         if world.strikes("claim_away"):
             world.store.fail_next("away", call="claim")
+        again = self._orphans.found.due(world.clock.now())
         try:
-            claims = world.store.claim(self.name, limit=2, queues=("default",))
+            format = damage_checks.NEXT if self.newer else FORMAT
+            claims = world.claim(self.name, again, format)
         except StoreUnavailable:
             self.later(SWEEP_S, self.sweep)
+            self._orphans.soon()
             return
+        for run_id in (*(again if len(claims) < 2 else ()), *(claimed.run_id for claimed in claims)):
+            self._orphans.found.settled(run_id)
+        if len(claims) < len(again):
+            self._orphans.soon()  # One that is a suspect may have to wait.
         for claimed in claims:
-            world.watch.claimed(claimed, self.name)
+            world.watch.claimed(claimed, self.name, beside=[one.run_id for one in claims])
         if claims:
             self._point("claim")
         for claimed in claims:
             world.sometimes["taken_over"] += claimed.taken_over
+            world.sometimes["taken_anew"] += claimed.run_id in again
             self._now(self._take, claimed)
         if len(claims) == 2:
             self.later(0.0, self.sweep)
         self._now(self.look)
+        self._now(self._orphans.look, lambda: world.store.owned_by(self.name), self._knows)
         world.next_sweep(self)
 
+    def _knows(self, run_id: str) -> bool:
+        return run_id in self.owned or any(one.batch.run_id == run_id for one in self._returns)
+
     def _take(self, claimed: Claimed) -> None:
-        owned = Owned(RunDriver(self.world.setup.fabric.compiled), claimed)
-        self.owned[claimed.run_id] = owned
-        self.step(owned, Taken(claimed, self.name))
+        world, compiled, damage = self.world, self.world.setup.fabric.compiled, ""
+        away = verdict(claimed, world.clock.now(), compiled=compiled, **self._program)
+        if away is not None:
+            self._put_away(Owned(RunDriver(compiled), claimed), away)
+            return
+        if world.strikes("damage"):
+            claimed, damage = damage_checks.damaged(world.rng, claimed)
+        if needs_journal(claimed):
+            world.sometimes["snapshot_unsound"] += 1
+            claimed = from_journal(claimed, world.store.journal(claimed.run_id))
+        world.sometimes["from_snapshot"] += claimed.snapshot is not None
+        cadence, book = damage_checks.cadence(world.setup.seed), self.shared.book
+        driver = RunDriver(compiled, cadence, **self._program, held=book)
+        owned = self.owned[claimed.run_id] = Owned(driver, slim(claimed), damage=damage)
+        self.step(owned, Taken(claimed, self.name, self._orphans.found.is_crowded(claimed.run_id)))
 
     def look(self) -> None:
         """Hands every visible input to the run it is for."""
@@ -216,10 +219,12 @@ class Process:
         if self.owned.get(owned.claimed.run_id) is not owned:
             return
         try:
-            effects = owned.driver.step(happening, self.world.clock.now())
+            effects = owned.driver.step(happening, self.world.clock.now() + self.world.skew_us(self.name))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             self.world.raised(owned.claimed.run_id, happening, error)
             return
+        if owned.damage:
+            self.world.watch.found("damage_is_named", owned.claimed.run_id, damage_checks.named(owned.damage, effects))
         self._carry_out(owned, effects)
 
     def _carry_out(self, owned: Owned, effects: list[Effect]) -> None:
@@ -234,15 +239,44 @@ class Process:
         match effect:
             case Append(batch):
                 owned.ready = batch if owned.ready is None else merged(owned.ready, batch)
+                self.shared.decided(batch)
                 self.world.deciding(owned.claimed.run_id, batch)
+            case Need(wants):
+                for want in wants:
+                    # The book tells several runs in one turn, and looks at what is left: each has spent its part before the next is told.
+                    self.shared.need(owned, want, partial(self._in_one_go, self.step, owned))
             case Perform(command):
                 self._perform(owned, command)
             case WakeAt(at):
                 owned.wake_at = at
                 if at is not None:
-                    self.world.schedule.at(max(at, self.world.clock.now()), self.act, self._due, (owned, at))
+                    due = max(at - self.world.skew_us(self.name), self.world.clock.now())
+                    self.world.schedule.at(due, self.act, self._due, (owned, at))
             case Release():
-                self.owned.pop(owned.claimed.run_id, None)
+                self._drop(owned)
+            case Quarantine(damage, claimed):
+                self._damaged(owned, damage, claimed)
+
+    def _damaged(self, owned: Owned, damage: Damage, claimed: Claimed | None) -> None:
+        """The run cannot be read: it is put away where that can be written, else given back as it was."""
+        run_id = owned.claimed.run_id
+        self.world.sometimes[f"damage_{damage.what}"] += 1
+        said = "" if owned.damage else f"called {damage.what}: {damage.sentence}"
+        self.world.watch.found("undamaged_is_read", run_id, said)
+        self._drop(owned)
+        if claimed is None:
+            return self._give_back(owned)
+        return self._put_away(owned, damage_checks.away(claimed, self.world.clock.now(), damage, self._program))
+
+    def _drop(self, owned: Owned) -> None:
+        """What was not sent of it never will be."""
+        self.owned.pop(owned.claimed.run_id, None)
+        self.shared.unwritten(owned.ready)
+        owned.ready = None
+
+    def _put_away(self, owned: Owned, away: Batch) -> None:
+        self.world.sometimes["quarantined"] += any(row.kind == "run_quarantined" for row in away.rows)
+        self._returns.append(Sent(owned, away, given_back=True))
 
     def _due(self, owned: Owned, at: int) -> None:
         if owned.wake_at == at:
@@ -258,6 +292,7 @@ class Process:
             if flight is not None and not self.world.strikes("late_result"):
                 flight.wanted = False
             return
+        self.shared.performs(owned, command)
         flight = owned.flights[key] = Flight(command)
         for delay_s, result in self.world.call(owned, command):
             self.later(delay_s, self._answer, owned, flight, result)
@@ -301,17 +336,25 @@ class Process:
 
     def _settle(self, one: Sent, fate: Written) -> None:
         one.owned.writing = False
+        self.shared.written(one.batch, fate)
         if fate is Written.COMMITTED:
             one.owned.durable = one.batch
-            if one.given_back:
+            if one.given_back or makes_room(one.batch, one.owned.claimed):
                 self.later(0.0, self.sweep)
             self.step(one.owned, Committed(one.batch.new_seq))
+            if one.batch.release:
+                self.world.next_sweep(self)  # It may be due at an instant that nobody knew of before.
             return
         self.world.sometimes[f"write_{fate}"] += 1
-        mine = self.owned.get(one.batch.run_id) is one.owned
+        mine, later = self.owned.get(one.batch.run_id) is one.owned, self.world.clock.now() + int(SWEEP_S * US)
         self.step(one.owned, Refused(fate))
-        if mine and fate is Written.INPUT_GONE:
+        if fate in (Written.FENCED, Written.FAMILY_FULL):
+            self._orphans.refused(one.batch.run_id, later, fate)
+            self.sweep_at(later)
+        elif mine:
             self._give_back(one.owned)
+        else:  # What was to be put away is still this process's.
+            self._orphans.soon()
 
     def unwritten(self, sent: list[Sent]) -> None:
         """The database did not take it: once more, later."""
@@ -337,18 +380,6 @@ class Process:
 
     def _give_back(self, owned: Owned) -> None:
         """The run is still this process's, and what it held of it is void: its row is released where its journal ends."""
-        for flight in owned.flights.values():
-            flight.wanted = False
-        batch = given_back(owned.claimed, owned.durable, self.world.clock.now())
-        self._returns.append(Sent(owned, batch, given_back=True))
-
-    # -- dying ---------------------------------------------------------------------------------------------------------
-
-    def _point(self, name: str) -> None:
-        """A place where a process may die, or stand still."""
-        world = self.world
-        if world.strikes("crash"):
-            world.sometimes[f"crash_at_{name}"] += 1
-            raise Died
-        if not self.paused and world.strikes("pause"):
-            world.pause(self)
+        owned.voided()
+        released = given_back(owned.claimed, owned.durable, self.world.clock.now())
+        self._returns.append(Sent(owned, released, given_back=True))

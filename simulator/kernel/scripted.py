@@ -6,6 +6,7 @@ demonstrations. Which one answers stands in ``ModelSpec.options``:
 
 ``script`` (see ``SCRIPTS``), ``slips`` (misbehave in the first N turns of a step only), ``agents`` (options by agent name, over the others),
 ``workers`` (who gets a brief), ``score`` (the critic's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
+``calls`` (a list for each turn: ``{"tool", "args"}``; then the agent answers),
 ``fail`` (``{"cause", "times", "status", "retry_after_s"}``: the first N attempts of each call fail).
 """
 
@@ -21,8 +22,9 @@ from typing import Any
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
-from fabric.runtime.ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest
 from simulator.kernel.extract import cut, first_line, fitting, listing, quotes, shared_words, terms_of
+from simulator.kernel.scripted_options import calls_of, done, failed, failure, options_of
 
 JSON = Any
 
@@ -59,26 +61,19 @@ class Scripted:
 def answer(request: ModelRequest) -> Scripted:
     """The scripted answer to a request; a function of the request alone."""
     options = options_of(request)
-    failure = _failure(request, options.get("fail"))
+    failed_by = failure(request, options.get("fail"))
     delay_s = max(0.0, float(options.get("delay_s", 0.0)))
-    if failure is not None:
-        return Scripted(delay_s, failure)
+    if failed_by is not None:
+        return Scripted(delay_s, failed_by)
     seen = _Seen(request, options)
     script = options.get("script", "cooperative")
     if script not in SCRIPTS:
         known = ", ".join(sorted(SCRIPTS))
         message = f"model {request.model.name!r} names script {script!r}; there are: {known}"
-        return Scripted(delay_s, _failed(request, Cause.BAD_CONFIGURATION, message))
+        return Scripted(delay_s, failed(request, Cause.BAD_CONFIGURATION, message))
     slipping = seen.turn < int(options.get("slips", 1_000_000))
     said = (SCRIPTS[script] if slipping else cooperative)(seen)
     return Scripted(delay_s, _replied(seen, said))
-
-
-def options_of(request: ModelRequest) -> Mapping[str, JSON]:
-    """The model's options as this agent has them."""
-    options = request.model.options
-    own = options.get("agents", {}).get(request.agent)
-    return {**options, **own} if own else options
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +163,7 @@ def cooperative(seen: _Seen) -> Said:
         return _shaped(seen, _plan(seen))
     if seen.request.output == "critique":
         return _shaped(seen, _critique(seen))
-    calls = _reading(seen)
+    calls = _told(seen) or _reading(seen)
     return Said(calls=calls) if calls else _shaped(seen, _summary(seen))
 
 
@@ -203,6 +198,12 @@ def _plan(seen: _Seen) -> JSON:
     }
 
 
+def _told(seen: _Seen) -> tuple[ToolCall, ...]:
+    """The calls that the options name for this turn."""
+    proposed = calls_of(seen.options, seen.turn, seen.offered)
+    return tuple(seen.call(tool, args, number) for number, (tool, args) in enumerate(proposed))
+
+
 def _reading(seen: _Seen) -> tuple[ToolCall, ...]:
     """The calls that fetch what the documents say, once: each one's beginning, and the passages that fit the request best."""
     if seen.asked_tools or seen.read or not seen.listed:
@@ -233,6 +234,8 @@ def _summary(seen: _Seen) -> JSON:
             "text": "\n\n".join(kept),
             "citations": [name for name in quoted if f"[{name}]" in "\n".join(kept)],
         }
+    if outside := done(seen.request):
+        return {"text": cut(" ".join(outside), seen.room), "citations": []}
     topic = seen.part.partition("\n")[0].strip() or "the request"
     why = "nothing in the documents could be read" if seen.listed else "no document is attached"
     text = f"{topic[:1].upper()}{topic[1:]}: {first_line(seen.question, 600)} (Restated from the request alone: {why}.)"
@@ -379,22 +382,3 @@ def _replied(seen: _Seen, said: Said) -> ModelReplied:
         finish="length" if finish == "length" else "stop",
         model=request.model.model or "scripted",
     )
-
-
-def _failure(request: ModelRequest, fail: JSON) -> CallFailed | None:
-    if not fail or request.attempt > int(fail.get("times", 1_000_000)):
-        return None
-    cause = Cause(fail.get("cause", "server_error"))
-    wait = fail.get("retry_after_s")
-    return CallFailed(
-        command_id=request.command_id,
-        attempt=request.attempt,
-        cause=cause,
-        message=f"the scripted model fails by script: {cause}",
-        status=fail.get("status"),
-        retry_after_s=None if wait is None else float(wait),
-    )
-
-
-def _failed(request: ModelRequest, cause: Cause, message: str) -> CallFailed:
-    return CallFailed(command_id=request.command_id, attempt=request.attempt, cause=cause, message=message)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -16,6 +16,7 @@ from fabric.core.envelope import KINDS, Event
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import InboxInput
 from fabric.core.run import Run
+from simulator.kernel.changes import Changes
 
 
 @dataclass(slots=True)
@@ -51,16 +52,57 @@ class Seen:
     stage_deadline: int = 0
     run_deadline: int = 0
     stopped: bool = False
+    marked: bool = False
+    """Its row was marked by who did not fold it: the next owner says what it is to show."""
+    damaged: bool = False
+    """It is quarantined because its journal could not be read."""
+    terminated: bool = False
+    """Somebody terminated it before anything else had begun to end it."""
+    forked_from: Any = None
+    """Of a fork: what its origin had settled there, ``(stages, branches)``."""
+    scopes: tuple[str, ...] = ()
+    """The shared budgets that it falls under."""
+    granted: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    """The grants that its attempts are reserved from."""
+    charges: dict[tuple[str, int], int] = field(default_factory=dict)
+    """What its journal says that attempts cost."""
     given: dict[str, InboxInput] = field(default_factory=dict)
     """Every input that was inserted for this run, by id."""
+    answers: dict[str, dict[str, int]] = field(default_factory=dict)
+    """When answers were inserted, by question and input id; without those that were taken back."""
+    withdrawn: set[str] = field(default_factory=set)
+    """Inputs that were taken back."""
+    claims: int = 0
+    """Claims since it made progress."""
+    heard: str = ""
+    """The incarnation that claimed it last and was told so."""
+    payload: int = 0
+    """Bytes of contents so far."""
     batch: int = 0
     """Batches committed so far."""
     caused: dict[str, int] = field(default_factory=dict)
     """The batch that holds the events of an input."""
     windows: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
     """Tool calls of each step, oldest first: tool, arguments, call id, masked result."""
+    changes: Changes = field(default_factory=Changes)
+    """Calls that change the world, and what was done about them."""
     skipped: list[tuple[str, int]] = field(default_factory=list)
     """Rungs skipped since the last event of another kind."""
+    family: Mapping[str, Seen] = field(default_factory=dict)
+    """Every run of the world, by id."""
+    children: dict[str, Any] = field(default_factory=dict)
+    """The fact that spawned each child, by the child's id."""
+    ended_children: set[str] = field(default_factory=set)
+    stopping: dict[str, int] = field(default_factory=dict)
+    """When each child was told to stop."""
+    cap: int | None = None
+    """Of a child: micro-dollars that its parent reserved for it."""
+    put_away: bool = False
+    """It was quarantined at least once."""
+    blind: bool = False
+    """It was ended without being folded."""
+    questions: set[str] = field(default_factory=set)
+    """All that it ever asked."""
 
     def take(self, event: Event, after: Run, hashed: bytes) -> None:
         """Goes on to the next event."""

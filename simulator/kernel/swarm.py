@@ -16,8 +16,10 @@ from fabric.core.decision_table import BOUNDED_ONLY, Reaction
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime import prompts
-from fabric.runtime.ports import Document, ToolOffer
+from fabric.runtime.call_ports import ToolOffer
+from fabric.runtime.ports import Document
 from simulator.kernel import faults
+from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
 
 JSON = Any
 VARIANTS = 600
@@ -90,21 +92,42 @@ def draw(seed: int) -> Setup:
 def variant(number: int) -> Fabric:
     """The fabric of that number."""
     rng = Random(f"fabric {number}")  # noqa: S311 - a simulation is to be repeatable
-    return publish(FabricSpec.model_validate(_spec(rng, number)), f"revision-{number}")
+    tree = _spec(rng, number)
+    family = Random(f"family {number}")  # noqa: S311 - of its own, so that fabrics without children stay as they were
+    tree["policy"]["limits"]["fan_out_inline_max"] = family.choice((64, 64, 1, 2, 3))
+    spec = FabricSpec.model_validate(tree)
+    lead = family.random() < 0.2 and len(spec.topology.workers) > 1
+    return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
 
 
-def publish(spec: FabricSpec, revision_id: str) -> Fabric:
+def _leads(tree: JSON) -> dict[str, FabricSpec]:
+    """The first worker is a supervisor of the others."""
+    first, *others = tree["topology"]["workers"]
+    briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in others]
+    plan = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
+    topology = {"workers": others, "plan": plan, "aggregator": tree["topology"].get("aggregator")}
+    return {first: FabricSpec.model_validate({**tree, "topology": topology})}
+
+
+def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec] | None = None) -> Fabric:
     """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
     offers = {
         tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=QUERY) for tool in spec.tools
     }
-    compiled = compile_spec(
+    below = {name: _compiled(inner, offers) for name, inner in (nested or {}).items()}
+    return Fabric(revision_id, _compiled(spec, offers, below), offers)
+
+
+def _compiled(
+    spec: FabricSpec, offers: Mapping[str, ToolOffer], nested: Mapping[str, Compiled] | None = None
+) -> Compiled:
+    return compile_spec(
         spec,
         prices={model.name: model.price.price() for model in spec.models if model.price},
         validators={tool.name: _query_problems for tool in spec.tools},
         prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
+        nested=nested,
     )
-    return Fabric(revision_id, compiled, offers)
 
 
 def _query_problems(args: JSON) -> list[str]:
@@ -117,6 +140,8 @@ def _query_problems(args: JSON) -> list[str]:
 def _spec(rng: Random, number: int) -> JSON:
     workers = [f"worker-{n}" for n in range(1 + rng.randrange(4))]
     tools = ["lookup", "poll", "put"][: rng.choice((0, 1, 1, 3))]
+    changing = _changing(Random(f"changes {number}"))  # noqa: S311 - a simulation is to be repeatable
+    tools += [name for name in (BOOK, WIRE) if name in changing]
     topology: dict[str, JSON] = {"workers": workers}
     if rng.random() < 0.7:
         topology["planner"] = "planner"
@@ -141,7 +166,9 @@ def _spec(rng: Random, number: int) -> JSON:
         "tools": [
             {"name": name, "polling": name == "poll", "effect": "idempotent" if name == "put" else "read_only"}
             for name in tools
-        ],
+            if name not in changing
+        ]
+        + list(changing.values()),
         "agents": [_agent(rng, name, tools) for name in named],
         "topology": topology,
         "gates": {
@@ -151,6 +178,21 @@ def _spec(rng: Random, number: int) -> JSON:
         "policy": _policy(rng, len(workers)),
         "decision_table": _cells(rng),
     }
+
+
+def _changing(rng: Random) -> dict[str, JSON]:
+    """Tools that change the world, in some fabrics: one that can be undone, perhaps one that cannot, and what belongs to them."""
+    if rng.random() < 0.6:
+        return {}
+    book: JSON = {"name": BOOK, "effect": "mutating", "compensation": CANCEL, "carry_over": rng.random() < 0.25}
+    found = {BOOK: book, CANCEL: {"name": CANCEL, "effect": "idempotent"}}
+    if rng.random() < 0.5:
+        book["reconcile"] = FIND
+        found[FIND] = {"name": FIND}
+    if rng.random() < 0.4:
+        waived = {"approval": "waived", "deviation": "Small sums."} if rng.random() < 0.5 else {}
+        found[WIRE] = {"name": WIRE, "effect": "irreversible", **waived}
+    return found
 
 
 def _price(rng: Random) -> JSON:
@@ -204,10 +246,31 @@ def _policy(rng: Random, workers: int) -> JSON:
             for tier in TIERS
         }
     policy["retry"] = {"base_s": rng.choice((0.1, 1.0, 5.0)), "bucket": rng.choice((1, 3, 10)), "cap_s": 60.0}
+    saga = Random(f"saga {workers} {budget}")  # noqa: S311 - a simulation is to be repeatable
+    policy["saga"] = {
+        "unwind_on_cancel": saga.random() < 0.8,
+        "compensation_attempts": saga.choice((1, 3, 5)),
+        "reconcile_attempts": saga.choice((1, 3)),
+        "retry_base_s": saga.choice((0.1, 1.0)),
+    }
+    policy["retry"] |= _shared(budget, Random(f"shares {workers} {budget} {limits}"))  # noqa: S311 - the same
     policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
     mode = rng.choice(("all", "all", "quorum", "best_effort"))
+    limits["run_events"] = rng.choice((60, 150, *(20_000,) * 6))
+    limits["run_payload_bytes"] = rng.choice((3_000, *(50_000_000,) * 7))
+    limits["pending_calls"] = rng.choice((3, *(1_024,) * 7))
+    limits["content_bytes"] = rng.choice((600, *(1_000_000,) * 7))
     policy["fan_in"] = {"mode": mode, "k": 1 + rng.randrange(workers) if mode == "quorum" else None}
     return policy
+
+
+def _shared(budget: JSON, rng: Random) -> JSON:
+    """Caps that cross runs, in some fabrics, small enough to be met; and what that means for retries."""
+    if rng.random() < 0.35:
+        budget["fabric_hour_usd_micros"] = rng.choice((3_000, 30_000, 100_000, 300_000))
+    if rng.random() < 0.2:
+        budget["session_usd_micros"] = budget["run_usd_micros"] * rng.choice((1, 1, 2))
+    return {"shared": rng.random() < 0.3}
 
 
 def _cells(rng: Random) -> JSON:

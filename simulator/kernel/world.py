@@ -12,23 +12,27 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+from fabric.adapters.journal_rows import ends
 from fabric.core.commands import Call, CallModel
 from fabric.core.fingerprint import digest
-from fabric.core.flow import TERMINAL
 from fabric.core.inputs import CallFailed, Result
 from fabric.core.taxonomy import Cause
 from fabric.runtime import prompts
 from fabric.runtime.happenings import Happening
-from fabric.runtime.ports import Batch, Document, StoreUnavailable
-from simulator.kernel import faults
+from fabric.runtime.ports import Batch, Claimed, Document, StoreUnavailable
+from fabric.runtime.snapshots import STATE_DIGEST
+from simulator.kernel import damage_checks, faults, grant_checks
 from simulator.kernel.agents import Agents, Reply
 from simulator.kernel.clock import US, VirtualClock
-from simulator.kernel.memory_store import Failure, MemoryStore
+from simulator.kernel.memory_guards import MemoryGuards
+from simulator.kernel.memory_store import MemoryStore
 from simulator.kernel.outside import Outside
-from simulator.kernel.process import Owned, Process, Sent
+from simulator.kernel.process import Process
+from simulator.kernel.process_memory import Owned, Sent
 from simulator.kernel.schedule import Schedule
 from simulator.kernel.swarm import DOCUMENTS, Setup
 from simulator.kernel.watch import Watch
+from simulator.kernel.world_store import Failure, MakesStores, Stores
 
 STEPS_MAX = 60_000
 """Actions in one world; more means that it does not come to rest."""
@@ -42,27 +46,43 @@ WRITE_FAILURES: tuple[tuple[str, Failure], ...] = (
     ("away", "away"),
 )
 
+SKEWS_US = (0, 0, 0, -US, US, -US // 5, US // 5)
+"""How far clocks of processes lie off, one of these each."""
+
 
 class World:
     """One seed's world. ``run`` it once, then look at ``watch.violations``, ``sometimes`` and ``trace``."""
 
     def __init__(
-        self, setup: Setup, *, plants: frozenset[str] = frozenset(), ask: Callable[..., Reply] | None = None
+        self,
+        setup: Setup,
+        *,
+        plants: frozenset[str] = frozenset(),
+        ask: Callable[..., Reply] | None = None,
+        stores: MakesStores | None = None,
     ) -> None:
         self.setup = setup
         self.rng = Random(setup.seed ^ 0x5EED)  # noqa: S311 - a simulation is to be repeatable
         self.clock = VirtualClock()
         self.schedule = Schedule()
-        self.store = MemoryStore(self.clock, plants=plants)
+        self._skews: dict[str, int] = {}
+        made = stores(self.clock) if stores else _in_memory(self.clock, plants)
+        self.store, self.grants, self.buckets = made.journal, made.grants, made.buckets
+        grant_checks.cap_workspace(self)
         self.sometimes: Counter[str] = Counter()
         self.rates = setup.rates
         self.agents = Agents(setup.fabric.compiled.spec, self.rng, self.sometimes)
         self.agents.rates = setup.rates
         self.ask = ask or self.agents.ask
+        self.service = self.agents.service
         self.watch = Watch(self)
         self.outside = Outside(self)
         self.processes: list[Process] = []
         self.steps = 0
+        self.forgetful = "no_fence" in plants
+        """Whether the store writes for whoever asks."""
+        self.mixed = damage_checks.mixed(setup)
+        """Whether the fleet runs two versions of the program."""
         self.healed = False
         self._born = 0
         self._lapses: list[int] = []
@@ -126,6 +146,13 @@ class World:
             return True
         return False
 
+    def skew_us(self, name: str) -> int:
+        """By how much a process's clock lies off the store's, microseconds: steady clocks differ by little, and by more after a jump."""
+        if name not in self._skews:
+            self._skews[name] = Random(f"clock {self.setup.seed} {name}").choice(SKEWS_US)  # noqa: S311 - a simulation is to be repeatable
+        self.sometimes["skewed_clock"] += self._skews[name] != 0
+        return self._skews[name]
+
     def later(self, delay_s: float, action: Callable[..., None], *args: Any) -> None:
         """Schedules something that no process does."""
         self.schedule.at(self.clock.now() + int(delay_s * US), action, *args)
@@ -135,7 +162,9 @@ class World:
     def born(self) -> None:
         """Starts a worker process."""
         self._born += 1
-        process = Process(self, f"worker-{self._born}")
+        # In a mixed fleet somebody always runs the newer version: what only that reads would wait for it, however long that takes.
+        newer = self.mixed and self._born > 1 and not any(process.newer for process in self.processes)
+        process = Process(self, f"worker-{self._born}", newer=newer)
         self.processes.append(process)
         for lapse in self._lapses:
             if lapse >= self.clock.now():
@@ -167,10 +196,11 @@ class World:
             other.sweep_at(process.lease_until + 1)
 
     def next_sweep(self, process: Process) -> None:
-        """Sees to a sweep when something that is known now will be due."""
+        """Sees to a sweep when something that is known now will be due: everybody's, where not every process can read every run."""
         due_s = self.store.next_due_s()
         if due_s is not None:
-            process.sweep_at(self.clock.now() + int(max(0.0, due_s) * US) + 1)
+            for one in self.processes if self.mixed else (process,):
+                one.sweep_at(self.clock.now() + int(max(0.0, due_s) * US) + 1)
 
     def accident(self, name: str) -> None:
         """Something befalls a process at an instant of its own choosing."""
@@ -188,19 +218,31 @@ class World:
             for other in self.processes:
                 other.sweep_at(self.clock.now() + 1)
         else:
-            # Asked to stop: it gives up its lease and goes, whatever is still out.
-            self.store.retire(process.name)
-            self.died(process)
+            process.act(process.stop, (40.0 * self.rng.random() ** 3,))
 
     # -- the database --------------------------------------------------------------------------------------------------
 
+    def claim(self, name: str, again: tuple[str, ...], format: int) -> list[Claimed]:
+        """What a process gets. StoreUnavailable: it did not hear what it got, or the database is away."""
+        claims = self.store.claim(name, limit=2, queues=("default",), again=again, format=format, digest=STATE_DIGEST)
+        if claims and self.strikes("claim_landed"):
+            for claimed in claims:
+                self.watch.claimed(claimed, name, heard=False)
+            raise StoreUnavailable("the answer to a claim is lost", unknown=True)
+        return claims
+
     def write(self, process: Process, sent: list[Sent]) -> None:
         """A write reaches the database, whatever has become of the process that sent it."""
+        if self.strikes("commit_late"):
+            # The connection is cut, the commit is still under way: whoever asks for its fate meanwhile is told that it was not written.
+            self.later(1.5 * self.rng.random(), self._lands, process, sent)
+            process.later(0.001, process.unknown, sent)
+            return
         failing = next((failure for fault, failure in WRITE_FAILURES if self.strikes(fault)), None)
         if failing is not None:
             self.store.fail_next(failing)
         batches = [one.batch for one in sent]
-        marks = [self.store.heads([batch.run_id])[batch.run_id].last_seq for batch in batches]
+        marks = [self._mark(batch) for batch in batches]
         back_s = 0.001 + 0.005 * self.rng.random()
         try:
             fates = self.store.write(batches)
@@ -216,14 +258,33 @@ class World:
                 self._committed(process, one, mark)
         process.later(back_s, process.written, sent, fates)
 
+    def _lands(self, process: Process, sent: list[Sent]) -> None:
+        marks = [self._mark(one.batch) for one in sent]
+        fates = self.store.write([one.batch for one in sent])
+        for one, fate, mark in zip(sent, fates, marks, strict=True):
+            self.trace("late", one.batch.run_id, one.batch.last_seq, len(one.batch.rows), fate)
+            if fate == "committed":
+                self._committed(process, one, mark)
+
+    def _mark(self, batch: Batch) -> int:
+        """Where a batch's run stands; -1: it is another's by now, so the batch will not be written."""
+        owner, fence, _ = self.store.standing(batch.run_id)
+        mine = owner is not None and (fence == batch.fence or self.forgetful)
+        return self.store.heads([batch.run_id])[batch.run_id].last_seq if mine else -1
+
     def _committed(self, process: Process, one: Sent, mark: int) -> None:
-        self.watch.committed(process, one.owned, one.batch, mark)
-        self.outside.committed(one.batch)
+        if self.watch.committed(process, one.owned, one.batch, mark):
+            self.outside.committed(one.batch)
+        for run_id in dict.fromkeys(
+            [run.run_id for run in one.batch.children] + [send.run_id for send in one.batch.sends]
+        ):
+            self.outside.nudge(0.0)
+            self.trace("told", run_id)
 
     def deciding(self, run_id: str, batch: Batch) -> None:
         """A process has decided something that has not committed yet."""
-        if batch.columns.state in TERMINAL:
-            self.outside.ending(run_id)
+        if ends(batch):
+            self.outside.hands.ending(run_id)
 
     # -- models and tools ----------------------------------------------------------------------------------------------
 
@@ -250,7 +311,8 @@ class World:
 
     def _reply(self, owned: Owned, command: Call) -> Reply:
         fabric, claimed = self.setup.fabric, owned.claimed
-        shared: dict[str, Any] = {"run_id": claimed.run_id, "trace_id": claimed.trace_id, "spec": fabric.compiled.spec}
+        spec = owned.driver.compiled.spec
+        shared: dict[str, Any] = {"run_id": claimed.run_id, "trace_id": claimed.trace_id, "spec": spec}
 
         def documents() -> tuple[Document, ...]:
             return DOCUMENTS
@@ -276,11 +338,17 @@ class World:
         self._hash.update(f"{self.clock.now()}|{what}\n".encode())
 
     def digest(self) -> str:
-        """What two worlds of one seed must have in common: the heads of all journals and the order of all writes."""
-        heads = self.store.heads(self.store.run_ids())
-        return digest(
-            self._hash.hexdigest(), *(f"{run_id}:{head.last_seq}:{head.head.hex()}" for run_id, head in heads.items())
-        )
+        """What two worlds of one seed must have in common: the heads of all journals, the order of all writes, and where shared budgets stand."""
+        run_ids = self.store.run_ids()
+        heads = self.store.heads(run_ids)
+        ends = [f"{run_id}:{heads[run_id].last_seq}:{heads[run_id].head.hex()}" for run_id in run_ids]
+        ends += [f"{scope}:{one.spent}:{one.granted}:{one.overrun}" for scope, one in self.grants.all_budgets()]
+        return digest(self._hash.hexdigest(), *ends)
+
+
+def _in_memory(clock: VirtualClock, plants: frozenset[str]) -> Stores:
+    journal = MemoryStore(clock, plants=plants)
+    return Stores(journal, journal.grants, MemoryGuards(clock))
 
 
 def _timeout(command: Call, *, billed: bool) -> CallFailed:

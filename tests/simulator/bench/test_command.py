@@ -13,6 +13,7 @@ FIGURES = {
     "syncs_per_step",
     "statements_per_step",
     "bytes_per_step",
+    "stored_bytes_per_run",
     "event_rows_per_run",
     "runs_per_s",
     "bare_runs_per_s",
@@ -42,6 +43,20 @@ def test_the_last_line_has_the_figures(db, more, clients):
     assert found["event_rows_per_run"] <= 28
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("db", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def test_the_audit_stream_told_by_many_has_neither_gap_nor_fork(db):
+    """The figure of H5 is the same command with 32 writers of 10,000 lines each."""
+    command = [sys.executable, str(ROOT / "manage.py"), "bench", "audit", "--json", "--db", db]
+    command += ["--concurrency", "8", "--runs", "100"]
+    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["lines"], found["sealed"], found["unsealed"]) == (800, 800, 0)
+    assert (found["faults"], found["false_alarms"]) == (0, 0)
+    assert found["looks_meanwhile"] > 0
+
+
 @pytest.mark.parametrize(("option", "given"), [("runs", 0), ("rounds", -1), ("concurrency", 0)])
 def test_a_number_that_makes_no_sense_is_a_sentence(option, given):
     with pytest.raises(CommandError, match=f"--{option} {given}: give a number of at least 1") as refused:
@@ -49,8 +64,15 @@ def test_a_number_that_makes_no_sense_is_a_sentence(option, given):
     assert refused.value.returncode == 2
 
 
-@pytest.mark.parametrize("options", [{"kills": 0}, {"runs": 0}, {"delay": -1.0}, {"delay": 61.0}])
+@pytest.mark.parametrize("options", [{"scopes": 6}, {"kill_between": -1}])
+def test_so_many_scopes_there_are_not(options):
+    with pytest.raises(CommandError, match="give --scopes of 1 to 5 and --kill-between of at least 0") as refused:
+        call_command("bench", "spends", **options)
+    assert refused.value.returncode == 2
+
+
+@pytest.mark.parametrize("options", [{"runs": 0}, {"delay": -1.0}, {"delay": 61.0}])
 def test_the_same_for_chaos(options):
-    with pytest.raises(CommandError, match="give --kills and --runs of at least 1") as refused:
+    with pytest.raises(CommandError, match="give --runs of at least 1, and --delay from 0 to 60 seconds") as refused:
         call_command("chaos", "inflight", **options)
     assert refused.value.returncode == 2

@@ -1,13 +1,16 @@
 """The counters of flow5 (performance.md P6, P7): they are the same on every machine, so they are asserted; speed is not."""
 
-from contextlib import contextmanager
+import sqlite3
+from contextlib import closing, contextmanager
 
+import psycopg
 import pytest
 
 from fabric.adapters.journal_postgresql import PostgresqlStore
 from fabric.adapters.journal_sqlite import SqliteStore
 from simulator.bench import figures
-from simulator.bench.flow5 import STEPS, Flow5
+from simulator.bench.answers import STEPS
+from simulator.bench.flow5 import Flow5
 from simulator.bench.lockstep import LockstepWriter
 from tests.fabric.adapters.journal_worlds import REVISION, WORKSPACE
 
@@ -81,6 +84,30 @@ def test_every_run_is_flow5_and_completes(store):
         assert kinds[-1] == "run_ended"
         assert kinds.count("model_answered") == STEPS
         assert kinds.count("stage_entered") == 5
+
+
+def test_a_run_takes_less_room_than_the_least_of_the_others(store):
+    """P10. What a database takes at once, pages and all, is spread over as many runs as make it small."""
+    with running(store) as engine:
+        engine.run(8, 8)
+        before = figures.stored(store)
+        engine.run(96, 8)
+        assert 8_000 < (figures.stored(store) - before) / 96 <= 17_800
+
+
+def test_headers_and_payloads_of_a_run_take_less_than_four_kilobytes(store):
+    """Of the 17.8 KB that a run may take (P10); the rest is ids, hashes, and what the database adds."""
+    with running(store) as engine:
+        _, run_ids = engine.run(4, 1)
+    where = ", ".join(f"'{run_id}'" for run_id in run_ids)
+    asked = f"SELECT sum(length(header) + coalesce(length(payload), 0)) FROM fabric_event WHERE run_id IN ({where})"
+    if isinstance(store, PostgresqlStore):
+        with psycopg.connect(store.dsn) as connection:
+            ((stored,),) = connection.execute(asked)
+    else:
+        with closing(sqlite3.connect(store.path)) as connection:
+            ((stored,),) = connection.execute(asked)
+    assert stored / 4 <= 4_000
 
 
 @pytest.mark.postgresql

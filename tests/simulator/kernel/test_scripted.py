@@ -13,7 +13,8 @@ from fabric.core.payloads import Critique, Plan, Summary
 from fabric.core.spec import ModelSpec, ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
-from fabric.runtime.ports import ChatMessage, Document, ModelRequest
+from fabric.runtime.call_ports import ChatMessage, ModelRequest
+from fabric.runtime.ports import Document
 from simulator.kernel import extract, scripted
 from simulator.kernel.scripted import FLOOD, SCRIPTS, answer
 

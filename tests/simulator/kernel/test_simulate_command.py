@@ -42,12 +42,22 @@ def test_a_violation_is_told_with_what_runs_it_again():
     assert told.splitlines()[1] in err.splitlines()
 
 
+def test_the_stores_on_a_file_are_held_against_those_in_memory():
+    code, out, err = simulate("--seeds", "2", "--store", "sqlite", "--json")
+    assert (code, json.loads(out)["violations"]) == (0, 0)
+    assert err.splitlines()[0].endswith("store sqlite")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--seeds", "0"), "--seeds is 0: give 1 or more"),
         (("--seeds", "1", "--start", "-1"), "--start is -1: give 0 or more"),
         (("--seeds", "1", "--jobs", "0"), "--jobs is 0: give 1 or more"),
+        (
+            ("--seeds", "1", "--plant", "no_fence", "--store", "sqlite"),
+            "--plant no_fence is a bug of the stores in memory: leave out --store sqlite",
+        ),
         (("--seeds", "1", "--plant", "gremlin"), "no bug is named 'gremlin'; there are: no_fence, "),
     ],
 )

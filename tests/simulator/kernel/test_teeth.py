@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from fabric.core import agent_loop, engine, ladder, questions, reactions
+from fabric.core import agent_loop, children, engine, handlers, ladder, questions, reactions
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.frozen import replace
+from fabric.core.handlers import results
 from fabric.core.inputs import CancelRequested, OwnerChanged, TimeReached
 from fabric.core.mechanisms import deadline, hop_limit, loop_detector, retry_budget, saga
+from fabric.core.topologies import slices
 from fabric.core.verdict import PASS
-from fabric.runtime import driver, projection
-from fabric.runtime.happenings import Arrived, Perform, Taken
+from fabric.runtime import arrivals, driver, loading, projection
+from fabric.runtime.happenings import Perform, Taken
 from simulator.kernel.campaign import campaign
 
 BUGS: dict[str, tuple[Any, tuple[str, ...]]] = {}
@@ -31,21 +33,15 @@ def bug(*found_by):
 def effects_go_out_before_their_commit(patch):
     out = driver.RunDriver._out
 
-    def early(self, emitted, commands, consumed, now):
-        return [*out(self, emitted, [], consumed, now), *(Perform(command) for command in commands)]
+    def early(self, before, emitted, commands, consumed, now):
+        return [*out(self, before, emitted, [], consumed, now), *(Perform(command) for command in commands)]
 
     patch.setattr(driver.RunDriver, "_out", early)
 
 
 @bug("input_consumed_once", "liveness")
 def an_input_is_taken_as_often_as_it_is_seen(patch):
-    arrived = driver.RunDriver._arrived
-
-    def forgetful(self, happening, now):
-        self._consumed.discard(happening.item.input_id)
-        return arrived(self, happening, now)
-
-    patch.setitem(driver._STEPS, Arrived, forgetful)
+    patch.setattr(arrivals.Arrivals, "known", lambda self, item: False)
 
 
 @bug("bills_are_charged")
@@ -82,10 +78,10 @@ def loops_are_not_detected(patch):
 
 @bug("liveness")
 def nobody_is_woken(patch):
-    patch.setattr(engine, "wake_at", lambda run: None)
+    patch.setattr(engine, "wake_at", lambda run, announced=frozenset(): None)
 
 
-@bug("liveness")
+@bug("liveness", "no_expiry_over_an_answer")
 def inputs_that_waited_are_overlooked(patch):
     taken = driver.RunDriver._taken
 
@@ -97,7 +93,7 @@ def inputs_that_waited_are_overlooked(patch):
 
 @bug("liveness")
 def a_new_owner_waits_for_calls_that_are_gone(patch):
-    patch.setitem(engine.HANDLERS, OwnerChanged, lambda work, given: None)
+    patch.setitem(handlers.HANDLERS, OwnerChanged, lambda work, given: None)
 
 
 @bug("cancel_lets_go")
@@ -107,7 +103,7 @@ def a_cancel_leaves_calls_out(patch):
         if work.run.ending is None:
             reactions.end(work, RunState.CANCELLED, "cancel", "cancelled")
 
-    patch.setitem(engine.HANDLERS, CancelRequested, cancelled)
+    patch.setitem(handlers.HANDLERS, CancelRequested, cancelled)
 
 
 @bug("attempts_in_order")
@@ -118,30 +114,31 @@ def a_retry_gets_another_key(patch):
 
 @bug("attempts_in_order")
 def a_retry_does_not_wait(patch):
-    reached = engine.HANDLERS[TimeReached]
+    reached = handlers.HANDLERS[TimeReached]
 
     def hasty(work, given):
         reached(work, given)
         for command_id in list(work.run.timers):
             if work.run.ending is None and command_id in work.run.timers:
-                engine._again(work, command_id)
+                agent_loop.again(work, work.run.pending[command_id])
 
-    patch.setitem(engine.HANDLERS, TimeReached, hasty)
+    patch.setitem(handlers.HANDLERS, TimeReached, hasty)
 
 
 @bug("answers_what_is_out", "settled_once")
 def any_attempt_answers(patch):
-    answers = engine._answers
+    answers = results._answers
 
     def trusting(work, given):
         return answers(work, given) or work.run.pending.get(given.command_id)
 
-    patch.setattr(engine, "_answers", trusting)
+    patch.setattr(results, "_answers", trusting)
 
 
 @bug("replans_in_bounds")
 def replans_are_not_counted(patch):
-    patch.setattr(ladder, "replans_spent", lambda work, stage: "")
+    spent = ladder.replans_spent
+    patch.setattr(ladder, "replans_spent", lambda work, stage: spent(work, stage) if slices.in_slice(work.run) else "")
 
 
 @bug("rounds_in_bounds")
@@ -159,20 +156,20 @@ def a_decision_about_something_else_counts(patch):
     patch.setattr(questions, "refused", lax)
 
 
-@bug("no_exception")
+@bug("clocks_run_while_live")
 def the_clocks_stay_stopped(patch):
-    patch.setattr(questions, "resume_clocks", lambda work, question: None)
+    patch.setattr(questions, "resume_clocks", lambda work: None)
 
 
-@bug("chain")
+@bug("chain", "undamaged_is_read")
 def a_new_owner_forgets_the_chain(patch):
-    fold = driver.RunDriver._fold
+    load = driver.load
 
-    def forgetful(self, row):
-        fold(self, row)
-        self._head = b"\0" * 32
+    def forgetful(claimed):
+        loaded = load(claimed)
+        return loaded if isinstance(loaded, loading.Damage) else replace(loaded, head=b"\0" * 32)
 
-    patch.setattr(driver.RunDriver, "_fold", forgetful)
+    patch.setattr(driver, "load", forgetful)
 
 
 @bug("questions_are_the_fold")
@@ -208,8 +205,44 @@ def a_late_result_is_charged_again(patch):
             )
         return answers(work, given)
 
-    answers = engine._answers
-    patch.setattr(engine, "_answers", recorded)
+    answers = results._answers
+    patch.setattr(results, "_answers", recorded)
+
+
+@bug("answered_once_with_what_it_cost")
+def a_child_costs_its_parent_nothing(patch):
+    told = children.ChildEnded
+    patch.setattr(children, "ChildEnded", lambda **fields: told(**{**fields, "cost_usd_micros": 0}))
+
+
+@bug("child_is_what_its_parent_spawned")
+def a_child_takes_more_than_was_reserved(patch):
+    given = children.ChildRequested
+    patch.setattr(
+        children, "ChildRequested", lambda **fields: given(**{**fields, "cap_usd_micros": fields["cap_usd_micros"] + 1})
+    )
+
+
+@bug("child_is_what_its_parent_spawned", "spawned_once")
+def a_child_stays_on_its_parents_level(patch):
+    given = children.ChildRequested
+    patch.setattr(children, "ChildRequested", lambda **fields: given(**{**fields, "depth": fields["depth"] - 1}))
+
+
+@bug("liveness")
+def a_child_does_not_say_that_it_has_ended(patch):
+    patch.setattr(children, "report", lambda work: None)
+
+
+@bug("no_child_outlives_its_parent", "refold", "terminal_absorbs", "nothing_left_reserved")
+def a_parent_does_not_wait_for_its_children(patch):
+    settle = reactions.settle
+
+    def hasty(work):
+        work.run = replace(work.run, family=replace(work.run.family, alive={}))
+        settle(work)
+
+    patch.setattr(reactions, "settle", hasty)
 
 
 @pytest.mark.parametrize("name", BUGS)

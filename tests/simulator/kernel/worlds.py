@@ -7,12 +7,13 @@ from typing import Any
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
-from fabric.runtime.ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest
 from simulator.kernel import faults, scripted, swarm
 from simulator.kernel.agents import Reply
 from simulator.kernel.world import World
 
 FREE = {"input_usd_per_mtok": "0", "output_usd_per_mtok": "0"}
+PRICED = {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}
 ROLES = ("planner", "one", "two", "three", "four", "aggregator", "critic", "finalizer")
 
 
@@ -50,13 +51,14 @@ def world(
     tier: Tier = Tier.INTERACTIVE,
     rates: dict[str, float] | None = None,
     ask: Callable[[ModelRequest], Reply] | None = cooperative,
+    runs: int = 1,
 ) -> World:
-    """A world with one run, one process and only the accidents that are named."""
+    """A world with one run, or as many as are asked for at once, one process and only the accidents that are named."""
     setup = swarm.Setup(
         seed=seed,
         fabric=swarm.publish(spec, "revision"),
         rates=faults.Rates(rates or {}),
-        runs=(swarm.RunPlan(0.0, tier, True, "What does the report say?", seed),),
+        runs=tuple(swarm.RunPlan(0.0, tier, True, "What does the report say?", seed + n) for n in range(runs)),
         processes=1,
         fault_phase_s=200_000.0,
         answers_within=0.1,

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from simulator.bench import database
 from simulator.kernel.campaign import SeedReport, campaign
-from simulator.kernel.plants import PLANTS
+from simulator.kernel.plants import PLANTS, in_store
 
+STORES = ("memory", "sqlite")
 LISTED = 100
 """Violating seeds that are named in the last line."""
 
@@ -27,6 +32,9 @@ class Command(BaseCommand):
         parser.add_argument("--seeds", type=int, required=True, metavar="N", help="how many seeds")
         parser.add_argument("--start", type=int, default=0, metavar="S", help="the first seed (0)")
         parser.add_argument("--plant", default="", metavar="NAME", help=f"plant a bug to be found: {', '.join(PLANTS)}")
+        parser.add_argument(
+            "--store", choices=STORES, default="memory", help="sqlite: the real ones, held against those in memory"
+        )
         parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes (1)")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
@@ -37,14 +45,18 @@ class Command(BaseCommand):
             self.stderr.write(refusal, style_func=str)
             sys.exit(2)
         start, many, plant, jobs = options["start"], options["seeds"], options["plant"], options["jobs"]
-        self.stderr.write(f"seed {start}: {many} seeds, plant {plant or 'none'}, jobs {jobs}", style_func=str)
+        store = options["store"]
+        told = f"seed {start}: {many} seeds, plant {plant or 'none'}, jobs {jobs}, store {store}"
+        self.stderr.write(told, style_func=str)
         self.stderr.flush()
-        began, violations, violating = time.monotonic(), 0, []
-        for report in campaign(range(start, start + many), plant, jobs):
-            if report.violations:
-                violations += len(report.violations)
-                violating.append(report.seed)
-                self._tell(report, plant)
+        violations, violating = 0, []
+        with _template(store) as file:
+            began = time.monotonic()
+            for report in campaign(range(start, start + many), plant, jobs, file):
+                if report.violations:
+                    violations += len(report.violations)
+                    violating.append(report.seed)
+                    self._tell(report, plant, store)
         seeds_per_s = round(many / (time.monotonic() - began), 1)
         if options["json"]:
             found = {
@@ -60,11 +72,23 @@ class Command(BaseCommand):
         if violations:
             sys.exit(1)
 
-    def _tell(self, report: SeedReport, plant: str) -> None:
+    def _tell(self, report: SeedReport, plant: str, store: str) -> None:
         again = f"manage.py simulate --seeds 1 --start {report.seed}" + (f" --plant {plant}" if plant else "")
+        again += f" --store {store}" if store != "memory" else ""
         for one in report.violations:
             where = f"seed {one.seed}, {one.at_s:.3f} s, run {one.run_id}"
             self.stderr.write(f"{where}: {one.invariant}: {one.sentence} (again: {again})", style_func=str)
+
+
+@contextmanager
+def _template(store: str) -> Iterator[Path | None]:
+    """A file with all tables and nothing in them; None for the stores in memory."""
+    if store == "memory":
+        yield None
+        return
+    with database.fresh("sqlite") as environment:
+        [file] = Path(environment["FABRIC_DATA"]).glob("*.sqlite3")
+        yield file
 
 
 def _refusal(options: dict[str, Any]) -> str:
@@ -75,6 +99,8 @@ def _refusal(options: dict[str, Any]) -> str:
         return f"--start is {options['start']}: give 0 or more"
     if options["jobs"] < 1:
         return f"--jobs is {options['jobs']}: give 1 or more"
+    if options["store"] != "memory" and in_store(options["plant"]):
+        return f"--plant {options['plant']} is a bug of the stores in memory: leave out --store {options['store']}"
     if options["plant"] and options["plant"] not in PLANTS:
         return f"--plant: no bug is named {options['plant']!r}; there are: {', '.join(PLANTS)}"
     return ""

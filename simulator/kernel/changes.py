@@ -1,0 +1,55 @@
+"""What the simulator keeps of a run's changes to the world, counted anew from the facts alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Change:
+    """One call that changes the world, under its key."""
+
+    tool: str
+    effect: str
+    carry_over: bool
+    status: str = "open"
+    asked: bool = False
+    """A person was asked about its stuck compensation."""
+    answer: str = ""
+    """What came of that: a verb, or ``expired``."""
+    doubted: bool = False
+    """An attempt before the last one may have been executed."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether nobody knows if it was executed."""
+        return self.status in ("open", "unknown")
+
+    @property
+    def standing(self) -> bool:
+        """Whether it has, or may have, changed the world, and nothing was done about that."""
+        return self.doubtful or self.status == "executed"
+
+
+@dataclass(slots=True)
+class Changes:
+    """All of a run's, in the order of their newest intent."""
+
+    by_key: dict[str, Change] = field(default_factory=dict)
+    intended: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Key and attempt by command id."""
+    undoing: str = ""
+    purpose: str = ""
+    approved: set[str] = field(default_factory=set)
+    """Irreversible calls, by command id, that a person let pass."""
+    items: dict[str, Any] = field(default_factory=dict)
+    """Questions about changes: kind and scope by id."""
+    terminated: bool = False
+
+    def newest(self) -> str:
+        """The key of what must be undone next; empty: nothing."""
+        keys = [key for key, one in self.by_key.items() if one.standing]
+        if self.purpose == "replan":
+            keys = [key for key in keys if not self.by_key[key].carry_over]
+        return keys[-1] if keys else ""

@@ -1,0 +1,157 @@
+"""What must be true of families: invariants as in ``invariants.py``, over the journals of a parent and its children together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.envelope import Event
+from fabric.core.run import Run
+from simulator.kernel.changes import Change
+from simulator.kernel.seen import Seen, on
+
+STOP_US = 900 * 1_000_000
+"""How long after it was told to stop a child may still be waited for: restarts, leases and commits that are lost take their time."""
+
+
+@on("child_spawned")
+def spawned_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A child begins once, one level deeper, within the deadline of the stage that it works for."""
+    if fact.child_id in seen.children:
+        return f"child {fact.child_id} was spawned before"
+    seen.children[fact.child_id] = fact
+    if fact.depth != seen.run.depth + 1:
+        return f"level {fact.depth} below {seen.run.depth}"
+    most = seen.compiled.spec.policy.limits.recursion
+    if fact.depth > most:
+        return f"level {fact.depth}, at most {most}"
+    end = min(seen.stage_deadline, seen.run_deadline)
+    return "" if fact.deadline_at <= end else "its deadline is after that of its parent's stage"
+
+
+@on("lineage_pinned")
+def child_is_what_its_parent_spawned(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A child's parent knows it: the same command, the same cap, the same briefs, its level and deadline."""
+    parent = seen.family.get(fact.parent_run_id)
+    spawned = parent.children.get(seen.run_id) if parent else None
+    if spawned is None:
+        return "no run spawned it"
+    seen.cap = fact.cap_usd_micros
+    seen.compiled = seen.compiled.within(fact.topology)
+    told = (fact.parent_command, fact.cap_usd_micros, fact.briefs, after.depth, after.deadline_at)
+    given = (spawned.command_id, spawned.reserved_usd_micros, spawned.briefs, spawned.depth, spawned.deadline_at)
+    return "" if told == given else f"it was given {given} and took {told}"
+
+
+@on("child_let_go")
+def told_to_stop(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A child that is let go of is told so in the same transaction, unless it has ended."""
+    seen.stopping[fact.child_id] = event.at
+    child, wanted = seen.family[fact.child_id], f"{fact.how}_requested"
+    told = any(given.kind == wanted for given in child.given.values())
+    return "" if told or child.run.terminal else "its child was not told"
+
+
+@on("run_paused", "run_resumed")
+def held_with_its_parent(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A run's children are told in the same transaction when it is paused, and when it goes on."""
+    wanted = "pause_requested" if fact.kind == "run_paused" else "resume_requested"
+    for command_id, child in after.family.alive.items():
+        below, input_id = seen.family[child.fact.child_id], f"parent:{command_id}:{event.seq}"
+        told = below.given.get(input_id)
+        if child.let_go is None and (told is None or told.kind != wanted) and not below.run.terminal:
+            return f"child {child.fact.child_id} was not told"
+    return ""
+
+
+@on("child_quarantined")
+def asked_as_its_child_asks(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A parent asks about a child's own question, the one that the child asked."""
+    child = seen.family[fact.child_id]
+    return "" if fact.escalation_id in child.questions else "its child asked nothing of the kind"
+
+
+@on("escalation_opened")
+def asked(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Keeps which questions a run asked."""
+    seen.questions.add(fact.escalation_id)
+    return ""
+
+
+@on("mutation_taken_over")
+def handed_up_as_it_was(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What a parent takes over is what its child had done and not undone, and is taken over once."""
+    child = seen.family[fact.child_id]
+    change = child.changes.by_key.get(fact.key)
+    if change is None:
+        return "its child never intended it"
+    if change.status == "handed_up":
+        return "it was handed up before"
+    status = _STATUS.get(change.status, change.status)
+    if status != fact.status:
+        return f"it says {fact.status}, and the child's journal says {change.status}"
+    seen.changes.by_key[fact.key] = Change(fact.tool, fact.effect, carry_over=False, status=change.status)
+    change.status = "handed_up"
+    return ""
+
+
+_STATUS = {"compensation_skipped": "skipped", "compensation_abandoned": "abandoned", "stays": "abandoned"}
+"""What the engine calls what is not undone, by what these checks call it."""
+
+
+@on("run_ended", "replanned")
+def nothing_stays_with_a_child(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No change stands in a child that has answered: all are this run's."""
+    for child_id in seen.ended_children:
+        left = [one.tool for one in seen.family[child_id].changes.by_key.values() if one.standing]
+        if left and not seen.family[child_id].blind:
+            return f"child {child_id} still has {left}"
+    return ""
+
+
+@on("child_answered")
+def answered_once_with_what_it_cost(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A child answers once, after its end, with what its own journal counts; and soon, if it was told to stop."""
+    child = seen.family[fact.child_id]
+    if fact.child_id in seen.ended_children:
+        return "it had answered"
+    seen.ended_children.add(fact.child_id)
+    if not child.run.terminal or child.run.state != fact.state:
+        return f"it says {fact.state}, and the child is {child.run.state}"
+    if child.blind and child.run.started_at:
+        reserved = seen.children[fact.child_id].reserved_usd_micros
+        return "" if fact.cost_usd_micros == reserved else "a child that nobody could fold costs what was reserved"
+    if child.spent != fact.cost_usd_micros:
+        return f"it says {fact.cost_usd_micros} micro-dollars, the child's journal says {child.spent}"
+    if seen.put_away or _asks_people(child):
+        return ""
+    late = event.at - seen.stopping.get(fact.child_id, event.at)
+    return f"it ended {late} us after it was told to stop" if late > STOP_US else ""
+
+
+def _asks_people(seen: Seen) -> bool:
+    """Whether a run's end may wait for a person: it, or one below it, had something to undo, or was quarantined."""
+    return bool(seen.put_away or seen.changes.by_key) or any(_asks_people(seen.family[one]) for one in seen.children)
+
+
+@on("run_quarantined")
+def put_away(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Keeps that a person had to say something about the run."""
+    seen.put_away = True
+    return ""
+
+
+@on("run_ended")
+def no_child_outlives_its_parent(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A run ends after all its children, each of them settled; but for one that is ended without being folded."""
+    seen.blind = seen.run.state == "quarantined"
+    if seen.blind:
+        return ""
+    alive = [child_id for child_id in seen.children if not seen.family[child_id].run.terminal]
+    if alive:
+        return f"its children are alive: {', '.join(alive)}"
+    open_ = set(seen.children) - seen.ended_children
+    if open_:
+        return f"its children are not settled: {', '.join(sorted(open_))}"
+    if seen.cap is not None and seen.spent > seen.cap + seen.overrun:
+        return f"it spent {seen.spent} micro-dollars of a slice of {seen.cap}"
+    return ""

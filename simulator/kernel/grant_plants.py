@@ -1,0 +1,50 @@
+"""Planted bugs of shared budgets: each takes one rule out, from outside, so that the simulator can be seen to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from fabric.adapters.grants import GrantBook
+from fabric.core.frozen import replace
+from fabric.core.run import Run
+from fabric.core.work import Emitted
+from fabric.runtime import driver, shares
+from fabric.runtime.batch_parts import Reservation, SettledBy, Settlement
+
+IN_GRANTS = ("grant_without_cap_check", "reaper_refunds_unknown", "closed_grant_reserved")
+"""Plants that the memory store takes out itself: the cap, the worst case of what the dead left open, the state of a grant that is reserved from."""
+
+
+@contextmanager
+def _in(where: Any, name: str, value: Any) -> Iterator[None]:
+    kept = getattr(where, name)
+    setattr(where, name, value)
+    try:
+        yield
+    finally:
+        setattr(where, name, kept)
+
+
+def _half_reserved(before: Run, emitted: Iterable[Emitted]) -> tuple[tuple[Reservation, ...], tuple[Settlement, ...]]:
+    reserved, settled = shares.entries_of(before, emitted)
+    return reserved[1:], settled
+
+
+def _unknown_is_free(before: Run, emitted: Iterable[Emitted]) -> tuple[tuple[Reservation, ...], tuple[Settlement, ...]]:
+    reserved, settled = shares.entries_of(before, emitted)
+    return reserved, tuple(replace(one, usd_micros=0) if one.reason is SettledBy.UNKNOWN else one for one in settled)
+
+
+def _spends_nothing(book: GrantBook, reservations: Iterable[Reservation]) -> None:
+    """The same chunk is spent by every call."""
+
+
+GRANT_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    **dict.fromkeys(IN_GRANTS, nullcontext),
+    "reservation_left_out": lambda: _in(driver, "entries_of", _half_reserved),
+    "unknown_settled_free": lambda: _in(driver, "entries_of", _unknown_is_free),
+    "grant_spent_twice": lambda: _in(GrantBook, "spend", _spends_nothing),
+}
+"""Every one by name."""

@@ -1,0 +1,121 @@
+"""People who take hold of runs: they cancel, terminate, pause and resume them, and fork new ones from their events."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from fabric.core.context import Contents
+from fabric.core.envelope import from_row
+from fabric.core.evolve import evolve
+from fabric.core.fingerprint import digest
+from fabric.core.flow import TERMINAL, RunState
+from fabric.core.forks import contents_of, kept_at
+from fabric.core.inputs import (
+    CancelRequested,
+    ForkRequested,
+    InboxInput,
+    Kept,
+    PauseRequested,
+    ResumeRequested,
+    TerminateRequested,
+)
+from fabric.core.run import Run
+
+if TYPE_CHECKING:
+    from simulator.kernel.outside import Outside
+    from simulator.kernel.world import World
+
+SOONER_OR_LATER = (1.0, 10.0, 60.0, 2_000.0)
+"""Virtual seconds after its start within which somebody takes hold of a run."""
+FORKS_MAX = 2
+
+
+class Hands:
+    """What callers and operators do to runs."""
+
+    def __init__(self, world: World, outside: Outside) -> None:
+        self.world = world
+        self.outside = outside
+        self._times = 0
+        self._forks = 0
+
+    def begin(self, run_id: str) -> None:
+        """Draws what will be done to a run."""
+        world, rng = self.world, self.world.rng
+        for name, act in (("cancel", self._cancel), ("terminate", self._terminate), ("held", self._pause)):
+            if rng.random() < world.rates[name]:
+                world.later(rng.choice(SOONER_OR_LATER) * rng.random(), act, run_id, name)
+
+    def ending(self, run_id: str) -> None:
+        """A run is about to end: the moment for somebody to cancel it."""
+        if self.world.rng.random() < self.world.rates["cancel_at_end"]:
+            self.world.later(self.world.rng.choice((0.0, 0.002, 0.02)), self._cancel, run_id, "cancel_at_end")
+
+    def release(self) -> None:
+        """From now on nobody holds a run any more."""
+        for run_id in self.world.store.run_ids():
+            if self.world.store.columns(run_id).state is RunState.PAUSED:
+                self._resume(run_id)
+
+    def _put(self, run_id: str, name: str, given: InboxInput) -> None:
+        if run_id in self.world.store.run_ids():
+            self.world.sometimes[name] += 1
+            self.outside.insert(run_id, given)
+
+    def _cancel(self, run_id: str, why: str) -> None:
+        self._put(run_id, why, CancelRequested(input_id=f"{why}:{run_id}", actor="caller", reason=why))
+
+    def _terminate(self, run_id: str, why: str) -> None:
+        self._put(run_id, why, TerminateRequested(input_id=f"{why}:{run_id}", actor="operator", reason=why))
+
+    # -- pausing -------------------------------------------------------------------------------------------------------
+
+    def _pause(self, run_id: str, why: str) -> None:
+        rng = self.world.rng
+        self._times += 1
+        self._put(run_id, why, PauseRequested(input_id=f"pause:{self._times}", actor="operator", reason=why))
+        if not self.world.strikes("held_for_long"):
+            self.world.later(rng.choice((0.0, 1.0, 30.0, 10_000.0)) * rng.random(), self._resume, run_id)
+
+    def _resume(self, run_id: str) -> None:
+        self._times += 1
+        self._put(run_id, "resumed", ResumeRequested(input_id=f"resume:{self._times}", actor="operator"))
+
+    # -- forking -------------------------------------------------------------------------------------------------------
+
+    def ended(self, run_id: str) -> None:
+        """A run has ended: somebody may go on from one of its events."""
+        if self._forks < FORKS_MAX and self.world.strikes("fork"):
+            self._forks += 1
+            self._fork(run_id)
+
+    def _fork(self, run_id: str) -> None:
+        """A new run from an event of this one, drawn; nothing happens when nothing would be left to do."""
+        world = self.world
+        rows = world.store.rows(run_id)
+        origin = world.watch.run(run_id)
+        run, contents = Run(run_id, tier=origin.tier, seed=origin.seed), Contents()
+        for row in rows[: world.rng.randint(1, len(rows))]:
+            event = from_row(row.seq, row.kind, row.version, row.header)
+            run = evolve(run, event)
+            if row.payload is not None:
+                contents.put(event.content_ref, json.loads(row.payload), event.content_bytes)
+        point = kept_at(run)
+        if point.stage is None or run.state in TERMINAL or not run.request_ref:
+            return
+        given = ForkRequested(
+            input_id=f"fork:{run_id}",
+            request=contents.read(run.request_ref),
+            deadline_at=world.clock.now() + (origin.deadline_at - origin.started_at),
+            origin_run_id=run_id,
+            origin_seq=run.seq,
+            origin_hash=rows[run.seq - 1].hash.hex(),
+            stages=tuple((str(stage), ref) for stage, ref in point.stages),
+            branches=point.branches,
+            contents=tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
+            requested_by="operator",
+        )
+        forked = digest(world.setup.seed, "fork", self._forks)
+        world.watch.expect(forked, origin.tier, origin.seed, (point.stages, point.branches))
+        self.outside.start(forked, origin.tier, origin.seed, given, given.deadline_at)

@@ -1,0 +1,125 @@
+"""Retry tokens and guard rows in memory: the same contract as the real stores, on a clock that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+
+from fabric.runtime import grant_rules as rules
+from fabric.runtime.grant_ports import Count, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.ports import Clock
+
+
+@dataclass(slots=True)
+class _Guard:
+    state: str = ""
+    generation: int = 0
+    changed_at: int = 0
+    holder: str = ""
+    until: int = 0
+    counts: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By signal and slot; -1 for what is not windowed."""
+
+
+class MemoryGuards:
+    """``grant_ports.BucketStore`` and ``GuardStore`` in dicts."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._buckets: dict[str, tuple[int, int]] = {}
+        self._guards: dict[tuple[str, str], _Guard] = {}
+        self._lock = RLock()
+
+    # -- retry tokens --------------------------------------------------------------------------------------------------
+
+    def retry(self, asks: Sequence[TokenAsk], *, first_in_stage: bool) -> TokensLeft:
+        """See ``grant_ports.BucketStore``."""
+        with self._lock:
+            now = self._clock.now()
+            judged = [(ask, *self._judged(ask, first_in_stage, now)) for ask in asks]
+            given = all(gives is not False for _, _, gives in judged)
+            for ask, balance, gives in judged:
+                credited = now if given and gives is None else self._bucket(ask)[1]
+                self._buckets[ask.scope] = (balance - rules.TOKEN * given, credited)
+            return TokensLeft(given, {ask.scope: self._buckets[ask.scope][0] for ask in asks})
+
+    def _bucket(self, ask: TokenAsk) -> tuple[int, int]:
+        return self._buckets.get(ask.scope, (ask.size, 0))
+
+    def _judged(self, ask: TokenAsk, first_in_stage: bool, now: int) -> tuple[int, bool | None]:
+        level, credited_at = self._bucket(ask)
+        return rules.token(level, credited_at, size=ask.size, earned=ask.earned, first_in_stage=first_in_stage, now=now)
+
+    def earn(self, asks: Sequence[TokenAsk]) -> None:
+        """See ``grant_ports.BucketStore``."""
+        with self._lock:
+            for ask in asks:
+                level, credited_at = self._bucket(ask)
+                self._buckets[ask.scope] = (min(ask.size, level + ask.earned), credited_at)
+
+    # -- guard rows ----------------------------------------------------------------------------------------------------
+
+    def guards(self, keys: Sequence[tuple[str, str]]) -> list[GuardRow]:
+        """See ``grant_ports.GuardStore``."""
+        with self._lock:
+            now = self._clock.now()
+            return [self._row(scope, kind, now) for scope, kind in keys]
+
+    def _row(self, scope: str, kind: str, now: int) -> GuardRow:
+        held = self._guards.get((scope, kind)) or _Guard()
+        counts: dict[str, int] = {}
+        for (signal, slot_at), n in held.counts.items():
+            if slot_at < 0 or rules.counts_still(slot_at, now):
+                counts[signal] = counts.get(signal, 0) + n
+        return GuardRow(
+            scope=scope,
+            kind=kind,
+            state=held.state,
+            generation=held.generation,
+            changed_at=held.changed_at,
+            permit_holder=held.holder,
+            permit_until=held.until,
+            counts=counts,
+            asked_at=now,
+        )
+
+    def tell(self, counts: Sequence[Count]) -> None:
+        """See ``grant_ports.GuardStore``."""
+        with self._lock:
+            slot = rules.slot_of(self._clock.now())
+            for one in counts:
+                held = self._guards.setdefault((one.scope, one.kind), _Guard())
+                if held.generation != one.generation:
+                    continue
+                key = (one.signal, slot if one.windowed else -1)
+                held.counts[key] = one.n if one.reset else held.counts.get(key, 0) + one.n
+
+    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
+        """See ``grant_ports.GuardStore``."""
+        with self._lock:
+            held = self._guards.setdefault((scope, kind), _Guard())
+            if held.generation != generation or (holder and held.holder != holder):
+                return False
+            self._guards[scope, kind] = _Guard(state, generation + 1, self._clock.now())
+            return True
+
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
+        """See ``grant_ports.GuardStore``."""
+        with self._lock:
+            now, held = self._clock.now(), self._guards.get((scope, kind))
+            if held is None or not held.generation or held.generation != generation:
+                return False
+            if held.holder and held.until > now:
+                return False
+            held.holder, held.until = holder, now + round(for_s * rules.SECOND_US)
+            return True
+
+    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
+        """See ``grant_ports.GuardStore``."""
+        with self._lock:
+            held = self._guards.get((scope, kind))
+            if held is None or not holder or held.generation != generation or held.holder != holder:
+                return False
+            held.holder, held.until = "", 0
+            return True

@@ -1,0 +1,53 @@
+"""Planted bugs about calls that change the world, as in ``plants.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from fabric.core import mutations, unwinding
+from fabric.core.saga import STANDING, Mutation, Status, undo_order
+from fabric.core.work import Work
+
+
+@contextmanager
+def _in(module: Any, name: str, value: Any) -> Iterator[None]:
+    kept = vars(module)[name]
+    vars(module)[name] = value
+    try:
+        yield
+    finally:
+        vars(module)[name] = kept
+
+
+def _never_in_doubt(mutation: Mutation | None) -> bool:
+    return False
+
+
+def _oldest_first(given: Iterable[Mutation], *, replan: bool) -> tuple[str, ...]:
+    return undo_order(given, replan=replan)[::-1]
+
+
+def _unexecuted_too(given: Iterable[Mutation], *, replan: bool) -> tuple[str, ...]:
+    wanted = STANDING | {Status.NOT_EXECUTED}
+    kept = [one for one in given if one.status in wanted and not (replan and one.carry_over)]
+    return tuple(one.key for one in reversed(kept))
+
+
+def _given_up(work: Work, current: Any, message: str) -> None:
+    unwinding.abandon(work, current.key, message)
+
+
+def _with_round(step_id: str, *, carry_over: bool) -> str:
+    return step_id
+
+
+SAGA_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    "mutation_resent": lambda: _in(mutations, "in_doubt", _never_in_doubt),
+    "compensate_fifo": lambda: _in(unwinding, "undo_order", _oldest_first),
+    "compensate_unexecuted": lambda: _in(unwinding, "undo_order", _unexecuted_too),
+    "stuck_skipped_silently": lambda: _in(unwinding, "_stuck", _given_up),
+    "key_with_round": lambda: _in(mutations, "scope_of", _with_round),
+}
+"""Every one by name."""

@@ -1,0 +1,59 @@
+"""What ``ModelSpec.options`` tell a scripted agent apart from its script: who it is, when it fails, which tools it calls turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fabric.core.inputs import CallFailed
+from fabric.core.taxonomy import Cause
+from fabric.core.text import parse_json_object
+from fabric.runtime.call_ports import ModelRequest
+
+JSON = Any
+
+
+def options_of(request: ModelRequest) -> Mapping[str, JSON]:
+    """The model's options as this agent has them."""
+    options = request.model.options
+    own = options.get("agents", {}).get(request.agent)
+    return {**options, **own} if own else options
+
+
+def calls_of(options: Mapping[str, JSON], turn: int, offered: Sequence[str]) -> list[tuple[str, JSON]]:
+    """The calls ``(tool, arguments)`` that ``calls`` names for a turn, from 0; those of tools that are not offered are left out."""
+    turns = options.get("calls", ())
+    named = turns[turn] if turn < len(turns) else ()
+    return [(one["tool"], one.get("args", {})) for one in named if one["tool"] in offered]
+
+
+def done(request: ModelRequest) -> list[str]:
+    """What the tools did outside, a sentence each: every result that has an ``id`` and a ``status``."""
+    found = []
+    for message in request.messages:
+        value = parse_json_object(message.text, strict=True)[0] if message.role == "tool" else None
+        if value and isinstance(value.get("id"), str) and isinstance(value.get("status"), str):
+            what = str(value.get("kind") or message.tool)
+            found.append(f"{what[:1].upper()}{what[1:]} {value['id']} is {value['status']}.")
+    return found
+
+
+def failure(request: ModelRequest, fail: JSON) -> CallFailed | None:
+    """The failure that ``fail`` asks for; None: none, or no more."""
+    if not fail or request.attempt > int(fail.get("times", 1_000_000)):
+        return None
+    cause = Cause(fail.get("cause", "server_error"))
+    wait = fail.get("retry_after_s")
+    return CallFailed(
+        command_id=request.command_id,
+        attempt=request.attempt,
+        cause=cause,
+        message=f"the scripted model fails by script: {cause}",
+        status=fail.get("status"),
+        retry_after_s=None if wait is None else float(wait),
+    )
+
+
+def failed(request: ModelRequest, cause: Cause, message: str) -> CallFailed:
+    """An attempt that ends without an answer."""
+    return CallFailed(command_id=request.command_id, attempt=request.attempt, cause=cause, message=message)

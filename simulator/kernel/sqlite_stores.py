@@ -1,0 +1,192 @@
+"""The SQLite stores under the virtual clock: the production stores, on a file of their own, with what the world asks of them beside."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fabric.adapters.grants_sqlite import SqliteGrants
+from fabric.adapters.guards_sqlite import SqliteGuards
+from fabric.adapters.journal_rows import stored_row
+from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.adapters.store_errors import StoreBusy
+from fabric.core.envelope import Row
+from fabric.core.flow import RunState
+from fabric.runtime.batch_parts import EscalationChange, RunColumns
+from fabric.runtime.grant_ports import Budget
+from fabric.runtime.ports import Batch, Claimed, Clock, StoredRow, StoreUnavailable, Written
+from simulator.kernel.world_store import Failure, Stores
+
+WORKSPACE = "workspace"
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a world's file is thrown away with it, and need not outlive the machine
+_MADE_AT = "2026-01-01 00:00:00+00:00"
+_WORKSPACE = "INSERT INTO fabric_workspace (id, name, created_at) VALUES (?, 'virtual', ?)"
+# The store in memory knows no fabrics: there, each revision is one of its own, of that id.
+_FABRIC = "INSERT INTO fabric_fabric (id, name, title, created_at, workspace_id) VALUES (?, 'virtual', '', ?, ?)"
+_REVISION = """
+INSERT INTO fabric_revision (id, number, digest, spec, published_at, published_by, fabric_id, workspace_id)
+VALUES (?1, 1, 'virtual', '{}', ?2, '', ?1, ?3)
+"""
+_ROWS = """
+SELECT at, seq, kind, version, header, payload, payload_hash, hash FROM fabric_event WHERE run_id = ? ORDER BY seq
+"""
+_COLUMNS = """
+SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, started_at, ended_at, deadline_at
+FROM fabric_run WHERE id = ?
+"""
+_OPENED = ("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "due_at", "opened_at")
+_CLOSED = ("content", "decided_at", "verb", "decided_by")
+_ESCALATIONS = (
+    f"SELECT id, run_id, verbs, by_system, {', '.join(_OPENED + _CLOSED)} FROM fabric_escalation ORDER BY rowid"  # noqa: S608 - constants
+)
+
+
+@contextmanager
+def opened(template: Path, clock: Clock, revision_id: str) -> Iterator[Stores]:
+    """Stores on a copy of ``template``, a file with all tables and nothing in them; the copy is thrown away. OSError when it cannot be made."""
+    with tempfile.TemporaryDirectory(prefix="fabric-world-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
+        path = Path(folder) / "world.sqlite3"
+        shutil.copyfile(template, path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute(_WORKSPACE, (WORKSPACE, _MADE_AT))
+            db.execute(_FABRIC, (revision_id, _MADE_AT, WORKSPACE))
+            db.execute(_REVISION, (revision_id, _MADE_AT, WORKSPACE))
+        journal = SqliteWorldStore(path, clock=clock)
+        grants, buckets = SqliteWorldGrants(path, clock=clock), SqliteGuards(path, clock=clock)
+        try:
+            yield Stores(journal, grants, buckets)
+        finally:
+            journal.close()
+            grants.close_connections()
+            buckets.close_connections()
+
+
+class SqliteWorldStore(SqliteStore):
+    """``world_store.WorldStore`` on a file. Writes and claims can be made to fail; ``late`` is the world's own doing."""
+
+    def __init__(self, path: Path, *, clock: Clock) -> None:
+        super().__init__(path, clock=clock)
+        self._failures: dict[str, list[Failure]] = {}
+
+    def fail_next(self, failure: Failure, *, call: str = "write", times: int = 1) -> None:
+        """See ``WorldStore``. ValueError for what it cannot do."""
+        if call not in ("write", "claim") or failure == "late":
+            raise ValueError(f"the store in a file does not fail as {failure!r} at {call!r}")
+        self._failures.setdefault(call, []).extend([failure] * times)
+
+    def _landing(self, call: str) -> bool:
+        """Raises what was ordered for this call; True: the change is to be made, and its answer lost."""
+        ordered = self._failures.get(call)
+        failure = ordered.pop(0) if ordered else None
+        if failure == "busy":
+            raise StoreBusy("the store was told to be busy")
+        if failure in ("away", "lost"):
+            raise StoreUnavailable("the store was told not to answer", unknown=failure == "lost")
+        return failure == "landed"
+
+    def claim(self, incarnation: str, **asked: Any) -> list[Claimed]:
+        """See ``ports.JournalStore``."""
+        landing = self._landing("claim")
+        claims = super().claim(incarnation, **asked)
+        if landing:
+            raise StoreUnavailable("the store was told to lose its answer", unknown=True)
+        return claims
+
+    def write(self, batches: Sequence[Batch]) -> list[Written]:
+        """See ``ports.JournalStore``."""
+        landing = self._landing("write")
+        fates = super().write(batches)
+        if landing:
+            raise StoreUnavailable("the store was told to lose its answer", unknown=True)
+        return fates
+
+    # -- looking into it -----------------------------------------------------------------------------------------------
+
+    @property
+    def escalations(self) -> Mapping[str, tuple[str, EscalationChange]]:
+        """See ``WorldStore``."""
+        return {row[0]: (row[1], _escalation(row)) for row in self._read(_ESCALATIONS, ())}
+
+    def rows(self, run_id: str) -> tuple[Row, ...]:
+        """See ``WorldStore``."""
+        return tuple(_row(at, stored_row(*row)) for at, *row in self._read(_ROWS, (run_id,)))
+
+    def columns(self, run_id: str) -> RunColumns:
+        """See ``WorldStore``."""
+        ((state, stage, epoch, cost, tokens, reason, recovered, truncated, started, ended, deadline),) = self._read(
+            _COLUMNS, (run_id,)
+        )
+        return RunColumns(
+            state=RunState(state),
+            stage=stage,
+            epoch=epoch,
+            cost_usd_micros=cost,
+            tokens=tokens,
+            reason=reason,
+            recovered=bool(recovered),
+            truncated=bool(truncated),
+            started_at=started,
+            ended_at=ended,
+            deadline_at=deadline,
+        )
+
+    def standing(self, run_id: str) -> tuple[str | None, int, int]:
+        """See ``WorldStore``."""
+        ((owner, fence, claims),) = self._read(
+            "SELECT incarnation, fence, claims FROM fabric_run WHERE id = ?", (run_id,)
+        )
+        return owner, fence, claims
+
+    def run_ids(self) -> tuple[str, ...]:
+        """See ``WorldStore``."""
+        return tuple(run_id for (run_id,) in self._read("SELECT id FROM fabric_run ORDER BY rowid", ()))
+
+
+def _row(at: int, stored: StoredRow) -> Row:
+    return Row(
+        seq=stored.seq,
+        at=at,
+        kind=stored.kind,
+        version=stored.version,
+        header=stored.header,
+        payload=stored.payload,
+        payload_hash=stored.payload_hash,
+        hash=stored.hash,
+    )
+
+
+def _escalation(row: tuple[Any, ...]) -> EscalationChange:
+    name, _, verbs, by_system, *rest = row
+    fields = dict(zip(_OPENED + _CLOSED, rest, strict=True))
+    return EscalationChange(
+        escalation_id=name, verbs=tuple(filter(None, verbs.split(","))), by_system=bool(by_system), **fields
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    grant_id: str
+    scope: str
+    amount: int
+    state: str
+
+
+class SqliteWorldGrants(SqliteGrants):
+    """``world_store.WorldGrants`` on a file."""
+
+    def all_budgets(self) -> list[tuple[str, Budget]]:
+        """See ``WorldGrants``."""
+        scopes = [scope for (scope,) in self.look("SELECT scope FROM fabric_budget ORDER BY scope", ())]
+        return list(zip(scopes, self.budgets(scopes), strict=True))
+
+    def all_grants(self) -> list[_Grant]:
+        """See ``WorldGrants``."""
+        return [
+            _Grant(*row) for row in self.look("SELECT id, scope, amount, state FROM fabric_grant ORDER BY rowid", ())
+        ]

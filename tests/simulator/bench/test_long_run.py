@@ -1,0 +1,52 @@
+"""A long run costs no more a step than a short one: what is counted is equal; time is printed, not asserted."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.adapters.journal_postgresql import PostgresqlStore
+from fabric.adapters.journal_sqlite import SqliteStore
+from simulator.bench import long_run
+from simulator.drills.management.commands import bench
+from tests.fabric.adapters.journal_worlds import REVISION, WORKSPACE
+
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
+
+
+@pytest.fixture(params=["sqlite", POSTGRESQL])
+def store(request, tmp_path):
+    if request.param == "sqlite":
+        path = tmp_path / "bench.sqlite3"
+        path.write_bytes(request.getfixturevalue("sqlite_template").read_bytes())
+        made = SqliteStore(path)
+    else:
+        made = PostgresqlStore(request.getfixturevalue("postgresql_dsn"))
+    yield made
+    made.close()
+
+
+def test_statements_and_rows_read_a_step_do_not_grow_with_the_journal(store):
+    found = long_run.measure(store, WORKSPACE, REVISION, [100, 2_000])
+    print(f"\n{type(store).__name__}: {found}")
+    first, last = found["marks"]["100"], found["marks"]["2000"]
+    assert last["from_event"] > 2_000
+    for name in ("statements_per_step", "rows_read_per_step"):
+        assert first[name] == last[name] > 0
+    assert found["time_ratio"] > 0
+
+
+def test_a_resume_reads_what_came_after_the_snapshot(store):
+    run = long_run.LongRun(store, WORKSPACE, REVISION)
+    run.until(1_000)
+    run.until_snapshot()
+    before = run.read.rows
+    assert len(list(run.resumes(3))) == 3
+    quick = (run.read.rows - before) / 3
+    before, seq = run.read.rows, run.seq
+    list(run.resumes(1, digest=""))
+    assert run.read.rows - before == seq > 1_000
+    assert quick < 100
+
+
+def test_the_command_has_both():
+    assert {"long", "resume"} <= set(bench.WORKS)
