@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from simulator.bench.flow5 import FILLER, STEPS
+from simulator.bench.answers import FILLER, STEPS
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS bare_run (id text PRIMARY KEY, seq integer NOT NULL)",

@@ -13,9 +13,14 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
+import redis
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = "postgresql://postgres@127.0.0.1:5432/postgres"
+REDIS = "redis://127.0.0.1:6379/15"
+MARK = "fabric-bench"
+"""Whoever sets this key in an empty Redis database has it."""
+MARK_S = 86_400
 
 
 @contextmanager
@@ -30,16 +35,47 @@ def fresh(kind: str) -> Iterator[dict[str, str]]:
             return
         server = os.environ.get("TEST_DATABASE_URL", SERVER)
         name = f"fabric_bench_{os.getpid()}_{secrets.token_hex(3)}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-            connection.execute(f'CREATE DATABASE "{name}"')
-        try:
+        with empty(server, name):
             environment["DATABASE_URL"] = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
             _migrate(environment)
             yield environment
-        finally:
-            with psycopg.connect(server, autocommit=True) as connection:
-                connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def empty(server: str, name: str) -> Iterator[None]:
+    """A new database of that name on a server, while the block runs."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        connection.execute(f'CREATE DATABASE "{name}"')
+    try:
+        yield
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def empty_redis(server: str) -> Iterator[str]:
+    """The address of a Redis database that held nothing, and is emptied when the block ends. RuntimeError when there is none.
+
+    Neither the one that ``server`` names, which others use, nor 0, which anybody uses.
+    """
+    parts = urlsplit(server)
+    with redis.Redis.from_url(server) as client:
+        numbers = range(1, int(client.config_get("databases")["databases"]))
+    for number in reversed(numbers):
+        address = urlunsplit(parts._replace(path=f"/{number}"))
+        if parts.path == f"/{number}":
+            continue
+        with redis.Redis.from_url(address) as client:
+            if client.dbsize() or not client.set(MARK, "", nx=True, ex=MARK_S):
+                continue
+            try:
+                yield address
+            finally:
+                client.flushdb()
+            return
+    raise RuntimeError(f"every database of the Redis server at {parts.hostname} holds something: empty one")
 
 
 def _migrate(environment: dict[str, str]) -> None:

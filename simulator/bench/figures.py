@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
 import psycopg
 
 from fabric.adapters.journal_postgresql import PostgresqlStore
+from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.runtime.ports import JournalStore
-from simulator.bench.flow5 import STEPS
+from simulator.bench.answers import STEPS
 
 
 class CountingStore(JournalStore, Protocol):
@@ -76,3 +80,14 @@ def commits_sync(store: CountingStore) -> bool:
 def event_rows(store: JournalStore, run_ids: Sequence[str]) -> int:
     """The most rows that one of the runs has in its journal."""
     return max(head.last_seq for head in store.heads(run_ids).values())
+
+
+def stored(store: PostgresqlStore | SqliteStore) -> int:
+    """Bytes of the database that the store is on: its tables and their indexes, and the room in them that is not used yet."""
+    if isinstance(store, SqliteStore):
+        with closing(sqlite3.connect(store.path)) as file:
+            return math.prod(file.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
+    with psycopg.connect(store.dsn) as connection:
+        found = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    assert found is not None
+    return int(found[0])

@@ -5,10 +5,8 @@ The whole production engine runs it (guards, events, fence, host, writer); only 
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from fabric.adapters.clock import SYSTEM_CLOCK
@@ -23,16 +21,14 @@ from fabric.core.inputs import INBOX, ModelReplied, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.models.keys import new_id
-from fabric.runtime.ports import JournalStore, ModelRequest, NewRun
+from fabric.runtime.call_ports import ModelPort, ModelRequest
+from fabric.runtime.ports import JournalStore, NewRun
 from fabric.runtime.prompts import overhead_bytes
+from simulator.bench.answers import ANSWERS, REQUEST
 from simulator.bench.clients import Clients
 from simulator.bench.lockstep import LockstepWriter
 
-STEPS = 8
-WORKERS = 4
 RUN_S = 86_400
-FILLER = "The quick brown fox jumps over the lazy dog and writes it down. " * 15
-"""About 1 KB, so that each result is."""
 
 SPEC = FabricSpec.model_validate(
     {
@@ -59,25 +55,11 @@ SPEC = FabricSpec.model_validate(
 )
 
 
-def compiled() -> Compiled:
+def compiled(spec: FabricSpec = SPEC) -> Compiled:
     """The benchmark's fabric, compiled as the composition root compiles any."""
-    prices = {model.name: model.price.price() for model in SPEC.models if model.price}
-    overhead = {agent.name: overhead_bytes(SPEC, agent, {}) for agent in SPEC.agents}
-    return compile_spec(SPEC, prices=prices, prompt_overhead=overhead)
-
-
-ANSWERS: Mapping[str, str] = {
-    "plan": json.dumps(
-        {
-            "goal": FILLER[:400],
-            "briefs": [{"agent": "worker", "title": f"Part {n}", "instructions": FILLER[:120]} for n in range(WORKERS)],
-            "exit_criteria": ["All parts are there."],
-        }
-    ),
-    "summary": json.dumps({"text": FILLER, "citations": []}),
-    "critique": json.dumps({"score": 0.9, "reasons": [FILLER[:900]]}),
-}
-"""By the wanted shape: a plan of four briefs, summaries of about 1 KB, a passing critique."""
+    prices = {model.name: model.price.price() for model in spec.models if model.price}
+    overhead = {agent.name: overhead_bytes(spec, agent, {}) for agent in spec.agents}
+    return compile_spec(spec, prices=prices, prompt_overhead=overhead)
 
 
 class InstantModels:
@@ -97,21 +79,28 @@ class InstantModels:
 class Flow5:
     """One host over one store, driven as a closed loop: at most ``concurrency`` runs unfinished at any time.
 
-    ``writer``: another journal writer than the plain one.
+    ``writer``: another journal writer than the plain one. ``models`` and ``spec``: other agents than those that answer at once, in another fabric.
     """
 
     def __init__(
-        self, store: JournalStore, workspace_id: str, revision_id: str, writer: JournalWriter | None = None
+        self,
+        store: JournalStore,
+        workspace_id: str,
+        revision_id: str,
+        writer: JournalWriter | None = None,
+        *,
+        models: ModelPort | None = None,
+        spec: FabricSpec = SPEC,
     ) -> None:
         self.store = store
         self._ids = (workspace_id, revision_id)
         self._waiting: dict[str, threading.Event] = {}
         self._clients: Clients | None = None
-        fabric = Revision(compiled(), {})
+        fabric = Revision(compiled(spec), {})
         ports = Ports(
             store=store,
             writer=writer or JournalWriter(store, NullNudge()),
-            models=InstantModels(),
+            models=models or InstantModels(),
             tools=ToolRunner(),
             clock=SYSTEM_CLOCK,
             revision=lambda revision_id: fabric,
@@ -174,22 +163,30 @@ class Flow5:
             self._clients.stop()
 
 
-def new_run(run_id: str, workspace_id: str, revision_id: str) -> NewRun:
-    """A run of flow5, as the service would insert it."""
+def new_run(
+    run_id: str,
+    workspace_id: str,
+    revision_id: str,
+    *,
+    text: str = REQUEST,
+    queue: str = "default",
+    title: str = "bench",
+) -> NewRun:
+    """A run of a benchmark, as the service would insert it; as it is, one of flow5."""
     deadline = SYSTEM_CLOCK.now() + RUN_S * 1_000_000
-    asked = RunRequested(input_id="start", request={"text": FILLER[:200]}, deadline_at=deadline)
+    asked = RunRequested(input_id="start", request={"text": text}, deadline_at=deadline)
     return NewRun(
         run_id=run_id,
         workspace_id=workspace_id,
         revision_id=revision_id,
         tier=Tier.BATCH,
-        queue="default",
+        queue=queue,
         priority="normal",
         session_key="",
         start_key="",
         seed=7,
         trace_id="0" * 32,
-        title="bench",
+        title=title,
         deadline_at=deadline,
         input_id="start",
         input_body=INBOX.dump_json(asked),

@@ -30,7 +30,8 @@ from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState
 from fabric.models import Fabric, Revision
 from fabric.models.keys import new_id
-from fabric.runtime.ports import Batch, JournalStore, Nudge, RunColumns, Written
+from fabric.runtime.batch_parts import RunColumns
+from fabric.runtime.ports import Batch, JournalStore, Nudge, Written
 from simulator.bench import flow5
 from simulator.bench.database import ROOT
 

@@ -33,6 +33,8 @@ _OF = (
     "fees",
 )
 _WHEN = ("January", "March", "May", "July", "August", "October")
+PARENT = "019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55"
+"""Id of the run that spawned all the child runs; it has no row itself."""
 _LIVE_AT = 40
 """So many of the newest runs have not ended."""
 
@@ -98,6 +100,7 @@ def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: in
             "tier": draw.choices(tuple(Tier), (30, 60, 10))[0],
             "created_at": at,
             "created_by": "owner",
+            "parent_run_id": PARENT if number % 400 == 11 else None,
             "state": state.value,
             "stage": (Stage.FINALIZE if done else draw.choice(tuple(Stage))).value,
             "epoch": int(draw.random() < 0.04),

@@ -30,6 +30,7 @@ INDEXED = (
     ("one session", "session:close-7"),
     ("ended long ago", "ended:<-20d"),
     ("the beginning of an id", "id:019a3c5e"),
+    ("one run's children", f"parent:{many_runs.PARENT}"),
 )
 """Views that an index answers: name and query."""
 SCANNED = (

@@ -1,4 +1,4 @@
-"""Starts real workers on a database of their own, gives them runs, and reads the outcome from the journal and the ledger."""
+"""Starts real workers on a database of their own and gives them runs; nothing disturbs them but their providers. See ``installation`` for chaos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.bench.database import ROOT, fresh
-from simulator.chaos.providers import FOLDER
+from simulator.chaos.failpoints import FOLDER
 
 WORKER = "celery --quiet -A console worker --pool threads --concurrency 4 --loglevel WARNING"
 WORKER_MORE = " --without-gossip --without-mingle --without-heartbeat"
@@ -123,53 +122,3 @@ def until(done: Callable[[], bool], site_: Site, timeout_s: float) -> None:
             tail = log.read_text(errors="replace")[-3000:] if log.exists() else "nothing"
             raise TimeoutError(f"not done within {timeout_s:.0f} s; the workers said: {tail}")
         time.sleep(0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the ledger and the journals say together."""
-
-    runs: int
-    ended: dict[str, int]
-    asked: int
-    answered: int
-    """Answers that were journaled; the others of those asked were lost with a process, and their calls sent again as a new attempt."""
-    interrupted: int
-    """Attempts that a new owner found out."""
-    kills: int
-    asked_twice: list[str]
-    """Attempts that were sent more than once: none, or an intent was performed by two owners."""
-    asked_after_journaled: list[str]
-    """Calls asked again although their result was journaled: none."""
-    not_intended: list[str]
-    """Calls asked without a committed intent: none."""
-
-
-def judge(entries: list[dict[str, Any]], journals: dict[str, list[dict[str, Any]]], kills: int) -> Judgement:
-    """Holds the provider's ledger against the journals. ``journals``: facts by run, in order."""
-    sent = Counter((e["run"], e["command"], e["attempt"]) for e in entries)
-    answered: dict[tuple[str, str], int] = {}
-    interrupted = 0
-    intended: set[tuple[str, str, int]] = set()
-    ended: Counter[str] = Counter()
-    for run_id, facts in journals.items():
-        for fact in facts:
-            if fact["kind"] == "call_issued" and fact["call"] == "model":
-                intended.add((run_id, fact["command_id"], fact["attempt"]))
-            elif fact["kind"] == "model_answered":
-                answered[run_id, fact["command_id"]] = fact["attempt"]
-            elif fact["kind"] == "attempt_interrupted":
-                interrupted += 1
-            elif fact["kind"] == "run_ended":
-                ended[fact["state"]] += 1
-    return Judgement(
-        runs=len(journals),
-        ended=dict(ended),
-        asked=len(entries),
-        answered=len(answered),
-        interrupted=interrupted,
-        kills=kills,
-        asked_twice=[str(key) for key, count in sent.items() if count > 1],
-        asked_after_journaled=[str(key) for key in sent if key[2] > answered.get(key[:2], key[2])],
-        not_intended=[str(key) for key in sent if key not in intended],
-    )

@@ -4,15 +4,17 @@ Each call is noted in the chaos ledger first. What goes wrong does so as long as
 """
 
 import asyncio
-import json
 import os
 import signal
 
+from fabric.adapters.tools.outbound import CALL_HEADER, call_name
 from fabric.core.inputs import CallFailed, ModelReplied
-from fabric.runtime.ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest
+from simulator.booking import Ledger
 from simulator.chaos.providers import folder
 from simulator.kernel.scripted import answer
 
+LEDGER = "ledger.ndjson"
 KILL = "kill-0000"
 HANG = "hang"
 ASKED = "asked"
@@ -46,11 +48,9 @@ class HangingProvider:
 
 
 def _note(request: ModelRequest) -> None:
-    line = {"run": request.run_id, "command": request.command_id, "attempt": request.attempt}
-    with (folder() / "ledger.ndjson").open("a") as ledger:
-        ledger.write(json.dumps(line) + "\n")
-        ledger.flush()
-        os.fsync(ledger.fileno())
+    ledger = Ledger(folder() / LEDGER)
+    ledger.note("model", {CALL_HEADER.lower(): call_name(request)}, applied=True)
+    ledger.close()
 
 
 async def _scripted(request: ModelRequest) -> ModelReplied | CallFailed:

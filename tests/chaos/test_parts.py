@@ -1,0 +1,52 @@
+"""The counted kinds of chaos, a few of each: long ones are made by hand, `manage.py chaos zombies|takeover|deploy|outage`."""
+
+import os
+
+import pytest
+
+from simulator.chaos import parts
+from simulator.chaos.parts import PARTS
+from tests.chaos.test_chaos import PLANS, missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgresql, pytest.mark.redis]
+ASKED = {
+    "zombies": {"trials": 2, "workers": 4},
+    "takeover": {"kills": 2, "workers": 3},
+    "deploy": {"runs": 24, "delay": 4.0, "workers": 2},
+    "outage": {"away": 1.0, "workers": 1, "broker": "redis"},
+}
+SAYS = {
+    "zombies": {"trials": 2, "trials_without_refusal": 0, "stale_writes_accepted": 0},
+    "takeover": {"kills": 2},
+    "deploy": {"restarts": 2, "repeated": 0, "stale_writes_accepted": 0},
+    "outage": {"not_once": 0},
+}
+
+
+@pytest.fixture(autouse=True)
+def servers():
+    if program := missing(PLANS["postgresql-redis"]):
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(f"left out: {program} is not installed", pytrace=False)
+        pytest.skip(f"{program} is not installed")
+
+
+def test_each_part_is_tried_here():
+    assert set(ASKED) == set(SAYS) == set(PARTS)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_nothing_is_lost_and_nothing_is_done_twice(name):
+    line, bad = PARTS[name](ASKED[name], lambda said: None)
+    print(f"\n{name}: {line}")
+    assert bad == []
+    assert {key: line[key] for key in SAYS[name]} == SAYS[name]
+    assert (line["lost"], line["reexecuted"]) == (0, 0)
+    assert line.get("stale_writes_refused", 0) >= line.get("trials", 0)
+    assert line.get("runs_taken_over", 1) > 0
+    assert sum(line.get("calls_out", [1])) > 0
+
+
+def test_percentiles_are_of_the_nearest_rank():
+    assert [parts._percentile([1.0, 2.0, 3.0, 4.0], share) for share in (0.25, 0.5, 0.99, 1.0)] == [1.0, 2.0, 4.0, 4.0]
+    assert parts._percentile([], 0.5) is None

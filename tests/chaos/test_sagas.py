@@ -1,0 +1,65 @@
+"""Workers killed around what undoes a booking: real processes, one death a place; each booking of a run that failed is undone, once, the last first."""
+
+import pytest
+
+from simulator.chaos import judge
+from simulator.chaos.campaign import Campaign, Order
+from simulator.chaos.effects import BOOKED
+from simulator.chaos.failpoints import UNDOING_PLACES, ticket
+from simulator.chaos.installation import Plan, installed
+from simulator.chaos.starter import FAIL
+from tests.chaos.test_put_away import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def case():
+    """What is known after a run that fails has lost its worker at each place, one after the other, and one more run was cancelled."""
+    with installed(Plan()) as made:
+        campaign = Campaign(Order(Plan(), 1.0, None, (), 1), made, lambda said: None)
+        for deaths, place in enumerate(UNDOING_PLACES, 1):
+            ticket(made.folder, place).touch()
+            key = f"{FAIL}{place}"
+            made.start(key)
+            until(lambda deaths=deaths: len(made.kills) == deaths)
+            until(lambda key=key: made.rows.states().get(made.runs[key]) == "aborted")
+        made.start("booked")
+        until(lambda: made.runs.get("booked"))
+        made_of = made.runs["booked"]
+        until(lambda: any(entry.kind == "book" and entry.run == made_of for entry in made.ledger()))
+        made.cancel(made_of)
+        until(lambda: made.rows.states()[made_of] == "cancelled")
+        yield campaign.case()
+
+
+def test_a_worker_died_at_each_place_around_a_compensation(case):
+    assert [kill.place for kill in case.kills] == list(UNDOING_PLACES)
+
+
+def test_each_booking_is_undone_once_and_the_last_first(case):
+    for run in case.accepted:
+        booked = [entry.about["id"] for entry in case.ledger if entry.run == run and entry.kind == "book"]
+        undone = [one.about["id"] for one in case.ledger if one.run == run and one.kind == "cancel" and one.applied]
+        assert undone == booked[::-1]
+        assert len(booked) == len(BOOKED) or case.states[run] == "cancelled"
+        assert booked
+
+
+def test_nothing_that_must_never_be_was_found(case):
+    found = {name: verdict(case) for name, verdict in judge.VERDICTS.items()}
+    assert found == {name: [] for name in judge.VERDICTS}
+    assert judge.ended_otherwise(case) == []
+    assert judge.asked(case) == {}
+
+
+def test_what_was_interrupted_was_sent_again_under_the_same_key(case):
+    interrupted = [
+        fact for facts in case.journals.values() for fact in facts if fact["kind"] == "compensation_interrupted"
+    ]
+    assert interrupted
+    keys = {}
+    for entry in case.ledger:
+        if entry.kind == "cancel":
+            keys.setdefault((entry.run, entry.command), set()).add(entry.key)
+    assert {len(used) for used in keys.values()} == {1}

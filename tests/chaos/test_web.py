@@ -1,0 +1,163 @@
+"""A web server that is killed before and after each change that each request makes: the same request again has the same outcome, and what it asks for happens once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import ExitStack, closing
+from itertools import count
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+
+from console.api.openapi import operations, schema
+from console.launch.paths import ROOT
+from simulator.bench.database import fresh
+from simulator.chaos.failpoints import FOLDER, ticket
+from tests.chaos.web_places import CHANGES
+from tests.console.launch.processes import PATIENCE_S, Lines
+
+pytestmark = pytest.mark.slow
+
+REQUESTS = {
+    "startRun": ("nothing", "runs", {"fabric": "FABRIC", "text": "Why?"}, ("create", "wake")),
+    "forkRun": ("ended", "runs/RUN/fork", {"seq": 1}, ("create", "wake")),
+    "cancelRun": ("queued", "runs/RUN/cancel", {"reason": "no"}, ("put_input", "wake")),
+    "terminateRun": ("queued", "runs/RUN/terminate", {"reason": "no"}, ("put_input", "wake")),
+    "pauseRun": ("queued", "runs/RUN/pause", {}, ("put_input", "wake")),
+    "resumeRun": ("paused", "runs/RUN/resume", {}, ("put_input", "wake")),
+    "decideEscalation": (
+        "asking",
+        "escalations/QUESTION/decision",
+        {"verb": "approve", "digest": "DIGEST"},
+        ("put_input", "wake"),
+    ),
+    "undoDecision": ("answered", "escalations/QUESTION/undo", {}, ("withdraw_input", "wake")),
+    "continueDecision": ("answered", "escalations/QUESTION/continue", {}, ("hasten_input", "wake")),
+}
+"""By operation: what it is about, where it is asked, with which body, and the changes that it makes on its way."""
+EACH = [
+    (name, f"{change}.{side}") for name, one in REQUESTS.items() for change in one[3] for side in ("before", "after")
+]
+_numbers = count(1)
+
+
+def test_every_operation_that_changes_something_is_here():
+    assert {operation["operationId"] for _, verb, operation in operations(schema()) if verb == "POST"} == set(REQUESTS)
+    assert {change for *_, changes in REQUESTS.values() for change in changes} == set(CHANGES)
+
+
+class Web:
+    """A web server that can be killed, and somebody who makes what requests are about."""
+
+    def __init__(self, environment, stack):
+        self._environment = environment
+        self.folder = Path(environment[FOLDER])
+        self._server = self._started(stack, "tests.chaos.web_server", FABRIC_FAULTS="tests.chaos.web_places.wrap")
+        self._maker = self._started(stack, "tests.chaos.web_subjects")
+        self._said, self._made = Lines(self._server.stdout.fileno()), Lines(self._maker.stdout.fileno())
+        port = int(self._said.next())
+        about = json.loads(self._made.next())
+        self._fabric = about["fabric"]
+        self._client = httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}/api/v1/",
+            headers={"Authorization": f"Bearer {about['token']}"},
+            timeout=PATIENCE_S,
+        )
+        stack.callback(self._client.close)
+
+    def _started(self, stack, module, **more):
+        process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            env={**self._environment, **more},
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        stack.callback(process.wait)
+        stack.callback(os.killpg, process.pid, signal.SIGKILL)
+        return process
+
+    def asker(self, operation):
+        """One request of its own about something of its own: whoever calls it asks the same again. And the run that it is about."""
+        kind, path, body, _ = REQUESTS[operation]
+        self._maker.stdin.write(f"{kind}\n".encode())
+        self._maker.stdin.flush()
+        about = json.loads(self._made.next())
+        key = f"key-{next(_numbers)}"
+        names = {"FABRIC": self._fabric, **{name.upper(): value for name, value in about.items()}}
+        path = "/".join(names.get(part, part) for part in path.split("/"))
+        body = {name: names.get(value, value) for name, value in body.items()}
+        return lambda: self._client.post(path, json=body, headers={"Idempotency-Key": key}), about, key
+
+    def killed(self):
+        """Waits until the server was killed."""
+        assert int(self._said.next()) == -signal.SIGKILL
+
+    def effects(self, about, key):
+        """What stands of it: new runs under the key, and each input and each line of the audit stream of the run it is about."""
+        runs = self._ask(f"SELECT id FROM fabric_run WHERE start_key = '{key}'")
+        names = [run_id for (run_id,) in runs] + [about.get("run", "")]
+        of_them = ", ".join(f"'{name}'" for name in names)
+        inputs = self._ask(f"SELECT input_id, consumed_seq IS NULL FROM fabric_inbox WHERE run_id IN ({of_them})")
+        audit = self._ask(f"SELECT kind FROM fabric_audit WHERE subject IN ({of_them})")
+        return len(runs), sorted((one.partition(":")[0], bool(open_)) for one, open_ in inputs), sorted(audit)
+
+    def _ask(self, statement):
+        if url := self._environment.get("DATABASE_URL"):
+            with psycopg.connect(url) as connection:
+                return connection.execute(statement.encode()).fetchall()
+        with closing(sqlite3.connect(Path(self._environment["FABRIC_DATA"]) / "fabric.sqlite3")) as connection:
+            return connection.execute(statement).fetchall()
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def web(request, tmp_path_factory):
+    with fresh(request.param) as environment, ExitStack() as stack:
+        yield Web({**environment, FOLDER: str(tmp_path_factory.mktemp("tickets"))}, stack)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(web):
+    """By operation: its answer, and what stands afterwards, where nothing came in between."""
+    found = {}
+
+    def of(operation):
+        if operation not in found:
+            ask, about, key = web.asker(operation)
+            found[operation] = (ask(), web.effects(about, key))
+        return found[operation]
+
+    return of
+
+
+def told(answer):
+    """What an answer says, but for whether this was the request that did it."""
+    return {name: value for name, value in answer.json().items() if name != "recorded"}
+
+
+@pytest.mark.parametrize(("operation", "place"), EACH, ids=lambda one: one)
+def test_a_request_whose_server_died_has_the_same_outcome_when_it_is_sent_again(web, undisturbed, operation, place):
+    first, effects = undisturbed(operation)
+    assert first.is_success, first.text
+    ask, about, key = web.asker(operation)
+    ticket(web.folder, place).touch()
+    with pytest.raises(httpx2.RemoteProtocolError):
+        ask()
+    web.killed()
+    again, once_more = ask(), ask()
+    assert (again.status_code, once_more.status_code) in (
+        (first.status_code, first.status_code),
+        (first.status_code, 200),  # A run was made by this one, or by the one before.
+        (200, 200),
+    )
+    assert told(again) == told(once_more)
+    assert set(told(again)) == set(told(first))
+    assert web.effects(about, key) == effects
