@@ -7,6 +7,7 @@ import pytest
 
 from console.launch import lockfile
 from console.launch.paths import ROOT, RUN_LOCK, TEST_LOCK
+from simulator.bench.peers.measuring import PEERS
 
 VARIABLES = {
     "python_version": "3.9",
@@ -68,7 +69,7 @@ def test_every_line_of_the_real_locks_is_read(lock):
 ONLY_WHAT_IS_NAMED = """
 import importlib, pkgutil, sys
 from importlib import metadata
-named, modules = (set(words.split()) for words in sys.argv[1:3])
+named, modules, elsewhere = (set(words.split()) for words in sys.argv[1:4])
 for module, sources in metadata.packages_distributions().items():
     if not named & {source.lower().replace("_", "-").replace(".", "-") for source in sources}:
         sys.modules[module] = None
@@ -77,18 +78,21 @@ django.setup()
 for package in ("fabric", "simulator", "console"):
     found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
     modules |= {module.name for module in found if not module.name.endswith("__main__")}
-for module in sorted(modules):
+assert elsewhere <= modules
+for module in sorted(modules - elsewhere):
     importlib.import_module(module)
 """
 # What settings name, and no module of ours imports.
 BY_ADDRESS = "kombu.transport.redis kombu.transport.pyamqp kombu.transport.filesystem channels_redis.core psycopg_pool"
+# What runs in environments of its own, which have locks of their own, and is imported nowhere here.
+ELSEWHERE = " ".join(f"simulator.bench.peers.{script}" for script in PEERS.values())
 
 
 def test_the_run_lock_names_everything_that_running_needs(tmp_path):
     """The tests' environment has more in it, which hides what is missing."""
     named = " ".join(name.lower().replace("_", "-").replace(".", "-") for name, _, _ in lockfile.pins(RUN_LOCK))
     done = subprocess.run(
-        [sys.executable, "-c", ONLY_WHAT_IS_NAMED, named, BY_ADDRESS],
+        [sys.executable, "-c", ONLY_WHAT_IS_NAMED, named, BY_ADDRESS, ELSEWHERE],
         cwd=ROOT,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)},
         capture_output=True,

@@ -58,6 +58,33 @@ def test_without_a_report_nothing_is_claimed(tmp_path):
     assert suite.read_report(tmp_path / "broken.xml") == Report()
 
 
+ONCE = """
+import pathlib
+def test_good(): pass
+@__import__("pytest").mark.parametrize("n", range({failing}))
+def test_at_first(n):
+    seen = pathlib.Path(__file__).with_name(f"seen-{{n}}")
+    assert {ever_passes} and seen.exists(), seen.touch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "ever_passes", "passed", "counts", "unsteady"),
+    [
+        (2, True, True, Counts(3), 2),
+        (2, False, False, Counts(1, 2), 0),  # They fail alone as well.
+        (4, True, False, Counts(1, 4), 0),  # Too many for an accident.
+    ],
+)
+def test_a_few_that_failed_are_run_alone_and_are_named(tmp_path, failing, ever_passes, passed, counts, unsteady):
+    (tmp_path / "test_some.py").write_text(ONCE.format(failing=failing, ever_passes=ever_passes))
+    (tmp_path / "pytest.ini").touch()
+    here = ["-q", "-p", "no:django", "-c", str(tmp_path / "pytest.ini"), f"--rootdir={tmp_path}", str(tmp_path)]
+    ran, report = suite._pytest(tmp_path, here, os.environ)
+    assert (ran.passed, report.total, len(report.unsteady)) == (passed, counts, unsteady)
+    assert all("test_at_first" in name for name in [*report.unsteady, *report.failures])
+
+
 PYTEST = Result("pytest", passed=False, seconds=1.0)
 
 
