@@ -86,6 +86,7 @@ def broker(address: str | None, data: Path) -> Settings:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return {
         "CELERY_BROKER_URL": "filesystem://localhost//",
+        "CELERY_BROKER_TRANSPORT": "console.file_broker:Transport",
         "CELERY_BROKER_TRANSPORT_OPTIONS": {
             "data_folder_in": str(folders["messages"]),
             "data_folder_out": str(folders["messages"]),

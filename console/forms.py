@@ -10,6 +10,7 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.core.text import parse_json_object
 from fabric.models import Priority
 from fabric.runtime.ports import Document
 from fabric.selectors.fabrics import FabricView
@@ -26,6 +27,10 @@ def sentence(message: str) -> str:
     """A service's sentence as it stands on a page."""
     text = message[:1].upper() + message[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+VALUE_CHARS_MAX = 1_000_000
+"""Of an edited output."""
 
 
 class _Files(forms.ClearableFileInput):
@@ -130,6 +135,12 @@ class DecisionForm(forms.Form):
     verb = forms.CharField(max_length=16, error_messages={"required": "Pick an answer."})
     digest = forms.CharField(max_length=128, required=False)
     message = forms.CharField(strip=True, required=False)
+    edited = forms.CharField(strip=True, required=False)
+
+    def __init__(self, *args: Any, shown: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.shown = shown
+        """The arguments that the question shows."""
 
     def clean_message(self) -> str:
         """Not too long."""
@@ -140,9 +151,43 @@ class DecisionForm(forms.Form):
             )
         return message
 
+    def clean(self) -> dict[str, Any]:
+        """What is edited is a JSON object, and no approval goes with arguments that were changed: it would be one of others."""
+        cleaned = super().clean() or {}
+        written, verb = cleaned.get("edited", ""), cleaned.get("verb")
+        value, problem = parse_json_object(written, strict=True) if written else (None, "")
+        if verb == "edit" and value is None:
+            wanted = problem or "a JSON object is wanted"
+            self.add_error("edited", sentence(wanted.replace("the answer", "the text", 1)))
+        if verb == "approve" and written and value != self.shown:
+            self.add_error(
+                "edited",
+                "You changed the arguments: press Edit to call with yours, or put the old ones back to approve.",
+            )
+        cleaned["value"] = value
+        return cleaned
 
-class CancelForm(forms.Form):
-    """A run to be cancelled."""
+
+class ForkForm(forms.Form):
+    """A new run that goes on from an event of another one."""
+
+    what = forms.ChoiceField(required=False, error_messages={"invalid_choice": "That cannot be edited at this event."})
+    value = forms.CharField(strip=False, required=False, max_length=VALUE_CHARS_MAX)
+    start_key = forms.CharField(
+        max_length=KEY_CHARS_MAX,
+        error_messages={"required": "The form was damaged on its way: reload the page and send it again."},
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Whatever is edited has a text."""
+        cleaned = super().clean() or {}
+        if cleaned.get("what") and not cleaned.get("value", "").strip():
+            self.add_error("value", "Say what is to stand there instead.")
+        return cleaned
+
+
+class ReasonForm(forms.Form):
+    """Why somebody takes hold of a run."""
 
     reason = forms.CharField(strip=True, required=False)
 

@@ -29,7 +29,12 @@ FABRIC_MODEL_URL: str = read("FABRIC_MODEL_URL") or ""
 FABRIC_MODEL: str = read("FABRIC_MODEL") or ""
 FABRIC_MODEL_KEY: str = read("FABRIC_MODEL_KEY") or ""
 FABRIC_PROVIDERS: dict[str, str] = read("FABRIC_PROVIDERS") or {}
+FABRIC_FAULTS: str = read("FABRIC_FAULTS") or ""
 FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
+
+# What checkpoints are signed with, and where they are written beside the database.
+FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""
+FABRIC_CHECKPOINTS: Path | None = read("FABRIC_CHECKPOINTS")
 
 # How often somebody may ask; without a word of the operator's, as often as console/throttle.py says.
 globals().update(

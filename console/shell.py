@@ -48,7 +48,7 @@ NAV: tuple[Place, ...] = (
         "reviews",
         "Reviews",
         "review",
-        ("reviews", "review", "decide"),
+        ("reviews", "review", "decide", "decision"),
         standing.escalations_open_count,
         "human",
         "open",

@@ -8,7 +8,9 @@ from console.views import (
     login,
     overview,
     reviews,
+    run_control,
     run_events,
+    run_export,
     runs,
     runs_list,
     search,
@@ -27,7 +29,12 @@ urlpatterns = [
     path("runs", runs_list.runs, name="runs"),
     path("runs/news", runs_list.news, name="runs-news"),
     path("runs/<uuid:run_id>", runs.run, name="run"),
-    path("runs/<uuid:run_id>/cancel", runs.cancel, name="run-cancel"),
+    *(
+        path(f"runs/<uuid:run_id>/{name}", run_control.hold, {"name": name}, f"run-{name}")
+        for name in run_control.HOLDS
+    ),
+    path("runs/<uuid:run_id>/export", run_export.export, name="run-export"),
+    path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),
     path("runs/<uuid:run_id>/question", runs.question, name="run-question"),
     path("runs/<uuid:run_id>/events.ndjson", run_events.download, name="run-events-download"),
     path("runs/<uuid:run_id>/events/<int:seq>", run_events.event, name="run-event"),
@@ -35,6 +42,8 @@ urlpatterns = [
     path("reviews", reviews.reviews, name="reviews"),
     path("reviews/news", reviews.news, name="reviews-news"),
     path("reviews/<str:escalation_id>/decision", reviews.decide, name="decide"),
+    path("reviews/<str:escalation_id>/undo", reviews.undo, name="decision-undo"),
+    path("reviews/<str:escalation_id>/continue", reviews.go_on, name="decision-continue"),
     path("fabrics", fabrics.fabrics, name="fabrics"),
     path("fabrics/<str:name>", fabrics.fabric, name="fabric"),
     path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),

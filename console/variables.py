@@ -26,7 +26,9 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
 _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
+_seed = re.compile(r"[0-9A-Fa-f]{64}")
 _provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -116,6 +118,21 @@ def _secret_key(name: str, text: str) -> str:
     return text
 
 
+def _audit_key(name: str, text: str) -> str:
+    if not _seed.fullmatch(text):
+        raise Refused(f"{name} is no key: give 64 hexadecimal digits, as `openssl rand -hex 32` makes them.")
+    return text.lower()
+
+
+def _folder(name: str, text: str) -> Path:
+    path = Path(text)
+    if not path.is_absolute() or not path.is_dir():
+        raise Refused(f"{name} is {_shown(text)}: give the absolute path of a directory that is there.")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise Refused(f"{name} is {_shown(text)}, where this user cannot write: grant it, or name another directory.")
+    return path
+
+
 def _header(name: str, text: str) -> str:
     if not (text.isascii() and text.isprintable()) or " " in text:
         raise Refused(f"{name} holds a space or a character that no key has: copy the key again, and nothing else.")
@@ -166,6 +183,12 @@ def _providers(name: str, text: str) -> dict[str, str]:
     return found
 
 
+def _dotted(name: str, text: str) -> str:
+    if not _path.fullmatch(text):
+        raise Refused(f"{name} is {_shown(text)}, which is no dotted.path.function: leave it out.")
+    return text
+
+
 def _hosts(name: str, text: str) -> tuple[str, ...]:
     found = tuple(filter(None, map(str.strip, text.split(","))))
     for host in found:
@@ -209,6 +232,8 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_MODEL_KEY": Variable(Kind.SETTING, _header),
     "FABRIC_PROVIDERS": Variable(Kind.SETTING, _providers),
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
+    "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
+    "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOGIN_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
@@ -224,6 +249,7 @@ VARIABLES: Mapping[str, Variable] = {
     "SSH_CONNECTION": Variable(Kind.SYSTEM, _text),
     "DISPLAY": Variable(Kind.SYSTEM, _text),
     "WAYLAND_DISPLAY": Variable(Kind.SYSTEM, _text),
+    "FABRIC_FAULTS": Variable(Kind.HARNESS, _dotted),
     "FABRIC_CHAOS": Variable(Kind.HARNESS, _text),
     "FABRIC_BENCH_INSIDE": Variable(Kind.HARNESS, _text),
 }

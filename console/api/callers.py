@@ -31,10 +31,16 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-runs", "POST"): Scope.RUN,
     ("api-run", "GET"): Scope.READ,
     ("api-run-cancel", "POST"): Scope.RUN,
+    ("api-run-terminate", "POST"): Scope.RUN,
+    ("api-run-pause", "POST"): Scope.RUN,
+    ("api-run-resume", "POST"): Scope.RUN,
+    ("api-run-fork", "POST"): Scope.RUN,
     ("api-run-events", "GET"): Scope.READ,
     ("api-escalations", "GET"): Scope.READ,
     ("api-escalation", "GET"): Scope.READ,
     ("api-escalation-decision", "POST"): Scope.DECIDE,
+    ("api-escalation-undo", "POST"): Scope.DECIDE,
+    ("api-escalation-continue", "POST"): Scope.DECIDE,
 }
 """The scope of each operation, by route name and method."""
 

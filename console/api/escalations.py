@@ -10,14 +10,19 @@ from ninja import Body, Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
+from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
-from console.api.runs import EXAMPLE_ID
 from console.api.schemas import Given, Instant, Told, instant
 from fabric import wiring
 from fabric.selectors.answers import Answer, escalation_answer
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalation_get, escalations_open
-from fabric.services.escalations import MESSAGE_CHARS_MAX, escalation_decide
+from fabric.services.escalations import (
+    MESSAGE_CHARS_MAX,
+    escalation_decide,
+    escalation_decide_now,
+    escalation_undo,
+)
 
 router = Router(tags=["escalations"])
 LIMIT_MAX = 200
@@ -31,6 +36,9 @@ class AnswerOut(Told):
     decided_by: str = Field(description="Who gave it.", examples=["owner"])
     decided_at: Instant = Field(description="When.")
     by_system: bool = Field(description="True when nobody answered in time and the declared answer was taken.")
+    takes_at: Instant | None = Field(
+        description="From when on the run takes it, where it has not: until then whoever gave it may take it back."
+    )
 
 
 class EscalationOut(Told):
@@ -40,7 +48,11 @@ class EscalationOut(Told):
     run_id: str = Field(description="The run that waits with it.")
     run_title: str = Field(description="The first line of that run's request.")
     fabric: str = Field(description="Name of the run's fabric.", examples=["research-desk"])
-    item: str = Field(description="What it is about: failure, post_stage or pre_action.", examples=["failure"])
+    item: str = Field(
+        description="What it is about: failure, post_stage, pre_action (a call that cannot be undone), compensation (an undo that is stuck) "
+        "or quarantine (a run that nobody may drive).",
+        examples=["failure"],
+    )
     stage: str = Field(description="The stage it stands in; may be empty.", examples=["validate"])
     reason: str = Field(description="Why a person is asked.")
     failure_type: str = Field(description="The row of the decision table, where a failure is asked about; else empty.")
@@ -85,8 +97,14 @@ class DecisionIn(Given):
     message: str = Field(
         default="",
         max_length=MESSAGE_CHARS_MAX,
-        description="What to say with it, kept in the journal. Whoever rejects says why.",
+        description="What to say with it, kept in the journal. Whoever rejects says why; whoever responds says what was done by hand, or what the agent is told in place of a result.",
         examples=["The deadline in the summary is wrong."],
+    )
+
+    edited: dict[str, Any] | None = Field(
+        default=None,
+        description="With edit: the arguments that the call is to be made with, held to the tool's schema and to the protections anew.",
+        examples=[None],
     )
 
 
@@ -97,6 +115,23 @@ class DecisionOut(Told):
     run_id: str = Field(description="The run, which goes on from there.")
     verb: str = Field(description="The answer.", examples=["approve"])
     recorded: bool = Field(description="False: you had given this answer before.")
+
+
+class SecondThoughtIn(Given):
+    """Nothing needs to be said."""
+
+
+NOTHING = SecondThoughtIn()
+
+
+class UndoneOut(Told):
+    """An answer that does not count."""
+
+    escalation_id: str = Field(description="The question's id.", examples=["4f1c9a2be07d3358"])
+    run_id: str = Field(description="The run that waits with it.")
+    verb: str = Field(description="The answer that was taken back.", examples=["approve"])
+    message: str = Field(description="What had been said with it.")
+    recorded: bool = Field(description="False: you had taken it back before.")
 
 
 @router.get("/escalations", response=EscalationsOut, url_name="api-escalations", operation_id="listEscalations")
@@ -161,6 +196,7 @@ def decide(
             verb=body.verb,
             message=body.message,
             digest=body.digest,
+            edited=body.edited,
         )
     except Refused as refusal:
         if refusal.code != "conflict":
@@ -172,12 +208,56 @@ def decide(
     return DecisionOut(escalation_id=item.id, run_id=item.run_id, verb=taken.verb, recorded=taken.created)
 
 
+@router.post(
+    "/escalations/{escalation_id}/undo",
+    response=UndoneOut,
+    url_name="api-escalation-undo",
+    operation_id="undoDecision",
+)
+def undo(
+    request: HttpRequest,
+    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    body: Annotated[SecondThoughtIn, Body()] = NOTHING,
+) -> UndoneOut:
+    """Take an answer back. Whoever gave it can, until the run takes it: answers given in a browser wait a few seconds for that."""
+    undone = escalation_undo(**_meant(request, escalation_id))
+    return UndoneOut(
+        escalation_id=undone.escalation_id,
+        run_id=undone.run_id,
+        verb=undone.verb,
+        message=undone.message,
+        recorded=undone.recorded,
+    )
+
+
+@router.post(
+    "/escalations/{escalation_id}/continue",
+    response=DecisionOut,
+    url_name="api-escalation-continue",
+    operation_id="continueDecision",
+)
+def go_on(
+    request: HttpRequest,
+    escalation_id: Annotated[str, Path(description="The question's id.", example="4f1c9a2be07d3358")],
+    body: Annotated[SecondThoughtIn, Body()] = NOTHING,
+) -> DecisionOut:
+    """Let an answer count at once. It gives up the rest of the time in which it could be taken back."""
+    taken = escalation_decide_now(**_meant(request, escalation_id))
+    return DecisionOut(escalation_id=taken.escalation_id, run_id=taken.run_id, verb=taken.verb, recorded=taken.created)
+
+
+def _meant(request: HttpRequest, escalation_id: str) -> dict[str, Any]:
+    ports = {"store": wiring.store(), "nudge": wiring.nudge()}
+    return {**ports, "actor": actor_of(request), "escalation_id": escalation_id}
+
+
 def _answered(answer: Answer) -> dict[str, Any]:
     return {
         "verb": answer.verb,
         "decided_by": answer.decided_by,
         "decided_at": instant(answer.decided_at),
         "by_system": answer.by_system,
+        "takes_at": instant(answer.takes_at),
     }
 
 

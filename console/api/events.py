@@ -10,7 +10,8 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
-from console.api.runs import EXAMPLE_ID, RUN_ID
+from console.api.families import EXAMPLE_ID
+from console.api.runs import RUN_ID
 from console.api.schemas import Told
 from console.api.waiting import WAIT_MAX_S, Wait, may_wait
 from fabric.core.flow import RunState

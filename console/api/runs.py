@@ -1,4 +1,4 @@
-"""Runs: starting, listing, looking at one, cancelling."""
+"""Runs: starting, listing, looking at one, taking hold of one, forking."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from ninja import Body, Header, Path, Query, Router, Status
 from pydantic import Field
 
 from console.api.callers import actor_of
+from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
-from console.api.schemas import Given, Instant, Told, instant
+from console.api.run_told import PriorityName, RunDetailOut, RunOut, RunsOut, columns_told, run_told
+from console.api.schemas import Given, Told
 from fabric import wiring
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Document
-from fabric.selectors.runs import RunView, run_get, run_outcome, runs_list
-from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX, run_cancel, run_start
+from fabric.selectors.runs import runs_list
+from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
+from fabric.services.forks import Edit, run_fork
+from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX, run_start
 
 router = Router(tags=["runs"])
 LIMIT_MAX = 200
-RUN_ID, EXAMPLE_ID = "The run's id.", "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55"
+RUN_ID = "The run's id."
 TierName = Literal["interactive", "batch", "high_stakes"]
-PriorityName = Literal["critical", "high", "normal", "low"]
 
 
 class DocumentIn(Given):
@@ -81,58 +84,59 @@ class CancelIn(Given):
 NO_REASON = CancelIn()
 
 
-class OutcomeOut(Told):
-    """What a run gave back."""
-
-    text: str = Field(description="The answer.")
-    citations: list[str] = Field(description="Names of the documents it rests on.")
-    gaps: list[str] = Field(description="What is missing, a sentence each.")
+class ResumeIn(Given):
+    """Nothing needs to be said."""
 
 
-class RunOut(Told):
-    """A run as its last event left it."""
-
-    id: str = Field(description="Its id.", examples=["019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55"])
-    fabric: str = Field(description="Name of its fabric.", examples=["research-desk"])
-    revision: int = Field(description="Number of the revision it pinned.", examples=[3])
-    revision_id: str = Field(description="Id of that revision.")
-    title: str = Field(description="The request's first line.")
-    state: RunState = Field(description="Where it stands. completed, failed, aborted and cancelled are final.")
-    stage: str = Field(description="The stage it is in, or ended in; empty before the first.", examples=["fan_out"])
-    tier: Tier = Field(description="The tier it was started in.")
-    priority: PriorityName = Field(description="How urgently it is taken up.")
-    session_key: str = Field(description="What it was started with.")
-    reason: str = Field(description="Why it ended or what it waits for, where there is something to say.")
-    recovered: bool = Field(description="Whether something failed on the way and was recovered from.")
-    truncated: bool = Field(description="Whether the outcome is only what there was when the run was stopped.")
-    replans: int = Field(description="How often it was planned anew.")
-    cost_usd_micros: int = Field(description="Spent so far, in millionths of a US dollar.", examples=[12500])
-    tokens: int = Field(description="Tokens so far, in and out.")
-    last_seq: int = Field(description="Seq of its last event; 0 before the first.", examples=[28])
-    trace_id: str = Field(description="Its trace id, 32 hex digits.")
-    created_at: Instant = Field(description="When it was asked for.")
-    created_by: str = Field(description="In whose name.", examples=["owner"])
-    started_at: Instant | None = Field(description="When a worker first took it up; null before.")
-    ended_at: Instant | None = Field(description="When it ended; null while it goes on.")
-    deadline_at: Instant = Field(description="When it is stopped at the latest; waiting for a person moves it.")
+NOTHING = ResumeIn()
 
 
-class RunDetailOut(RunOut):
-    """A run with what it was given and what it gave back."""
+class TerminateIn(Given):
+    """Why a run is to be ended at once."""
 
-    documents: list[str] = Field(description="Names of the attached documents, as they were cleaned.")
-    outcome: OutcomeOut | None = Field(description="What it gave back; null while it goes on, or when there is none.")
+    reason: str = Field(
+        min_length=1,
+        max_length=REASON_CHARS_MAX,
+        description="Kept in the run's journal. Needed, since nothing is undone.",
+        examples=["It works on the wrong customer."],
+    )
 
 
-class RunsOut(Told):
-    """A page of runs."""
+class EditIn(Given):
+    """One change by hand. Whatever followed from what is changed is done anew."""
 
-    runs: list[RunOut] = Field(description="The newest first.")
-    next_cursor: str | None = Field(description="Send it as cursor for the next page; null at the end.")
+    what: Literal["request", "plan", "fan_in", "validate"] = Field(
+        description="The request's text, or what a stage passed on.", examples=["request"]
+    )
+    value: Any = Field(
+        description="The new text of the request, or the stage's output as JSON in its own shape.",
+        examples=["What do the notes say about the deadline?"],
+    )
+
+
+class ForkIn(Given):
+    """Where a new run is to go on from."""
+
+    seq: int = Field(ge=1, le=2_147_483_647, description="Seq of one of the run's events.", examples=[1])
+    edit: EditIn | None = Field(default=None, description="One change by hand; null: none.")
+
+
+StartKey = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_CHARS_MAX,
+        pattern=r"^[!-~]+$",
+        description="A name of your own for this request. Sent again with the same body it is the same run (200), with another it is "
+        "refused (409). Without it, each request starts a run.",
+        example="order-4711-first-try",
+    ),
+]
 
 
 class CancellationOut(Told):
-    """A cancellation that was asked for."""
+    """What was asked of a run."""
 
     run_id: str = Field(description="The run's id.")
     recorded: bool = Field(description="False: it had been asked for before.")
@@ -143,23 +147,13 @@ def start_run(
     request: HttpRequest,
     response: HttpResponse,
     body: Annotated[RunIn, Body()],
-    idempotency_key: Annotated[
-        str,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=KEY_CHARS_MAX,
-            pattern=r"^[!-~]+$",
-            description="A name of your own for this request. Sent again with the same body it is the same run (200), with another it is "
-            "refused (409). Without it, each request starts a run.",
-            example="order-4711-first-try",
-        ),
-    ] = "",
+    idempotency_key: StartKey = "",
 ) -> Status[RunDetailOut]:
     """Start a run. It goes on by itself; follow it by its events."""
     started = run_start(
         store=wiring.store(),
         nudge=wiring.nudge(),
+        now=wiring.clock().now,
         actor=actor_of(request),
         fabric=body.fabric,
         text=body.text,
@@ -170,7 +164,7 @@ def start_run(
         start_key=idempotency_key,
     )
     response["Location"] = reverse("api-run", args=[started.run_id])
-    return Status(201 if started.created else 200, _detail(request, started.run_id))
+    return Status(201 if started.created else 200, run_told(actor_of(request), started.run_id))
 
 
 @router.get("/runs", response=RunsOut, url_name="api-runs", operation_id="listRuns")
@@ -181,6 +175,13 @@ def list_runs(
         str | None, Query(max_length=63, description="Only runs of the fabric of this name.", example="research-desk")
     ] = None,
     tier: Annotated[Tier | None, Query(description="Only runs in this tier.")] = None,
+    parent: Annotated[
+        UUID | None,
+        Query(
+            description="Only runs that this run spawned. Without it, only runs that no other run spawned.",
+            example=EXAMPLE_ID,
+        ),
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="At most so many.")] = 50,
     cursor: Annotated[
         str | None,
@@ -190,9 +191,12 @@ def list_runs(
     ] = None,
 ) -> RunsOut:
     """List runs. The newest first, a page at a time."""
-    found = runs_list(actor_of(request), limit=limit + 1, before=cursor, state=state, fabric=fabric, tier=tier)
+    below = None if parent is None else str(parent)
+    found = runs_list(
+        actor_of(request), limit=limit + 1, before=cursor, state=state, fabric=fabric, tier=tier, parent=below
+    )
     more = found[limit - 1].cursor if len(found) > limit else None
-    return RunsOut(runs=[RunOut(**_told(view)) for view in found[:limit]], next_cursor=more)
+    return RunsOut(runs=[RunOut(**columns_told(view)) for view in found[:limit]], next_cursor=more)
 
 
 @router.get("/runs/{uuid:run_id}", response=RunDetailOut, url_name="api-run", operation_id="getRun")
@@ -200,7 +204,7 @@ def get_run(
     request: HttpRequest, run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)]
 ) -> RunDetailOut:
     """Get a run. Where it stands, what it was given, and its outcome once it has ended."""
-    return _detail(request, str(run_id))
+    return run_told(actor_of(request), str(run_id))
 
 
 @router.post(
@@ -215,10 +219,76 @@ def cancel_run(
     body: Annotated[CancelIn, Body()] = NO_REASON,
 ) -> Any:
     """Cancel a run. It issues nothing more, lets its calls go, undoes what it can, and ends as cancelled."""
-    recorded = run_cancel(
-        store=wiring.store(), nudge=wiring.nudge(), actor=actor_of(request), run_id=str(run_id), reason=body.reason
-    )
+    recorded = run_cancel(**_held_by(request, run_id), reason=body.reason)
     return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/terminate",
+    response={202: CancellationOut},
+    url_name="api-run-terminate",
+    operation_id="terminateRun",
+)
+def terminate_run(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[TerminateIn, Body()],
+) -> Any:
+    """Terminate a run. It issues nothing more, lets its calls go, undoes nothing, and ends as aborted. Cancel undoes what it can."""
+    recorded = run_terminate(**_held_by(request, run_id), reason=body.reason)
+    return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/pause", response={202: CancellationOut}, url_name="api-run-pause", operation_id="pauseRun"
+)
+def pause_run(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[CancelIn, Body()] = NO_REASON,
+) -> Any:
+    """Pause a run. It issues nothing until it is resumed, and its clocks stand still; what is out comes back and is kept."""
+    recorded = run_pause(**_held_by(request, run_id), reason=body.reason)
+    return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/resume", response={202: CancellationOut}, url_name="api-run-resume", operation_id="resumeRun"
+)
+def resume_run(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[ResumeIn, Body()] = NOTHING,
+) -> Any:
+    """Resume a paused run. It goes on with the time it had left."""
+    return Status(202, CancellationOut(run_id=str(run_id), recorded=run_resume(**_held_by(request, run_id))))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/fork",
+    response={201: RunDetailOut, 200: RunDetailOut},
+    url_name="api-run-fork",
+    operation_id="forkRun",
+)
+def fork_run(
+    request: HttpRequest,
+    response: HttpResponse,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[ForkIn, Body()],
+    idempotency_key: StartKey = "",
+) -> Status[RunDetailOut]:
+    """Fork a run. A new run goes on from one of its events with what was settled there; money, clocks and counts begin anew."""
+    edit = None if body.edit is None else Edit(body.edit.what, body.edit.value)
+    started = run_fork(
+        **_held_by(request, run_id), now=wiring.clock().now, seq=body.seq, edit=edit, start_key=idempotency_key
+    )
+    response["Location"] = reverse("api-run", args=[started.run_id])
+    return Status(201 if started.created else 200, run_told(actor_of(request), started.run_id))
+
+
+def _held_by(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
+    """What every service that takes hold of a run is given."""
+    return {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor_of(request), "run_id": str(run_id)}
 
 
 def _documents(given: Sequence[DocumentIn]) -> tuple[Document, ...]:
@@ -234,39 +304,3 @@ def _documents(given: Sequence[DocumentIn]) -> tuple[Document, ...]:
     if errors:
         raise Problem(413 if too_large else 422, errors[0].message, errors)
     return documents_of(files)
-
-
-def _detail(request: HttpRequest, run_id: str) -> RunDetailOut:
-    actor = actor_of(request)
-    view = run_get(actor, run_id)
-    outcome = run_outcome(actor, run_id) if view.terminal else None
-    told = None
-    if outcome is not None:
-        told = OutcomeOut(text=outcome["text"], citations=outcome["citations"], gaps=outcome["gaps"])
-    return RunDetailOut(**_told(view), documents=list(view.documents), outcome=told)
-
-
-def _told(view: RunView) -> dict[str, Any]:
-    same: tuple[str, ...] = (
-        "id",
-        "revision_id",
-        "title",
-        "state",
-        "stage",
-        "tier",
-        "priority",
-        "session_key",
-        "reason",
-        "recovered",
-    )
-    same += ("truncated", "cost_usd_micros", "tokens", "last_seq", "trace_id", "created_by")
-    return {
-        **{name: getattr(view, name) for name in same},
-        "fabric": view.fabric_name,
-        "revision": view.revision_number,
-        "replans": view.epoch,
-        "created_at": instant(view.created_at),
-        "started_at": instant(view.started_at),
-        "ended_at": instant(view.ended_at),
-        "deadline_at": instant(view.deadline_at),
-    }

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.markup import built
-from fabric.selectors.display import duration
+from fabric.selectors.words import duration
 
 register = template.Library()
 
@@ -76,6 +76,13 @@ def instant(micros: int | None, style: str = "time") -> SafeString:
     iso = at.isoformat(timespec="milliseconds")[: -len("+00:00")]
     # Digits of a number and a style that is one of three: nothing here has to be escaped, and a page has very many.
     return built(f'<time datetime="{iso}Z" data-style="{style}" title="{iso} UTC">{shown}</time>')
+
+
+@register.simple_tag
+def left(micros: int) -> SafeString:
+    """When something happens, as the end of a sentence: a script counts the seconds, without one it is the time of day."""
+    iso = moment(micros).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_html('<time datetime="{}" data-style="left">at {} UTC</time>', iso, iso[11:19])
 
 
 @register.simple_tag

@@ -61,6 +61,7 @@ EVENT_ICONS: Mapping[str, str] = {
     "ask": "human",
     "bell": "bell",
     "block": "block",
+    "branch": "runs",
     "call": "call",
     "cancel": "x",
     "check": "check",
@@ -86,7 +87,9 @@ EVENT_ICONS: Mapping[str, str] = {
     "stop": "stop",
     "strip": "minus",
     "swap": "swap",
+    "lock": "lock",
     "tool": "tool",
+    "undo": "undo",
     "withdraw": "undo",
 }
 """Symbol of the sprite for each icon word of ``EVENT_DISPLAY``; total over it."""

@@ -11,7 +11,10 @@ from typing import Any
 
 from django import template
 
+from console.forms import sentence
+
 register = template.Library()
+register.filter("sentence", sentence)
 
 _JOINERS = "\u200c\u200d\u200e\u200f"
 """Joiners and direction marks: invisible, harmless in prose, and needed by Persian, Hindi, Hebrew and emoji."""

@@ -205,6 +205,8 @@ def limit_value(limit: Limit, value: Any) -> str:
     """A limit's value, or its default, with its unit."""
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     match limit.unit:
         case Unit.USD:
             return usd(value)

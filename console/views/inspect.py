@@ -15,13 +15,16 @@ from typing import Any
 from console.templatetags.figures import span
 from console.templatetags.marks import FAILURES, TIERS
 from console.views import inspect_calls as calls
+from console.views import inspect_children as children
+from console.views import inspect_control as control
 from console.views import inspect_decision as decision
+from console.views import inspect_saga as saga
 from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
-from fabric.selectors.display import words
 from fabric.selectors.moments import EventRecord, Moment, moment_at
 from fabric.selectors.runs import RunView
+from fabric.selectors.words import words
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +108,22 @@ def _ownership_taken(seen: Seen) -> list[Section]:
         Pair("incarnation", fact["incarnation"], "code"),
     )
     return [facts, told("What follows", note)]
+
+
+def _run_quarantined(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    note = "It is claimed by no worker until a person has answered the question beside it: try again, or abort."
+    facts = pairs(
+        "Quarantine",
+        Pair("reason", fact["reason"]),
+        Pair("claims", fact["claims"], "count", "since it last made progress"),
+        Pair("damage", fact["damage"] or None),
+    )
+    return [facts, told("What follows", note)]
+
+
+def _run_released(seen: Seen) -> list[Section]:
+    return [pairs("Quarantine", Pair("ended by", seen.fact["actor"]))]
 
 
 def _gate(seen: Seen) -> list[Section]:
@@ -225,6 +244,10 @@ def _input_ignored(seen: Seen) -> list[Section]:
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
+EXPIRY = {"reject": "then rejected by the system", "nothing": "and nothing happens by itself"}
+"""By what is declared for a question that nobody answers."""
+
+
 def _escalation_opened(seen: Seen) -> list[Section]:
     fact = seen.fact
     row = fact["failure_type"]
@@ -237,7 +260,7 @@ def _escalation_opened(seen: Seen) -> list[Section]:
         Pair("may answer", ", ".join(fact["verbs"])),
         Pair("reminder", fact["remind_at"], "at"),
         Pair("passed on", fact["onward_at"], "at"),
-        Pair("due", fact["due_at"], "at", f"then {fact['on_expiry']}ed by the system"),
+        Pair("due", fact["due_at"], "at", EXPIRY[fact["on_expiry"]]),
         Pair("item", fact["escalation_id"], "code"),
         Pair("digest", fact["digest"], "code", "a decision names it"),
     )
@@ -298,14 +321,11 @@ def _clocks(seen: Seen) -> list[Section]:
     ]
 
 
-def _cancelled(seen: Seen) -> list[Section]:
-    fact = seen.fact
-    return [pairs("Cancelled", Pair("by", fact["actor"]), Pair("reason", fact["reason"] or "none was given"))]
-
-
 INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "run_started": _run_started,
     "ownership_taken": _ownership_taken,
+    "run_quarantined": _run_quarantined,
+    "run_released_from_quarantine": _run_released,
     "stage_entered": _stage_entered,
     "stage_left": _stage_left,
     "replanned": _replanned,
@@ -317,6 +337,8 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "tool_answered": calls.tool_answered,
     "call_refused": calls.refused,
     "call_deduplicated": calls.repeated,
+    "call_edited": calls.worded,
+    "call_responded": calls.worded,
     "output_accepted": _output_accepted,
     "handed_off": _handed_off,
     "attempt_failed": calls.attempt_failed,
@@ -336,6 +358,14 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "escalation_withdrawn": _escalation_closed,
     "deadlines_suspended": _clocks,
     "deadlines_reissued": _clocks,
-    "cancel_accepted": _cancelled,
+    "cancel_accepted": control.cancelled,
+    "terminate_accepted": control.terminated,
+    "run_paused": control.paused,
+    "run_resumed": control.resumed,
+    "run_forked": control.forked,
+    "content_kept": control.content_kept,
+    "output_kept": control.output_kept,
+    **saga.INSPECT,
+    **children.INSPECT,
 }
 """How each kind is explained; total over the kinds, by test."""

@@ -9,13 +9,14 @@ from console.templatetags.figures import span, usd
 from console.views.sections import Pair, Section, content, erased, listed, pairs, part, text, told
 from fabric import wiring
 from fabric.adapters.tools.registry import offers
-from fabric.selectors.display import EVENT_DISPLAY, words
+from fabric.selectors.display import EVENT_DISPLAY
 from fabric.selectors.errors import Refused
 from fabric.selectors.moments import Erased, Moment, contents_of, prompt_at, settled_by
+from fabric.selectors.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen
-    from fabric.runtime.ports import ChatMessage, ModelRequest
+    from fabric.runtime.call_ports import ChatMessage, ModelRequest
 
 JSON = Any
 
@@ -268,6 +269,22 @@ def repeated(seen: Seen) -> list[Section]:
         Pair("arguments hash", fact["args_hash"], "code"),
     )
     return [facts]
+
+
+def worded(seen: Seen) -> list[Section]:
+    """A call that a person changed, or answered in the tool's stead."""
+    fact = seen.fact
+    edited = "proposed_hash" in fact
+    facts = pairs(
+        "Changed by a person" if edited else "Answered by a person",
+        Pair("tool", fact["tool"], "code"),
+        Pair("by", fact["actor"]),
+        Pair("call id", fact["call_id"], "code"),
+        Pair("arguments hash", fact["args_hash"], "code"),
+        *([Pair("proposed were", fact["proposed_hash"], "code")] if edited else []),
+    )
+    shown = part(seen.record, "calls", "Arguments", "as they run") if edited else part(seen.record, "result", "Result")
+    return [facts, *shown]
 
 
 def retry(seen: Seen) -> list[Section]:

@@ -12,7 +12,7 @@ from console.views.sections import Pair, Section, pairs
 from fabric import wiring
 from fabric.core.decision_table import Ladder, Reaction, Rung
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.selectors.display import words
+from fabric.selectors.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 
 from django.conf import settings
 from django.contrib import auth
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -16,8 +18,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from console.live.process import signed_out
 from console.throttle import LOGIN, count, give_back
 from console.views import errors
-from fabric.services.workspaces import login_link_consume
+from fabric.services.workspaces import login_link_consume, sign_out_record
 
+log = logging.getLogger(__name__)
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -57,6 +60,11 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
 def logout(request: HttpRequest) -> HttpResponse:
     """Forget the session and close its sockets, in every tab and on every server."""
     mark = request.session.get("mark", "")
+    if request.user.is_authenticated:
+        try:
+            sign_out_record(request.user)
+        except DatabaseError as error:
+            log.warning("a sign-out could not be noted in the audit stream: %s", error)
     auth.logout(request)
     if mark:
         signed_out(mark)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -14,10 +15,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import actor_of
-from console.forms import DecisionForm, sentence
+from console.forms import sentence
 from console.templatetags.figures import moment
 from console.views import errors
+from console.views.questions import SAID, Card, card, form_of
 from fabric import wiring
+from fabric.core.actor import Actor
+from fabric.core.policy import UNDO_S
+from fabric.core.taxonomy import Tier
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import (
     EscalationView,
@@ -27,15 +32,7 @@ from fabric.selectors.escalations import (
     escalations_new,
     escalations_open,
 )
-from fabric.services.escalations import escalation_decide
-
-SAID = {
-    "approve": "approved",
-    "reject": "rejected",
-    "edit": "edited",
-    "respond": "answered",
-    "withdrawn": "withdrawn",
-}
+from fabric.services.escalations import escalation_decide, escalation_decide_now, escalation_undo
 
 
 class Urgency(NamedTuple):
@@ -56,6 +53,7 @@ NEWS_MAX = 100
 """New questions are counted so far."""
 ID_CHARS_MAX = 64
 ANSWERED = "answered"
+ANSWER_CHARS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +136,15 @@ def _seen(text: str) -> dict[str, str]:
 
 @require_POST
 def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
-    """Record an answer. 422: something is missing, and what was written is kept; 409: somebody was faster, and who it was."""
+    """Record an answer, which its run takes when the time in which it can be taken back is over.
+
+    422: something is missing, and what was written is kept; 409: somebody was faster, and who it was.
+    """
     actor = actor_of(request.user)
     item = escalation_get(actor, escalation_id)
-    form = DecisionForm(request.POST)
+    form = form_of(item, request.POST)
     if not form.is_valid():
-        return _answer(request, item, form, 422)
+        return _shown(request, card(actor, item, form), 422)
     given = form.cleaned_data
     try:
         taken = escalation_decide(
@@ -154,25 +155,59 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
             verb=given["verb"],
             message=given["message"],
             digest=given["digest"],
+            edited=given["value"],
+            undo_s=UNDO_S[Tier(item.tier)],
         )
     except Refused as refusal:
+        status, said = errors.STATUS[refusal.code], sentence(refusal.message)
         if refusal.code in ("conflict", "forbidden"):
             item = escalation_get(actor, item.id)  # As it is by now.
-            return _answer(request, item, form, errors.STATUS[refusal.code], refusal=sentence(refusal.message))
-        form.add_error(refusal.field if refusal.field in form.fields else None, sentence(refusal.message))
-        return _answer(request, item, form, errors.STATUS[refusal.code])
-    said = SAID.get(taken.verb, taken.verb)
+            return _shown(request, card(actor, item, form, said, kept=True), status)
+        form.add_error(refusal.field if refusal.field in form.fields else None, said)
+        return _shown(request, card(actor, item, form), status)
+    said = "" if taken.created else f"You {SAID.get(taken.verb, taken.verb)} this before."
+    return _done(request, actor, item.id, said, again=not taken.created)
+
+
+@require_POST
+def undo(request: HttpRequest, escalation_id: str) -> HttpResponse:
+    """Take an answer back; what was written stands in the form again. 409: the run was faster."""
+    return _second_thought(request, escalation_id, escalation_undo, "Taken back: nothing was decided.")
+
+
+@require_POST
+def go_on(request: HttpRequest, escalation_id: str) -> HttpResponse:
+    """Let an answer count at once. 409: it was taken back meanwhile."""
+    return _second_thought(request, escalation_id, escalation_decide_now, "The run goes on with your answer now.")
+
+
+def _second_thought(
+    request: HttpRequest, escalation_id: str, service: Callable[..., object], done: str
+) -> HttpResponse:
+    actor = actor_of(request.user)
+    item = escalation_get(actor, escalation_id)
+    answer = request.POST.get("answer", "")[:ANSWER_CHARS_MAX]
+    ports = {"store": wiring.store(), "nudge": wiring.nudge()}
+    try:
+        service(**ports, actor=actor, escalation_id=item.id, answer_id=answer)
+    except Refused as refusal:
+        if refusal.code not in ("conflict", "forbidden"):
+            raise
+        found = card(actor, escalation_get(actor, item.id), refusal=sentence(refusal.message))
+        return _shown(request, found, errors.STATUS[refusal.code])
+    return _done(request, actor, item.id, done)
+
+
+def _done(request: HttpRequest, actor: Actor, escalation_id: str, said: str, *, again: bool = False) -> HttpResponse:
+    """The card as it is by now, or the run's page, which has it."""
+    item = escalation_get(actor, escalation_id)
     if request.headers.get("HX-Request"):
-        shown = {"question": item, "said": said, "fresh": taken.created}
-        return render(request, "reviews/taken.html", shown)
-    told = f"Recorded: {said}. The run goes on from there." if taken.created else f"You {said} this before."
-    messages.success(request, told)
+        return _shown(request, replace(card(actor, item), again=again), 200)
+    if said:
+        messages.success(request, said)
     return redirect("run", run_id=item.run_id)
 
 
-def _answer(
-    request: HttpRequest, item: EscalationView, form: DecisionForm, status: int, refusal: str = ""
-) -> HttpResponse:
+def _shown(request: HttpRequest, found: Card, status: int) -> HttpResponse:
     template = "reviews/question.html" if request.headers.get("HX-Request") else "reviews/page.html"
-    shown = {"question": item, "form": form, "refusal": refusal}
-    return render(request, template, shown, status=status)
+    return render(request, template, {"card": found}, status=status)

@@ -13,10 +13,10 @@ from itertools import pairwise
 from console.views.time_axis import Axis, axis_of
 from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
-from fabric.selectors.display import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy
 from fabric.selectors.story_parts import Tally
+from fabric.selectors.words import words
 
 US = 1_000_000
 BUCKETS = 16
@@ -50,6 +50,8 @@ class Money:
     cap: int
     tokens: int
     calls: int
+    children: int
+    """Child runs; what those cost that have ended is in what was spent."""
     rate: int
     """Micro-dollars a minute, over the last minute before the last event."""
     going: bool
@@ -97,6 +99,7 @@ def money(story: RunStory, cap: int, *, going: bool) -> Money:
         cap=cap,
         tokens=story.total.tokens,
         calls=story.total.calls,
+        children=story.total.children,
         rate=rate,
         going=going,
         to_ceiling=until,
@@ -161,11 +164,17 @@ class Share:
     """One line of a cost table. ``cost`` None: unpriced, which is not nothing."""
 
     name: str
-    calls: int
-    tokens: int
+    tally: Tally
     cost: int | None
     percent: int
     """Of what the run has cost."""
+
+    @property
+    def told(self) -> str:
+        """What was paid for: calls, child runs, or both."""
+        tally = self.tally
+        runs = f"{tally.children:,} child run{'' if tally.children == 1 else 's'}" if tally.children else ""
+        return " + ".join(part for part in (f"{tally.calls:,}" if tally.calls or not runs else "", runs) if part)
 
 
 def by_stage(story: RunStory) -> list[Share]:
@@ -179,24 +188,30 @@ def by_agent(story: RunStory) -> list[Share]:
 
 
 def by_model(story: RunStory, spec: FabricSpec) -> list[Share]:
-    """Models, the dearest first. A model that answered, has no price in its fabric and cost nothing is unpriced."""
+    """Models, the dearest first, then all child runs together. A model that answered, has no price in its fabric and cost nothing is unpriced."""
     priced = {model.name for model in spec.models if model.price is not None}
-    return [
-        Share(share.name, share.calls, share.tokens, None if _unpriced(share, priced) else share.cost, share.percent)
+    own = [
+        Share(share.name, share.tally, None if _unpriced(share, priced) else share.cost, share.percent)
         for share in _shares(story.by_model, story)
     ]
+    spent = Tally(children=story.total.children)
+    for lane in story.lanes.values():
+        for bar in lane.bars:
+            if bar.call == "child":
+                spent.add(bar.tokens, bar.cost_usd_micros)
+    return [*own, _share("child runs", spent, story)] if spent.children else own
 
 
 def _unpriced(share: Share, priced: set[str]) -> bool:
-    return share.name not in priced and not share.cost and share.tokens > 0
+    return share.name not in priced and not share.cost and share.tally.tokens > 0
 
 
 def _shares(tallies: Mapping[str, Tally], story: RunStory) -> list[Share]:
     found = [_share(name, tally, story) for name, tally in tallies.items()]
-    return sorted(found, key=lambda share: (-(share.cost or 0), -share.tokens, share.name))
+    return sorted(found, key=lambda share: (-(share.cost or 0), -share.tally.tokens, share.name))
 
 
 def _share(name: str, tally: Tally, story: RunStory) -> Share:
     whole = story.total.cost_usd_micros
     percent = 100 * tally.cost_usd_micros // whole if whole else 0
-    return Share(name, tally.calls, tally.tokens, tally.cost_usd_micros, percent)
+    return Share(name, tally, tally.cost_usd_micros, percent)

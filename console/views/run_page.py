@@ -9,17 +9,18 @@ from typing import Any, Literal
 
 from console.templatetags.figures import span, thousands, usd
 from console.views.inspect_decision import REACTION_ICONS
+from console.views.run_control import offered
 from console.views.run_money import Money, money
 from fabric.core.decision_table import table_with
 from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
-from fabric.selectors.display import words
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.run_margins import Margin, by_nearness, margins_of, spend_rate
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy, waited
 from fabric.selectors.runs import RunView
+from fabric.selectors.words import words
 
 JSON = Any
 US = 1_000_000
@@ -29,6 +30,9 @@ ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", 
 """Margins that the header has however far they are; the nearest others fill it up, and what has a tone is never left out."""
 NOTCHES_MAX = 10
 """A count up to here is drawn as so many notches."""
+
+LAPSES = {"reject": "else it is rejected", "nothing": "and longer if nobody answers"}
+"""What becomes of a question that nobody answered in time, by what it declared."""
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +217,7 @@ class RunPage:
         now: StageState = "current"
         if self.run.terminal:
             now = "stopped"
-        elif self.run.state is RunState.WAITING:
+        elif self.run.state in (RunState.WAITING, RunState.QUARANTINED):
             now = "waiting"
         return [StageMark(s, "passed" if n < here else now if n == here else "ahead") for n, s in enumerate(order)]
 
@@ -263,13 +267,14 @@ class RunPage:
         return None if folded is None or folded.suspended is None else folded.suspended.run_remaining_us
 
     @property
-    def waits_for(self) -> list[tuple[str, int, str]]:
-        """``(who, until when, why)`` for each open question."""
+    def waits_for(self) -> list[tuple[str, int, str, str]]:
+        """``(who, until when, what becomes of it then, why)`` for each open question."""
         folded = self.story.run if self.story is not None else None
         if folded is None or self.run.terminal:
             return []
         asked = [question.fact for question in folded.questions.values()]
-        return [(fact.required_role, fact.due_at, fact.reason) for fact in sorted(asked, key=lambda fact: fact.due_at)]
+        ordered = sorted(asked, key=lambda fact: fact.due_at)
+        return [(fact.required_role, fact.due_at, LAPSES[fact.on_expiry], fact.reason) for fact in ordered]
 
     @property
     def epochs_max(self) -> int | None:
@@ -358,9 +363,9 @@ class RunPage:
     # -- what may be done, how it ended ----------------------------------------------------------------------------------
 
     @property
-    def may_cancel(self) -> bool:
-        """Whether cancelling would still change anything."""
-        return not self.run.terminal and self.run.state is not RunState.CANCELLING
+    def holds(self) -> list[str]:
+        """What may be done with it as it stands: names in ``run_control.HOLDS``."""
+        return offered(self.run)
 
     @property
     def partial(self) -> bool:
@@ -379,8 +384,10 @@ class RunPage:
 
     @property
     def reason(self) -> str:
-        """Why, where it says more than the verdict."""
-        reason = self.run.reason.strip()
+        """Why, where it says more than the verdict: whole, where the journal has been folded; the row's is cut for lists."""
+        folded = self.story.run if self.story is not None else None
+        whole = folded.reason if folded is not None and self.run.terminal else ""
+        reason = (whole if whole.startswith(self.run.reason) else self.run.reason).strip()
         return "" if reason == "finished" else reason
 
 

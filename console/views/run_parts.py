@@ -20,13 +20,15 @@ from console.views.timeline import grid_id, timeline
 from console.views.topology import topology
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
-from fabric.selectors.display import words
 from fabric.selectors.errors import Refused
+from fabric.selectors.families import children_of
 from fabric.selectors.run_inputs import run_inputs
-from fabric.selectors.run_margins import MARGINS, Setting, settings_of
+from fabric.selectors.run_margins import MARGINS
+from fabric.selectors.run_settings import Setting, settings_of
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.runs import RunView, run_outcome
 from fabric.selectors.standing import queue_place
+from fabric.selectors.words import words
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,8 @@ def page_of(actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool
     """The run with what its header says about it, and with its outcome where that is asked for."""
     spec = spec_of(run.revision_id)
     found = run_outcome(actor, run.id) if outcome and run.terminal else None
-    return RunPage(run, spec.policy.budget.run_usd_micros, found, story, spec)
+    cap = spec.policy.budget.run_usd_micros
+    return RunPage(run, cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros), found, story, spec)
 
 
 def head_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
@@ -180,6 +183,11 @@ def io_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, 
     return {"page": page, "inputs": run_inputs(actor, run.id), "answer": answer(page)}
 
 
+def children_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """The runs that it spawned."""
+    return {"children": children_of(actor, run.id)}
+
+
 PARTS: Mapping[str, Callable[[Actor, RunView, RunStory | None], Context]] = {
     "head": head_context,
     "queue": lambda actor, run, story: queue_context(actor, run),
@@ -190,13 +198,14 @@ PARTS: Mapping[str, Callable[[Actor, RunView, RunStory | None], Context]] = {
     "protections": protections_context,
     "cost": cost_context,
     "io": io_context,
+    "children": children_context,
 }
 """The parts of the page by name; each has its template ``runs/panel_NAME.html``."""
 
 
 DRAWN = frozenset({"head", "timeline", "unfolded", "graph", "protections", "cost"})
 """Parts made of the run's row and its story alone: kept with the story, and made again when either has changed."""
-ALONE = ("graph", "protections", "cost", "io", "queue")
+ALONE = ("graph", "protections", "cost", "io", "queue", "children")
 """Parts that can be asked for alone; most are a view of their own."""
 
 

@@ -1,29 +1,26 @@
-"""Runs: one run's page, cancelling."""
+"""One run's page."""
 
 from __future__ import annotations
 
 import time
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
 from console.access import actor_of
-from console.forms import CancelForm, DecisionForm, sentence
 from console.live.source import panels
 from console.live.stories import AT_ONCE, stories
-from console.views import errors
+from console.views.questions import cards
 from console.views.run_events import events_context
-from console.views.run_page import VIEWS, RunPage
+from console.views.run_page import VIEWS
 from console.views.run_parts import ALONE, page_of, part, tabs
-from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalations_open
+from fabric.selectors.families import ancestors_of
 from fabric.selectors.runs import run_get
-from fabric.services.runs import run_cancel
 
 
 @require_safe
@@ -46,7 +43,8 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         "last": listed["window"].last_seq,
         "looking_back": not listed["list"].tail,
         "catching_up": at_most is not None and stories.behind(actor, found) > at_most,
-        "questions": [(question, DecisionForm()) for question in questions],
+        "ancestors": ancestors_of(actor, found.parent_run_id),
+        "questions": cards(actor, questions),
         "now_ms": time.time_ns() // 1_000_000,
     }
     made = panels(actor, found, questions, at_most=at_most)
@@ -54,6 +52,7 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     shown["versions"] = ".".join(panel.version for panel in made)
     with stories.told(actor, found, at_most=at_most) as story:
         shown["tabs"] = tabs(page_of(actor, found, story))
+        shown["children"] = part("children", actor, found, story)
         if view == "timeline" and request.GET.get("fold") == "off":
             shown["unfolded"] = part("unfolded", actor, found, story)
         elif view in ALONE:
@@ -84,33 +83,5 @@ def question(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """The part of a run's page that asks for a decision: made for whoever looks, so each page fetches its own."""
     actor, key = actor_of(request.user), str(run_id)
     view = run_get(actor, key)
-    questions = [(one, DecisionForm()) for one in escalations_open(actor, key)]
+    questions = cards(actor, escalations_open(actor, key))
     return render(request, "runs/questions.html", {"run_id": key, "run": view, "questions": questions})
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def cancel(request: HttpRequest, run_id: UUID) -> HttpResponse:
-    """Ask what cancelling does first; a POST does it."""
-    actor, key = actor_of(request.user), str(run_id)
-    view = run_get(actor, key)
-    form = CancelForm(request.POST if request.method == "POST" else None)
-    status = 200
-    if request.method == "POST" and form.is_valid():
-        try:
-            fresh = run_cancel(
-                store=wiring.store(),
-                nudge=wiring.nudge(),
-                actor=actor,
-                run_id=key,
-                reason=form.cleaned_data["reason"],
-            )
-        except Refused as refusal:
-            form.add_error(None, sentence(refusal.message))
-            status = errors.STATUS[refusal.code]
-        else:
-            said = "The run is being cancelled: it ends when the calls in flight have been let go."
-            messages.info(request, said if fresh else "The run was being cancelled already.")
-            return redirect("run", run_id=key)
-    elif request.method == "POST":
-        status = 422
-    return render(request, "runs/cancel.html", {"form": form, "run": view, "page": RunPage(view, 0)}, status=status)

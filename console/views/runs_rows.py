@@ -21,6 +21,7 @@ from console.templatetags.said import inert
 from fabric.core.flow import TERMINAL, RunState, Stage
 from fabric.selectors.run_filter import TAIL_CHARS
 from fabric.selectors.runs_list import RunRow
+from fabric.selectors.words import count
 
 SOME_RUN = "00000000-0000-0000-0000-000000000000"
 """Stands for a run's id in an address that is made once for all rows."""
@@ -46,6 +47,7 @@ class Protection(NamedTuple):
 _HERE = {
     "live": ("info", "in progress"),
     RunState.WAITING: ("human", "waits for a person"),
+    RunState.QUARANTINED: ("danger", "quarantined"),
     "ended": ("danger", "ended here"),
     RunState.CANCELLED: ("neutral", "ended here"),
 }
@@ -83,6 +85,8 @@ class Line:
     tail: str
     """The digits that tell runs apart."""
     session: str
+    children: str
+    """How many runs it spawned, in words; empty for none."""
     fabric: str
     tier: str
     stages: SafeString
@@ -113,6 +117,7 @@ def _line(run: RunRow, href: str, now: int) -> Line:
         title=inert(run.title),
         tail=run.id[-TAIL_CHARS:],
         session=inert(run.session_key),
+        children=count(run.children, "child run") if run.children else "",
         fabric=f"{run.fabric_name}@r{run.revision_number}",
         tier=TIERS.get(run.tier, run.tier),
         stages=stage_bar(run.state, run.stage),

@@ -48,6 +48,7 @@ def _started(actor: Actor, asked: dict[str, Any]) -> str:
     started = run_start(
         store=wiring.store(),
         nudge=wiring.nudge(),
+        now=wiring.clock().now,
         actor=actor,
         fabric=asked["fabric"],
         text=asked["text"],
@@ -65,9 +66,12 @@ def _carried(actor: Actor, run_id: str) -> tuple[Document, ...]:
     if not run_id:
         return ()
     try:
-        run_get(actor, run_id)
+        run = run_get(actor, run_id)
     except Refused as refusal:
         raise Refused(refusal.message, code=refusal.code, field="documents") from None
+    if run.erased:
+        message = f"the documents of run {run_id} are no longer kept; attach them again"
+        raise Refused(message, code="conflict", field="documents")
     return tuple(wiring.store().documents(run_id))
 
 
@@ -101,11 +105,11 @@ def _like(actor: Actor, run_id: str) -> dict[str, str]:
     run = run_get(actor, run_id)
     return {
         "fabric": run.fabric_name,
-        "text": _text_of(actor, run.id) or run.title,
+        "text": "" if run.erased else _text_of(actor, run.id) or run.title,
         "tier": run.tier,
         "priority": run.priority,
         "session_key": run.session_key,
-        "documents_of": run.id if run.documents else "",
+        "documents_of": run.id if run.documents and not run.erased else "",
         "like": run.id,
     }
 

@@ -17,10 +17,10 @@ from console.views.time_axis import RIGHT, axis_of
 from console.views.timeline_shapes import BARS_MAX, LOW, MARKS_MAX, TALL, Pen
 from console.views.timeline_words import STATE_WORDS, lane_told, stage_told, trips_noted
 from fabric.core.flow import Stage
-from fabric.selectors.display import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy
 from fabric.selectors.story_parts import Bar, Lane, Tally
+from fabric.selectors.words import words
 
 ROWS_MAX = 36
 """Rows of the fan-out; the rest is one row with a count."""
@@ -109,6 +109,7 @@ def _marks(story: RunStory, *, folded: bool) -> frozenset[str]:
     there = {
         "model": any(call == "model" and became in ("open", "done") for call, became in looks),
         "tool": any(call == "tool" and became in ("open", "done") for call, became in looks),
+        "child": any(call == "child" and became in ("open", "done") for call, became in looks),
         "failed": any(became == "failed" for _, became in looks),
         "let_go": any(became == "let_go" for _, became in looks),
         "retries": any(lane.backoffs for lane in story.lanes.values()),
@@ -153,7 +154,7 @@ def _stage_row(pen: Pen, story: RunStory, stage: Stage, lanes: list[Lane], creat
         pen.row(shapes(), trips_noted(trips)),
         stage_told(story, spans, lanes, trips),
         tally.tokens or None,
-        tally.cost_usd_micros if tally.calls else None,
+        tally.cost_usd_micros if tally.any else None,
         spans[-1].seq,
     )
 
@@ -181,7 +182,7 @@ def _worker_row(pen: Pen, story: RunStory, lane: Lane) -> Row:
         pen.row(shapes(), trips_noted(lane.trips)),
         lane_told(story, lane),
         tally.tokens or None,
-        tally.cost_usd_micros if tally.calls else None,
+        tally.cost_usd_micros if tally.any else None,
         lane.trips[-1].seq if lane.state == "failed" and lane.trips else lane.bars[-1].seq if lane.bars else 0,
     )
 
@@ -190,6 +191,7 @@ def _rest_row(pen: Pen, lanes: list[Lane]) -> Row:
     tally = Tally()
     for lane in lanes:
         tally.calls += lane.tally.calls
+        tally.children += lane.tally.children
         tally.add(lane.tally.tokens, lane.tally.cost_usd_micros)
     states = Counter(lane.state for lane in lanes)
     told = ", ".join(f"{count:,} {STATE_WORDS[state]}" for state, count in states.items())

@@ -17,9 +17,9 @@ from console.templatetags.figures import span, usd
 from console.templatetags.said import inert
 from console.views.time_axis import PLEAT, SHORT_US, US, Axis, clock
 from console.views.timeline_words import trip_told
-from fabric.selectors.display import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Bar, Span, StageSpan, Tripped
+from fabric.selectors.words import words
 
 BARS_MAX = 72
 """Bars in a row; more are merged where they stand."""
@@ -34,6 +34,7 @@ NOTE_ROOM = 72.0
 CHAR_ROOM, LABEL_GAP = 1.55, 1.5
 """Percent of the narrowest picture that a character of the axis takes, and what stays free beside a label."""
 BAR_CSS = {"open": "", "done": "", "failed": "g-fail", "let_go": "g-void"}
+BAR_NAMES = {"model": "model calls", "tool": "tool calls", "child": "child runs"}
 BAR_WORDS = {"open": "still out", "done": "answered", "failed": "failed", "let_go": "let go"}
 
 
@@ -111,7 +112,7 @@ class Pen:
     def _told(self, mark: Mark) -> str:
         bar = mark.bar
         if mark.count > 1:
-            return f"{mark.count:,} {bar.call} calls {BAR_WORDS[bar.became]}, from event {bar.seq} on"
+            return f"{mark.count:,} {BAR_NAMES[bar.call]} {BAR_WORDS[bar.became]}, from event {bar.seq} on"
         end = self.story.at if bar.end is None else bar.end
         again = f", attempt {bar.attempt}" if bar.attempt > 1 else ""
         cost = f", {usd(bar.cost_usd_micros)}" if bar.cost_usd_micros else ""

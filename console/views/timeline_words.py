@@ -5,9 +5,9 @@ from __future__ import annotations
 from console.templatetags.figures import span
 from console.templatetags.said import inert
 from fabric.core.flow import Stage
-from fabric.selectors.display import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane, Span, StageSpan, Tripped
+from fabric.selectors.words import words
 
 STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "failed": "failed", "void": "superseded"}
 
@@ -37,10 +37,12 @@ def _count(number: int, noun: str) -> str:
 
 def _calls_told(lane: Lane) -> list[str]:
     models = sum(1 for bar in lane.bars if bar.call == "model")
-    tools = len(lane.bars) - models
+    tools = sum(1 for bar in lane.bars if bar.call == "tool")
+    children = len(lane.bars) - models - tools
     failed = sum(1 for bar in lane.bars if bar.became == "failed")
     told = [_count(models, "model call")] if models else []
     told += [_count(tools, "tool call")] if tools else []
+    told += [_count(children, "child run")] if children else []
     told += [f"{failed:,} failed"] if failed else []
     told += [_count(len(lane.backoffs), "back-off")] if lane.backoffs else []
     return told

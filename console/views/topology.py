@@ -14,9 +14,9 @@ from django.utils.safestring import SafeString
 from console.templatetags.said import inert
 from fabric.core.flow import Stage
 from fabric.core.spec import SupervisorTopology
-from fabric.selectors.display import words
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane
+from fabric.selectors.words import words
 
 WORKERS_MAX = 8
 """Workers drawn; the rest is one node with a count."""
@@ -137,7 +137,7 @@ def _role(story: RunStory, stage: Stage, agent: str | None, alone: str) -> Node:
 
 
 def _calls(lanes: list[Lane]) -> tuple[int, int]:
-    bars = [bar for lane in lanes for bar in lane.bars]
+    bars = [bar for lane in lanes for bar in lane.bars if bar.call != "child"]
     return len(bars), sum(1 for bar in bars if bar.became == "failed")
 
 

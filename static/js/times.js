@@ -20,6 +20,15 @@ function distances(root = document) {
     const text = seconds >= 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`;
     if (time.textContent !== text) time.textContent = text;
   }
+  countdowns(root);
+}
+
+function countdowns(root = document) {
+  for (const time of root.querySelectorAll('time[data-style="left"]')) {
+    const seconds = Math.ceil((new Date(time.dateTime) - Date.now()) / 1000);
+    const text = seconds > 0 ? `in ${span(seconds)}` : "as soon as a worker looks";
+    if (time.textContent !== text) time.textContent = text;
+  }
 }
 
 export function span(seconds) {

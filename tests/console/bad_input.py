@@ -32,6 +32,15 @@ class FormCase:
     """What that answer says."""
     any_status: tuple[int, ...] = (400, 409, 413, 422)
     """What it may answer to fields that hold anything."""
+    done: int = 302
+    """Status of what it takes."""
+    after: str = ""
+    """Form that is sent before it, or it would be refused."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same again is taken like the first."""
+        return self.stale == self.done
 
 
 FORMS = {
@@ -54,9 +63,22 @@ FORMS = {
         (404, 409, 413, 422),
     ),
     "run-cancel": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
-    "decide": FormCase(
-        ("verb", "digest", "message"), {"verb": "approve", "digest": "{digest}"}, 409, "was answered by owner"
+    "run-terminate": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
+    "run-pause": FormCase(("reason",), {"reason": "Not now."}, 302, "", (302, 413, 422)),
+    "run-resume": FormCase((), {}, 302, "", (302,)),
+    "run-export": FormCase((), {}, 200, "", done=200),
+    "run-fork": FormCase(
+        ("what", "value", "start_key"),
+        {"what": "", "value": "", "start_key": "page-0002"},
+        302,
+        "",
+        (302, 409, 413, 422),
     ),
+    "decide": FormCase(
+        ("verb", "digest", "message", "edited"), {"verb": "approve", "digest": "{digest}"}, 409, "was answered by owner"
+    ),
+    "decision-undo": FormCase(("answer",), {}, 302, "", after="decide"),
+    "decision-continue": FormCase(("answer",), {}, 302, "", after="decide"),
     "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "logout": FormCase((), {}, 302, "", (302,)),
 }

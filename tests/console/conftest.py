@@ -7,11 +7,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from fabric import wiring
+from fabric.adapters.nudge import NullNudge
 from fabric.core.actor import Actor
 from fabric.models import Workspace
 from fabric.services.fabrics import fabric_publish
+from fabric.services.runs import run_start
 from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
-from tests.fabric.services.world import DOUBTFUL, SMALL
+from tests.fabric.selectors.journals import Teller, write
+from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +49,12 @@ def small(actor: Actor) -> str:
 
 
 @pytest.fixture
+def paying(actor: Actor) -> str:
+    """A published fabric whose runs wait for a person's word before a call."""
+    return fabric_publish(actor=actor, source=PAYING).name
+
+
+@pytest.fixture
 def doubtful(actor: Actor) -> str:
     """A fabric whose runs wait for a person."""
     return fabric_publish(actor=actor, source=DOUBTFUL).name
@@ -55,3 +64,22 @@ def doubtful(actor: Actor) -> str:
 def stranger(owner: User) -> Actor:
     """Somebody of another workspace."""
     return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id)
+
+
+@pytest.fixture
+def journaled(actor, small):
+    """Gives a run the journal that a test tells."""
+
+    def make(teller: Teller, **written: object) -> str:
+        run_id = run_start(
+            store=wiring.store(),
+            nudge=NullNudge(),
+            actor=actor,
+            fabric=small,
+            text="What do the notes say?",
+            session_key="october",
+        ).run_id
+        write(run_id, teller.events, **written)  # type: ignore[arg-type]
+        return run_id
+
+    return make

@@ -86,7 +86,7 @@ def test_a_broker_that_is_away_is_said_and_a_scheme_that_is_none_is_refused(tmp_
     ("path", "said"),
     [
         ("no.such.Provider", "which cannot be imported (No module named 'no'): correct FABRIC_PROVIDERS."),
-        ("simulator.chaos.providers.KillingProvider", "which cannot be made (KeyError: 'FABRIC_CHAOS'): correct it, "),
+        ("simulator.chaos.providers.WatchingProvider", "which cannot be made (KeyError: 'FABRIC_CHAOS'): correct it, "),
         ("collections.Counter", "which has no coroutine `ask`: correct FABRIC_PROVIDERS."),
     ],
 )

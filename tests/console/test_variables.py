@@ -2,6 +2,8 @@
 
 import ast
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,11 @@ from console.variables import SETTINGS, VARIABLES, Kind, read, refuse_unusable
 PRODUCT = ("console", "fabric", "simulator")
 OURS = re.compile(r"(?:FABRIC|TEST|XDG|CELERY|CHANNEL|DATABASE)_[A-Z_]+")
 # In capitals and ours, and no variable of the environment.
-NAMES_OF_SETTINGS = {"CELERY_BROKER_TRANSPORT_OPTIONS", "CELERY_WORKER_ENABLE_REMOTE_CONTROL"}
+NAMES_OF_SETTINGS = {
+    "CELERY_BROKER_TRANSPORT",
+    "CELERY_BROKER_TRANSPORT_OPTIONS",
+    "CELERY_WORKER_ENABLE_REMOTE_CONTROL",
+}
 
 
 def sources():
@@ -82,6 +88,8 @@ GOOD = [
     ("FABRIC_PROVIDERS", "mine=a.b.C, other=d.E,", {"mine": "a.b.C", "other": "d.E"}),
     ("FABRIC_ALLOWED_HOSTS", "127.0.0.1:8000, models.internal:443,", ("127.0.0.1:8000", "models.internal:443")),
     ("FABRIC_ALLOWED_HOSTS", "[::1]:80", ("[::1]:80",)),
+    ("FABRIC_AUDIT_KEY", "AB" * 32, "ab" * 32),
+    ("FABRIC_CHECKPOINTS", tempfile.gettempdir(), Path(tempfile.gettempdir())),
     ("FABRIC_API_PER_MINUTE", "600", 600),
     ("FABRIC_LOGIN_PER_MINUTE", "0", 0),
     ("FABRIC_LOG_LEVEL", "info", "INFO"),
@@ -135,6 +143,10 @@ BAD = [
     ("FABRIC_ALLOWED_HOSTS", "models.internal"),
     ("FABRIC_ALLOWED_HOSTS", "http://models.internal:80"),
     ("FABRIC_ALLOWED_HOSTS", "models.internal:70000"),
+    ("FABRIC_AUDIT_KEY", "sesame"),
+    ("FABRIC_AUDIT_KEY", "0" * 63),
+    ("FABRIC_CHECKPOINTS", "var/checkpoints"),
+    ("FABRIC_CHECKPOINTS", "/nowhere/at/all"),
     ("FABRIC_API_PER_MINUTE", "-1"),
     ("FABRIC_LOGIN_PER_MINUTE", "many"),
     ("FABRIC_LOGIN_PER_MINUTE", "9999999999"),

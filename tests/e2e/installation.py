@@ -93,10 +93,10 @@ def _arguments(pid: int) -> list[str]:
 
 
 @contextmanager
-def installed(data: Path) -> Iterator[Installation]:
-    """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block."""
+def installed(data: Path, **settings: str) -> Iterator[Installation]:
+    """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block. ``settings``: of its environment."""
     port = free_port()
-    named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)}
+    named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
     environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"} | named
     command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
     with started(command, env=environ, stdout=subprocess.PIPE) as process:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -64,8 +65,39 @@ FABRICS = {
         1_000_000,
     ),
     "small-purse": ("Small purse", "Has a hundredth of a cent.", "{}", 100),
+    "busy-hour": (
+        "Busy hour",
+        "All its runs together have a hundredth of a cent an hour.",
+        "{}",
+        "1000000, fabric_hour_usd_micros: 100",
+    ),
 }
-"""Fabrics that wait, and that fail in their several ways: title, description, the script's options, micro-dollars a run."""
+"""Fabrics that wait, and that fail in their several ways: title, description, the script's options, micro-dollars a run and what else is in the budget."""
+PARTS = ("costs", "deadlines", "owners", "risks", "promises", "open questions")
+FAMILY = """\
+name: many-readers
+title: Many readers
+description: Cuts its fan-out into child runs of at most two briefs.
+models:
+  - {name: script, provider: scripted, price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}, options: {delay_s: 0.2}}
+tools:
+  - name: read_document
+agents:
+  - {name: reader, model: script, instructions: Read., tools: [read_document]}
+topology:
+  workers: [reader]
+  plan: {goal: Read the notes for everything that binds us., briefs: BRIEFS, exit_criteria: [Every part was read.]}
+policy:
+  budget: {run_usd_micros: 1000000}
+  limits: {fan_out_inline_max: 2}
+reviewers: [owner]
+""".replace(
+    "BRIEFS",
+    json.dumps(
+        [{"agent": "reader", "title": f"Read for {part}", "instructions": f"Look for {part}."} for part in PARTS]
+    ),
+)
+"""A fabric whose runs have children."""
 PATIENT = "batch"
 """The tier in which a person has a day: the question must outlast the taking of the pictures."""
 NOTES = "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.\n"
@@ -84,10 +116,13 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
     for name, (title, description, options, budget) in FABRICS.items():
         text = FABRIC.format(name=name, title=title, description=description, options=options, budget=budget)
         home.publish(text)
-    ids = {f"done{number}": _started(page, "research-desk", text, notes) for number, text in enumerate(REQUESTS)}
-    for name in ("goes-round", "off-schema", "no-answer", "small-purse"):
-        ids[name] = _started(page, name, REQUESTS[0], notes)
-    waiting = [_started(page, "contract-check", text, notes, PATIENT) for text in REQUESTS[:3]]
+    home.publish(FAMILY)
+    ids = {f"done{number}": started(page, "research-desk", text, notes) for number, text in enumerate(REQUESTS)}
+    for name in ("many-readers", "goes-round", "off-schema", "no-answer", "small-purse", "busy-hour"):
+        ids[name] = started(page, name, REQUESTS[0], notes)
+    family = f"SELECT id FROM fabric_run WHERE parent_run_id = '{ids['many-readers']}' ORDER BY parent_command"
+    ids["child"] = str(home.stored(family)[0][0])
+    waiting = [started(page, "contract-check", text, notes, PATIENT) for text in REQUESTS[:3]]
     page.get_by_label("Message").fill("The notes say otherwise: the deadline moved.")
     page.get_by_role("button", name="Reject").click()
     page.locator("#live[data-live=ended]").wait_for()
@@ -95,13 +130,13 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
     page.get_by_label("Reason").fill("Asked twice.")
     page.get_by_role("button", name="Cancel the run").click()
     page.locator("#live[data-live=ended]").wait_for()
-    approved = _started(page, "contract-check", REQUESTS[3], notes, PATIENT)
+    approved = started(page, "contract-check", REQUESTS[3], notes, PATIENT)
     page.get_by_role("button", name="Approve").click()
     page.locator("#live[data-live=ended]").wait_for()
     return ids | {"waiting": waiting[0], "cancelled": waiting[1], "rejected": waiting[2], "approved": approved}
 
 
-def _started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> str:
+def started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> str:
     page.goto(f"/start?fabric={fabric}")
     page.get_by_label("What do you want to know").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
@@ -273,7 +308,17 @@ LISTS = (
     Scene("fabric-not-found", "/fabrics/nosuch", status=404),
 )
 VIEWS = ("events", "graph", "protections", "cost", "io")
-ENDS = ("waiting", "approved", "rejected", "cancelled", "goes-round", "off-schema", "no-answer", "small-purse")
+ENDS = (
+    "waiting",
+    "approved",
+    "rejected",
+    "cancelled",
+    "goes-round",
+    "off-schema",
+    "no-answer",
+    "small-purse",
+    "busy-hour",
+)
 
 
 def full(ids: dict[str, str]) -> Iterator[Scene]:
@@ -294,6 +339,9 @@ def full(ids: dict[str, str]) -> Iterator[Scene]:
     for name in ENDS:
         yield Scene(f"run-{name}", f"/runs/{ids[name]}")
         yield from (Scene(f"run-{name}-{view}", f"/runs/{ids[name]}?view={view}") for view in VIEWS[1:])
+    yield Scene("run-family", f"/runs/{ids['many-readers']}")
+    yield Scene("run-family-events", f"/runs/{ids['many-readers']}?view=events")
+    yield Scene("run-child", f"/runs/{ids['child']}")
     yield Scene("cancel", f"/runs/{ids['waiting']}/cancel")
     yield Scene("cancel-ended", f"/runs/{ids['done0']}/cancel")
 

@@ -24,8 +24,10 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Error, Page, StorageState, sync_playwright
 
+from simulator.booking import BookingDesk, Ledger
+from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
-from tests.e2e import scenes
+from tests.e2e import held_scenes, scenes
 from tests.e2e.accessibility import findings
 from tests.e2e.installation import Installation, chromium_path, installed
 from tests.e2e.scenes import Scene
@@ -178,8 +180,8 @@ def slow_titles(home: Installation) -> Iterator[None]:
 # -- the round ---------------------------------------------------------------------------------------------------------
 
 
-def round_of(camera: Camera) -> None:
-    """All scenes, in an order in which none spoils another."""
+def round_of(camera: Camera, desk: str) -> None:
+    """All scenes, in an order in which none spoils another. ``desk``: ``host:port`` of a booking service."""
     home = camera.home
     camera.shoot(scenes.STRANGER)
     camera.state = owner = signed_in(camera, home.login_link())
@@ -188,7 +190,9 @@ def round_of(camera: Camera) -> None:
         camera.shoot(scenes.UNPUBLISHED)
     with camera.page() as page:
         ids = scenes.fill(home, page)
+        ids |= held_scenes.take_hold(home, page, desk)
     camera.shoot(scenes.full(ids))
+    camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")
     camera.state = None
@@ -229,12 +233,13 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
     out.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="fabric-screens-") as folder,
-        installed(Path(folder)) as home,
+        ScriptedEndpoint(BookingDesk(Ledger(Path(folder) / "booking.ndjson")).reply, keep=False) as desk,
+        installed(Path(folder) / "data", FABRIC_ALLOWED_HOSTS=desk.authority) as home,
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
         camera = Camera(browser, home, out, wanted)
-        round_of(camera)
+        round_of(camera, desk.authority)
         browser.close()
     print(json.dumps({"pictures": camera.taken, "complaints": camera.complaints, "folder": str(out)}))
     return int(camera.complaints > 0)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
+
+from tests.e2e.scenes import FAMILY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -53,6 +57,26 @@ def test_start_and_watch_a_run_to_its_end(visit):
     assert visitor.complaints == []
 
 
+def test_child_runs_appear_on_an_open_page_and_are_followed_to_their_end(visit, installation):
+    installation.publish(FAMILY)
+    visitor = visit()
+    page = visitor.page
+    worker = installation.worker()
+    os.kill(worker, signal.SIGSTOP)  # So that the page is there before them.
+    try:
+        start(visitor, "Many readers")
+        page.locator("#live[data-live=live]").wait_for()
+        children = page.locator("#panel-children tbody tr")
+        assert children.count() == 0
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    children.nth(2).wait_for()
+    page.locator("#live[data-live=ended]").wait_for()
+    page.locator("#panel-children:not([hx-get])").wait_for(state="attached")
+    assert [row.locator(".badge").inner_text() for row in children.all()] == ["Completed"] * 3
+    assert visitor.complaints == []
+
+
 def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
     visitor = visit()
     start(visitor, "Research desk")
@@ -72,7 +96,8 @@ def test_a_question_appears_and_is_answered_where_it_stands(visit):
     card = page.locator("article.question")
     card.wait_for()
     assert page.locator("#panel-head .badge").first.inner_text() == "Waiting for a person"
-    assert page.locator("#nav-links .count[data-tone=human]").inner_text().startswith("1")
+    # Others may still wait here: an answer that was given is open until its run takes it.
+    assert int(page.locator("#nav-links .count[data-tone=human]").inner_text().split()[0]) >= 1
     card.get_by_role("button", name="Reject").click()
     card.locator(".err").wait_for()
     assert "A rejection needs a reason" in card.inner_text()

@@ -134,17 +134,20 @@ def test_the_list_works_without_script(visit, first):
     page = visit(java_script_enabled=False).page
     page.goto("/runs")
     page.get_by_label("Query").fill("state:waitin")
-    page.get_by_role("button", name="Filter", exact=True).click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Filter", exact=True).click()
     assert "did you mean waiting?" in page.locator("#q-problem").inner_text()
     assert page.locator(f"#run-{first}").count() == 1
     page.locator("#q-problem").get_by_role("link").click()
+    page.wait_for_url("**/runs?q=state%3Awaiting")
     assert page.locator(f"#run-{first}").count() == 1
     page.locator("#add-filter summary").click()
     page.get_by_label("Value").fill("failed")
     page.get_by_label("How").select_option("not")
     page.get_by_role("button", name="Add the filter").click()
-    assert page.url.endswith("/runs?q=state%3Awaiting+-state%3Afailed")
-    page.get_by_role("link", name=re.compile("As of")).click()
+    page.wait_for_url("**/runs?q=state%3Awaiting+-state%3Afailed")
+    with page.expect_navigation():
+        page.get_by_role("link", name=re.compile("As of")).click()
     assert page.locator(f"#run-{first}").count() == 1
 
 

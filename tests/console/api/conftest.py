@@ -7,9 +7,9 @@ import pytest
 from fabric.core.actor import Actor
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
-from tests.console.conftest import _fresh_wiring, actor, browser, doubtful, owner, small, stranger
+from tests.console.conftest import _fresh_wiring, actor, browser, doubtful, owner, paying, small, stranger
 
-__all__ = ["_fresh_wiring", "actor", "browser", "doubtful", "owner", "small", "stranger"]
+__all__ = ["_fresh_wiring", "actor", "browser", "doubtful", "owner", "paying", "small", "stranger"]
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """A program that asks the same installation for things from several threads in one moment, on the database it is given, and prints what came of it.
 
-`python -m tests.console.api.racing` in the environment of an installation.
+`python -m tests.console.api.racing [SCENE ...]` in the environment of an installation; without a name all of ``SCENES``, and ``crowd`` by its name.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ import django
 
 ROUNDS = 4
 THREADS = 4
+CROWD = 64
 
 
 @dataclass
@@ -144,6 +146,18 @@ def revocation(race: Race, at_once: Callable[..., Any], number: int) -> Any:
     return odd, Run.objects.count() - before == len(done), after
 
 
+def crowd(race: Race, at_once: Callable[..., Any], number: int) -> Any:
+    """Sixty-four times the same start in one moment: the statuses, the runs there are, how many different bodies; then what another start under the key gets."""
+    from fabric.models import Run
+
+    key = f"crowd-{number}"
+    told = at_once([partial(race.start, key)] * CROWD)
+    bodies = {json.dumps(body, sort_keys=True) for _, body in told}
+    other, refusal = race.start(key, "Whether?")
+    runs = Run.objects.filter(start_key=key).count()
+    return sorted(status for status, _ in told), runs, len(bodies), other, "Idempotency-Key" in refusal["detail"]
+
+
 SCENES = (starts, other_starts, cancels, decisions, other_decisions, unread_decisions, revocation)
 
 
@@ -160,7 +174,8 @@ def main() -> None:
     names = [fabric_publish(actor=actor, source=source).name for source in (SMALL, DOUBTFUL)]
     secret = token_create(actor=actor, name="race", scopes=tuple(Scope)).secret
     race = Race(actor, names[0], names[1], secret)
-    told = {scene.__name__: [scene(race, at_once, number) for number in range(ROUNDS)] for scene in SCENES}
+    named = [scene for scene in (*SCENES, crowd) if scene.__name__ in sys.argv[1:]]
+    told = {scene.__name__: [scene(race, at_once, number) for number in range(ROUNDS)] for scene in named or SCENES}
     print(json.dumps({**told, "runs": Run.objects.filter(start_key__startswith="same-").count()}))
 
 

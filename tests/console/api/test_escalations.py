@@ -7,7 +7,10 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 
+from fabric import wiring
+from fabric.management.following import Following
 from fabric.models import Escalation, Inbox
+from fabric.services.escalations import escalation_decide
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
 from tests.fabric.services.world import ran
@@ -126,6 +129,7 @@ def test_the_same_verb_of_another_person_is_another_answer(program, colleague, q
         "decided_by": "owner",
         "decided_at": "2026-03-01T09:30:00.123456Z",
         "by_system": False,
+        "takes_at": None,
     }
 
 
@@ -173,3 +177,58 @@ def test_one_of_another_workspace_is_unknown(program, question, stranger):
     assert program.get(LIST).json()["escalations"] == []
     assert program.get(f"{LIST}/{question['id']}").status_code == 404
     assert answer_to(program, question).status_code == 404
+
+
+def test_an_answer_is_taken_back(program, question):
+    answer_to(program, question, message="Fine.")
+    address = f"{LIST}/{question['id']}"
+    assert program.get(address).json()["answer"]["takes_at"] is not None
+    undone = program.post(f"{address}/undo", {})
+    assert undone.status_code == 200
+    assert undone.json() == {
+        "escalation_id": question["id"],
+        "run_id": question["run_id"],
+        "verb": "approve",
+        "message": "Fine.",
+        "recorded": True,
+    }
+    assert program.post(f"{address}/undo", {}).json()["recorded"] is False
+    assert program.get(address).json()["answer"] is None
+    assert answer_to(program, question, "reject", message="No.").json()["recorded"] is True
+
+
+def test_an_answer_counts_at_once(program, question, actor):
+    escalation_decide(
+        store=wiring.store(), nudge=wiring.nudge(), actor=actor, escalation_id=question["id"], verb="approve", undo_s=30
+    )
+    address = f"{LIST}/{question['id']}/continue"
+    assert [program.post(address, {}).json()["recorded"] for _ in range(2)] == [True, False]
+
+
+def test_second_thoughts_about_what_is_not_there_or_not_yours(program, colleague, question):
+    for way in ("undo", "continue"):
+        assert program.post(f"{LIST}/{question['id']}/{way}", {}).status_code == 409
+        assert program.post(f"{LIST}/0123456789abcdef/{way}", {}).status_code == 404
+    answer_to(program, question)
+    for way in ("undo", "continue"):
+        refused = colleague.post(f"{LIST}/{question['id']}/{way}", {})
+        assert refused.status_code == 403
+        assert "was answered by owner" in refused.json()["detail"]
+
+
+def test_what_the_run_took_is_not_taken_back(program, question, actor):
+    answer_to(program, question)
+    Following(actor, question["run_id"], answered=frozenset({question["id"]})).to_rest()
+    refused = program.post(f"{LIST}/{question['id']}/undo", {})
+    assert refused.status_code == 409
+    assert refused.json()["detail"].endswith("approve; it cannot be taken back any more.")
+
+
+def test_a_call_that_asks_first_is_made_with_other_arguments(program, actor, paying):
+    run = ran(actor, paying, documents=())
+    (question,) = program.get(LIST, run_id=run.id).json()["escalations"]
+    assert answer_to(program, question, "edit").status_code == 422
+    refused = answer_to(program, question, "edit", edited={"to": "Ana", "usd": 400})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["path"] == "edited"
+    assert answer_to(program, question, "edit", edited={"to": "Ana", "usd": 40}).json()["recorded"] is True

@@ -13,7 +13,8 @@ from console.api import waiting
 from console.api.waiting import LongPoll
 from fabric import wiring
 from fabric.models import Run
-from fabric.services.runs import run_cancel, run_start
+from fabric.services.control import run_cancel
+from fabric.services.runs import run_start
 from fabric.services.tokens import token_revoke
 from tests.console.live.sockets import on_a_loop
 from tests.fabric.services.world import HeardNudge, ran

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import html
+import re
+import time
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from fabric.models import Escalation, Inbox
+from fabric.core.policy import UNDO_S
+from fabric.core.taxonomy import Tier
+from fabric.management.following import Following
+from fabric.models import Escalation, Inbox, Run
+from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import login_link_create
@@ -61,6 +67,32 @@ def test_the_card_says_why_and_what_follows(browser, waiting, question):
     assert "csrfmiddlewaretoken" in page
 
 
+def test_what_a_quarantined_run_does_not_take_yet(browser, waiting, question):
+    """Whoever answered something else is told that this waits for the end of the quarantine, and can still take it back."""
+    answer(browser, question)
+    before = browser.get(f"/runs/{waiting.id}").content.decode()
+    assert "Continue now" in before
+    assert "is quarantined" not in before
+    Run.objects.filter(id=waiting.id).update(state="quarantined")
+    page = browser.get(f"/runs/{waiting.id}").content.decode()
+    assert "it takes this when a person has said that it goes on; until then it can be taken back." in page
+    assert f"/reviews/{question.id}/undo" in page
+    assert "Continue now" not in page
+    Escalation.objects.filter(id=question.id).update(item="quarantine")
+    assert "Continue now" in browser.get(f"/runs/{waiting.id}").content.decode(), (
+        "its own question is what it does take"
+    )
+
+
+def test_nobody_answers_a_quarantine(browser, waiting, question):
+    said = "nothing happens by itself: the run stays quarantined and this question open"
+    page = browser.get(f"/runs/{waiting.id}").content.decode()
+    assert said not in page
+    assert re.search(r"If nobody answers by <time[^>]+>[^<]+</time>: rejected by the system\.", page)
+    Escalation.objects.filter(id=question.id).update(item="quarantine")
+    assert said in browser.get(f"/runs/{waiting.id}").content.decode()
+
+
 def test_approving(browser, waiting, question):
     done = answer(browser, question)
     assert done.headers["Location"] == f"/runs/{waiting.id}"
@@ -100,7 +132,9 @@ def test_who_was_faster_is_said_and_nothing_written_is_lost(browser, waiting, qu
         assert refused.status_code == 409
         page = refused.content.decode()
         assert "was answered by ana at" in page
-        assert "not like this</textarea>" in page
+        assert "not like this</pre>" in page
+        assert "Ana approved this" in page
+        assert "/undo" not in page, "it is not hers to take back"
     assert len(decisions(waiting)) == 1
 
 
@@ -146,3 +180,148 @@ def test_the_part_of_the_page_that_each_viewer_fetches(browser, waiting, questio
     part = browser.get(f"/runs/{waiting.id}/question").content.decode()
     assert part.startswith('<section id="panel-ask"')
     assert f"question-{question.id}" in part
+
+
+def second_thought(browser, question, way, **more):
+    headers = more.pop("headers", {})
+    return browser.post(f"/reviews/{question.id}/{way}", more, headers=headers)
+
+
+def test_an_answer_waits_a_while_and_says_how_long(browser, waiting, question):
+    answer(browser, question, message="Looks right.")
+    (row,) = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision")
+    assert row.visible_at - row.created_at == UNDO_S[Tier(waiting.tier)] * 1_000_000
+    page = browser.get(f"/runs/{waiting.id}").content.decode()
+    assert "You approved this." in page
+    assert 'data-style="left">at ' in page
+    assert "Looks right.</pre>" in page
+    for way in ("undo", "continue"):
+        assert f'action="/reviews/{question.id}/{way}"' in page
+    assert 'name="verb"' not in page, "it is answered"
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}])
+def test_undone_with_and_without_the_script(browser, waiting, question, headers):
+    answer(browser, question, message="Looks right.")
+    done = second_thought(browser, question, "undo", headers=headers)
+    assert done.status_code == (200 if headers else 302)
+    page = (done if headers else browser.get(f"/runs/{waiting.id}")).content.decode()
+    assert "You took your answer back." in page
+    assert "Looks right.</textarea>" in page, "what was typed is kept"
+    assert 'name="verb" value="approve"' in page
+    (row,) = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision")
+    assert row.consumed_seq == TAKEN_BACK
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}])
+def test_it_counts_at_once_when_that_is_asked(browser, waiting, question, headers):
+    answer(browser, question)
+    done = second_thought(browser, question, "continue", headers=headers)
+    assert done.status_code == (200 if headers else 302)
+    (row,) = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision")
+    assert row.consumed_seq is None
+    assert row.visible_at <= time.time_ns() // 1_000
+    assert second_thought(browser, question, "continue", headers=headers).status_code == done.status_code
+
+
+def test_what_the_run_took_is_not_taken_back(browser, actor, waiting, question):
+    answer(browser, question)
+    second_thought(browser, question, "continue")
+    Following(actor, waiting.id, answered=frozenset({question.id})).to_rest()
+    for headers in ({}, {"HX-Request": "true"}):
+        refused = second_thought(browser, question, "undo", headers=headers)
+        assert refused.status_code == 409
+        page = html.unescape(refused.content.decode())
+        assert "it cannot be taken back any more." in page
+        assert "what you wrote is kept" not in page
+
+
+def test_nobody_takes_back_what_another_one_answered(browser, waiting, question):
+    ana = User.objects.create_user("ana")
+    other = Client(HTTP_HOST="127.0.0.1")
+    other.post(f"/login/{login_link_create(ana)}")
+    answer(other, question)
+    for way in ("undo", "continue"):
+        refused = second_thought(browser, question, way)
+        assert refused.status_code == 403
+        assert b"was answered by ana" in refused.content
+    assert len(decisions(waiting)) == 1
+
+
+def test_an_old_page_takes_back_no_newer_answer(browser, waiting, question):
+    answer(browser, question, message="First.")
+    (first,) = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision").values_list(
+        "input_id", flat=True
+    )
+    second_thought(browser, question, "undo", answer=first)
+    answer(browser, question, message="Second.")
+    second_thought(browser, question, "undo", answer=first)
+    rows = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision").order_by("created_at")
+    assert [row.consumed_seq for row in rows] == [TAKEN_BACK, None]
+
+
+def test_nothing_was_answered(browser, question):
+    for way in ("undo", "continue"):
+        assert second_thought(browser, question, way).status_code == 409
+    assert second_thought(browser, question, "undo", answer="x" * 500).status_code == 409
+    assert browser.get(f"/reviews/{question.id}/undo").status_code == 405
+
+
+# -- a call that asks first --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def payment(actor, paying):
+    (found,) = escalations_open(actor, ran(actor, paying, documents=()).id)
+    return found
+
+
+def edit(browser, question, text, verb="edit", **more):
+    data = {"verb": verb, "digest": question.digest, "edited": text, "message": "", **more}
+    return browser.post(f"/reviews/{question.id}/decision", data)
+
+
+def test_the_arguments_stand_in_the_form(browser, payment):
+    page = html.unescape(browser.get(f"/runs/{payment.run_id}").content.decode())
+    assert '"usd": 90' in page
+    for verb in ("approve", "edit", "respond", "reject"):
+        assert f'name="verb" value="{verb}"' in page
+        assert payment.content[verb][1:] in page
+
+
+def test_edited_arguments_are_shown_and_can_be_taken_back(browser, payment):
+    assert edit(browser, payment, '{"to": "Ana", "usd": 40}').status_code == 302
+    page = html.unescape(browser.get(f"/runs/{payment.run_id}").content.decode())
+    assert "You edited this." in page
+    assert '"usd": 40' in page
+    second_thought(browser, payment, "undo")
+    page = html.unescape(browser.get(f"/runs/{payment.run_id}").content.decode())
+    assert '"usd": 40\n}</textarea>' in page
+    assert '<details class="field" open>' in page
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "JSON object is wanted"),
+        ("{", "JSON"),
+        ("[1]", "JSON object"),
+        ('{"to": "Ana", "usd": 400}', "usd"),
+        ('{"to": "Ana", "to": "Ben", "usd": 4}', "to"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_kept_with_what_is_wrong(browser, payment, text, said):
+    refused = edit(browser, payment, text)
+    assert refused.status_code == 422
+    page = html.unescape(refused.content.decode())
+    assert said in page
+    assert f"{text}</textarea>" in page
+    assert '<details class="field" open>' in page
+    assert Inbox.objects.filter(run_id=payment.run_id, input_id__startswith="decision").count() == 0
+
+
+def test_changed_arguments_are_never_approved_by_mistake(browser, payment):
+    refused = edit(browser, payment, '{"to": "Ana", "usd": 40}', verb="approve")
+    assert refused.status_code == 422
+    assert b"You changed the arguments" in refused.content
+    assert edit(browser, payment, '{"usd": 90, "to": "Ana"}', verb="approve").status_code == 302

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from console.views.reviews import ROWS, _seen
+from fabric.management.following import Following
 from fabric.models import Escalation
 from fabric.selectors.escalations import escalations_due, escalations_named, escalations_open
 from tests.fabric.services.world import ran
@@ -67,6 +68,17 @@ def test_the_same_answer_again_says_so(browser, question):
     assert [answer.status_code for answer in told] == [200, 200]
     assert b"You approved this." in told[0].content
     assert b"You approved this before." in told[1].content
+
+
+def test_the_same_answer_again_says_so_when_the_run_has_taken_it(browser, actor, question):
+    sent = {"verb": "approve", "digest": question.digest}
+    browser.post(f"/reviews/{question.id}/decision", sent)
+    browser.post(f"/reviews/{question.id}/continue")
+    Following(actor, question.run_id, wait=True).to_rest()
+    told = browser.post(f"/reviews/{question.id}/decision", sent, headers={"HX-Request": "true"})
+    assert told.status_code == 200
+    assert b"You approved this before." in told.content
+    assert b"Approve by" in told.content
 
 
 # -- it follows --------------------------------------------------------------------------------------------------------

@@ -28,28 +28,10 @@ from fabric.services.runs import run_start
 from tests.console.views.journals import tight
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import ran
+from tests.unguarded import unguarded
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202eevil"
 WORKER = "fan_out.0.e0.r0"
-
-
-@pytest.fixture
-def journaled(actor, small):
-    """Gives a run the journal that a test tells."""
-
-    def make(teller: Teller, **written: object) -> str:
-        run_id = run_start(
-            store=wiring.store(),
-            nudge=NullNudge(),
-            actor=actor,
-            fabric=small,
-            text="What do the notes say?",
-            session_key="october",
-        ).run_id
-        write(run_id, teller.events, **written)  # type: ignore[arg-type]
-        return run_id
-
-    return make
 
 
 def fanned_out() -> Teller:
@@ -346,7 +328,8 @@ def test_news_change_what_they_concern(actor, journaled):
     teller = fanned_out().ask(WORKER, 1, "reader")
     run_id = journaled(teller)
     before = versions(panels(actor, run_get(actor, run_id), []))
-    EventRow.objects.filter(run_id=run_id).delete()
+    with unguarded():
+        EventRow.objects.filter(run_id=run_id).delete()
     write(run_id, teller.wait(3).answer(WORKER, 1).events)
     after = versions(panels(actor, run_get(actor, run_id), []))
     # The story went on from where it was: only the last event was read, and both parts are new.

@@ -1,0 +1,122 @@
+"""Runs as the API tells them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from console.api.families import ChildOut, children_told
+from console.api.schemas import Instant, Told, instant
+from fabric.core.actor import Actor
+from fabric.core.flow import RunState
+from fabric.core.taxonomy import Tier
+from fabric.selectors.families import CHILDREN_SHOWN
+from fabric.selectors.runs import RunView, run_get, run_outcome
+
+PriorityName = Literal["critical", "high", "normal", "low"]
+
+
+class OutcomeOut(Told):
+    """What a run gave back."""
+
+    text: str = Field(description="The answer.")
+    citations: list[str] = Field(description="Names of the documents it rests on.")
+    gaps: list[str] = Field(description="What is missing, a sentence each.")
+
+
+class RunOut(Told):
+    """A run as its last event left it."""
+
+    id: str = Field(description="Its id.", examples=["019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55"])
+    fabric: str = Field(description="Name of its fabric.", examples=["research-desk"])
+    revision: int = Field(description="Number of the revision it pinned.", examples=[3])
+    revision_id: str = Field(description="Id of that revision.")
+    title: str = Field(description="The request's first line.")
+    state: RunState = Field(description="Where it stands. completed, failed, aborted and cancelled are final.")
+    stage: str = Field(description="The stage it is in, or ended in; empty before the first.", examples=["fan_out"])
+    tier: Tier = Field(description="The tier it was started in.")
+    priority: PriorityName = Field(description="How urgently it is taken up.")
+    session_key: str = Field(description="What it was started with.")
+    reason: str = Field(description="Why it ended or what it waits for, where there is something to say.")
+    recovered: bool = Field(description="Whether something failed on the way and was recovered from.")
+    truncated: bool = Field(description="Whether the outcome is only what there was when the run was stopped.")
+    replans: int = Field(description="How often it was planned anew.")
+    cost_usd_micros: int = Field(description="Spent so far, in millionths of a US dollar.", examples=[12500])
+    tokens: int = Field(description="Tokens so far, in and out.")
+    parent_run_id: str | None = Field(description="The run that spawned it; null: it was asked for from outside.")
+    root_run_id: str | None = Field(description="The run that its whole family descends from; null without a parent.")
+    last_seq: int = Field(description="Seq of its last event; 0 before the first.", examples=[28])
+    trace_id: str = Field(description="Its trace id, 32 hex digits.")
+    created_at: Instant = Field(description="When it was asked for.")
+    created_by: str = Field(description="In whose name.", examples=["owner"])
+    started_at: Instant | None = Field(description="When a worker first took it up; null before.")
+    ended_at: Instant | None = Field(description="When it ended; null while it goes on.")
+    deadline_at: Instant = Field(description="When it is stopped at the latest; waiting for a person moves it.")
+
+
+class RunDetailOut(RunOut):
+    """A run with what it was given and what it gave back."""
+
+    documents: list[str] = Field(description="Names of the attached documents, as they were cleaned.")
+    children_count: int = Field(description="How many runs it spawned.", examples=[0])
+    children: list[ChildOut] = Field(
+        description=f"The first {CHILDREN_SHOWN} of them; list runs by parent for the rest."
+    )
+    outcome: OutcomeOut | None = Field(description="What it gave back; null while it goes on, or when there is none.")
+
+
+class RunsOut(Told):
+    """A page of runs."""
+
+    runs: list[RunOut] = Field(description="The newest first.")
+    next_cursor: str | None = Field(description="Send it as cursor for the next page; null at the end.")
+
+
+def run_told(actor: Actor, run_id: str) -> RunDetailOut:
+    """One run, with what it was given, what it gave back, and its children. Refused not_found."""
+    view = run_get(actor, run_id)
+    outcome = run_outcome(actor, run_id) if view.terminal else None
+    told = None
+    if outcome is not None:
+        told = OutcomeOut(text=outcome["text"], citations=outcome["citations"], gaps=outcome["gaps"])
+    count, children = children_told(actor, run_id)
+    return RunDetailOut(
+        **columns_told(view), documents=list(view.documents), children_count=count, children=children, outcome=told
+    )
+
+
+def columns_told(view: RunView) -> dict[str, Any]:
+    """What ``RunOut`` says of a run."""
+    same: tuple[str, ...] = (
+        "id",
+        "revision_id",
+        "title",
+        "state",
+        "stage",
+        "tier",
+        "priority",
+        "session_key",
+        "reason",
+        "recovered",
+    )
+    same += (
+        "parent_run_id",
+        "root_run_id",
+        "truncated",
+        "cost_usd_micros",
+        "tokens",
+        "last_seq",
+        "trace_id",
+        "created_by",
+    )
+    return {
+        **{name: getattr(view, name) for name in same},
+        "fabric": view.fabric_name,
+        "revision": view.revision_number,
+        "replans": view.epoch,
+        "created_at": instant(view.created_at),
+        "started_at": instant(view.started_at),
+        "ended_at": instant(view.ended_at),
+        "deadline_at": instant(view.deadline_at),
+    }

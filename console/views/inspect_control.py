@@ -1,0 +1,71 @@
+"""What people did with a run as a whole: cancelled, terminated, paused, resumed, forked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from console.views.sections import Pair, Section, content, listed, pairs, told
+from fabric.selectors.words import words
+
+if TYPE_CHECKING:
+    from console.views.inspect import Seen
+
+
+def cancelled(seen: Seen) -> list[Section]:
+    """Who, and why."""
+    return [_by("Cancelled", seen)]
+
+
+def terminated(seen: Seen) -> list[Section]:
+    """Who, why, and that nothing is undone."""
+    return [_by("Terminated", seen), told("What follows", "Calls in flight are let go, and nothing is undone.")]
+
+
+def paused(seen: Seen) -> list[Section]:
+    """Who, why, and the time that is left."""
+    fact = seen.fact
+    clocks = pairs(
+        "Clocks",
+        Pair("run, left", fact["run_remaining_us"], "us"),
+        Pair("stage, left", fact["stage_remaining_us"], "us"),
+    )
+    note = (
+        "Nothing is issued until it is resumed. What was out comes back and is kept; a question keeps its own due time."
+    )
+    return [_by("Paused", seen), clocks, told("What follows", note)]
+
+
+def resumed(seen: Seen) -> list[Section]:
+    """Who."""
+    return [pairs("Resumed", Pair("by", seen.fact["actor"]))]
+
+
+def forked(seen: Seen) -> list[Section]:
+    """Where it goes on from, and with what."""
+    fact = seen.fact
+    facts = pairs(
+        "Goes on from",
+        Pair("run", fact["origin_run_id"], "code"),
+        Pair("event", fact["origin_seq"], "count"),
+        Pair("its hash", fact["origin_hash"], "code"),
+        Pair("edited", words(fact["edited"])),
+    )
+    kept = [words(one["stage"]) for one in fact["stages"]]
+    kept += [f"branch {one['branch'] + 1} ({one['agent']})" for one in fact["branches"]]
+    return [facts, listed("Kept", kept or ["nothing"])]
+
+
+def content_kept(seen: Seen) -> list[Section]:
+    """Whose content it is, and the content."""
+    return [pairs("Taken over", Pair("of", words(seen.fact["what"]))), *content(seen.record, "Content")]
+
+
+def output_kept(seen: Seen) -> list[Section]:
+    """Which branch."""
+    fact = seen.fact
+    return [pairs("Kept", Pair("step", fact["step_id"], "code"), Pair("answer", fact["answer_ref"], "code"))]
+
+
+def _by(title: str, seen: Seen) -> Section:
+    fact = seen.fact
+    return pairs(title, Pair("by", fact["actor"]), Pair("reason", fact["reason"] or "none was given"))

@@ -1,0 +1,97 @@
+"""A question as a card: the form that asks, or the answer that is on its way and can still be taken back, or what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from console.forms import DecisionForm
+from fabric.core.actor import Actor
+from fabric.core.inputs import DecisionMade
+from fabric.selectors.answers import SentAnswer, answers_to
+from fabric.selectors.escalations import EscalationView
+
+SAID = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "edited",
+    "respond": "answered",
+    "withdrawn": "withdrawn",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One question for whoever looks."""
+
+    question: EscalationView
+    form: DecisionForm
+    waiting: SentAnswer | None = None
+    """An answer that its run has not taken yet."""
+    mine: bool = False
+    """Whether the one who looks gave it."""
+    refusal: str = ""
+    """Why what was asked was not done; empty: it was."""
+    kept: bool = False
+    """Whether what was written is still in the form."""
+    edited: bool = False
+    """Whether arguments that somebody wrote stand in it."""
+    again: bool = False
+    """Whether the one who looks has just given the same answer once more."""
+
+    @property
+    def said(self) -> str:
+        """What the answer did, as a word."""
+        verb = self.given.verb if self.given else self.question.verb
+        return SAID.get(verb, verb)
+
+    @property
+    def unanswered(self) -> str:
+        """What becomes of it when nobody answers in time."""
+        if self.question.item == "quarantine":
+            return "nothing happens by itself: the run stays quarantined and this question open"
+        return str(self.question.content.get("expiry") or "rejected by the system")
+
+    @property
+    def given(self) -> DecisionMade | None:
+        """That answer."""
+        return self.waiting.decision if self.waiting else None
+
+
+def form_of(question: EscalationView, data: Any = None, *, message: str = "", edited: Any = None) -> DecisionForm:
+    """The form of a question: what was sent, or what is to stand in it at first."""
+    shown = question.content.get("payload")
+    text = (
+        json.dumps(shown if edited is None else edited, ensure_ascii=False, indent=2)
+        if "edit" in question.verbs
+        else ""
+    )
+    return DecisionForm(data, initial={"message": message, "edited": text}, shown=shown)
+
+
+def cards(actor: Actor, questions: Sequence[EscalationView]) -> list[Card]:
+    """Questions as cards, in their order. What somebody took back stands in the form again, for the one who wrote it."""
+    sent = answers_to([question for question in questions if question.open])
+    return [_card(actor, question, sent.get(question.id, [])) for question in questions]
+
+
+def card(
+    actor: Actor, question: EscalationView, form: DecisionForm | None = None, refusal: str = "", *, kept: bool = False
+) -> Card:
+    """One of them. ``form``: what was sent and could not be taken."""
+    (found,) = cards(actor, [question])
+    kept = kept or (form is None and found.kept)
+    return Card(question, form or found.form, found.waiting, found.mine, refusal, kept, found.edited)
+
+
+def _card(actor: Actor, question: EscalationView, sent: list[SentAnswer]) -> Card:
+    last = sent[-1] if sent else None
+    mine = last is not None and last.decision is not None and last.decision.actor == actor.name
+    if last is not None and last.fate == "waiting":
+        return Card(question, form_of(question), waiting=last, mine=mine)
+    if last is None or last.decision is None or not mine or last.fate != "taken_back":
+        return Card(question, form_of(question))
+    form = form_of(question, message=last.decision.message, edited=last.decision.edited)
+    return Card(question, form, kept=True, edited=last.decision.edited is not None)

@@ -1,0 +1,209 @@
+"""Taking hold of a run in the browser: cancel, terminate, pause, resume, one page each that says first what follows; and forking it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from django.contrib import messages
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from console.access import actor_of
+from console.forms import ForkForm, ReasonForm, sentence
+from console.views import errors
+from fabric import wiring
+from fabric.core.flow import RunState
+from fabric.selectors.errors import Refused
+from fabric.selectors.runs import RunView, run_get
+from fabric.selectors.words import words
+from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
+from fabric.services.forks import REQUEST, Edit, Origin, fork_origin, run_fork
+
+JSON = Any
+GOES_ON = frozenset({RunState.QUEUED, RunState.RUNNING, RunState.WAITING})
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One way to take hold of a run: what its page says, and what it does."""
+
+    word: str
+    """The heading, before the run's title."""
+    button: str
+    icon: str
+    tone: Literal["primary", "danger"]
+    follows: tuple[str, ...]
+    reason: Literal["optional", "needed", "none"]
+    back: str
+    """The link of whoever thinks better of it."""
+    states: frozenset[RunState]
+    """In which it is possible."""
+    service: Callable[..., bool]
+    done: str
+    before: str
+    """What is said when it had been asked for already."""
+
+
+HOLDS: Mapping[str, Hold] = {
+    "cancel": Hold(
+        "Cancel",
+        "Cancel the run",
+        "x",
+        "danger",
+        (
+            "Nothing more is asked of models or tools.",
+            "Calls in flight are let go and charged at their worst case.",
+            "What can be undone is undone; then the run ends as cancelled, with what it has so far. This cannot be taken back.",
+        ),
+        "optional",
+        "Keep it running",
+        GOES_ON | {RunState.PAUSED, RunState.UNWINDING, RunState.QUARANTINED},
+        run_cancel,
+        "The run is being cancelled: it ends when the calls in flight have been let go.",
+        "The run was being cancelled already.",
+    ),
+    "terminate": Hold(
+        "Terminate",
+        "Terminate the run",
+        "stop",
+        "danger",
+        (
+            "Nothing more is asked of models or tools, and calls in flight are let go and charged at their worst case.",
+            "Nothing is undone: what tools have changed stays as it is, and its history says what that is.",
+            "The run ends as aborted at once. This cannot be taken back; cancelling is the gentler way.",
+        ),
+        "needed",
+        "Keep it running",
+        GOES_ON | {RunState.PAUSED, RunState.CANCELLING, RunState.UNWINDING, RunState.QUARANTINED},
+        run_terminate,
+        "The run is being terminated.",
+        "The run was being terminated already.",
+    ),
+    "pause": Hold(
+        "Pause",
+        "Pause the run",
+        "pause",
+        "primary",
+        (
+            "Nothing more is asked of models or tools until somebody resumes it.",
+            "Calls in flight come back and are kept.",
+            "Its clocks stand still. An open question keeps its own due time: it is a person's, not the run's.",
+        ),
+        "optional",
+        "Keep it running",
+        GOES_ON,
+        run_pause,
+        "The run is being paused: calls in flight still come back.",
+        "The run was paused already.",
+    ),
+    "resume": Hold(
+        "Resume",
+        "Resume the run",
+        "play",
+        "primary",
+        ("It goes on where it stood, with the time it had left.",),
+        "none",
+        "Leave it paused",
+        frozenset({RunState.PAUSED}),
+        run_resume,
+        "The run goes on.",
+        "The run is not paused: it goes on.",
+    ),
+}
+"""Every way to take hold of a run, by its name in the address."""
+
+
+def offered(run: RunView) -> list[str]:
+    """What may be done with a run as it stands."""
+    return [name for name, hold in HOLDS.items() if run.state in hold.states]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def hold(request: HttpRequest, run_id: UUID, name: str) -> HttpResponse:
+    """Say what follows first; a POST does it. 422: a reason is missing; 409: it is not possible any more."""
+    actor, key, one = actor_of(request.user), str(run_id), HOLDS[name]
+    view = run_get(actor, key)
+    made = Form if one.reason == "none" else ReasonForm
+    form = made(request.POST if request.method == "POST" else None)
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        given = {} if one.reason == "none" else {"reason": form.cleaned_data["reason"]}
+        try:
+            fresh = one.service(store=wiring.store(), nudge=wiring.nudge(), actor=actor, run_id=key, **given)
+        except Refused as refusal:
+            form.add_error("reason" if refusal.field == "reason" else None, sentence(refusal.message))
+            status = errors.STATUS[refusal.code]
+        else:
+            messages.info(request, one.done if fresh else one.before)
+            return redirect("run", run_id=key)
+    elif request.method == "POST":
+        status = 422
+    shown = {"form": form, "run": view, "hold": one, "name": name, "possible": name in offered(view)}
+    return render(request, "runs/hold.html", shown, status=status)
+
+
+# -- forking -----------------------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def fork(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
+    """What a fork from that event keeps, with what can be edited; a POST starts it. 422: an edit does not fit, and is kept."""
+    actor, key = actor_of(request.user), str(run_id)
+    origin = fork_origin(store=wiring.store(), actor=actor, run_id=key, seq=seq)
+    form = (
+        ForkForm(request.POST)
+        if request.method == "POST"
+        else ForkForm(initial={"start_key": f"page-{secrets.token_urlsafe(12)}"})
+    )
+    form.fields["what"].choices = [("", "Nothing"), *((name, words(name)) for name in origin.editable)]  # type: ignore[attr-defined]
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            started = run_fork(
+                store=wiring.store(),
+                nudge=wiring.nudge(),
+                actor=actor,
+                run_id=key,
+                seq=seq,
+                now=wiring.clock().now,
+                edit=_edit(form),
+                start_key=form.cleaned_data["start_key"],
+            )
+        except Refused as refusal:
+            form.add_error("value" if refusal.field in ("edit", "text") else None, sentence(refusal.message))
+            status = errors.STATUS[refusal.code]
+        else:
+            messages.success(request, f"This run goes on from event {seq} of the other one.")
+            return redirect("run", run_id=started.run_id)
+    elif request.method == "POST":
+        status = 422
+    kept = [words(stage) for stage, _ in origin.point.stages]
+    shown = {"form": form, "run": origin.run, "origin": origin, "kept": kept, "seq": seq}
+    return render(request, "runs/fork.html", shown | {"texts": _texts(origin)}, status=status)
+
+
+def _texts(origin: Origin) -> list[tuple[str, str]]:
+    """What stands there now, for whoever wants to edit it: ``(what, text)``."""
+    texts = {REQUEST: origin.request["text"]}
+    for stage in origin.editable[1:]:
+        texts[stage] = json.dumps(origin.output(stage), ensure_ascii=False, indent=2)
+    return [(words(what), text) for what, text in texts.items()]
+
+
+def _edit(form: ForkForm) -> Edit | None:
+    what, text = form.cleaned_data["what"], form.cleaned_data["value"]
+    if not what:
+        return None
+    if what == REQUEST:
+        return Edit(what, text)
+    try:
+        return Edit(what, json.loads(text))
+    except ValueError as error:
+        raise Refused(f"the new output is no JSON: {error}", code="invalid", field="edit") from None

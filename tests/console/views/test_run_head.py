@@ -1,0 +1,45 @@
+"""What a run's header and its cost say of child runs and of questions that nobody answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabric.core import events as ev
+from fabric.core.flow import RunState, Stage
+from tests.console.views.journals import tight
+from tests.console.views.test_run_page import WORKER, fanned_out, shown
+
+SPAWNED = ev.ChildSpawned(
+    command_id=f"{WORKER}.child", step_id=WORKER, child_id="c", purpose="slice", briefs=(0,), depth=2, deadline_at=1,
+    reserved_usd_micros=9_000,
+)  # fmt: skip
+ANSWERED = ev.ChildAnswered(
+    command_id=f"{WORKER}.child", step_id=WORKER, child_id="c", state=RunState.COMPLETED, reason="finished",
+    cost_usd_micros=500, tokens=33,
+)  # fmt: skip
+
+
+def test_what_child_runs_cost_is_in_every_table_of_their_parent(browser, journaled):
+    teller = fanned_out().tell(SPAWNED)
+    assert "What its child runs cost" not in shown(browser, journaled(teller)), "its plan has cost something"
+    assert "3 tokens" not in shown(browser, journaled(teller))
+    run_id = journaled(teller.wait(2).tell(ANSWERED).end(RunState.COMPLETED))
+    page = tight(shown(browser, run_id))
+    assert "43 tokens · 1 call · 1 child run<" in page
+    assert "$0.0006" in page
+    assert '<rect class="g-child"' in page
+    assert "</svg>child run</li>" in page
+    cost = tight(shown(browser, run_id, "?view=cost"))
+    line = (
+        '<td class="num">1 child run</td><td class="num">33</td><td class="num">$0.0005</td><td class="num">83 %</td>'
+    )
+    for name in ("fan-out", "reader", "child runs"):
+        assert f'<th scope="row">{name}</th>{line}' in cost
+
+
+def test_what_becomes_of_a_question_in_time_is_what_it_declared(browser, journaled):
+    asked = fanned_out().put_to("owner", Stage.FAN_OUT).events[-1].fact
+    assert "else it is rejected: it failed" in shown(browser, journaled(fanned_out().tell(asked)))
+    page = shown(browser, journaled(fanned_out().tell(replace(asked, on_expiry="nothing"))))
+    assert "and longer if nobody answers: it failed" in page
+    assert "else it is rejected" not in page
