@@ -11,12 +11,22 @@ if "pytest" in sys.modules:
     _data = tempfile.mkdtemp(prefix="fabric-test-")
     atexit.register(shutil.rmtree, _data, ignore_errors=True)
     os.environ["FABRIC_DATA"] = _data
-    for _variable in ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL", "FABRIC_PUBLIC_URL", "FABRIC_PORT"):
+    for _variable in (
+        "DATABASE_URL",
+        "CELERY_BROKER_URL",
+        "CHANNEL_URL",
+        "FABRIC_PUBLIC_URL",
+        "FABRIC_PORT",
+        "FABRIC_AUDIT_KEY",
+        "FABRIC_CHECKPOINTS",
+    ):
         os.environ.pop(_variable, None)
 
 from console.settings import *  # noqa: F403 - The environment has to be right before they are read.
 from console.settings import DATABASES, FABRIC_DATA
 
 # A file, not SQLite's memory: what threads and processes see of one another is part of what is tested.
+# Its journals are append-only, and are emptied between tests all the same.
+DATABASES["default"]["ENGINE"] = "tests.sqlite_backend"
 DATABASES["default"]["TEST"] = {"NAME": str(FABRIC_DATA / "test.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast; guards nothing here.
