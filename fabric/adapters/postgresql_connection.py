@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from select import POLLIN, poll
-from threading import Lock
+from threading import Lock, Semaphore
 from typing import Any
 
 import psycopg
@@ -31,7 +31,10 @@ PLANNING = {"plan_cache_mode": "force_generic_plan", "jit": "off"} | {
     f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "mergejoin")
 }
 """Settings of connections on which the stores' statements run."""
-IDLE_MAX = 4
+OPEN_MAX = 8
+"""Connections that one store opens for its callers. The server serves few statements faster than many, and opening one costs more than most of them."""
+ROOM_S = 30.0
+"""How long a caller waits for one of them; longer than any statement may take."""
 Connection = PreparedConnection
 
 _BROKEN = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
@@ -60,7 +63,7 @@ def is_cut(connection: Connection) -> bool:
 
 
 class Connections:
-    """Connections that are opened when needed and kept for the next. No thread of its own, and the true error at once.
+    """Connections that are opened when needed and kept for the next, at most ``OPEN_MAX``. No thread of its own, and the true error at once.
 
     A connection that the server cut while it lay idle is thrown away, not used: after a restart of the server the first call succeeds.
     """
@@ -70,21 +73,29 @@ class Connections:
         self._settings = dict(settings)
         self._idle: list[Connection] = []
         self._lock = Lock()
+        self._room = Semaphore(OPEN_MAX)
 
     @contextmanager
     def use(self) -> Iterator[Connection]:
-        """Lends a connection for one statement; raises psycopg.Error when none can be opened."""
+        """Lends a connection for one statement; raises psycopg.Error when none can be opened, or none came free within ``ROOM_S``."""
+        if not self._room.acquire(timeout=ROOM_S):
+            raise psycopg.OperationalError(f"none of {OPEN_MAX} connections came free within {ROOM_S:.0f} s")
+        try:
+            yield from self._lent()
+        finally:
+            self._room.release()
+
+    def _lent(self) -> Iterator[Connection]:
         connection = self._take() or connect(self._dsn, self._settings)
         try:
             yield connection
         finally:
-            with self._lock:
-                # One that was left in the middle of a statement (the thread was interrupted) is of no use to the next.
-                keep = connection.info.transaction_status not in _BROKEN and len(self._idle) < IDLE_MAX
-                if keep:
-                    self._idle.append(connection)
-            if not keep:
+            # One that was left in the middle of a statement (the thread was interrupted) is of no use to the next.
+            if connection.info.transaction_status in _BROKEN:
                 connection.close()
+            else:
+                with self._lock:
+                    self._idle.append(connection)
 
     def rename(self, name: str) -> None:
         """From now on the server is told this name (``application_name``): who has a statement under way, or a row in its hand, can be seen there."""
