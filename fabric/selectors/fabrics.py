@@ -63,8 +63,9 @@ def fabric_get(actor: Actor, name: str) -> FabricView:
     raise Refused(f"no fabric is named {name[:80]!r}; {known}", code="not_found", field="fabric")
 
 
+@lru_cache(maxsize=256)
 def revision_spec(revision_id: str) -> FabricSpec:
-    """The spec of a revision by row id, for the engine: whoever names a run's revision was allowed to see the run."""
+    """The spec of a revision by row id, for the engine: whoever names a run's revision was allowed to see the run. A revision never changes."""
     stored = Revision.objects.filter(id=revision_id).values_list("spec", flat=True).first()
     if stored is None:
         raise Refused(f"there is no revision {revision_id[:80]!r}", code="not_found", field="revision")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import celery
 import django
@@ -19,6 +20,8 @@ from simulator.bench.peers.serving import on_threads, serve
 WAIT_S = 60.0
 AGAIN_S = 1.0
 """What is told may be lost: then the next look comes so much later."""
+FOLD_S = 0.004
+"""What is told in so short a time is one look, as a page's is (docs/design.md 6): hundreds of commits are told a second."""
 OVER = "SELECT id FROM fabric_run WHERE id = ANY(%s) AND state = ANY(%s)"
 
 
@@ -49,6 +52,7 @@ class Ends:
         with psycopg.connect(wiring.dsn(), autocommit=True) as connection:
             while True:
                 self._told.wait(AGAIN_S)
+                time.sleep(FOLD_S)
                 self._told.clear()
                 if asked := list(self._waiting):
                     for (run_id,) in connection.execute(OVER, [asked, ended]):
