@@ -79,6 +79,7 @@ ROUTES: Mapping[str, Policy] = {
     "api-run-resume": Policy.API,
     "api-run-fork": Policy.API,
     "api-run-events": Policy.API,
+    "api-run-export": Policy.API,
     "api-escalations": Policy.API,
     "api-escalation": Policy.API,
     "api-escalation-decision": Policy.API,

@@ -110,8 +110,7 @@ def unknown(request: HttpRequest, rest: str) -> HttpResponse:
 
 def _entry(document: JSON, path: str, method: str, operation: JSON) -> Entry:
     name, statuses = operation["operationId"], [int(status) for status in operation["responses"]]
-    good = next(status for status in operation["responses"] if status.startswith("2"))
-    example = operation["responses"][good]["content"]["application/json"]["example"]
+    answered = _answered(operation)
     return Entry(
         id=name,
         method=method,
@@ -127,8 +126,15 @@ def _entry(document: JSON, path: str, method: str, operation: JSON) -> Entry:
         ],
         usual=[(status, KINDS[status]) for status in statuses if (name, status) not in MEANS],
         curl=_curl(path, method, operation),
-        example=json.dumps(example, indent=2, ensure_ascii=False),
+        example=json.dumps(answered["example"], indent=2, ensure_ascii=False) if answered else "",
     )
+
+
+def _answered(operation: JSON) -> JSON | None:
+    """What a success says in JSON; None: it is a file."""
+    good = next(status for status in operation["responses"] if status.startswith("2"))
+    answered: JSON | None = operation["responses"][good]["content"].get("application/json")
+    return answered
 
 
 def _rows(document: JSON, operation: JSON) -> Iterator[Row]:
@@ -187,6 +193,12 @@ def _curl(path: str, method: str, operation: JSON) -> str:
         line[0] = f'curl -X POST -H "Authorization: Bearer $FABRIC_TOKEN" {address}'
         if any(one["name"] == "Idempotency-Key" for one in operation["parameters"]):
             line.append("-H 'Idempotency-Key: order-4711-first-try'")
-        example = operation["requestBody"]["content"]["application/json"]["example"]
-        line += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(json.dumps(example, ensure_ascii=False))}"]
+        if "requestBody" in operation:
+            example = operation["requestBody"]["content"]["application/json"]["example"]
+            line += [
+                "-H 'Content-Type: application/json'",
+                f"-d {shlex.quote(json.dumps(example, ensure_ascii=False))}",
+            ]
+        if not _answered(operation):
+            line.append("-OJ")  # A file, under the name that the answer gives it.
     return " \\\n  ".join(line)

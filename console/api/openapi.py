@@ -38,6 +38,8 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("forkRun", 409): "Nothing is left to do at that event, its contents were erased, or the Idempotency-Key was used with another body.",
     ("forkRun", 413): "The edit is too large.",
     ("forkRun", 422): "The run has no such event, or the edit does not fit.",
+    ("exportRun", 200): "The bundle: a ZIP file with the events as NDJSON, the revision, the decisions, the chain and what verifies them offline.",
+    ("exportRun", 503): "The installation has no key to sign with, or no place to write to, or the run does not stand still.",
     ("decideEscalation", 200): "The answer is recorded; the run goes on from there.",
     ("decideEscalation", 409): "The question was answered otherwise, was withdrawn, or asks about something else by now. Where it was "
     "answered, the problem's answer says who gave which answer, and when.",

@@ -1,0 +1,41 @@
+"""A run's bundle as one file, for the page and the API."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from django.conf import settings
+from django.http import FileResponse
+
+from fabric import wiring
+from fabric.adapters.signing import KeyUnusable
+from fabric.core.actor import Actor
+from fabric.selectors.errors import Refused
+from fabric.services.exports import run_export_zip
+
+ZIP = "application/zip"
+
+
+def bundle_response(actor: Actor, run_id: str) -> FileResponse:
+    """A ZIP file. It is told in the audit stream, and makes a checkpoint of where the run stands.
+
+    Raises Refused: not_found, unavailable (no key, no place to write to, or a run that does not stand still).
+    """
+    return FileResponse(_packed(actor, run_id), as_attachment=True, filename=f"run-{run_id}.zip", content_type=ZIP)
+
+
+def _packed(actor: Actor, run_id: str) -> IO[bytes]:
+    try:
+        signer = wiring.signer()
+    except KeyUnusable as error:
+        raise Refused(str(error), code="unavailable", field="run") from error
+    try:
+        return run_export_zip(actor=actor, run_id=run_id, signer=signer, checkpoints=settings.FABRIC_CHECKPOINTS)
+    except OSError as error:
+        # A folder of checkpoints that went away is not made anew: it may be a disk that is not mounted.
+        where = error.filename or "a temporary folder"
+        message = (
+            f"the export could not be written to {where}: {error.strerror}; "
+            "see that it is there and can be written, and try again"
+        )
+        raise Refused(message, code="unavailable", field="run") from error
