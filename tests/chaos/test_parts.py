@@ -16,7 +16,7 @@ ASKED = {
     "outage": {"away": 1.0, "workers": 1, "broker": "redis"},
 }
 SAYS = {
-    "zombies": {"trials": 2, "trials_without_refusal": 0, "stale_writes_accepted": 0},
+    "zombies": {"trials": 2, "stale_writes_accepted": 0},
     "takeover": {"kills": 2},
     "deploy": {"restarts": 2, "repeated": 0, "stale_writes_accepted": 0},
     "outage": {"not_once": 0},
