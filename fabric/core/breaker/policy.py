@@ -1,0 +1,139 @@
+"""The policy of one circuit breaker, and the presets ``semantic`` and ``endpoint`` (semantics.md 4; S0 "Circuit Breaker"; S3 "Circuit breaker")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+WINDOW_S = 60.0
+"""What all workers count together reaches back a minute, to within ten seconds (``grant_ports.Count.windowed``)."""
+Mode = Literal["consecutive", "window", "rate", "cumulative"]
+
+
+class BreakerScope(StrEnum):
+    """What one breaker stands in front of. Each has a row of its own that all workers share."""
+
+    AGENT = "agent"
+    PROVIDER = "provider"
+    TOOL = "tool"
+    STAGE = "stage"
+    FABRIC = "fabric"
+
+
+class SignalName(StrEnum):
+    """What a breaker counts. What comes of a call is one of them, or clean, or neutral: ``signals.SIGNAL_OF``."""
+
+    IDENTICAL_CALL = "identical_call"
+    """An executed tool call that equals the one before it."""
+    SCHEMA_INVALID = "schema_invalid"
+    """An answer that does not have the promised form."""
+    COST_RATE = "cost_rate"
+    """The cost velocity reached its ceiling."""
+    RATE_LIMIT = "rate_limit"
+    """429."""
+    SERVER_ERROR = "server_error"
+    """5xx, or no connection: S3's service_unavailable and internal_error."""
+    TIMEOUT = "timeout"
+
+
+DOMAIN: Mapping[SignalName, str] = {
+    SignalName.IDENTICAL_CALL: "execution",
+    SignalName.SCHEMA_INVALID: "answer",
+    SignalName.COST_RATE: "spending",
+    SignalName.RATE_LIMIT: "endpoint",
+    SignalName.SERVER_ERROR: "endpoint",
+    SignalName.TIMEOUT: "endpoint",
+}
+"""What a signal says something about. A streak is broken by what is clean in its own domain: an endpoint that gives an answer of the wrong form did answer."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Signal(_Part):
+    """One thing that opens a breaker."""
+
+    names: Annotated[tuple[SignalName, ...], Field(min_length=1)] = Field(
+        description="What is counted; several are counted together."
+    )
+    mode: Mode = Field(
+        description="consecutive: without a success between; window: in the last window_s; rate: share of the calls in the last "
+        "window_s; cumulative: since the breaker closed last."
+    )
+    threshold: Annotated[float, Field(gt=0)] = Field(
+        description="Opens at this count. rate: opens above this share, 0 to 1."
+    )
+    window_s: Annotated[float, Field(ge=WINDOW_S, le=WINDOW_S)] = Field(
+        default=WINDOW_S, description="window and rate: how far back, seconds. Workers count together by the minute."
+    )
+    min_calls: Annotated[int, Field(ge=1)] = Field(default=10, description="rate: judged from so many calls on.")
+
+    @model_validator(mode="after")
+    def _fits_its_mode(self) -> Signal:
+        if self.mode == "rate" and self.threshold >= 1:
+            raise ValueError("threshold: a rate opens above a share of the calls, so give less than 1")
+        if self.mode != "rate" and self.threshold != int(self.threshold):
+            raise ValueError("threshold: a count is a whole number")
+        if len(set(self.names)) != len(self.names):
+            raise ValueError("names: each once")
+        if len({DOMAIN[name] for name in self.names}) > 1:
+            raise ValueError("names: only what says something about the same thing is counted together")
+        return self
+
+    @property
+    def key(self) -> str:
+        """What its count is called in the shared rows."""
+        return f"{self.mode}:{'+'.join(self.names)}"
+
+
+class Breaker(_Part):
+    """One circuit breaker of a fabric."""
+
+    scope: BreakerScope = Field(description="What it stands in front of.")
+    signals: Annotated[tuple[Signal, ...], Field(min_length=1)] = Field(
+        description="What opens it; the first that does is its cause."
+    )
+    cooldown_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
+        default=60.0, description="How long it is open before a probe, seconds."
+    )
+    half_open_max: Annotated[int, Field(ge=1, le=1)] = Field(
+        default=1, description="Probes at once while it is half open. One: its permit is exact."
+    )
+    success_threshold: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Probes that must succeed before it closes."
+    )
+    max_trips: Annotated[int, Field(ge=1)] = Field(
+        default=3, description="It stops for good at so many trips without closing between."
+    )
+    reset_on_success: bool = Field(default=True, description="Whether closing forgets the trips before.")
+    on_open: Literal["none", "model", "static_answer"] = Field(
+        default="none",
+        description="Which fallback exists while it is open; the decision table's cell says whether it may be used.",
+    )
+
+
+def semantic(scope: BreakerScope = BreakerScope.AGENT) -> Breaker:
+    """Soft failures that an endpoint's breaker cannot see (S0 "Circuit Breaker")."""
+    return Breaker(
+        scope=scope,
+        signals=(
+            Signal(names=(SignalName.IDENTICAL_CALL,), mode="consecutive", threshold=3),
+            Signal(names=(SignalName.SCHEMA_INVALID,), mode="consecutive", threshold=2),
+            Signal(names=(SignalName.COST_RATE,), mode="consecutive", threshold=1),
+            Signal(names=(SignalName.RATE_LIMIT, SignalName.SERVER_ERROR), mode="rate", threshold=0.5),
+        ),
+    )
+
+
+def endpoint(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
+    """An endpoint that does not answer (S3 "Circuit breaker": 5 failures, 60 s, 1 probe at a time, closes after 3)."""
+    watched = (SignalName.TIMEOUT, SignalName.SERVER_ERROR)
+    return Breaker(scope=scope, signals=(Signal(names=watched, mode="consecutive", threshold=5),), success_threshold=3)
+
+
+PRESETS = {"semantic": semantic, "endpoint": endpoint}
+"""By name; each takes another scope than its own."""
