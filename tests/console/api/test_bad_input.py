@@ -64,8 +64,10 @@ def address(name, ids):
 
 
 def good(name):
-    """A body that the operation's schema takes."""
+    """A body that the operation's schema takes; nothing for one that takes none."""
     _, _, operation = OPERATIONS[name]
+    if "requestBody" not in operation:
+        return {}
     return copy.deepcopy(operation["requestBody"]["content"]["application/json"]["example"])
 
 
