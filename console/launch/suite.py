@@ -52,6 +52,8 @@ class Result:
     seconds: float
     counts: Counts | None = None
     """For the parts that consist of tests."""
+    code: int = 0
+    """The command's exit code."""
 
     def __str__(self) -> str:
         counted = "" if self.counts is None else f"{self.counts}; "
@@ -202,7 +204,9 @@ def _pytest(scratch: Path, arguments: Sequence[str], environ: Mapping[str, str])
     first = scratch / "junit.xml"
     ran = _check("pytest", _command(first, scratch, _spread(arguments)), environ)
     report = read_report(first)
-    if ran.passed or not 0 < len(report.failures) <= _UNSTEADY_AT_MOST:
+    # Any other code than 1 says that it did not come to its end, and a first failure may be told to end it: the rest is not known then.
+    to_its_end = ran.code == 1 and not any(one.startswith(("-x", "--exitfirst", "--maxfail")) for one in arguments)
+    if not to_its_end or not 0 < len(report.failures) <= _UNSTEADY_AT_MOST:
         return ran, report
     second = scratch / "junit-alone.xml"
     alone = ["-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
@@ -231,7 +235,7 @@ def _check(name: str, command: Sequence[str], environ: Mapping[str, str]) -> Res
     started = time.monotonic()
     # Under a keeper: whatever the tests started ends with this process.
     code = kept.run(command, cwd=ROOT, environ=environ).returncode
-    return Result(name, code == 0, time.monotonic() - started)
+    return Result(name, code == 0, time.monotonic() - started, code=code)
 
 
 def _servers(environ: dict[str, str]) -> tuple[Result, list[str]]:

@@ -85,6 +85,30 @@ def test_a_few_that_failed_are_run_alone_and_are_named(tmp_path, failing, ever_p
     assert all("test_at_first" in name for name in [*report.unsteady, *report.failures])
 
 
+@pytest.mark.parametrize(
+    ("interrupting", "more"), [("True", []), ("False", ["-x"])], ids=["interrupted", "told to end"]
+)
+def test_what_did_not_come_to_its_end_is_not_tried_again(tmp_path, interrupting, more):
+    text = (
+        ONCE.format(failing=1, ever_passes=True) + f"def test_last():\n    if {interrupting}: raise KeyboardInterrupt\n"
+    )
+    (tmp_path / "test_some.py").write_text(text)
+    (tmp_path / "pytest.ini").touch()
+    here = [
+        "-q",
+        "-p",
+        "no:django",
+        "-n",
+        "0",
+        "-c",
+        str(tmp_path / "pytest.ini"),
+        f"--rootdir={tmp_path}",
+        str(tmp_path),
+    ]
+    ran, report = suite._pytest(tmp_path, [*here, *more], os.environ)
+    assert (ran.passed, report.unsteady) == (False, [])
+
+
 PYTEST = Result("pytest", passed=False, seconds=1.0)
 
 
