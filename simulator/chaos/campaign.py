@@ -291,6 +291,8 @@ class Campaign:
             mutating=True,
             cancelled=frozenset(self.made.cancelled),
             kills=tuple(self.made.kills),
+            parted=tuple(self.made.parted),
+            away=tuple(self.made.server.away if self.made.server else ()),
             stale=tuple(rows.stale()),
             refused=len(self.made.said(REFUSED)),
             probes=(sum(asked for asked, _ in self.probes), sum(done for _, done in self.probes)),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -128,6 +128,8 @@ class Installation:
     """The file system that can be filled up."""
     slots: list[Slot] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
+    parted: list[Kill] = field(default_factory=list)
+    """Workers that lived on and were parted from what they owned, each with the strike's name."""
     crashes: list[str] = field(default_factory=list)
     """Ends of workers that nobody meant."""
     meant: dict[int, int] = field(default_factory=dict)
@@ -208,6 +210,13 @@ class Installation:
         except Away:
             return True
 
+    def parts(self, strike: str, *slots: Slot) -> None:
+        """Notes that workers are about to lose their runs without dying. What cannot be asked for is left out."""
+        for slot in slots:
+            with suppress(Away):
+                runs = tuple(self.rows.owned_by(slot.pid, timeout_s=0.0)) if slot.pid else ()
+                self.parted.append(Kill(now_us(), slot.pid, strike, runs))
+
     def kill(self, slot: Slot) -> None:
         """Sends SIGKILL to a slot's worker."""
         self.meant[slot.pid] = now_us()
@@ -222,15 +231,17 @@ class Installation:
 
     def died(self, slot: Slot, pid: int, status: int) -> None:
         """Finds out what a worker's death was, and which runs it leaves behind. Before another one takes its place."""
-        if pid in self.restarted and status == 0:
+        told, meant = pid in self.restarted, self.meant.pop(pid, None)
+        self.restarted.discard(pid)  # Another process may be given the same number.
+        if told and status == 0:
             return
-        if pid in self.restarted and status == -signal.SIGTERM and not self.rows.owned_by(pid):
+        if told and status == -signal.SIGTERM and not self.rows.owned_by(pid):
             return  # It had hardly been born, and nobody heard the signal yet.
-        own = own_death(self.folder, pid)
-        if own is None and pid not in self.meant:
+        kill = own_death(self.folder, pid, [kill.at for kill in self.kills if kill.pid == pid])
+        if kill is None and meant is None:
             self.crashes.append(f"worker {slot.name} (process {pid}) ended by itself with {status}")
             return
-        kill = own or Kill(self.meant[pid], pid, "random", ())
+        kill = kill or Kill(meant or 0, pid, "random", ())
         self.kills.append(replace(kill, runs=tuple(self.rows.owned_by(pid))))
 
     # -- the outside ---------------------------------------------------------------------------------------------------

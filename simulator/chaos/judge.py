@@ -68,6 +68,10 @@ class Case:
     mutating: bool = False
     """Whether bookings are declared as mutations, so that they are undone."""
     kills: Sequence[Kill] = ()
+    parted: Sequence[Kill] = ()
+    """Owners that lost their runs and lived on."""
+    away: Sequence[tuple[int, int]] = ()
+    """From when to when there was no database."""
     stale: Sequence[str] = ()
     """Writes of one who did not own the row, as the database logged them."""
     refused: int = 0
@@ -175,21 +179,22 @@ def stale_writes_accepted(case: Case) -> list[str]:
 
 
 def put_away(case: Case) -> list[str]:
-    """Runs that were quarantined although their journal is whole and no more of their owners died than a run may lose.
+    """Runs that were quarantined although their journal is whole and no more of their owners died, or were parted from them, than a run may lose.
 
     A claim more is no wonder: one that waited for its time between two deaths was claimed for that.
     """
+    losses = (*case.kills, *case.parted)
     found = []
     for run, facts in case.journals.items():
         since = 0
         for fact in facts:
             if fact["kind"] == "run_quarantined":
-                deaths = sum(since <= kill.at <= fact["at"] and run in kill.runs for kill in case.kills)
+                lost_by = sum(since <= kill.at <= fact["at"] and run in kill.runs for kill in losses)
                 if fact.get("damage"):
                     found.append(f"run {run} was quarantined: {fact['damage']}")
-                elif deaths < min(fact["claims"] - 1, CLAIMS_MAX):
+                elif lost_by < min(fact["claims"] - 1, CLAIMS_MAX):
                     found.append(
-                        f"run {run} was quarantined at claim {fact['claims']}, and {deaths} of its owners died since it got on"
+                        f"run {run} was quarantined at claim {fact['claims']}, and {lost_by} owners died or were parted from it since it got on"
                     )
             if PROGRESS[fact["kind"]]:
                 since = fact["at"]
@@ -255,14 +260,18 @@ def between_effect_and_commit(case: Case) -> int:
 
 
 def recoveries_s(case: Case) -> list[float]:
-    """Seconds from each kill to the next event of each run that the killed worker owned."""
+    """Seconds from each kill to the next event of each run that the killed worker owned, without those in which there was no database."""
     found = []
     for kill in case.kills:
         for run in kill.runs:
             later = (fact["at"] for fact in case.journals.get(run, ()) if fact["at"] > kill.at)
             if (first := next(later, None)) is not None:
-                found.append((first - kill.at) / 1e6)
+                found.append((first - kill.at - _overlap(kill.at, first, case.away)) / 1e6)
     return found
+
+
+def _overlap(since: int, until: int, spans: Sequence[tuple[int, int]]) -> int:
+    return sum(max(0, min(until, end) - max(since, start)) for start, end in spans)
 
 
 def undone(case: Case) -> int:

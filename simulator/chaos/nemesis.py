@@ -81,6 +81,7 @@ def pause(made: Installation, draw: Random) -> tuple[float, Undo]:
     """SIGSTOP for a worker until its lease is over, then SIGCONT: a zombie."""
     slot = made.slots[_worker(made, draw)]
     pid = slot.pid
+    made.parts("pause", slot)
     slot.signal(signal.SIGSTOP)
     return PAUSE_S, partial(_continue, [pid])
 
@@ -95,6 +96,7 @@ def skew(made: Installation, draw: Random) -> tuple[float, Undo]:
 def restart(made: Installation, draw: Random) -> None:
     """The database is ended where it stands, and started again at once."""
     if made.server is not None:
+        made.parts("restart", *made.slots)
         made.server.restart()
 
 
@@ -104,18 +106,23 @@ def terminate(made: Installation, draw: Random) -> None:
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'fabric' AND pid <> pg_backend_pid()"
     )
     if made.server is not None:
+        made.parts("terminate", *made.slots)
         with suppress(psycopg.Error), psycopg.connect(made.server.url(), autocommit=True) as connection:
             connection.execute(f"{statement} AND random() < {draw.uniform(0.2, 1.0):.2f}".encode())
 
 
 def cut(made: Installation, draw: Random) -> None:
     """Every connection of a worker to the database is reset."""
-    made.proxies[_worker(made, draw)].cut()
+    number = _worker(made, draw)
+    made.parts("cut", made.slots[number])
+    made.proxies[number].cut()
 
 
 def blackhole(made: Installation, draw: Random) -> tuple[float, Undo]:
     """What a worker and the database say to each other is swallowed, then the connections are reset."""
-    proxy = made.proxies[_worker(made, draw)]
+    number = _worker(made, draw)
+    proxy = made.proxies[number]
+    made.parts("blackhole", made.slots[number])
     proxy.mode = "blackhole"
     return BLACKHOLE_S, proxy.heal
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +166,15 @@ class Slot:
             self._start()
 
 
-def own_death(folder: Path, pid: int) -> Kill | None:
-    """The line that a process wrote before it killed itself at a failpoint; None when it did not."""
+def own_death(folder: Path, pid: int, known: Collection[int] = ()) -> Kill | None:
+    """The line that a process wrote before it killed itself at a failpoint; None when it did not.
+
+    ``known``: instants of deaths that were found before. A number is given to another process in time, whose death is not the first one's.
+    """
     file = folder / DEATHS
     for line in reversed(file.read_text().splitlines() if file.exists() else []):
         said = json.loads(line)
-        if said["pid"] == pid:
+        if said["pid"] == pid and said["at"] not in known:
             return Kill(said["at"], pid, said["place"], ())
     return None
 

@@ -21,6 +21,8 @@ from typing import Any, Protocol
 import psycopg
 import redis
 
+from simulator.chaos.processes import now_us
+
 START_S = 90.0
 STOP_S = 30.0
 
@@ -92,6 +94,8 @@ class PostgresqlServer:
             Path(program("pg_ctl", *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin"))))).resolve().parent
         )
         self._as = self._user(folder)
+        self.away: list[tuple[int, int]] = []
+        """From when to when it did not answer because it was ended, microseconds since the epoch."""
 
     def url(self, name: str = "fabric", port: int | None = None) -> str:
         """A connection string, perhaps by way of a proxy's port."""
@@ -129,12 +133,14 @@ class PostgresqlServer:
 
     def restart(self) -> None:
         """Ends every backend where it stands, recovers from the log, and waits until it answers."""
+        ended_at = now_us()
         with contextlib.suppress(subprocess.CalledProcessError):  # One that has died by itself is started.
             self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "-W", "stop")
         give_up = time.monotonic() + STOP_S
         while (self._data / "postmaster.pid").exists() and self.postmaster() is not None and time.monotonic() < give_up:
             time.sleep(0.02)
         self.start()
+        self.away.append((ended_at, now_us()))
 
     def stop(self) -> None:
         """Ends it for good."""

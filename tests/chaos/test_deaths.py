@@ -1,5 +1,6 @@
 """What a worker's end was: meant, its own, or one that nobody meant."""
 
+import json
 import signal
 import sqlite3
 from contextlib import closing
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from simulator.chaos.failpoints import DEATHS
 from simulator.chaos.installation import Installation, Plan
 from simulator.chaos.rows import Rows
 
@@ -55,3 +57,40 @@ def test_one_that_was_killed_leaves_its_runs_behind(made):
     made.died(SLOT, PID, -signal.SIGKILL)
     assert [(kill.at, kill.place, kill.runs) for kill in made.kills] == [(3, "random", ("r1",))]
     assert made.crashes == []
+
+
+def left(made, *lines):
+    """What processes wrote before they killed themselves, each ``(instant, failpoint)``."""
+    with (made.folder / DEATHS).open("a") as file:
+        file.writelines(json.dumps({"pid": PID, "at": at, "place": place}) + "\n" for at, place in lines)
+
+
+def test_a_death_at_a_failpoint_is_when_and_where_it_says(made):
+    left(made, (5, "write.after"))
+    made.died(SLOT, PID, -signal.SIGKILL)
+    assert [(kill.at, kill.place) for kill in made.kills] == [(5, "write.after")]
+
+
+def test_another_process_with_the_same_number_dies_its_own_death(made):
+    left(made, (5, "write.after"))
+    made.died(SLOT, PID, -signal.SIGKILL)
+    made.meant[PID] = 900
+    made.died(SLOT, PID, -signal.SIGKILL)
+    left(made, (1_000, "grant.take.after"))
+    made.died(SLOT, PID, -signal.SIGKILL)
+    assert [kill.at for kill in made.kills] == [5, 900, 1_000]
+    made.died(SLOT, PID, -signal.SIGKILL)
+    assert len(made.crashes) == 1
+
+
+def test_one_that_was_told_to_stop_lends_its_number_to_nobody(made):
+    made.restarted.add(PID)
+    made.died(SLOT, PID, 0)
+    made.died(SLOT, PID, 0)
+    assert len(made.crashes) == 1
+
+
+def test_those_that_lose_their_runs_alive_are_noted(made):
+    owns_a_run(made)
+    made.parts("cut", SLOT, SimpleNamespace(name="w1", pid=0))
+    assert [(one.place, one.pid, one.runs) for one in made.parted] == [("cut", PID, ("r1",)), ("cut", 0, ())]

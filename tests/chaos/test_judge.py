@@ -213,8 +213,14 @@ def test_a_run_whose_owners_died_one_after_the_other_is_put_away_rightly():
     ],
 )
 def test_a_run_that_was_put_away_without_that_many_deaths_is_told(kills, died):
-    said = f"run r1 was quarantined at claim 6, and {died} of its owners died since it got on"
+    said = f"run r1 was quarantined at claim 6, and {died} owners died or were parted from it since it got on"
     assert judge.put_away(replace(GOOD, journals={"r1": PUT_AWAY}, kills=kills)) == [said]
+
+
+def test_an_owner_that_lived_on_without_the_run_counts_as_one_that_died():
+    case = replace(GOOD, journals={"r1": PUT_AWAY}, kills=killed(3, 4, 5, 6))
+    assert judge.put_away(replace(case, parted=killed(7))) == []
+    assert judge.put_away(replace(case, parted=killed(7, run="r2"))) != []
 
 
 def test_a_run_that_was_put_away_for_its_journal_is_told_however_many_died():
@@ -226,7 +232,7 @@ def test_a_run_that_was_put_away_for_its_journal_is_told_however_many_died():
 def test_deaths_are_counted_anew_after_a_run_was_let_go_on():
     journal = [*PUT_AWAY, {"kind": "run_released_from_quarantine", "at": 11 * S}, AWAY | {"at": 12 * S}]
     found = judge.put_away(replace(GOOD, journals={"r1": journal}, kills=killed(3, 4, 5, 6, 7)))
-    assert found == ["run r1 was quarantined at claim 6, and 0 of its owners died since it got on"]
+    assert found == ["run r1 was quarantined at claim 6, and 0 owners died or were parted from it since it got on"]
 
 
 # -- how runs ended --
@@ -312,6 +318,12 @@ def test_a_run_recovers_with_its_next_event():
     line = judge.line(GOOD, is_void=False)
     assert (line["recovery_p50_s"], line["recovery_max_s"]) == (2.0, 2.0)
     assert judge.line(replace(GOOD, kills=()), is_void=False)["recovery_p50_s"] is None
+
+
+def test_while_there_is_no_database_nothing_recovers():
+    (at, until) = GOOD.kills[0].at, GOOD.kills[0].at + 2 * S
+    away = ((at - 3 * S, at + S // 2), (until - S // 4, until + 9 * S), (until + S, until + 2 * S))
+    assert judge.recoveries_s(replace(GOOD, away=away)) == [1.25]
 
 
 def test_why_a_run_asked_a_person_is_counted_by_what_it_asked():
