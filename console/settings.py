@@ -28,6 +28,10 @@ def data_dir() -> Path:
 FABRIC_MODEL_URL: str = read("FABRIC_MODEL_URL") or ""
 FABRIC_MODEL: str = read("FABRIC_MODEL") or ""
 FABRIC_MODEL_KEY: str = read("FABRIC_MODEL_KEY") or ""
+FABRIC_ANTHROPIC_URL: str = read("FABRIC_ANTHROPIC_URL") or "https://api.anthropic.com"
+FABRIC_ANTHROPIC_KEY: str = read("FABRIC_ANTHROPIC_KEY") or ""
+FABRIC_GOOGLE_URL: str = read("FABRIC_GOOGLE_URL") or "https://generativelanguage.googleapis.com"
+FABRIC_GOOGLE_KEY: str = read("FABRIC_GOOGLE_KEY") or ""
 FABRIC_PROVIDERS: dict[str, str] = read("FABRIC_PROVIDERS") or {}
 FABRIC_FAULTS: str = read("FABRIC_FAULTS") or ""
 FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()

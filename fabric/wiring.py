@@ -25,6 +25,7 @@ from django.utils.module_loading import import_string
 from fabric.adapters.clock import SYSTEM_CLOCK, AskingClock, SteadyClock
 from fabric.adapters.engine_lock import EngineLock, EngineRunning
 from fabric.adapters.evaluators import evaluators_digest
+from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.adapters.grants_postgresql import PostgresqlGrants
 from fabric.adapters.grants_sqlite import SqliteGrants
 from fabric.adapters.guards_postgresql import PostgresqlGuards
@@ -38,14 +39,14 @@ from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
 from fabric.adapters.owned import Revision
 from fabric.adapters.presence_postgresql import Presence
-from fabric.adapters.providers.prices import price_of
-from fabric.adapters.providers.router import ModelRouter
+from fabric.adapters.providers.router import LateProvider, ModelRouter
 from fabric.adapters.signing import Signer, signer_of
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
 from fabric.adapters.tuning import tune_process
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
+from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
 from fabric.models import Incarnation
 from fabric.runtime.call_ports import ModelPort
@@ -53,11 +54,14 @@ from fabric.runtime.grant_ports import BucketStore, GrantStore
 from fabric.runtime.ports import Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
+from fabric.services import here
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
-"""Provider adapters by the name a fabric uses; each takes no arguments. ``openai`` is built below from the operator's endpoint."""
+"""Provider adapters by the name a fabric uses; each takes no arguments."""
+BUILT_IN = frozenset({"openai", "anthropic", "google"})
+"""Provider adapters that are built below from the operator's endpoints."""
 
 __all__ = [
     "EngineRunning",
@@ -157,13 +161,21 @@ def listener(on_message: OnMessage, *kinds: Any) -> Listener:
 
 def compile_revision(spec: FabricSpec) -> Compiled:
     """A spec with its prices, validators and prompt sizes, as this installation sees them."""
-    endpoint = {"default_model": settings.FABRIC_MODEL, "default_url": settings.FABRIC_MODEL_URL}
-    prices = {model.name: price for model in spec.models if (price := price_of(model, **endpoint)) is not None}
+    installed = here.installation()
+    prices = {model.name: price for model in spec.models if (price := installed.price(model)) is not None}
     validators = {tool.name: validator_of(tool) for tool in spec.tools}
     offered = {tool.name: offers(tool) for tool in spec.tools}
     overhead = {agent.name: overhead_bytes(spec, agent, offered) for agent in spec.agents}
-    digest = evaluators_digest(sorted(validators.items()))
-    return compile_spec(spec, prices=prices, validators=validators, digest=digest, prompt_overhead=overhead)
+    evaluators = gate_evaluators(spec)
+    rules = evaluators_digest(sorted(validators.items()))
+    return compile_spec(
+        spec,
+        prices=prices,
+        validators=validators,
+        digest=digest(rules, evaluators.digest) if evaluators.digest else rules,
+        prompt_overhead=overhead,
+        evaluators=evaluators,
+    )
 
 
 @lru_cache(maxsize=256)
@@ -195,8 +207,24 @@ def model_port(now: Callable[[], int] = SYSTEM_CLOCK.now) -> ModelPort:
     gate = Gate.of(settings.FABRIC_ALLOWED_HOSTS)
     endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
     found: dict[str, ModelPort] = {"openai": OpenAICompatible(endpoint, gate=gate, now=now)}
+    found["anthropic"] = LateProvider(lambda: _anthropic(gate, now), now)
+    found["google"] = LateProvider(lambda: _google(gate, now), now)
     named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
     return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()})
+
+
+def _anthropic(gate: Gate, now: Callable[[], int]) -> ModelPort:
+    from fabric.adapters.providers.anthropic import Anthropic
+    from fabric.adapters.providers.asking import Endpoint
+
+    return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY), gate=gate, now=now)
+
+
+def _google(gate: Gate, now: Callable[[], int]) -> ModelPort:
+    from fabric.adapters.providers.asking import Endpoint
+    from fabric.adapters.providers.google import Google
+
+    return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), gate=gate, now=now)
 
 
 def _provider(name: str, path: str) -> ModelPort:

@@ -9,12 +9,12 @@ from typing import Any
 from django.conf import settings
 
 from console.templatetags.figures import span, thousands, usd
-from fabric.adapters.providers.prices import price_of
 from fabric.adapters.tools.registry import BUILTINS, builtin_of
 from fabric.core.cost import Price
 from fabric.core.flow import Stage
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
 from fabric.selectors.limits import Limit, LimitGroup, Unit
+from fabric.services import here
 
 # -- tools -----------------------------------------------------------------------------------------------------------
 
@@ -68,7 +68,8 @@ class ModelLine:
         """The provider's id of it, or that the operator's is taken."""
         if self.model.provider == "scripted":
             return "scripted, no model"
-        return self.model.model or settings.FABRIC_MODEL or "the installation's (FABRIC_MODEL)"
+        own = self.model.model or (settings.FABRIC_MODEL if self.model.provider == "openai" else self.model.name)
+        return own or "the installation's (FABRIC_MODEL)"
 
     @property
     def source(self) -> str:
@@ -108,8 +109,7 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
 
 
 def _model(model: ModelSpec) -> ModelLine:
-    known = price_of(model, default_model=settings.FABRIC_MODEL, default_url=settings.FABRIC_MODEL_URL)
-    return ModelLine(model, known)
+    return ModelLine(model, here.installation().price(model))
 
 
 # -- stages ------------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def limit_value(limit: Limit, value: Any) -> str:
         case Unit.SECONDS:
             return span(round(value * 1_000_000))
         case Unit.MODE:
-            return str(value).replace("_", " ")
+            return ", ".join(value) or "none" if isinstance(value, tuple) else str(value).replace("_", " ")
         case Unit.SCORE:
             return f"{value:g}"
         case Unit.SHARE:

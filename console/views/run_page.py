@@ -16,7 +16,8 @@ from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
 from fabric.selectors.fabrics import revision_spec
-from fabric.selectors.run_margins import Margin, by_nearness, margins_of, spend_rate
+from fabric.selectors.margin import Margin
+from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy, waited
 from fabric.selectors.runs import RunView

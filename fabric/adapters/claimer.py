@@ -12,6 +12,7 @@ from typing import Any
 
 from fabric.adapters.clock import Measured
 from fabric.adapters.owned import Ports, Revision
+from fabric.core.frozen import replace
 from fabric.runtime.loading import from_journal, needs_journal
 from fabric.runtime.ports import Claimed, InboxItem, StoreUnavailable
 from fabric.runtime.snapshots import STATE_DIGEST
@@ -99,6 +100,7 @@ class Claimer:
                 asked = {"limit": limit, "queues": self._queues, "again": question.again, "digest": STATE_DIGEST}
                 claims = self._ports.store.claim(question.incarnation, **asked, steady=self._steady())
                 claims = [self._whole(one) for one in claims]
+                claims = [self._sourced(one) for one in claims]
                 claimed = True
             self._asked_at = time.monotonic()
             if question.inbox:
@@ -123,6 +125,13 @@ class Claimer:
             return claimed
         log.warning("the snapshot of run %s was changed: its journal is read from the beginning", claimed.run_id)
         return from_journal(claimed, self._ports.store.journal(claimed.run_id))
+
+    def _sourced(self, claimed: Claimed) -> Claimed:
+        """The claim, with its documents where its gates hold answers against them."""
+        revision = self._revision(claimed.revision_id)
+        if revision is None or not revision.compiled.spec.gates.reads_sources:
+            return claimed
+        return replace(claimed, documents=self._ports.store.documents(claimed.run_id))
 
     def _revisions(self, claims: Sequence[Claimed]) -> dict[str, Revision | None]:
         return {revision_id: self._revision(revision_id) for revision_id in {one.revision_id for one in claims}}

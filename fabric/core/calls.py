@@ -5,6 +5,8 @@ A command follows from its ``CallIssued`` fact and the run alone, so that a retr
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import children, guard, mutations, prompt
 from fabric.core import events as ev
 from fabric.core.commands import AbortCall, Call, CallModel, CallTool, Message
@@ -18,6 +20,8 @@ from fabric.core.saga import MUTATES, by_command
 from fabric.core.spec import FabricSpec
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
+
+JSON = Any
 
 
 def timeout_s(work: Work, tool: str = "") -> float:
@@ -92,8 +96,11 @@ def tool_proposal(
     attempt: int = 1,
     *,
     in_doubt: bool = False,
+    args: JSON = None,
 ) -> Proposal:
-    """What the guard is asked before a tool call. ``in_doubt``: it may have been executed under its key already."""
+    """What the guard is asked before a tool call. ``in_doubt``: it may have been executed under its key already. ``args``: None where they were
+    judged before.
+    """
     tool = work.compiled.spec.tool(call.tool)
     return Proposal(
         kind="tool",
@@ -105,6 +112,8 @@ def tool_proposal(
         attempt=attempt,
         call_id=call.call_id,
         args_hash=call.args_hash,
+        args=args,
+        args_ref=_args_ref(step, call.call_id),
         wave=wave,
         effect=tool.effect,
         compensated=tool.compensation is not None,
@@ -113,6 +122,13 @@ def tool_proposal(
         polling=tool.polling,
         timeout_s=timeout_s(work, call.tool),
     )
+
+
+def _args_ref(step: Step, call_id: str) -> str:
+    """Where a call's arguments stand: in the step's last answer, or in what a person wrote instead."""
+    last = step.history[-1]
+    edited = next((record.args_ref for record in last.calls if record.call_id == call_id), "")
+    return edited or last.answer_ref
 
 
 def command_id_of(step: Step, turn: int, index: int) -> str:
@@ -131,8 +147,6 @@ def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
 
 def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: int, key: str) -> None:
     """Issues a tool call that the guard has let pass."""
-    last = step.history[-1]
-    edited = next((record.args_ref for record in last.calls if record.call_id == call.call_id), "")
     issued = ev.CallIssued(
         command_id=command_id_of(step, turn, index),
         attempt=1,
@@ -145,7 +159,7 @@ def run_tool(work: Work, step: Step, call: ev.ProposedCall, index: int, turn: in
         key=key,
         call_id=call.call_id,
         args_hash=call.args_hash,
-        args_ref=edited or last.answer_ref,
+        args_ref=_args_ref(step, call.call_id),
     )
     _issue(work, issued)
 

@@ -104,4 +104,4 @@ class ChildEnded:
     mutations: tuple[HandedUp, ...] = ()
     """What it changed and did not undo, the oldest first."""
     kind: Literal["child_ended"] = "child_ended"
-    version: Literal[1] = 1
+    version: Literal[2] = 2

@@ -13,6 +13,7 @@ from typing import Any
 from fabric.core.cost import Price
 from fabric.core.decision_table import Table, table_digest, table_with
 from fabric.core.draw import unit
+from fabric.core.evaluators import NO_EVALUATORS, Evaluators, lacking
 from fabric.core.grants import Shares
 from fabric.core.spec import FabricSpec
 
@@ -40,6 +41,8 @@ class Compiled:
     """Bytes that an agent's instructions, tool definitions and templates add to every prompt, by agent name."""
     nested: Mapping[str, Compiled] = field(default_factory=dict)
     """Workers that are supervisors themselves: the fabric with the topology that each of them runs, by the worker's name."""
+    evaluators: Evaluators = NO_EVALUATORS
+    """What the gates ask."""
 
     def within(self, topology: str) -> Compiled:
         """The fabric as a run sees it that runs this worker's topology; its own for an empty name. KeyError for an unknown one."""
@@ -54,8 +57,11 @@ def compile_spec(
     digest: str = "",
     prompt_overhead: Mapping[str, int] | None = None,
     nested: Mapping[str, Compiled] | None = None,
+    evaluators: Evaluators = NO_EVALUATORS,
 ) -> Compiled:
-    """Joins a spec with its table, prices and evaluators."""
+    """Joins a spec with its table, prices and evaluators. ValueError when its gates ask for something that was not compiled."""
+    if missing := lacking(spec.gates, evaluators):
+        raise ValueError(f"{missing} is not compiled: hand its evaluators in")
     table = table_with(spec.decision_table)
     return Compiled(
         spec,
@@ -67,6 +73,7 @@ def compile_spec(
         digest,
         prompt_overhead or {},
         nested or {},
+        evaluators,
     )
 
 
@@ -130,6 +137,8 @@ class Context:
     """True: the family, from its root down, has no room for the children that a step needs."""
     shares: Shares = field(default_factory=Shares)
     """What it may spend of budgets that runs share."""
+    documents: tuple[tuple[str, str], ...] | None = None
+    """Name and text of each attached document; None: they were not read, for no gate asks."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

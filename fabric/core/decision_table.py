@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fabric.core.fingerprint import fingerprint
-from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.taxonomy import Direct, FailureType, Tier
 
 
 class Reaction(StrEnum):
@@ -168,6 +168,19 @@ DEFAULT_TABLE: Mapping[tuple[FailureType, Tier], Ladder] = {
     (_F.UNSAFE_OUTPUT, _T.HIGH_STAKES): _ladder(_rung(_R.ESCALATE, None, _A.BLOCK, role="safety")),
 }
 """The default table, cell by cell as semantics.md 3 has it."""
+
+DIRECT: Mapping[tuple[Direct, Tier], Reaction] = {
+    (Direct.ESCALATE, _T.INTERACTIVE): _R.ESCALATE,
+    (Direct.ESCALATE, _T.BATCH): _R.ESCALATE,
+    (Direct.ESCALATE, _T.HIGH_STAKES): _R.ESCALATE,
+    (Direct.ABORT, _T.INTERACTIVE): _R.ABORT,
+    (Direct.ABORT, _T.BATCH): _R.ABORT,
+    (Direct.ABORT, _T.HIGH_STAKES): _R.ESCALATE,
+    (Direct.NEUTRAL, _T.INTERACTIVE): _R.ESCALATE,
+    (Direct.NEUTRAL, _T.BATCH): _R.ESCALATE,
+    (Direct.NEUTRAL, _T.HIGH_STAKES): _R.ESCALATE,
+}
+"""What is done about a trip without a row (semantics.md 2), total. A cancelled call is no failure; one that is handed in as one is a person's question."""
 
 Table = Mapping[tuple[FailureType, Tier], Ladder]
 

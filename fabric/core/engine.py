@@ -21,7 +21,9 @@ from fabric.core.frozen import value
 from fabric.core.grants import Lacking, Need
 from fabric.core.handlers import HANDLERS
 from fabric.core.inputs import Input, OwnerChanged, TimeReached
+from fabric.core.mechanisms import stall_watchdog
 from fabric.core.outbox import Outgoing
+from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run, asked, asked_at_deadline, awaits_children, clocks_stopped
 from fabric.core.saga import instants as instants_of
 from fabric.core.topologies import supervisor
@@ -130,10 +132,16 @@ def _move(work: Work) -> Failure | None:
     return stages.leave(work, run.stage, done)
 
 
-def wake_at(run: Run, announced: frozenset[str] = frozenset()) -> int | None:
+def stalls_at(run: Run, policy: FlowPolicy) -> int | None:
+    """The instant at which the run's silence is a stall, if nothing happens before; None: it waits for somebody, or nobody watches."""
+    return stall_watchdog.due_at(run, stall_watchdog.window_s(policy, run.tier))
+
+
+def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolicy | None = None) -> int | None:
     """The instant at which the run wants to be stepped again with ``TimeReached``; None: only the world can move it.
 
-    ``announced``: questions that do not expire for now (``Context.announced``).
+    ``announced``: questions that do not expire for now (``Context.announced``). ``policy``: the run's, for its stall watchdog; a run that rests cannot
+    stall, so it may be left out there.
     """
     if run.terminal or run.state is RunState.QUEUED:
         return None
@@ -146,6 +154,8 @@ def wake_at(run: Run, announced: frozenset[str] = frozenset()) -> int | None:
             instants += [] if asked_at_deadline(run) else [run.deadline_at]
             if reached is not None and not reached.left and not asked(run):
                 instants.append(reached.deadline_at)
+    if policy is not None and (stalled := stalls_at(run, policy)) is not None:
+        instants.append(stalled)
     for key, question in run.questions.items():
         fact = question.fact
         if not question.onward:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import ModuleType
+from typing import get_args
 
 from fabric.core.grants import Lacking
 from fabric.core.mechanisms import ORDER, state_of
@@ -15,8 +16,7 @@ from fabric.core.policy import FlowPolicy
 from fabric.core.verdict import Trip
 
 _BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
-    kind: tuple(module for module in ORDER if kind in module.APPLIES_TO)
-    for kind in ("model", "tool", "retry", "spawn", "handoff", "nest", "output")
+    kind: tuple(module for module in ORDER if kind in module.APPLIES_TO) for kind in get_args(ProposalKind)
 }
 
 

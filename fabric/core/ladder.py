@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fabric.core import children, guard
-from fabric.core.decision_table import COUNTED_PER, GRAVITY, CountScope, Reaction, Rung
+from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
 from fabric.core.flow import Stage
@@ -52,7 +52,9 @@ def choose(work: Work, failure: Failure) -> Choice:
 def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
     goes_to = classification(trip).goes_to
     if isinstance(goes_to, Direct):
-        rung = Rung(reaction=Reaction.ESCALATE)
+        if trip.cause is Cause.GOAL_UNMET and _retry_target(work, failure, trip):
+            return Choice(trip, None, 0, Rung(reaction=Reaction.REPLAN), _scope(failure, CountScope.STAGE), 0)
+        rung = Rung(reaction=DIRECT[goes_to, work.run.tier])
         return Choice(trip, None, 0, rung, _scope(failure, CountScope.STAGE), 0)
     ladder = work.compiled.table[goes_to, work.run.tier]
     skipped: list[Skipped] = []
@@ -69,6 +71,11 @@ def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
             return Choice(trip, goes_to, index, rung, scope, spent, tuple(skipped))
         skipped.append(Skipped(index, rung.reaction, reason))
     raise AssertionError(f"ladder of {goes_to} has no last rung")  # Ladder's validator rules this out
+
+
+def _retry_target(work: Work, failure: Failure, trip: Trip) -> bool:
+    """Whether an unmet goal has somewhere to go back to, and may."""
+    return work.compiled.spec.policy.goal_gates.retry == "replan" and not _replan(work, failure, trip, 0)
 
 
 def _scope(failure: Failure, per: CountScope) -> str:

@@ -5,9 +5,9 @@ Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
 
 from fabric.core.taxonomy import Tier
 
@@ -97,15 +97,73 @@ class Limits(_Policy):
     corrections_per_step: Positive = Field(default=3, description="S2: waves with an error a step.")
 
 
-class LoopDetector(_Policy):
-    """Detectors A, B and D (semantics.md 4). C comes with the judged traces."""
+Detector = Literal["A", "B", "C", "D", "E"]
 
-    identical_threshold: Positive = Field(default=3, description="A: the same call would stand this often...")
-    identical_window: Positive = Field(default=5, description="A: ...in this many calls. S0: N = 5, threshold = 3.")
+
+class LoopDetector(_Policy):
+    """Detectors A to E, or the one rule of a document (semantics.md 4)."""
+
+    preset: Literal["flow", "fabro", "ag2"] | None = Field(
+        default=None,
+        description="One document's rule instead of the detectors: flow (S0, results ignored), fabro (S1), ag2 (warns once).",
+    )
+    detectors: frozenset[Detector] = Field(
+        default=frozenset[Detector](("A", "B", "C", "D", "E")), description="The detectors in force."
+    )
+    identical_threshold: Positive = Field(default=3, description="A, C: the same call would stand this often...")
+    identical_window: Positive = Field(default=5, description="A, C: ...in this many calls. S0: N = 5, threshold = 3.")
     period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
     period_window: Positive = Field(default=10, description="B: ...this many turns. S1: last 10 assistant turns.")
     consecutive_threshold: Positive = Field(
         default=6, description="D: the same call this often in a row, whatever its results."
+    )
+    answer_threshold: Positive = Field(default=3, description="E: the same unusable answer this often in a step.")
+    ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
+
+    @model_validator(mode="after")
+    def _something_is_in_force(self) -> LoopDetector:
+        if self.preset and "detectors" in self.model_fields_set and self.detectors != _ALL_DETECTORS:
+            raise ValueError("loop_detector: give preset or detectors, not both; a preset is one rule of its own")
+        if not self.detectors:
+            raise ValueError(
+                "loop_detector: detectors is empty, which would switch loop detection off; name at least one"
+            )
+        return self
+
+    @field_serializer("detectors")
+    def _in_order(self, detectors: frozenset[str]) -> list[str]:
+        # A set has no order of its own, and a revision is known by the bytes of its spec.
+        return sorted(detectors)
+
+
+_ALL_DETECTORS = frozenset(get_args(Detector))
+
+
+class FailureSignature(_Policy):
+    """When a failure that comes back ends the run."""
+
+    limit: int = Field(
+        default=3, description="The same failure this often in one run; 0 or less means 3. S1: failure signatures."
+    )
+
+
+class GoalGates(_Policy):
+    """What a run must have reached before it may exit; off unless nodes are named (S1 "Goal gates")."""
+
+    nodes: tuple[Annotated[str, Field(min_length=1, max_length=63)], ...] = Field(
+        default=(), description="Stages, or workers by agent name, that must have ended in success or partial success."
+    )
+    retry: Literal["none", "replan"] = Field(
+        default="none", description="Where an unmet goal leads: replan, while replans are left, or to the run's end."
+    )
+
+
+class StallWatchdog(_Policy):
+    """When a run's silence is a stall."""
+
+    after_s: Annotated[float, Field(ge=0, le=30 * 86_400)] | None = Field(
+        default=None,
+        description="Seconds without an event; None: 30 min or half the stage deadline, whichever is less; 0: off. S1: stall watchdog.",
     )
 
 
@@ -176,6 +234,9 @@ class FlowPolicy(_Policy):
     deadlines: dict[Tier, Deadlines] = Field(default_factory=dict, description="Overrides of the tier defaults.")
     limits: Limits = Limits()
     loop_detector: LoopDetector = LoopDetector()
+    failure_signature: FailureSignature = FailureSignature()
+    goal_gates: GoalGates = GoalGates()
+    stall_watchdog: StallWatchdog = StallWatchdog()
     retry: Retry = Retry()
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fabric.core import agent_loop, calls, children, ladder, mutations, questions, stages, unwinding
+from fabric.core import agent_loop, calls, children, guard, ladder, mutations, questions, stages, unwinding
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, record
@@ -13,6 +13,7 @@ from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.ladder import Choice
 from fabric.core.mechanisms import retry_budget, state_of
+from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import step_id
 from fabric.core.saga import Unwinding
 from fabric.core.taxonomy import Cause
@@ -28,6 +29,7 @@ NOT_WIRED: Mapping[Accompaniment, str] = {
 
 def react(work: Work, failure: Failure) -> None:
     """Decides about a failure and does it. Exactly one reaction; the other trips are kept as causes of the same decision."""
+    failure = _repeated(work, failure)
     choice = ladder.choose(work, failure)
     step = work.run.steps.get(failure.step_id)
     at_work = step is not None and step.status == "active"
@@ -43,6 +45,18 @@ def react(work: Work, failure: Failure) -> None:
         choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.ABORT}))
     _announce(work, failure, choice)
     REACTIONS[choice.rung.reaction](work, failure, choice)
+
+
+def _repeated(work: Work, failure: Failure) -> Failure:
+    """The failure with what speaks against its coming once more. That stands last: where the table does the same, its row and role hold."""
+    found: dict[str, Trip] = {}
+    for trip in failure.trips:
+        proposal = Proposal(
+            kind="failure", stage=failure.stage, step_id=failure.step_id, cause=trip.cause, message=trip.message
+        )
+        for more in guard.judge(proposal, work.view, work.compiled.spec.policy):
+            found.setdefault(more.mechanism, more)
+    return replace(failure, trips=(*failure.trips, *found.values())) if found else failure
 
 
 ENDINGS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.SURFACE, Reaction.SAFE_FALLBACK})
@@ -131,12 +145,11 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
     if ladder.APPLIES[Reaction.TERMINATE](work, failure, choice.trip, 0):
         _surface(work, failure, choice)
         return
+    # What is out goes on and is heard, but what hangs would never let the agent speak.
+    hangs = choice.trip.cause is Cause.STALLED
     for pending in list(work.run.pending.values()):
-        if (
-            pending.issued.step_id == failure.step_id
-            and pending.failed
-            and pending.issued.command_id not in work.run.timers
-        ):
+        waits = pending.failed and pending.issued.command_id not in work.run.timers
+        if pending.issued.step_id == failure.step_id and (waits or hangs):
             agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
     work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message))
 

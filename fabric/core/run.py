@@ -193,8 +193,12 @@ def rung_key(failure: str, rung: int, scope: str) -> str:
 
 
 def visible_state(run: Run) -> RunState:
-    """The state as people see it: a running run that is held is paused, one in which nothing is live but questions is waiting."""
-    if run.state is RunState.RUNNING and run.control.paused is not None:
+    """The state as people see it: a run that is held is paused, one in which nothing is live but questions is waiting.
+
+    Before a replan a run unwinds, and is held there as anywhere; one that ends unwinds even where somebody had paused it.
+    """
+    held = run.control.paused is not None and run.ending is None
+    if held and run.state in (RunState.RUNNING, RunState.UNWINDING):
         return RunState.PAUSED
     if run.state is not RunState.RUNNING or not (run.questions or run.family.alive):
         return run.state

@@ -7,35 +7,31 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from fabric.core.cost import Price
 from fabric.core.decision_table import Ladder
+from fabric.core.fallbacks import cycles
 from fabric.core.fingerprint import fingerprint
+from fabric.core.flow import Stage
+from fabric.core.gates import Gates
 from fabric.core.payloads import Brief, Plan
 from fabric.core.policy import FlowPolicy
+from fabric.core.spec_parts import Line, Name, Prose, SpecGroup
 from fabric.core.taxonomy import FailureType, Tier
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-"""Lower-case letters, digits, dash and underscore, 63 at most: safe in a URL, a file name and a tool list."""
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-Prose = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
 
-
-class _Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Named(_Spec):
+class _Named(SpecGroup):
     name: Name
 
 
 N = TypeVar("N", bound=_Named)
 
 
-class ModelPrice(_Spec):
+class ModelPrice(SpecGroup):
     """Dollars per million tokens, as decimal text: "0.15". Zero only where it is written."""
 
     input_usd_per_mtok: str
@@ -62,14 +58,32 @@ class ModelPrice(_Spec):
         return Price(micros(self.input_usd_per_mtok), micros(self.output_usd_per_mtok))
 
 
+class Capability(StrEnum):
+    """What a model may be needed for (S1 "Model fallbacks": tool use, vision, reasoning; and answers held to a schema)."""
+
+    TOOL_USE = "tool_use"
+    STRUCTURED_OUTPUT = "structured_output"
+    VISION = "vision"
+    REASONING = "reasoning"
+
+
+_ADDED_LATER = ("capabilities", "fallbacks")
+"""Left out of what is stored and hashed while empty, so that a revision of before keeps its digest."""
+
+
 class ModelSpec(_Named):
     """A model that agents may use."""
 
     provider: Name = Field(
-        default="openai", description="Which provider adapter answers: openai, scripted, or a registered one."
+        default="openai",
+        description="Which provider adapter answers: openai, anthropic, google, scripted, or a registered one.",
     )
-    model: str = Field(default="", max_length=200, description="The provider's model id. Empty: FABRIC_MODEL.")
-    base_url: str = Field(default="", max_length=500, description="Endpoint. Empty: FABRIC_MODEL_URL.")
+    model: str = Field(
+        default="", max_length=200, description="The provider's model id. Empty: FABRIC_MODEL, with openai."
+    )
+    base_url: str = Field(
+        default="", max_length=500, description="Endpoint. Empty: the provider's, such as FABRIC_MODEL_URL."
+    )
     price: ModelPrice | None = Field(
         default=None, description="None: the offline price list; a model without a price is refused."
     )
@@ -77,6 +91,25 @@ class ModelSpec(_Named):
     tool_calls: bool = Field(default=True, description="The endpoint understands tool definitions.")
     context_tokens: Annotated[int, Field(ge=256)] | None = None
     options: dict[str, Any] = Field(default_factory=dict, description="Passed to the provider adapter.")
+    capabilities: tuple[Literal["vision", "reasoning"], ...] = Field(
+        default=(),
+        description="What it can beside tool_calls and structured_output: a fallback should lack none of it.",
+    )
+    fallbacks: tuple[Name, ...] = Field(
+        default=(), description="Models of this fabric that may stand in when its provider fails, the preferred first."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {name: held for name, held in dumped.items() if held or name not in _ADDED_LATER}
+
+    @property
+    def capable(self) -> frozenset[Capability]:
+        """Everything that it can."""
+        told = {Capability(name) for name in self.capabilities}
+        told |= {Capability.TOOL_USE} if self.tool_calls else set()
+        return frozenset(told | ({Capability.STRUCTURED_OUTPUT} if self.structured_output else set()))
 
 
 class ToolSpec(_Named):
@@ -128,7 +161,7 @@ class AgentSpec(_Named):
     )
 
 
-class SupervisorTopology(_Spec):
+class SupervisorTopology(SpecGroup):
     """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
 
     kind: Literal["supervisor"] = "supervisor"
@@ -161,16 +194,7 @@ class SupervisorTopology(_Spec):
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
 
 
-class Gates(_Spec):
-    """Built-in checks of the stage gates, beside the schemas which are always on."""
-
-    citations: Literal["off", "exist", "required"] = Field(
-        default="off", description="exist: each cited document is attached. required: and there is at least one."
-    )
-    max_outcome_chars: Annotated[int, Field(ge=1)] | None = None
-
-
-class Tiers(_Spec):
+class Tiers(SpecGroup):
     """The tiers a run may pick."""
 
     default: Tier = Tier.INTERACTIVE
@@ -183,7 +207,7 @@ class Tiers(_Spec):
         return self
 
 
-class FabricSpec(_Spec):
+class FabricSpec(SpecGroup):
     """A whole fabric."""
 
     name: Name
@@ -204,7 +228,13 @@ class FabricSpec(_Spec):
 
     @model_validator(mode="after")
     def _names_exist(self) -> FabricSpec:
-        problems = [*_duplicates(self), *_unknown(self), *_unknown_ways_back(self)]
+        problems = [
+            *_duplicates(self),
+            *_unknown(self),
+            *_unknown_ways_back(self),
+            *_unknown_goals(self),
+            *_fallbacks(self),
+        ]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -273,6 +303,25 @@ def _unknown_ways_back(spec: FabricSpec) -> Any:
             name = getattr(tool, field)
             if name is not None and name not in tools:
                 yield f"tools.{n}.{field}: no tool is named {name!r}"
+
+
+def _unknown_goals(spec: FabricSpec) -> Any:
+    for n, node in enumerate(spec.policy.goal_gates.nodes):
+        if node not in spec.topology.workers and node not in tuple(Stage):
+            yield f"policy.goal_gates.nodes.{n}: {node!r} is no stage and no worker of this fabric"
+
+
+def _fallbacks(spec: FabricSpec) -> Any:
+    models = {model.name: model.fallbacks for model in spec.models}
+    for n, model in enumerate(spec.models):
+        for m, name in enumerate(model.fallbacks):
+            if name not in models:
+                yield f"models.{n}.fallbacks.{m}: no model is named {name!r}"
+            elif name in model.fallbacks[:m]:
+                yield f"models.{n}.fallbacks.{m}: {name!r} is there twice"
+    places = {model.name: n for n, model in enumerate(spec.models)}
+    for way in cycles(models):
+        yield f"models.{places[way[0]]}.fallbacks: {' -> '.join(way)} leads back to where it began; take one of them out"
 
 
 CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import children, guard
+from fabric.core import children, guard, rests
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import End, RunState, Stage, StageOutcome
@@ -74,7 +74,7 @@ def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | Non
     """Takes a stage's output past its post-gate; enters what follows, or gives back what failed."""
     proposal = _proposal(work, stage, done)
     gate = _post_gate(work, proposal, done.score)
-    failure = _gate_failure(work, gate, proposal)
+    failure = _gate_failure(work, gate, proposal) or _goal_failure(work, stage)
     if failure is not None:
         return failure
     work.emit(
@@ -94,12 +94,33 @@ def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | Non
 
 
 def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
-    documents = tuple(work.ctx.contents.read(work.run.request_ref).get("documents", ()))
+    request = work.ctx.contents.read(work.run.request_ref)
     approved = work.run.approved_stage == stage
     score = None if approved else done.score
+    asks = work.compiled.spec.gates.reads_sources and stage in (Stage.FAN_IN, Stage.FINALIZE)
+    step_id, said = _said(work) if stage is Stage.FAN_OUT else (done.step_id, ())
     return Proposal(
-        kind="output", stage=stage, step_id=done.step_id, payload=done.payload, documents=documents, score=score
+        kind="output",
+        stage=stage,
+        step_id=step_id,
+        payload=done.payload,
+        said=said,
+        request=request.get("text", ""),
+        documents=tuple(request.get("documents", ())),
+        sources=rests.sources(work) if asks else None,
+        score=score,
     )
+
+
+def _said(work: Work) -> tuple[str, tuple[JSON, ...]]:
+    """The first branch whose words a guardrail objects to, and those words: it is that branch that fails, not the stage."""
+    if Stage.FAN_OUT not in work.compiled.evaluators.guardrails:
+        return "", ()
+    for step in supervisor.steps_of(work, Stage.FAN_OUT):
+        said = tuple(slices.outputs_of(work, step)) if step.status == "done" else ()
+        if any(work.compiled.evaluators.hits(Stage.FAN_OUT, one) for one in said):
+            return step.id, said
+    return "", ()
 
 
 def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult:
@@ -116,6 +137,17 @@ def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failur
     config = escalation.config(work.compiled.spec.policy)
     verdict = escalation.check(config, escalation.State(), proposal, work.view)
     return Failure((verdict,), proposal.stage) if isinstance(verdict, Trip) else None
+
+
+def _goal_failure(work: Work, stage: Stage) -> Failure | None:
+    """What the goal gates say before the run exits. A slice has no goals: they are its parent's."""
+    policy = work.compiled.spec.policy
+    last = slices.following(work.run, stage) is End.COMPLETE
+    if not last or not policy.goal_gates.nodes or slices.in_slice(work.run):
+        return None
+    parts = work.ctx.output(work.run.stages[Stage.FAN_OUT].output_ref)
+    trips = guard.judge(Proposal(kind="exit", stage=stage, payload=parts), work.view, policy)
+    return Failure(tuple(trips), stage) if trips else None
 
 
 def complete(work: Work) -> None:
@@ -157,8 +189,13 @@ ANSWERS = (Stage.FAN_OUT, Stage.FAN_IN, Stage.FINALIZE)
 def partial_outcome(work: Work) -> JSON | None:
     """The best there is when a run is stopped: the newest stage output that reads as an answer, else the summaries so far.
 
-    What was blocked is withheld, even where it was made of what is not.
+    What was blocked is withheld, even where it was made of what is not; and so is what any stage's guardrail would have blocked.
     """
+    found = _newest_answer(work)
+    return None if found is None or work.compiled.evaluators.leaks(found) else found
+
+
+def _newest_answer(work: Work) -> JSON | None:
     for stage in (Stage.FINALIZE, Stage.VALIDATE, Stage.FAN_IN):
         reached = work.run.stages.get(stage)
         if reached is not None and reached.output_ref:

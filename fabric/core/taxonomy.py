@@ -97,6 +97,7 @@ class Cause(StrEnum):
     PAYLOAD_CAP = "payload_cap"
     PENDING_CAP = "pending_cap"
     LOOP_DETECTED = "loop_detected"
+    STALLED = "stalled"
     RETRY_BUDGET_EMPTY = "retry_budget_empty"
     QUEUE_FULL = "queue_full"
     PLAN_GATE = "plan_gate"
@@ -104,14 +105,18 @@ class Cause(StrEnum):
     CONTENT_FILTER = "content_filter"
     DUPLICATE_CALL = "duplicate_call"
     OUTCOME_UNKNOWN = "outcome_unknown"
+    REPEATED_FAILURE = "repeated_failure"
+    GOAL_UNMET = "goal_unmet"
     BELOW_TAU = "below_tau"
     USER_CANCEL = "user_cancel"
 
 
 class Direct(StrEnum):
-    """A trip that has no row: the reaction is fixed, whatever the table says (semantics.md 2)."""
+    """A trip that has no row: the reaction is fixed, whatever the table says (semantics.md 2). ``decision_table.DIRECT`` says which, by tier."""
 
     ESCALATE = "escalate"
+    ABORT = "abort"
+    """Interactive and batch abort, high-stakes escalate."""
     NEUTRAL = "neutral"
 
 
@@ -192,12 +197,15 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.RECURSION_LIMIT: _loop(),
     Cause.VISIT_LIMIT: _loop(),
     Cause.LOOP_DETECTED: _loop(),
+    Cause.STALLED: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.NO_PROGRESS),
     Cause.RETRY_BUDGET_EMPTY: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, failover=True),
     Cause.QUEUE_FULL: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True, failover=True),
     Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
     Cause.POLICY_DENIED: _policy(),
     Cause.CONTENT_FILTER: _policy(),
     Cause.OUTCOME_UNKNOWN: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, Direct.ESCALATE),
+    Cause.REPEATED_FAILURE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),
+    Cause.GOAL_UNMET: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),
     Cause.BELOW_TAU: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ESCALATE),
     Cause.USER_CANCEL: Classification(_E.CANCELED, _F.NONE, Direct.NEUTRAL),
 }
@@ -212,6 +220,9 @@ MECHANISM_CLASSES: dict[str, tuple[FailureClass, ...]] = {
     "loop_detector": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "saga": (FailureClass.VERIFICATION,),
     "validation_gate": (FailureClass.SPECIFICATION, FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
+    "goal_gate": (FailureClass.SPECIFICATION, FailureClass.VERIFICATION),
+    "failure_signature": (FailureClass.VERIFICATION,),
+    "stall_watchdog": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "escalation": (FailureClass.VERIFICATION,),
 }
 """Which MAST clusters each mechanism answers. Total over the mechanisms that exist, by test."""

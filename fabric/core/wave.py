@@ -147,7 +147,7 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
         return []
     doubtful = in_doubt and not asking and not step.approved
-    proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, in_doubt=doubtful)
+    proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if trips:
         first = trips[0]

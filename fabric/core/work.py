@@ -56,7 +56,8 @@ class Work:
     @property
     def view(self) -> View:
         """What mechanisms may look at."""
-        return View(self.ctx.now, self.run, self.compiled.spec, self.ctx.shares)
+        shared, evaluators = self.ctx.shares, self.compiled.evaluators
+        return View(self.ctx.now, self.run, self.compiled.spec, shared, evaluators, self.ctx.contents)
 
     def emit(self, fact: ev.Fact, content: JSON = None) -> Event:
         """Records a fact, with at most one content, and folds it."""

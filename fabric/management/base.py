@@ -96,7 +96,7 @@ def providers() -> frozenset[str]:
     """Names of the model providers that this installation has."""
     from fabric import wiring  # Takes seconds to load, which a list of fabrics need not wait for.
 
-    return frozenset({"openai", *wiring.PROVIDERS, *getattr(settings, "FABRIC_PROVIDERS", {})})
+    return frozenset({*wiring.BUILT_IN, *wiring.PROVIDERS, *getattr(settings, "FABRIC_PROVIDERS", {})})
 
 
 def read_bytes(path: Path, *, most: int, what: str) -> bytes:

@@ -55,11 +55,12 @@ from fabric.runtime.happenings import (
     Taken,
     WakeAt,
 )
-from fabric.runtime.loading import Damage, load, slim
+from fabric.runtime.loading import Damage, load, slim, texts_of
 from fabric.runtime.ports import Batch, Claimed, InboxItem
 from fabric.runtime.shares import entries_of, shares_of
 from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of
 from fabric.runtime.undecided import Todo, Undecided
+from fabric.runtime.waking import moves, next_wake
 
 
 class RunDriver:
@@ -171,6 +172,7 @@ class RunDriver:
         if not self._arrivals.format and self._overdue(now):
             todo.append((TimeReached(), ""))
         if not todo and not self._arrivals.format:
+            self._wake = self._next_wake()
             return [WakeAt(self._wake)]
         self._wake = None  # It has come, so whatever is due next is asked for anew, be it the same instant.
         return self._decided(todo, now)
@@ -268,6 +270,7 @@ class RunDriver:
             self._arrivals.answers(),
             self._family_full,
             self._todo.shares,
+            texts_of(claimed),
         )
         return engine.decide(self.run, given, ctx)
 
@@ -276,21 +279,18 @@ class RunDriver:
         return self.claimed
 
     def _overdue(self, now: int) -> bool:
-        at = engine.wake_at(self.run, self._arrivals.answers())
+        at = engine.wake_at(self.run, self._arrivals.answers(), self.compiled.spec.policy)
         return at is not None and at <= now
 
     def _rewoken(self) -> list[Effect]:
         at = self._next_wake()
-        if at == self._wake or self._draining:
+        if self._draining or not moves(self._wake, at, self.run, self.compiled.spec.policy):
             return []
         self._wake = at
         return [WakeAt(at)]
 
     def _next_wake(self) -> int | None:
-        at, announced = engine.wake_at(self.run, self._arrivals.answers()), self._arrivals.next_at()
-        if at is None or announced is None or self.run.terminal:
-            return at if announced is None or self.run.terminal else announced
-        return min(at, announced)
+        return next_wake(self.run, self._arrivals.answers(), self._arrivals.next_at(), self.compiled.spec.policy)
 
     def _calls_out(self) -> bool:
         return any(not pending.failed for pending in self.run.pending.values()) or bool(errands_out(self.run.saga))
@@ -329,7 +329,7 @@ class RunDriver:
             due = now if drained else at  # Whoever comes next goes on from here at once.
             effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))
         self._released = self._released or release
-        if at != self._wake:
+        if moves(self._wake, at, self.run, self.compiled.spec.policy):
             self._wake = at
             effects.append(WakeAt(None if self._released else at))
         return effects
@@ -346,8 +346,9 @@ class RunDriver:
         if self.run.terminal or not self._cadence.due(self.run.seq - self._snapped, release=release):
             return None
         self._snapped = self.run.seq
-        self.contents.keep(live_refs(self.run, self.contents.seqs))
-        return snapshot_of(self.run, self._head, self.contents)
+        keeps = self.compiled.spec.gates.reads_sources
+        self.contents.keep(live_refs(self.run, self.contents.seqs, sources=keeps))
+        return snapshot_of(self.run, self._head, self.contents, sources=keeps)
 
     def _batch(
         self,

@@ -66,6 +66,11 @@ def slim(claimed: Claimed) -> Claimed:
     return replace(claimed, rows=(), kept=(), snapshot=None, inbox=(), announced=())
 
 
+def texts_of(claimed: Claimed) -> tuple[tuple[str, str], ...] | None:
+    """Name and text of its documents; None where they were not read."""
+    return None if claimed.documents is None else tuple((one.name, one.text) for one in claimed.documents)
+
+
 def needs_journal(claimed: Claimed) -> bool:
     """Whether its snapshot cannot be used, so that ``from_journal`` must be given all of its rows."""
     return claimed.snapshot is not None and not is_sound(claimed.snapshot)

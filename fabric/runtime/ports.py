@@ -155,6 +155,8 @@ class Claimed:
     """Whether its workspace had a budget when it was claimed: the first one holds for what is claimed from then on."""
     cut: bool = False
     """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
+    documents: tuple[Document, ...] | None = None
+    """Its attached documents, where its gates ask for their texts; None: not read."""
     at: int = 0
     """When it was claimed, by the store's clock: what was due by that is due for its owner, whatever its own clock says."""
 

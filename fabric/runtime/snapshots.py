@@ -65,9 +65,9 @@ class UnsoundSnapshot(ValueError):
     """The bytes of a snapshot are not those that were written: the journal is folded from its beginning instead."""
 
 
-def snapshot_of(run: Run, head: bytes, contents: Contents) -> Snapshot:
+def snapshot_of(run: Run, head: bytes, contents: Contents, *, sources: bool = False) -> Snapshot:
     """The snapshot of a run that stands at ``run.seq``, with the places of the contents that it still needs."""
-    live = live_refs(run, contents.seqs)
+    live = live_refs(run, contents.seqs, sources=sources)
     kept = tuple(Content(ref, contents.seqs[ref], contents.sizes[ref]) for ref in live)
     guards = tuple((key, msgspec.Raw(_encode(state))) for key, state in run.guards.items())
     state = _encode(_State(replace(run, guards={}), guards, kept))
@@ -99,14 +99,22 @@ def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
 # -- what a state still needs ------------------------------------------------------------------------------------------
 
 
-def live_refs(run: Run, known: Container[str]) -> tuple[str, ...]:
+def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tuple[str, ...]:
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
-    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it.
+    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. ``sources``: and what its tools
+    answered, which its answers are held against.
     """
-    steps = tuple(step if _goes_on(run, step) else (step.output_ref,) for step in run.steps.values())
+    steps = tuple(
+        step if _goes_on(run, step) else (step.output_ref, *(_results(step) if sources else ()))
+        for step in run.steps.values()
+    )
     rest = replace(run, steps={}, guards={})
     return tuple(dict.fromkeys(text for text in _texts((rest, steps)) if text in known))
+
+
+def _results(step: Step) -> tuple[str, ...]:
+    return tuple(call.result_ref for turn in step.history for call in turn.calls)
 
 
 def _goes_on(run: Run, step: Step) -> bool:

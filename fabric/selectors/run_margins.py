@@ -7,51 +7,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from fabric.core.mechanisms import budget, loop_detector, retry_budget, run_caps, state_of
+from fabric.core.mechanisms import (
+    budget,
+    loop_detector,
+    retry_budget,
+    run_caps,
+    state_of,
+)
 from fabric.core.mechanisms import hop_limit as hops
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
+from fabric.selectors import watch_margins
+from fabric.selectors.margin import US, Margin
 from fabric.selectors.story_trips import DETECTORS, SHARED_BUDGETS, Fired
 from fabric.selectors.words import words
-
-US = 1_000_000
-Unit = Literal["count", "usd_micros", "usd_micros_a_minute", "tokens", "seconds", "retry_tokens"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Margin:
-    """How near a run is to one limit."""
-
-    name: str
-    observed: float
-    limit: float
-    unit: Unit
-    at_limit: str
-    """What happens there."""
-    where: str = ""
-    """The stage, step or agent it was observed in; empty: the whole run."""
-    trips_at_limit: bool = False
-    """True: a threshold, the N-th trips. False: a limit, N pass and the next one trips."""
-    row: str = ""
-    """The protection that it belongs to, a key of ``MARGINS``; empty: none of them counts it."""
-    fired: Fired | None = None
-    """How it tripped, by the journal; None: it did not."""
-
-    @property
-    def share(self) -> float:
-        """0: far; 1: at the limit; above when it was passed."""
-        return self.observed / self.limit if self.limit > 0 else 1.0
-
-    @property
-    def left(self) -> float:
-        """What is left until the limit."""
-        return max(0, self.limit - self.observed)
-
 
 Measure = Callable[[Run, FlowPolicy, int], Iterator[Margin]]
 """``(run, policy, now)``; now is the instant of the run's last event."""
@@ -119,7 +93,7 @@ def _shared(name: str, fired: Fired) -> Margin:
 
 
 ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
-    DETECTORS["B"]: _cycle,
+    **dict.fromkeys((DETECTORS["B"], DETECTORS["C"], DETECTORS["E"]), _cycle),
     **dict.fromkeys(SHARED_BUDGETS.values(), _shared),
 }
 """Margins that are there only once they have tripped: before, there is no cycle to be counted, and what runs share is not a run's to know."""
@@ -348,6 +322,11 @@ MARGINS: Mapping[str, Row] = {
     "validation_gate": Row(
         "Validation gates", None, nothing="judges each payload alone; the gates are on the timeline"
     ),
+    "goal_gate": Row(
+        "Goal gates", None, lambda policy: policy.goal_gates, nothing="judged once, before the run may exit"
+    ),
+    "failure_signature": Row("Failure signature", watch_margins.repeated, lambda policy: policy.failure_signature),
+    "stall_watchdog": Row("Stall watchdog", watch_margins.silence, lambda policy: policy.stall_watchdog),
     "quarantine": Row(
         "Quarantine",
         None,

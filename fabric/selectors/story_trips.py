@@ -34,7 +34,16 @@ COUNTED: Mapping[str, str] = {
     "agents spawned": "sub-agents spawned",
 }
 """Margins of the hop limit, by the unit of its evidence."""
-DETECTORS: Mapping[str, str] = {"A": "identical calls", "B": "repeated cycle", "D": "same call in a row"}
+DETECTORS: Mapping[str, str] = {
+    "A": "identical calls",
+    "B": "repeated cycle",
+    "C": "near-identical calls",
+    "D": "same call in a row",
+    "E": "same unusable answer",
+    "flow": "identical calls",
+    "fabro": "repeated cycle",
+    "ag2": "same call in a row",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,15 @@ def _looped(record: TripRecord) -> str:
     return f"at {seen.observed} of {seen.limit} it was not executed" if seen.observed and seen.limit else "not executed"
 
 
+def _came_back(record: TripRecord) -> str:
+    seen = record.evidence
+    return f"{seen.observed} times, {seen.limit} end it" if seen.observed and seen.limit else "it came back"
+
+
+def _silent(record: TripRecord) -> str:
+    return f"nothing happened for {duration(record.evidence.observed or 0)}"
+
+
 TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], str]]] = {
     "budget": (_budget, _too_dear),
     "deadline": (_deadline, _too_late),
@@ -118,6 +136,8 @@ TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], st
     "run_caps": (lambda record: record.evidence.unit if record.evidence.scope == "run" else "", _too_many),
     "retry_budget": (lambda record: "retry tokens", lambda record: "no retry token was left"),
     "loop_detector": (_loop, _looped),
+    "failure_signature": (lambda record: "same failure", _came_back),
+    "stall_watchdog": (lambda record: "silence", _silent),
     "agent_loop": (
         lambda record: "corrections" if record.evidence.unit == "corrections" else "",
         lambda record: "it stayed wrong",

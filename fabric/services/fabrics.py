@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from fabric.adapters.tools.outbound import Gate
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.spec import FabricSpec
 from fabric.models import Fabric, Revision
 from fabric.runtime.shares import published
+from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.budgets import caps_publish
 from fabric.services.fabric_yaml import Problem, fabric_read, refusal
-from fabric.services.publication import (
-    Deviation,
-    Installation,
-    deviations,
-    publication_problems,
-    publication_warnings,
-)
+from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
 
 ATTEMPTS = 5
 
@@ -53,13 +46,7 @@ def fabric_publish(*, actor: Actor, source: str, origin: str = "", providers: Co
     """
     read = fabric_read(source, origin=origin)
     spec = read.spec
-    where = Installation(
-        gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
-        default_model=settings.FABRIC_MODEL,
-        default_url=settings.FABRIC_MODEL_URL,
-        providers=frozenset(providers),
-    )
-    if problems := publication_problems(spec, where):
+    if problems := publication_problems(spec, here.installation(providers)):
         raise refusal(problems, read.tree, origin)
     number, changed = _stored(actor, spec)
     told: list[Problem] = publication_warnings(spec)

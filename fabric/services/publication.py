@@ -6,14 +6,16 @@ is what no default can give (money, prices, people) and what an author could swi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from fabric.adapters.gate_evaluators import gate_problems
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
 from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
+from fabric.core.fallbacks import chain
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
@@ -31,12 +33,14 @@ class Installation:
     default_model: str = ""
     """FABRIC_MODEL, and below FABRIC_MODEL_URL: for models that name neither."""
     default_url: str = ""
+    urls: Mapping[str, str] | None = None
+    """The operator's addresses of the other providers, by provider."""
     providers: frozenset[str] = frozenset()
     """Names of the provider adapters; empty: not known, and not checked."""
 
     def price(self, model: ModelSpec) -> Price | None:
         """What a model costs here; None when nobody says."""
-        return price_of(model, default_model=self.default_model, default_url=self.default_url)
+        return price_of(model, default_model=self.default_model, default_url=self.default_url, urls=self.urls or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def publication_problems(spec: FabricSpec, installation: Installation | None = N
 def _prices(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for n, model in enumerate(spec.models):
         if where.price(model) is None:
-            named = model.model or where.default_model or model.name
+            named = model.model or (where.default_model if model.provider == "openai" else "") or model.name
             sentence = f"no price is known for {named!r}, and a model without one is refused; give price"
             yield Problem(f"models.{n}.price", f"{sentence}, in dollars per million tokens (0 where it costs nothing)")
 
@@ -78,6 +82,10 @@ def _cap(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             return
 
 
+_WITHOUT_DEFAULT = ("anthropic", "google")
+"""Providers whose models a fabric names itself: FABRIC_MODEL is the one of ``openai``."""
+
+
 # -- models, tools, agents ---------------------------------------------------------------------------------------------
 
 
@@ -88,6 +96,9 @@ def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         if where.providers and model.provider not in where.providers:
             known = ", ".join(sorted(where.providers))
             yield Problem(f"models.{n}.provider", f"no provider is named {model.provider!r}; there are: {known}")
+        if model.provider in _WITHOUT_DEFAULT and not model.model:
+            sentence = f"is empty, and provider {model.provider!r} has no model of the installation's; give its id"
+            yield Problem(f"models.{n}.model", sentence)
 
 
 def _effects(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -153,6 +164,11 @@ def _tool_users(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         if agent.tools and not spec.model(agent.model).tool_calls:
             sentence = f"agent {agent.name!r} has tools, but model {agent.model!r} takes no tool calls; take one of the two away"
             yield Problem(f"agents.{n}.tools", sentence)
+
+
+def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for path, sentence in gate_problems(spec):
+        yield Problem(path, sentence)
 
 
 # -- limits that would not hold ----------------------------------------------------------------------------------------
@@ -281,6 +297,7 @@ RULES: tuple[Rule, ...] = (
     _effects,
     _tools,
     _tool_users,
+    _gates,
     _branches,
     _detectors,
     _replans,
@@ -294,6 +311,8 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
     """What an author probably did not mean, but may: what is described and never used."""
     agents = set(spec.topology.roles().values())
     used_models = {agent.model for agent in spec.agents if agent.name in agents}
+    fallbacks = {model.name: model.fallbacks for model in spec.models}
+    used_models |= {fallback for name in used_models for fallback in chain(fallbacks, name)}
     used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
     used_tools |= {back for tool in spec.tools for back in (tool.compensation, tool.reconcile) if back}
     found = []

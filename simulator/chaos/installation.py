@@ -41,6 +41,8 @@ SETTINGS = (
     "FABRIC_PUBLIC_URL",
     "FABRIC_SECRET_KEY",
     "FABRIC_MODEL_KEY",
+    "FABRIC_ANTHROPIC_KEY",
+    "FABRIC_GOOGLE_KEY",
 )
 """Settings of whoever runs this that no process here may see."""
 RUN_CAP_USD_MICROS = 2_000_000

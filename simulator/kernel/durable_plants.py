@@ -78,9 +78,9 @@ def _newer_input_discarded() -> AbstractContextManager[None]:
 def _stale_snapshot() -> AbstractContextManager[None]:
     taken, earlier = vars(driver)["snapshot_of"], dict[str, Run]()
 
-    def stale(run: Run, head: bytes, contents: Contents) -> Snapshot:
+    def stale(run: Run, head: bytes, contents: Contents, *, sources: bool = False) -> Snapshot:
         before, earlier[run.id] = earlier.get(run.id, run), run
-        found: Snapshot = taken(replace(before, seq=run.seq), head, contents)
+        found: Snapshot = taken(replace(before, seq=run.seq), head, contents, sources=sources)
         return found
 
     return _of(driver, "snapshot_of", stale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core.decision_table import GRAVITY, Reaction
+from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.envelope import Event
 from fabric.core.inputs import DecisionMade
 from fabric.core.run import Run, rung_key
@@ -27,7 +27,12 @@ def decision_follows(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     skipped, seen.skipped = seen.skipped, []
     goes_to = CLASSIFY[fact.cause.cause].goes_to
     if isinstance(goes_to, Direct):
-        return "" if fact.failure_type is None else f"{fact.cause.cause} has no row"
+        if fact.failure_type is not None:
+            return f"{fact.cause.cause} has no row"
+        said = DIRECT[goes_to, seen.run.tier]
+        goal = seen.compiled.spec.policy.goal_gates.retry == "replan" and fact.cause.cause == "goal_unmet"
+        possible = _possible(seen, fact, said) | ({str(Reaction.REPLAN)} if goal else set())
+        return "" if fact.reaction in possible else f"the direct reaction is {said}"
     if goes_to != fact.failure_type:
         return f"{fact.cause.cause} belongs to {goes_to}"
     rungs = seen.compiled.table[goes_to, seen.run.tier].rungs

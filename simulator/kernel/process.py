@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fabric.adapters.owned import given_back, makes_room
 from fabric.core.commands import AbortCall, Command
 from fabric.core.flow import FORMAT
+from fabric.core.frozen import replace
 from fabric.core.inputs import Result
 from fabric.runtime.batches import merged
 from fabric.runtime.driver import RunDriver
@@ -199,6 +200,8 @@ class Process(Acting):
         if needs_journal(claimed):
             world.sometimes["snapshot_unsound"] += 1
             claimed = from_journal(claimed, world.store.journal(claimed.run_id))
+        if compiled.spec.gates.reads_sources:
+            claimed = replace(claimed, documents=world.store.documents(claimed.run_id))
         world.sometimes["from_snapshot"] += claimed.snapshot is not None
         cadence, book = damage_checks.cadence(world.setup.seed), self.shared.book
         driver = RunDriver(compiled, cadence, **self._program, held=book)

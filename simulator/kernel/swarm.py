@@ -11,6 +11,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
+from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.decision_table import BOUNDED_ONLY, Reaction
 from fabric.core.spec import FabricSpec
@@ -127,6 +128,7 @@ def _compiled(
         validators={tool.name: _query_problems for tool in spec.tools},
         prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
         nested=nested,
+        evaluators=gate_evaluators(spec),
     )
 
 

@@ -20,13 +20,16 @@ from fabric.core.audit import Act
 from fabric.core.inputs import ModelReplied
 from fabric.core.spec import ModelSpec, ToolSpec
 from fabric.core.taxonomy import Cause
+from fabric.management.base import providers
 from fabric.models import AuditLine, Checkpoint, Revision
 from fabric.runtime.ports import StoreUnavailable
 from fabric.services.audit import audit_record
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import system_actor, workspace_default
+from simulator.endpoint import ScriptedEndpoint
 from tests.fabric.adapters.host_scenes import OWN_THREADS, WAIT_S
 from tests.fabric.adapters.providers.asking import request
+from tests.fabric.adapters.providers.wires import ANTHROPIC, GOOGLE
 from tests.fabric.adapters.tools.asking import request as tool_request
 from tests.fabric.installation import installation
 from tests.fabric.services.world import SMALL
@@ -215,6 +218,23 @@ def test_a_port_that_is_named_by_dotted_path_is_the_provider(settings):
     settings.FABRIC_PROVIDERS = {"mine": "simulator.provider.ScriptedProvider"}
     asked = request(30.0, model=ModelSpec(name="main", provider="mine"))
     assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
+
+
+@pytest.mark.parametrize("spoken", [ANTHROPIC, GOOGLE], ids=lambda one: one.name)
+def test_a_model_of_a_vendor_s_is_asked_at_the_operator_s_address_with_its_key(settings, spoken):
+    with ScriptedEndpoint([spoken.answer("Hello.")]) as endpoint:
+        url, key = spoken.settings
+        setattr(settings, url, spoken.url(endpoint))
+        setattr(settings, key, "sk-of-the-operator")
+        said = asyncio.run(wiring.model_port().ask(request(60.0, model=spoken.spec())))
+        assert (said.text, [spoken.key_of(one) for one in endpoint.received]) == ("Hello.", ["sk-of-the-operator"])
+
+
+def test_every_provider_that_is_built_in_is_there_and_publication_knows_it():
+    assert providers() >= wiring.BUILT_IN
+    nobody = request(30.0, model=ModelSpec(name="main", provider="nobody"))
+    said = asyncio.run(wiring.model_port().ask(nobody)).message
+    assert all(name in said for name in wiring.BUILT_IN)
 
 
 @pytest.mark.parametrize("ahead_s", [3_600, -3_600])

@@ -14,7 +14,8 @@ from typing import Any
 
 import httpx2
 
-from fabric.adapters.tools.outbound import Exchange, causes, retry_after_s, transport_failure
+from fabric.adapters.providers.waiting import wait_s
+from fabric.adapters.tools.outbound import Exchange, causes, transport_failure
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text
@@ -55,20 +56,49 @@ CODES: Mapping[str, Cause] = {
     "service_unavailable": Cause.SERVER_ERROR,
     "server_error": Cause.SERVER_ERROR,
     "internal_error": Cause.SERVER_ERROR,
+    # Anthropic's types.
+    "request_too_large": Cause.CONTEXT_LENGTH,
+    "api_error": Cause.SERVER_ERROR,
+    "timeout_error": Cause.TIMEOUT,
+    # Google's statuses, the reasons of its ErrorInfo, and which quota its QuotaFailure names. RESOURCE_EXHAUSTED and
+    # INVALID_ARGUMENT say too little: what is in their details, their wording and the HTTP status decide.
+    "unauthenticated": Cause.AUTH,
+    "api_key_invalid": Cause.AUTH,
+    "api_key_expired": Cause.AUTH,
+    "api_key_service_blocked": Cause.AUTH,
+    "api_key_http_referrer_blocked": Cause.AUTH,
+    "api_key_ip_address_blocked": Cause.AUTH,
+    "service_disabled": Cause.AUTH,
+    "billing_disabled": Cause.QUOTA,
+    "quota_of_a_day": Cause.QUOTA,
+    "quota_that_returns": Cause.RATE_LIMIT,
+    "unavailable": Cause.SERVER_ERROR,
+    "internal": Cause.SERVER_ERROR,
+    "deadline_exceeded": Cause.TIMEOUT,
 }
-"""``error.code`` or ``error.type`` of an OpenAI-compatible answer."""
+"""What an endpoint says in a field of its own: ``CODE_FIELDS``."""
+CODE_FIELDS = ("reason", "code", "type", "status")
+"""The fields of an error that hold a code, the most particular first."""
 
 _any_refusal = frozenset(range(400, 500))
 _W = re.IGNORECASE
 PATTERNS: tuple[tuple[frozenset[int], re.Pattern[str], Cause], ...] = (
     (
         frozenset({400, 413, 422, 500}),
-        re.compile(r"\b(context (length|window|size)|maximum context|prompt is too long|too many tokens)\b", _W),
+        re.compile(
+            r"\b(context (length|window|size|limit)|maximum context|prompt is too long|too many tokens"
+            r"|exceeds the maximum number of tokens)\b",
+            _W,
+        ),
         Cause.CONTEXT_LENGTH,
     ),
     (
         _any_refusal,
-        re.compile(r"\b(insufficient (quota|balance|credits?|funds)|exceeded your current quota)\b", _W),
+        re.compile(
+            r"\b(insufficient (quota|balance|credits?|funds)|exceeded your current quota|credit balance is too low"
+            r"|credits are depleted)\b",
+            _W,
+        ),
         Cause.QUOTA,
     ),
     (
@@ -79,7 +109,11 @@ PATTERNS: tuple[tuple[frozenset[int], re.Pattern[str], Cause], ...] = (
     (frozenset({404}), re.compile(r"\b(model|deployment|engine)\b", _W), Cause.UNKNOWN_MODEL),
     # llama.cpp's Python server answers 500 to a request that it does not understand.
     (frozenset({500}), re.compile(r"\bvalidation errors?\b", _W), Cause.BAD_REQUEST),
-    (frozenset({400, 403}), re.compile(r"\bcontent (filter|policy|management policy)\b", _W), Cause.CONTENT_FILTER),
+    (
+        frozenset({400, 403}),
+        re.compile(r"\bcontent (filter(ing)?|policy|management policy)\b", _W),
+        Cause.CONTENT_FILTER,
+    ),
 )
 """Statuses, words in the endpoint's message, cause; the first row that fits."""
 
@@ -107,19 +141,34 @@ SENTENCES: Mapping[Cause, str] = {
     Cause.RATE_LIMIT: "{where} asks for fewer requests (HTTP {status})",
     Cause.SERVER_ERROR: "{where} failed on its side (HTTP {status})",
     Cause.TIMEOUT: "{where} gave up waiting for the model (HTTP {status})",
-    Cause.UNKNOWN_MODEL: "{where} has no model named {model!r} (HTTP {status}); check the fabric's model or FABRIC_MODEL",
-    Cause.BAD_CONFIGURATION: "{where} has nothing to ask there (HTTP {status}); the URL usually ends in /v1",
+    Cause.UNKNOWN_MODEL: "{where} has no model named {model!r} (HTTP {status}); {model_advice}",
+    Cause.BAD_CONFIGURATION: "{where} has nothing to ask there (HTTP {status}){url_hint}",
     Cause.CONTEXT_LENGTH: "the prompt is longer than model {model!r} at {where} takes (HTTP {status})",
     Cause.CONTENT_FILTER: "{where} withheld the answer by its content filter (HTTP {status})",
     Cause.BAD_REQUEST: "{where} does not take this request (HTTP {status})",
 }
 
 SCHEMA_ADVICE = "{where} does not take a response format (HTTP {status}); set `structured_output: false` on the fabric's model {name!r}"
-_no_schema = re.compile(r"\b(response_format|json_schema|json_object|structured[ _]outputs?|guided_json|grammar)\b", _W)
+_no_schema = re.compile(
+    r"\b(response_format|json_schema|json_object|structured[ _]outputs?|guided_json|grammar|output_config|output_format"
+    r"|response_?json_?schema|response_?mime_?type|response_?schema)\b",
+    _W,
+)
 
 
 class Malformed(httpx2.TransportError):
-    """A 200 whose body is no chat completion. The message is one sentence for a person."""
+    """A 200 whose body is no answer. The message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the settings of a provider's endpoint are called, for sentences that say which to set."""
+
+    url: str = "FABRIC_MODEL_URL"
+    key: str = "FABRIC_MODEL_KEY"
+    model: str = "FABRIC_MODEL"
+    """Empty: a fabric names its models itself."""
+    example: str = "https://example.org/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +188,10 @@ class Asked:
     key_host: str = ""
     """The only host a key is sent to."""
     schema: bool = False
+    names: Names = Names()
+    noun: str = "chat completion"
+    """What an answer is called."""
+    url_hint: str = "; the URL usually ends in /v1"
 
 
 def failed(
@@ -185,7 +238,7 @@ def classify(error: BaseException, exchange: Exchange, asked: Asked, now: float)
     status = _reported_status(exchange.status, said)
     if status < 300:
         malformed = next((str(link) for link in causes(error) if isinstance(link, Malformed)), "")
-        message = f"{asked.where} answered, but {malformed or 'with JSON that is no chat completion'}"
+        message = f"{asked.where} answered, but {malformed or f'with JSON that is no {asked.noun}'}"
         return failed(asked, Cause.MALFORMED_ANSWER, message, raw=raw, raw_chars=200, status=status, billed=True)
     cause = cause_of(status, said)
     return failed(
@@ -194,29 +247,39 @@ def classify(error: BaseException, exchange: Exchange, asked: Asked, now: float)
         _sentence(cause, status, said, asked, exchange),
         raw=raw,
         status=status,
-        retry_after_s=retry_after_s(exchange.headers, now),
-        billed=status == 408,
+        retry_after_s=wait_s(exchange.headers, said, now, limited=cause is Cause.RATE_LIMIT),
+        # Whoever gave up waiting for the model may have paid for what it did so far.
+        billed=cause is Cause.TIMEOUT,
     )
 
 
 def cause_of(status: int, said: Mapping[str, str]) -> Cause:
-    """The cause of an HTTP refusal: code, then type, then wording, then status."""
-    for field in ("code", "type"):
-        cause = CODES.get(said.get(field, "").lower())
-        if cause is not None:
-            return cause
+    """The cause of an HTTP refusal: code, then wording, then status."""
+    if (code := _coded(said)) is not None:
+        return code
     for statuses, pattern, cause in PATTERNS:
         if status in statuses and pattern.search(said.get("message", "")):
             return cause
     return STATUS.get(status) or _HUNDREDS.get(status // 100, Cause.UNKNOWN)
 
 
+def _coded(said: Mapping[str, str]) -> Cause | None:
+    """The cause that a code of an error names; None: it has none that is known."""
+    found = (CODES.get(said.get(field, "").lower()) for field in CODE_FIELDS)
+    return next((cause for cause in found if cause is not None), None)
+
+
 def error_of(body: bytes | bytearray) -> dict[str, str]:
-    """``code``, ``type``, ``message`` of an error answer as text; what is missing is missing. HTML and other text give nothing."""
+    """``code``, ``type``, ``status``, ``message`` of an error answer as text, and of Google's details ``reason`` and ``retry_delay``.
+
+    What is missing is missing. HTML and other text give nothing.
+    """
     try:
         value: Any = json.loads(bytes(body[:100_000]))
     except (ValueError, RecursionError):
         return {}
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]  # So some of Google's gateways answer.
     if not isinstance(value, dict):
         return {}
     error = value.get("error", value)
@@ -225,8 +288,28 @@ def error_of(body: bytes | bytearray) -> dict[str, str]:
     if not isinstance(error, dict):
         return {}
     message = error.get("message", error.get("detail", ""))
-    found = {"code": error.get("code"), "type": error.get("type"), "message": message}
+    found = {"code": error.get("code"), "type": error.get("type"), "status": error.get("status"), "message": message}
+    found |= _details(error.get("details"), exhausted=error.get("status") == "RESOURCE_EXHAUSTED")
     return {field: str(item)[:2_000] for field, item in found.items() if item not in (None, "")}
+
+
+def _details(details: Any, *, exhausted: bool) -> dict[str, str]:
+    """What Google's error details say: the reason, and when to come back. ``exhausted``: it refused for a quota."""
+    found: dict[str, str] = {}
+    items = [item for item in details if isinstance(item, dict)] if isinstance(details, list) else []
+    for item in items:
+        kind = str(item.get("@type", "")).rpartition(".")[2]
+        if kind == "ErrorInfo":
+            found.setdefault("reason", str(item.get("reason", "")))
+        elif kind == "RetryInfo":
+            found["retry_delay"] = str(item.get("retryDelay", ""))
+        elif kind == "QuotaFailure":
+            # It says which quota, where the message says "exceeded your current quota" of one that is back in a minute.
+            of_a_day = re.search(r"per_?(day|month)", json.dumps(item.get("violations")), _W)
+            found["reason"] = "quota_of_a_day" if of_a_day else "quota_that_returns"
+    if exhausted and "retry_delay" in found:
+        found.setdefault("reason", "quota_that_returns")
+    return found
 
 
 def _reported_status(status: int, said: Mapping[str, str]) -> int:
@@ -234,7 +317,7 @@ def _reported_status(status: int, said: Mapping[str, str]) -> int:
     code = said.get("code", "")
     if status == 200 and code.isascii() and code.isdigit() and len(code) == 3 and 400 <= int(code) < 600:
         return int(code)
-    return 500 if status == 200 and code.lower() in CODES else status
+    return 500 if status == 200 and _coded(said) is not None else status
 
 
 def _sentence(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, exchange: Exchange) -> str:
@@ -249,18 +332,25 @@ def _sentence(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, 
     if 300 <= status < 400:
         template = "{where} is moved (HTTP {status}), and redirects are not followed; set the URL to where it is now"
     sentence = template.format(
-        where=asked.where, status=status, model=asked.model, name=asked.name, key_advice=_key_advice(asked)
+        where=asked.where,
+        status=status,
+        model=asked.model,
+        name=asked.name,
+        key_advice=_key_advice(asked),
+        model_advice=f"check the fabric's model{f' or {asked.names.model}' if asked.names.model else ''}",
+        url_hint=asked.url_hint,
     )
     said_so = " ".join(clean_text(message)[0].split())[:SAID_CHARS]
     return f"{sentence}. It says: {said_so}" if said_so else sentence
 
 
 def _key_advice(asked: Asked) -> str:
+    name = asked.names.key
     if asked.key:
-        return "check FABRIC_MODEL_KEY"
+        return f"check {name}"
     if asked.key_host:
-        return f"none was sent, because FABRIC_MODEL_KEY is only ever sent to {asked.key_host} (FABRIC_MODEL_URL)"
-    return "none was sent, because FABRIC_MODEL_KEY is not set"
+        return f"none was sent, because {name} is only ever sent to {asked.key_host} ({asked.names.url})"
+    return f"none was sent, because {name} is not set"
 
 
 def _is_transport(error: BaseException) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 from pydantic_ai import messages as ai
@@ -58,10 +59,14 @@ def definitions(offers: Sequence[ToolOffer]) -> list[ToolDefinition]:
     ]
 
 
-def replied(request: ModelRequest, response: ai.ModelResponse, *, mended: bool) -> ModelReplied:
-    """The answer as an input for the engine: cleaned, calls with their raw text where they are no JSON object."""
+def replied(request: ModelRequest, response: ai.ModelResponse, *, mended: bool, numbered: bool = False) -> ModelReplied:
+    """The answer as an input for the engine: cleaned, calls with their raw text where they are no JSON object.
+
+    ``numbered``: the protocol knows tool calls without ids; they are given one each, unlike any other turn's.
+    """
     text, dirty = clean_text("".join(part.content for part in response.parts if isinstance(part, ai.TextPart)))
-    calls = [_call(part) for part in response.parts if isinstance(part, ai.ToolCallPart)]
+    parts = [part for part in response.parts if isinstance(part, ai.ToolCallPart)]
+    calls = [_call(part, _number(request, n) if numbered else "") for n, part in enumerate(parts)]
     finish = response.finish_reason
     input_tokens, output_tokens = _usage(request, response, text)
     return ModelReplied(
@@ -77,12 +82,17 @@ def replied(request: ModelRequest, response: ai.ModelResponse, *, mended: bool) 
     )
 
 
-def _call(part: ai.ToolCallPart) -> tuple[ToolCall, bool]:
-    """A proposed call, and whether cleaning changed it."""
+def _number(request: ModelRequest, n: int) -> str:
+    """An id in the letters that every provider takes back."""
+    return f"call_{blake2b(request.command_id.encode(), digest_size=6).hexdigest()}_{n}"
+
+
+def _call(part: ai.ToolCallPart, number: str) -> tuple[ToolCall, bool]:
+    """A proposed call, and whether cleaning changed it. ``number``: its id where the endpoint gave none."""
     raw: Any = part.args
     text, dirty = clean_text(raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False))
     args, _ = parse_json_object(text, strict=True)
-    call_id = "" if part.tool_call_id.startswith(MADE_UP_ID) else _name(part.tool_call_id)
+    call_id = number if part.tool_call_id.startswith(MADE_UP_ID) else _name(part.tool_call_id)
     kept = text[:RAW_ARGS_CHARS] if args is None else ""
     # What was escaped shows only once it is read: a NUL, a lone surrogate, a number beyond 64 bits.
     changed = dirty or (args is not None and args != json.loads(text))

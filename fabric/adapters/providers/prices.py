@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
+from types import MappingProxyType
 from typing import Any
 
 from genai_prices import Usage, calc_price
@@ -11,18 +13,26 @@ from genai_prices import Usage, calc_price
 from fabric.core.cost import Price
 from fabric.core.spec import ModelSpec
 
+NOWHERE: Mapping[str, str] = MappingProxyType({})
 
-def price_of(spec: ModelSpec, *, default_model: str = "", default_url: str = "") -> Price | None:
+
+def price_of(
+    spec: ModelSpec, *, default_model: str = "", default_url: str = "", urls: Mapping[str, str] = NOWHERE
+) -> Price | None:
     """The price, or None: unknown, so that its calls are refused.
 
-    ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither. A model behind an address
-    that the list does not know has no price, whatever its name: somebody else's "gpt-4o" costs what somebody else asks.
+    ``default_model`` and ``default_url`` are FABRIC_MODEL and FABRIC_MODEL_URL, for a model that names neither; ``urls`` are the operator's
+    addresses of the other providers. A model behind an address that the list does not know has no price, whatever its name: somebody else's
+    "gpt-4o" costs what somebody else asks.
     """
     if spec.price is not None:
         return spec.price.price()
     # The operator's model and endpoint are those of the ``openai`` provider.
     own = spec.provider == "openai"
-    model, url = spec.model or (default_model if own else ""), spec.base_url or (default_url if own else "")
+    model, url = (
+        spec.model or (default_model if own else ""),
+        spec.base_url or (default_url if own else urls.get(spec.provider, "")),
+    )
     if not model:
         return None
     usage, now = Usage(input_tokens=1), datetime.now(UTC)

@@ -106,7 +106,7 @@ class CallRefused:
     correction: bool = False
     """True: a structural error, which costs the step a correction at the end of the wave."""
     kind: ClassVar[str] = "call_refused"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -189,7 +189,7 @@ class AttemptFailed:
     charged_usd_micros: int = 0
     charged_tokens: int = 0
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

@@ -70,7 +70,7 @@ class ChildAnswered:
     late: bool = False
     """True: nobody waits for it any more, so it is charged and that is all."""
     kind: ClassVar[str] = "child_answered"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

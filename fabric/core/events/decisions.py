@@ -28,7 +28,7 @@ class ReactionDecided:
     """The decision: which cell, which rung, on what numbers. With it the decision can be derived again from the journal alone."""
 
     failure_type: FailureType | None
-    """None: a direct reaction (``below_tau``)."""
+    """None: a direct reaction (``below_tau``, a failure that came back)."""
     tier: Tier
     table: str
     """Digest of the decision table in force."""
@@ -47,7 +47,7 @@ class ReactionDecided:
     step_id: str = ""
     command_id: str = ""
     kind: ClassVar[str] = "reaction_decided"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -92,7 +92,7 @@ class StepFailed:
     cause: Cause
     message: str
     kind: ClassVar[str] = "step_failed"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fabric.core import questions, reactions
+from fabric.core import guard, questions, reactions
 from fabric.core.failure import Failure
 from fabric.core.flow import RunState
 from fabric.core.handlers import people
 from fabric.core.inputs import TimeReached
+from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import asked, asked_at_deadline, clocks_stopped
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Evidence, Trip
@@ -20,6 +21,8 @@ def reached(work: Work, given: TimeReached) -> None:
     late = overdue(work)
     if late is not None:
         reactions.react(work, late)
+        return
+    if _stalled(work):
         return
     for key, question in list(work.run.questions.items()):
         if key in work.ctx.announced or work.ctx.now < question.fact.due_at:
@@ -46,3 +49,22 @@ def overdue(work: Work) -> Failure | None:
         cause, at, scope = Cause.STAGE_DEADLINE, reached.deadline_at, f"stage:{run.stage}"
     evidence = Evidence(at, work.ctx.now, "us since epoch", scope)
     return Failure((Trip("deadline", cause, evidence, f"the {scope} deadline has passed"),), run.stage)
+
+
+def _stalled(work: Work) -> bool:
+    """Reacts to a silence that is too long, once for each step that is at work: it is theirs, and each has its own ladder."""
+    run = work.run
+    at_work = [step.id for step in run.steps.values() if step.stage == run.stage and step.status == "active"]
+    failures = [failure for step_id in at_work or [""] if (failure := _silent(work, step_id)) is not None]
+    for failure in failures:
+        step = work.run.steps.get(failure.step_id)
+        if work.run.ending is None and (step is None or step.status == "active") and work.run.epoch == run.epoch:
+            reactions.react(work, failure)
+    return bool(failures)
+
+
+def _silent(work: Work, step_id: str) -> Failure | None:
+    out = [p.issued.target for p in work.run.pending.values() if p.issued.step_id == step_id and not p.failed]
+    proposal = Proposal(kind="wait", stage=work.run.stage, step_id=step_id, target=", ".join(out))
+    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    return Failure(tuple(trips), work.run.stage, step_id) if trips else None

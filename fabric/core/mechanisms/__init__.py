@@ -10,12 +10,15 @@ from fabric.core.mechanisms import (
     budget,
     deadline,
     escalation,
+    failure_signature,
+    goal_gate,
     hop_limit,
     loop_detector,
     policy,
     retry_budget,
     run_caps,
     saga,
+    stall_watchdog,
     validation_gate,
 )
 from fabric.core.mechanisms.contract import Scope
@@ -33,6 +36,9 @@ ORDER: tuple[ModuleType, ...] = (
     loop_detector,
     saga,
     validation_gate,
+    goal_gate,
+    failure_signature,
+    stall_watchdog,
     escalation,
 )
 """Guard order, total (semantics.md, general rules): ties between equally grave trips go to the one that stands earlier."""

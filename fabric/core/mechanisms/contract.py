@@ -10,18 +10,22 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from fabric.core.evaluators import NO_EVALUATORS, Evaluators
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.grants import Shares
+from fabric.core.grounding.sources import Sources
+from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Verdict
 
 if TYPE_CHECKING:
+    from fabric.core.context import Contents
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
     from fabric.core.run import Run
     from fabric.core.spec import FabricSpec
 
-ProposalKind = Literal["model", "tool", "retry", "spawn", "handoff", "nest", "output"]
+ProposalKind = Literal["model", "tool", "retry", "spawn", "handoff", "nest", "output", "failure", "wait", "exit"]
 
 
 class Scope(StrEnum):
@@ -49,6 +53,10 @@ class Proposal:
     """The one last answer after tools were stripped: turn limits let it pass."""
     call_id: str = ""
     args_hash: str = ""
+    args: Any = None
+    """Of a tool call that a model proposes anew; None: they were judged before."""
+    args_ref: str = ""
+    """The content that the arguments are journaled in, under the call's id."""
     wave: tuple[tuple[str, str], ...] = ()
     """All (tool, args hash) that the model proposed in this turn, this one included."""
     effect: str = "read_only"
@@ -70,8 +78,17 @@ class Proposal:
     score: float | None = None
     payload: Any = None
     """Output: what the stage wants to pass on, as JSON."""
+    cause: Cause | None = None
+    """Failure: what is about to be decided about, and what it says."""
+    message: str = ""
+    said: tuple[Any, ...] = ()
+    """Output of a fan-out: what its agents said, which the payload only refers to."""
+    request: str = ""
+    """Output: what the caller asked for."""
     documents: tuple[str, ...] = ()
     """Names of the documents attached to the run."""
+    sources: Sources | None = None
+    """What an answer may rest on, where its gate asks; None: nobody asks."""
 
 
 @value()
@@ -83,6 +100,9 @@ class View:
     spec: FabricSpec
     shares: Shares | None = None
     """What runs share; None: nothing. A check that lacks something of it raises ``Lacking``."""
+    evaluators: Evaluators = NO_EVALUATORS
+    contents: Contents | None = None
+    """What the run has journaled, by reference; None: nothing is at hand."""
 
 
 class Mechanism(Protocol):

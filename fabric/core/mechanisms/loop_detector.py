@@ -1,18 +1,24 @@
-"""Loop detectors A, B and D over one agent step (S0 "Loop Detector", S1 "Tool call loop detection"; semantics.md 4).
+"""Loop detectors over one agent step (S0 "Loop Detector", S1 "Tool call loop detection"; semantics.md 4). The rules themselves are ``core/loop_rules.py``.
 
 Stops, before the call that reaches the threshold is executed: A, the same (tool, arguments) three times in five calls with equal masked results; B,
-periods 2 and 3 repeated twice at the end of the last 10 turns, with equal results; D, the same call for the sixth time in a row, whatever its
-results. Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal.
-Does not stop: paraphrases (C, later), and tools declared as polling.
+periods 2 and 3 repeated twice at the end of the last 10 turns, with equal results; C, near-identical calls of which two in the last five had the same
+masked result; D, the same call for the sixth time in a row, whatever its results. E: before the next request, an agent that gave the same unusable answer
+for the third time (not in the plan stage, whose malformed plans have a row of their own). Or the one rule of a preset. Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not
+there yet counts as equal in A and B.
+Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and tools declared as polling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.fingerprint import masked_fingerprint
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
+from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.policy import LoopDetector as Config
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
@@ -21,30 +27,17 @@ if TYPE_CHECKING:
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
 
+JSON = Any
 NAME = "loop_detector"
 SCOPE = Scope.STEP
-APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool"})
-OBSERVES: frozenset[str] = frozenset({"call_issued", "tool_answered", "call_deduplicated"})
-PERIODS = (2, 3)
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool", "model"})
+OBSERVES: frozenset[str] = frozenset(
+    {"call_issued", "tool_answered", "call_deduplicated", "call_refused", "model_answered"}
+)
 KEPT = 160
 """Calls remembered: ten turns of sixteen calls, so that a step of any length costs the same."""
-
-
-@value()
-class Seen:
-    """One executed call."""
-
-    tool: str
-    args_hash: str
-    turn: int
-    call_id: str
-    masked: str = ""
-    """Fingerprint of the masked result; empty while there is none."""
-
-    @property
-    def call(self) -> tuple[str, str]:
-        """What makes two calls the same."""
-        return (self.tool, self.args_hash)
+ANSWERS_KEPT = 16
+"""Unusable answers remembered; corrections end a step long before."""
 
 
 @value()
@@ -52,6 +45,10 @@ class State:
     """The step's window, oldest first."""
 
     calls: tuple[Seen, ...] = ()
+    answers: tuple[str, ...] = ()
+    """References of the answers that could not be used."""
+    warned: bool = False
+    """Whether a call was blocked here before."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -60,16 +57,22 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Adds a newly issued tool call, and later its result."""
+    """Adds a newly issued tool call, and later its result; an answer that could not be used; a call that was blocked here."""
     fact: Any = event.fact
     if fact.kind == "call_issued":
         if fact.call != "tool" or fact.attempt > 1:
             return state
-        seen = Seen(fact.target, fact.args_hash, fact.turn, fact.call_id)
+        seen = Seen(fact.target, fact.args_hash, fact.turn, fact.call_id, args_ref=fact.args_ref)
         return replace(state, calls=(*state.calls, seen)[-KEPT:])
     if fact.kind == "call_deduplicated":
         seen = Seen(fact.tool, fact.args_hash, fact.turn, fact.call_id, fact.masked_hash)
         return replace(state, calls=(*state.calls, seen)[-KEPT:])
+    if fact.kind == "call_refused":
+        return replace(state, warned=True) if fact.mechanism == NAME and not state.warned else state
+    if fact.kind == "model_answered":
+        if fact.verdict != "rejected" or not event.content_ref:
+            return state
+        return replace(state, answers=(*state.answers, event.content_ref)[-ANSWERS_KEPT:])
     calls = list(state.calls)
     for n in range(len(calls) - 1, -1, -1):
         if calls[n].call_id == fact.call_id and not calls[n].masked:
@@ -79,95 +82,54 @@ def observe(state: State, event: Event) -> State:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Judges one proposed call: A, then D, then B."""
+    """Judges one proposed call, or the request that would follow an answer."""
+    if proposal.kind == "model":
+        return _answers(config, state, proposal, view)
     if proposal.polling:
         return PASS
     call = (proposal.target, proposal.args_hash)
-    return (
-        _identical(config, state, call)
-        or _consecutive(config, state, call)
-        or _periodic(config, state, proposal)
-        or PASS
+    found = judge(
+        config,
+        Asked(call, proposal.turn, proposal.wave, state.calls, _like(proposal, view), state.warned),
     )
+    if found is None:
+        return PASS
+    advice = f"This call was not executed: {found.what}. Its result will not change. Use what you have, or do something else."
+    return _trip(found, {"tool": call[0], "args_hash": call[1]}, "calls", found.advice or advice)
 
 
-def _equal(results: Sequence[str]) -> bool:
-    return len({result for result in results if result}) <= 1
+def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    if proposal.final or proposal.attempt > 1 or len(state.answers) < config.answer_threshold or view.contents is None:
+        return PASS
+    if proposal.stage is Stage.PLAN:
+        return PASS  # A malformed plan has a row of its own, and its corrections lead there.
+    texts = [view.contents.read(ref)["text"] for ref in state.answers]
+    marks = [masked_fingerprint(text) if len(text) >= ANSWER_CHARS_MIN else "" for text in texts]
+    found = repeated_answer(config, marks)
+    return PASS if found is None else _trip(found, {}, "answers", "")
 
 
-def _trip(
-    detector: str, limit: int, observed: int, window: str, call: tuple[str, str], what: str, cycle: list[str]
-) -> Trip:
-    details: dict[str, Any] = {"detector": detector, "tool": call[0], "args_hash": call[1], "cycle": cycle}
-    evidence = Evidence(limit, observed, "calls", "step", window, details)
-    advice = f"This call was not executed: {what}. Its result will not change. Use what you have, or do something else."
-    return Trip(NAME, Cause.LOOP_DETECTED, evidence, f"loop detector {detector}: {what}", advice)
+def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:
+    """Compares arguments where they are journaled: by reference, so that no fact has to carry them."""
+    own: list[Words] = []
+
+    def like(seen: Seen) -> bool:
+        if view.contents is None or not seen.args_ref or not proposal.args_ref:
+            return False
+        if not own:
+            own.append(words_of(_args(view, proposal.args_ref, proposal.call_id)))
+        return near_identical(own[0], words_of(_args(view, seen.args_ref, seen.call_id)))
+
+    return like
 
 
-def _identical(config: Config, state: State, call: tuple[str, str]) -> Trip | None:
-    recent = [seen for seen in state.calls[-(config.identical_window - 1) :] if seen.call == call]
-    observed = len(recent) + 1
-    if observed < config.identical_threshold or not _equal([seen.masked for seen in recent]):
-        return None
-    what = f"{call[0]} with the same arguments for the {_nth(observed)} time in {config.identical_window} calls, same results"
-    return _trip("A", config.identical_threshold, observed, f"{config.identical_window} calls", call, what, [call[0]])
+def _args(view: View, ref: str, call_id: str) -> JSON:
+    assert view.contents is not None
+    calls = view.contents.read(ref)["calls"]
+    return next(call.get("args") for call in calls if call["call_id"] == call_id)
 
 
-def _consecutive(config: Config, state: State, call: tuple[str, str]) -> Trip | None:
-    streak = 1
-    for seen in reversed(state.calls):
-        if seen.call != call:
-            break
-        streak += 1
-    if streak < config.consecutive_threshold:
-        return None
-    what = f"{call[0]} with the same arguments for the {_nth(streak)} time in a row"
-    return _trip("D", config.consecutive_threshold, streak, "in a row", call, what, [call[0]])
-
-
-def _periodic(config: Config, state: State, proposal: Proposal) -> Trip | None:
-    turns = _turns(state, proposal)[-config.period_window :]
-    call = (proposal.target, proposal.args_hash)
-    for period in PERIODS:
-        needed = period * config.period_repeats
-        if len(turns) < needed:
-            continue
-        tail = turns[-needed:]
-        groups = [tail[n : n + period] for n in range(0, needed, period)]
-        first = [signature for signature, _ in groups[0]]
-        if len(set(first)) < 2:
-            continue
-        same_calls = all([signature for signature, _ in group] == first for group in groups)
-        if same_calls and all(_same_results([group[n][1] for group in groups]) for n in range(period)):
-            cycle = [tool for signature in first for tool, _ in signature]
-            what = f"the cycle {' -> '.join(cycle)} repeats for the {_nth(config.period_repeats)} time, same results"
-            return _trip(
-                "B", config.period_repeats, config.period_repeats, f"{config.period_window} turns", call, what, cycle
-            )
-    return None
-
-
-TurnSignature = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
-
-
-def _turns(state: State, proposal: Proposal) -> list[TurnSignature]:
-    """Executed turns as ``(calls, masked results)``, the proposed one last without results."""
-    turns: list[TurnSignature] = []
-    current: list[Seen] = []
-    for seen in state.calls:
-        if current and seen.turn != current[0].turn:
-            turns.append((tuple(s.call for s in current), tuple(s.masked for s in current)))
-            current = []
-        current.append(seen)
-    if current and current[0].turn != proposal.turn:
-        turns.append((tuple(s.call for s in current), tuple(s.masked for s in current)))
-    turns.append((proposal.wave, ("",) * len(proposal.wave)))
-    return turns
-
-
-def _same_results(results: list[tuple[str, ...]]) -> bool:
-    return all(_equal(column) for column in zip(*results, strict=False))
-
-
-def _nth(n: int) -> str:
-    return {1: "first", 2: "second", 3: "third"}.get(n, f"{n}th")
+def _trip(found: Found, of: dict[str, Any], unit: str, advice: str) -> Trip:
+    details: dict[str, Any] = {"detector": found.detector, **of, "cycle": list(found.cycle)}
+    evidence = Evidence(found.limit, found.observed, unit, "step", found.window, details)
+    return Trip(NAME, Cause.LOOP_DETECTED, evidence, f"loop detector {found.detector}: {found.what}", advice)

@@ -1,6 +1,7 @@
-"""Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action.
+"""Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action (semantics.md 9).
 
-No rule is configurable yet, so every proposal passes; the place in the guard order, and the catastrophic row its trips take, are settled.
+Stops: a tool call whose arguments hold what the fabric's guardrails forbid. Outputs are the validation gate's. Does not stop: what is spelt so that no
+pattern knows it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
-from fabric.core.verdict import PASS, Verdict
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -42,5 +44,19 @@ def observe(state: State, event: Event) -> State:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Allows everything."""
-    return PASS
+    """Denies what the guardrails find. Neither message nor evidence holds what was found."""
+    if proposal.kind != "tool" or proposal.args is None:
+        return PASS
+    found = view.evaluators.hits("arguments", proposal.args)
+    if not found:
+        return PASS
+    evidence = Evidence(
+        0,
+        len(found),
+        "guardrail hits",
+        f"step:{proposal.step_id}",
+        details={"tool": proposal.target, "problems": found},
+    )
+    message = f"the arguments of {proposal.target} hold what may not leave the run: {'; '.join(found[:3])}"
+    advice = f"{message}. Call it without that, or answer without the call."
+    return Trip(NAME, Cause.POLICY_DENIED, evidence, message, advice)

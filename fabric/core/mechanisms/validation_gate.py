@@ -1,7 +1,7 @@
 """Validation gates between stages: schema, policy, semantic invariants, grounding, in that order (S0 "Validation Gates Between Stages").
 
 Stops: a payload that the next stage could not use, that names agents or documents which do not exist, or that cites nothing where it must. The first
-failure stops; what was checked so far is kept in the GateResult. Policy allows everything for now. Does not stop: a false statement with a true
+failure stops; what was checked so far is kept in the GateResult. Policy asks the guardrails. Does not stop: a false statement with a true
 citation.
 """
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from fabric.core.events.parts import Check, GateResult
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.grounding import numbers, quotes
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
@@ -67,7 +68,7 @@ FAILURE_CAUSE: Mapping[str, Cause] = {
     "invariants": Cause.INVARIANT,
     "grounding": Cause.GROUNDING,
 }
-"""What a failed check is called; in the plan stage every failure is ``plan_gate``."""
+"""What a failed check is called; in the plan stage every failure but policy's is ``plan_gate``."""
 
 
 def problems_of(error: ValidationError) -> tuple[str, ...]:
@@ -86,10 +87,24 @@ def _schema(config: Config, proposal: Proposal, view: View) -> list[str]:
 
 
 def _allowed(config: Config, proposal: Proposal, view: View) -> list[str]:
-    return []
+    found = view.evaluators.hits(proposal.stage, proposal.payload)
+    for one in proposal.said:
+        found += view.evaluators.hits(proposal.stage, one)
+    return found
 
 
 def _invariants(config: Config, proposal: Proposal, view: View) -> list[str]:
+    found = _built_in(config, proposal, view)
+    if found or proposal.stage not in view.evaluators.invariants:
+        return found
+    run = view.run
+    about = {"id": run.id, "tier": str(run.tier), "epoch": run.epoch, "depth": run.depth}
+    about |= {"request": proposal.request, "documents": list(proposal.documents)}
+    given = {"payload": proposal.payload, "run": about, "stage": str(proposal.stage)}
+    return view.evaluators.broken(proposal.stage, given)
+
+
+def _built_in(config: Config, proposal: Proposal, view: View) -> list[str]:
     if proposal.stage is Stage.PLAN:
         return _plan_contract(config, proposal, view)
     limit = view.spec.gates.max_outcome_chars
@@ -112,14 +127,19 @@ def _plan_contract(config: Config, proposal: Proposal, view: View) -> list[str]:
 
 
 def _grounding(config: Config, proposal: Proposal, view: View) -> list[str]:
-    level = view.spec.gates.citations
-    if level == "off" or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
+    level, grounding = view.spec.gates.citations, view.spec.gates.grounding
+    if (level == "off" and grounding is None) or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
         return []
     cited = proposal.payload.get("citations", [])
     found = [f"citations: no document is named {name!r}" for name in cited if name not in proposal.documents]
     if level == "required" and not cited and proposal.documents:
         found.append("citations: at least one of the attached documents must be cited")
-    return found
+    if found or not view.spec.gates.reads_sources:
+        return found
+    assert proposal.sources is not None  # stages.py gathers them for each gate that asks
+    text = proposal.payload["text"]
+    found = quotes.problems(text, proposal.sources)
+    return found if found or grounding == "quotes" else numbers.problems(text, proposal.sources)
 
 
 POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], list[str]]], ...] = (
@@ -138,7 +158,8 @@ def judge(config: Config, proposal: Proposal, view: View) -> GateResult:
         problems = tuple(function(config, proposal, view))
         done.append(Check(name=name, passed=not problems, problems=problems))
         if problems:
-            cause = Cause.PLAN_GATE if proposal.stage is Stage.PLAN else FAILURE_CAUSE[name]
+            malformed = proposal.stage is Stage.PLAN and name != "policy"
+            cause = Cause.PLAN_GATE if malformed else FAILURE_CAUSE[name]
             return GateResult(gate="post", checks=tuple(done), cause=cause)
     return GateResult(gate="post", checks=tuple(done))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.context import Compiled, compile_spec
@@ -100,7 +101,11 @@ class World(Told):
         }
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
         self.compiled: Compiled = compile_spec(
-            self.spec, prices=self.prices, validators=self.validators, prompt_overhead=overhead
+            self.spec,
+            prices=self.prices,
+            validators=self.validators,
+            prompt_overhead=overhead,
+            evaluators=gate_evaluators(self.spec),
         )
 
     # -- what a test does ----------------------------------------------------------------------------------------------
@@ -227,6 +232,7 @@ class World(Told):
             taken_over=forced,
             last_seq=len(stored),
             head=stored[-1].hash if stored else ZERO_HASH,
+            documents=self.documents if self.spec.gates.reads_sources else None,
             fabric_id="fabric-1",
             workspace_id="workspace-1",
             **self.claim,

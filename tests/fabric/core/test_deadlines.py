@@ -65,7 +65,7 @@ def test_a_tools_own_timeout_is_used_where_it_is_shorter():
 def test_a_stage_that_is_over_time_takes_the_cost_row(tier, state):
     # The stage's deadline and the call's are the same instant; whichever is noticed first, it is the stage that is over.
     times = {str(tier): {"call_s": 30, "stage_s": 30, "run_s": 300}}
-    world = ran(lone(deadlines=times), {"worker": HANGS}, tier=tier)
+    world = ran(lone(deadlines=times, stall_watchdog={"after_s": 0}), {"worker": HANGS}, tier=tier)
     decided = world.of(ev.ReactionDecided)[0]
     assert (decided.failure_type, decided.cause.cause) == (FailureType.COST_OVERRUN, Cause.STAGE_DEADLINE)
     assert world.end.state is state

@@ -76,7 +76,8 @@ def test_a_low_score_is_asked_about_after_every_replan():
 def test_failures_and_low_scores_are_counted_apart():
     # The whole stage is what fails here, as it is what scores low.
     times = {"call_s": 60, "stage_s": 60, "run_s": 3600}
-    world = parked({"critic": [HANGS, HANGS, scored(0.2)]}, spec(deadlines={"high_stakes": times}))
+    unwatched = {"stall_watchdog": {"after_s": 0}}
+    world = parked({"critic": [HANGS, HANGS, scored(0.2)]}, spec(deadlines={"high_stakes": times}, **unwatched))
     world.decide("approve").go().decide("approve").go()
     assert world.question.fact.item == "post_stage", "two failed rounds are no reason not to ask about a score"
 
@@ -85,7 +86,7 @@ def test_failures_and_low_scores_are_counted_apart():
         "cost_overrun": {"batch": {"rungs": [{"reaction": "escalate"}]}},
     }
     script = {"critic": [scored(0.2), scored(0.2), HANGS, scored(0.9)], "finalizer": [say("no")] * 8 + [summary()]}
-    world = parked(script, spec(table=table, deadlines={"batch": times}), Tier.BATCH)
+    world = parked(script, spec(table=table, deadlines={"batch": times}, **unwatched), Tier.BATCH)
     world.decide("approve").go().decide("approve").go()
     assert (world.question.fact.item, world.question.fact.round) == ("failure", 1)
     assert world.decide("approve").go().end.state is RunState.COMPLETED

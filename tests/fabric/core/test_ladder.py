@@ -80,7 +80,8 @@ def test_batch_skips_the_cheaper_model_and_aborts():
 def test_the_last_rung_always_applies_if_need_be_as_its_plainest_form():
     # Terminate needs an agent that can still answer; a stage that is over time has none.
     times = {"interactive": {"call_s": 30, "stage_s": 30, "run_s": 300}}
-    world = ran(lone(table=cell("cost_overrun", "terminate"), deadlines=times), {"worker": HANGS})
+    fabric = lone(table=cell("cost_overrun", "terminate"), deadlines=times, stall_watchdog={"after_s": 0})
+    world = ran(fabric, {"worker": HANGS})
     assert (world.reactions, world.end.state, world.end.reaction) == (["terminate"], RunState.FAILED, "surface")
 
 

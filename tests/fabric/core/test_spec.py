@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from fabric.core.cost import Price
-from fabric.core.spec import FabricSpec, ModelPrice
+from fabric.core.spec import Capability, FabricSpec, ModelPrice, ModelSpec
 from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import agent, plan, spec, tree
 
@@ -200,3 +200,59 @@ def test_a_table_cell_names_rows_and_tiers_that_exist():
 def test_everything_published_is_frozen():
     with pytest.raises(ValidationError, match="frozen"):
         spec().policy.limits.hops = 99
+
+
+# -- fallbacks ---------------------------------------------------------------------------------------------------------
+
+
+def with_models(*models):
+    given = tree()
+    return given | {"models": [{**given["models"][0], **model} for model in ({}, *models)]}
+
+
+def test_a_fallback_that_is_not_there_or_twice_names_its_field():
+    given = with_models({"name": "spare", "fallbacks": ["ghost"]}, {"name": "third", "fallbacks": ["spare", "spare"]})
+    said = problems(given)
+    assert "models.1.fallbacks.0: no model is named 'ghost'" in said
+    assert "models.2.fallbacks.1: 'spare' is there twice" in said
+
+
+def test_fallbacks_that_lead_back_are_told_with_their_way():
+    given = with_models(
+        {"name": "b", "fallbacks": ["c"]}, {"name": "c", "fallbacks": ["d"]}, {"name": "d", "fallbacks": ["b"]}
+    )
+    assert "models.1.fallbacks: b -> c -> d -> b leads back to where it began; take one of them out" in problems(given)
+    assert "models.1.fallbacks: b -> b leads back" in problems(with_models({"name": "b", "fallbacks": ["b"]}))
+
+
+def test_an_unknown_capability_is_refused():
+    assert "models.0.capabilities.0" in problems(
+        with_models() | {"models": [{"name": "m", "capabilities": ["flying"]}]}
+    )
+
+
+def test_what_a_model_can_is_told_in_three_fields():
+    assert ModelSpec(name="m").capable == {Capability.TOOL_USE, Capability.STRUCTURED_OUTPUT}
+    assert ModelSpec(name="m", tool_calls=False, structured_output=False).capable == set()
+    assert ModelSpec(name="m", capabilities=("vision", "reasoning")).capable == set(Capability)
+
+
+def test_a_revision_from_before_fallbacks_keeps_its_digest_and_its_bytes():
+    """What is empty is left out, so that a stored revision is read as the one that its runs have pinned."""
+    assert set(ModelSpec(name="m").model_dump(mode="json")) == {
+        "name",
+        "provider",
+        "model",
+        "base_url",
+        "price",
+        "structured_output",
+        "tool_calls",
+        "context_tokens",
+        "options",
+    }
+    named = FabricSpec.model_validate(
+        with_models({"name": "b", "capabilities": ["vision"]}, {"name": "c", "fallbacks": ["b"]})
+    )
+    again = FabricSpec.model_validate_json(named.model_dump_json(by_alias=True))
+    assert (again, again.digest()) == (named, named.digest())
+    assert [(model.capabilities, model.fallbacks) for model in again.models[1:]] == [(("vision",), ()), ((), ("b",))]

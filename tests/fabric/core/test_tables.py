@@ -11,13 +11,13 @@ import pytest
 from fabric.core import envelope, evolve, flow, handlers, ladder, prompt, reactions, stages, taxonomy, tracing
 from fabric.core import events as ev
 from fabric.core.child_inputs import HandedUp
-from fabric.core.decision_table import GRAVITY, Reaction
+from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.inputs import INBOX, InboxInput, Input, Kept
 from fabric.core.mechanisms import ORDER, validation_gate
 from fabric.core.payloads import AGENT_OUTPUT
 from fabric.core.saga import Effect, Status
-from fabric.core.taxonomy import CLASSIFY, Cause, Direct, ErrorClass, FailureClass, FailureType, FlowClass
+from fabric.core.taxonomy import CLASSIFY, Cause, Direct, ErrorClass, FailureClass, FailureType, FlowClass, Tier
 from fabric.core.topologies import supervisor
 
 FACTS = get_args(ev.Fact)
@@ -135,7 +135,6 @@ def test_every_cause_is_classified_once():
 def test_every_cause_goes_to_a_row_or_to_a_reaction_of_its_own():
     assert {row.goes_to for row in CLASSIFY.values()} == set(FailureType) - {
         FailureType.DEADLOCK,  # its monitor is not there yet
-        FailureType.NO_PROGRESS,  # its watchdog neither
     } | set(Direct)
 
 
@@ -177,7 +176,9 @@ RAISED_BY = {
     FailureType.SCHEMA_GROUNDING: "schema_invalid invariant grounding tool_constraint unknown corrections_spent partial_fan_in "
     "malformed_answer duplicate_call",
     FailureType.PLAN_MALFORMED: "plan_gate",
+    FailureType.NO_PROGRESS: "stalled",
     FailureType.UNSAFE_OUTPUT: "policy_denied content_filter",
+    Direct.ABORT: "repeated_failure goal_unmet",
     Direct.ESCALATE: "below_tau outcome_unknown",
     Direct.NEUTRAL: "user_cancel",
 }
@@ -186,6 +187,12 @@ RAISED_BY = {
 def test_every_cause_enters_the_row_that_the_document_names():
     expected = {Cause(cause): row for row, causes in RAISED_BY.items() for cause in causes.split()}
     assert {cause: classified.goes_to for cause, classified in CLASSIFY.items()} == expected
+
+
+def test_every_direct_reaction_is_said_for_every_tier():
+    assert set(DIRECT) == set(product(Direct, Tier))
+    assert [str(DIRECT[Direct.ABORT, tier]) for tier in Tier] == ["abort", "abort", "escalate"]
+    assert {str(DIRECT[Direct.ESCALATE, tier]) for tier in Tier} == {"escalate"}
 
 
 def test_a_wrong_configuration_enters_at_the_last_rung_and_nothing_else_does():

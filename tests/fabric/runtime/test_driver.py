@@ -95,10 +95,10 @@ def stored(rows):
     return [StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in rows]
 
 
-def refused(retry_after_s: float) -> CallFailed:
+def refused(retry_after_s: float, attempt: int = 1) -> CallFailed:
     return CallFailed(
         command_id="fan_out.0.e0.r0.t1",
-        attempt=1,
+        attempt=attempt,
         cause=Cause.RATE_LIMIT,
         message="slow down",
         retry_after_s=retry_after_s,
@@ -268,15 +268,18 @@ def test_a_takeover_goes_on_from_the_chain_it_was_given():
     assert [command.attempt for command in second.performed()] == [2]
 
 
+UNWATCHED = lone(stall_watchdog={"after_s": 0})
+
+
 def test_due_before_its_time_asks_to_be_woken_again():
-    driven = Driven()
+    driven = Driven(UNWATCHED)
     driven.commit()
     (wake,) = driven.step(Due())
     assert wake == WakeAt(T0 + 120 * S)
 
 
 def test_a_wake_that_has_come_is_asked_for_anew_even_for_the_same_instant():
-    driven = Driven()
+    driven = Driven(UNWATCHED)
     driven.commit()
     driven.step(Answered(refused(9.0)))
     driven.driver._wake = T0 + 120 * S  # As if the host had been asked for the instant that comes next.
@@ -285,7 +288,7 @@ def test_a_wake_that_has_come_is_asked_for_anew_even_for_the_same_instant():
 
 
 def test_the_wake_follows_what_is_due_next():
-    driven = Driven()
+    driven = Driven(UNWATCHED)
     assert driven.effects[-1] == WakeAt(T0 + 120 * S)
     driven.commit()
     driven.step(Answered(refused(9.0)))
@@ -295,6 +298,24 @@ def test_the_wake_follows_what_is_due_next():
     assert driven.effects[-1] == WakeAt(T0 + 120 * S)
     driven.commit()
     assert [command.attempt for command in driven.performed()] == [2]
+
+
+def test_an_event_puts_the_watchdog_off_without_setting_its_clock_anew():
+    driven = Driven()
+    assert driven.effects[-1] == WakeAt(T0 + 60 * S)
+    driven.commit()
+    driven.now = T0 + 20 * S
+    driven.step(Answered(refused(5.0)))
+    assert driven.effects[-1] == WakeAt(T0 + 25 * S)
+    driven.now = T0 + 25 * S
+    driven.step(Due())
+    assert driven.effects[-1] == WakeAt(T0 + 85 * S)
+    driven.commit()
+    driven.now = T0 + 30 * S
+    driven.step(Answered(refused(0.0, attempt=2)))
+    assert not any(isinstance(effect, WakeAt) for effect in driven.effects)
+    driven.now = T0 + 85 * S
+    assert driven.step(Due())[-1] == WakeAt(T0 + 90 * S)
 
 
 def test_a_driver_is_stepped_with_taken_first():
@@ -363,8 +384,8 @@ def test_a_merged_batch_brings_what_both_bring():
     second = driven.batch
     taken = Snapshot(seq=first.new_seq, digest="d", head=first.head, state=b"")
     sends = [Send(run_id="run-2", input_id=name, body=b"") for name in "ab"]
-    first = replace(first, caps=caps, sends=(sends[0],), snapshot=taken, format=2)
+    first = replace(first, caps=caps, sends=(sends[0],), snapshot=taken, format=9)
     both = merged(first, replace(second, sends=(sends[1],), columns=None))
-    assert (both.caps, both.sends, both.snapshot, both.format) == (caps, tuple(sends), taken, 2)
+    assert (both.caps, both.sends, both.snapshot, both.format) == (caps, tuple(sends), taken, 9)
     assert both.columns == first.columns
     assert merged(first, second).columns == second.columns

@@ -54,6 +54,43 @@ def told(spec: FabricSpec, installation: Installation | None = None) -> list[tup
     return [(problem.path, problem.sentence) for problem in publication_problems(spec, installation)]
 
 
+@pytest.mark.parametrize(
+    ("group", "path", "sentence"),
+    [
+        ({"rules": ["creds"]}, "gates.guardrails.0.rules.0", "no guardrail is named 'creds'; there are: credentials, "),
+        (
+            {"patterns": [{"name": "own", "pattern": "(?=x)"}]},
+            "gates.guardrails.0.patterns.0.pattern",
+            "pattern 'own' is no RE2 pattern: ",
+        ),
+    ],
+)
+def test_guardrails_that_do_not_compile_are_named(group, path, sentence):
+    ((where, said),) = told(small(gates={"guardrails": [group]}))
+    assert where == path
+    assert said.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("size(payload.text", "invariant 'own' does not compile: Failed to parse expression"),
+        ("payloads.text == ''", "invariant 'own' names 'payloads'; there are: payload, run, stage"),
+    ],
+)
+def test_an_invariant_that_does_not_compile_is_named(expression, sentence):
+    one = {"stage": "finalize", "name": "own", "expression": expression, "message": "No."}
+    ((where, said),) = told(small(gates={"invariants": [one]}))
+    assert where == "gates.invariants.0.expression"
+    assert said.startswith(sentence)
+
+
+def test_an_invariants_name_stands_once_in_a_stage():
+    one = {"stage": "finalize", "name": "own", "expression": "true", "message": "No."}
+    assert [path for path, _ in told(small(gates={"invariants": [one, one]}))] == ["gates.invariants.1.name"]
+    assert told(small(gates={"invariants": [one, one | {"stage": "fan_in"}]})) == []
+
+
 def test_a_good_fabric_has_no_problem_and_no_warning():
     assert told(small()) == []
     assert publication_warnings(small()) == []
@@ -71,6 +108,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
     "_tool_users": ({"models": [model(tool_calls=False)]}, "agents.1.tools", "takes no tool calls"),
+    "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
     "_detectors": ({"policy": policy(loop_detector={"identical_threshold": 6})}, "policy.loop_detector.identical_threshold", "switch the detector off"),
     "_replans": ({"policy": policy(limits={"replans_per_stage": 3})}, "policy.limits.replans_per_stage", "at most 2 are allowed"),
@@ -245,6 +283,28 @@ def test_more_replans_may_be_agreed_upon():
         "plan_malformed", "batch", {"reaction": "replan", "times": 3}, {"reaction": "abort"}, deviation="It pays."
     )
     assert told(small(decision_table=many, policy=policy(limits={"replans_per_stage": 3}))) == []
+
+
+def test_a_model_that_only_stands_in_for_another_is_used():
+    spec = small(models=[model(fallbacks=["spare"]), model(name="spare", fallbacks=["last"]), model(name="last")])
+    assert publication_warnings(spec) == []
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google"])
+def test_a_provider_without_a_model_of_the_installation_s_wants_its_id(provider):
+    unnamed = small(models=[model(provider=provider)])
+    sentence = f"is empty, and provider {provider!r} has no model of the installation's; give its id"
+    assert told(unnamed, Installation(Gate(), default_model="gpt-4o-mini")) == [("models.0.model", sentence)]
+    assert told(small(models=[model(provider=provider, model="some-model")])) == []
+
+
+def test_a_vendor_s_model_behind_a_gateway_wants_a_price():
+    spec = small(models=[model(provider="anthropic", model="claude-opus-4-8", price=None)])
+    vendor = Installation(Gate(), urls={"anthropic": "https://api.anthropic.com"})
+    assert told(spec, vendor) == []
+    ((path, sentence),) = told(spec, Installation(Gate(), urls={"anthropic": "https://gateway.example.org"}))
+    assert path == "models.0.price"
+    assert "no price is known for 'claude-opus-4-8'" in sentence
 
 
 def test_what_is_used_nowhere_is_warned_about():

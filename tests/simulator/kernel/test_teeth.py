@@ -78,7 +78,7 @@ def loops_are_not_detected(patch):
 
 @bug("liveness")
 def nobody_is_woken(patch):
-    patch.setattr(engine, "wake_at", lambda run, announced=frozenset(): None)
+    patch.setattr(engine, "wake_at", lambda run, announced=frozenset(), policy=None: None)
 
 
 @bug("liveness", "no_expiry_over_an_answer")

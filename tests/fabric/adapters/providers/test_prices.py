@@ -47,3 +47,22 @@ def test_of_tiers_the_dearest_is_charged():
         ModelSpec(name="main", model="gemini-2.5-pro", base_url="https://generativelanguage.googleapis.com/")
     )
     assert found == Price(2_500_000, 15_000_000)
+
+
+VENDORS = {"anthropic": "https://api.anthropic.com", "google": "https://generativelanguage.googleapis.com"}
+
+
+@pytest.mark.parametrize(("provider", "model"), [("anthropic", "claude-opus-4-8"), ("google", "gemini-2.5-flash")])
+def test_the_other_providers_models_are_in_the_list_at_their_vendors(provider, model):
+    spec = ModelSpec(name="main", provider=provider, model=model)
+    assert price_of(spec, default_model="gpt-4o-mini", urls=VENDORS) == price_of(spec)
+    assert price_of(spec) is not None
+
+
+def test_behind_the_operator_s_gateway_nobody_knows_what_they_cost():
+    spec = ModelSpec(name="main", provider="anthropic", model="claude-opus-4-8")
+    assert price_of(spec, urls={"anthropic": "https://gateway.example.org"}) is None
+
+
+def test_without_a_model_of_their_own_they_have_no_price():
+    assert price_of(ModelSpec(name="main", provider="anthropic"), default_model="gpt-4o-mini", urls=VENDORS) is None

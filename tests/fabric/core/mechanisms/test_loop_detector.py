@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fabric.core import events as ev
+from fabric.core import loop_rules
+from fabric.core.context import Contents
 from fabric.core.fingerprint import fingerprint, masked_fingerprint
+from fabric.core.flow import Stage
+from fabric.core.frozen import replace
 from fabric.core.mechanisms import loop_detector
 from fabric.core.policy import LoopDetector
 from fabric.core.taxonomy import Cause
@@ -67,7 +73,7 @@ def look(q="x", result="the same"):
 
 def test_the_defaults_are_those_of_the_document():
     assert (CONFIG.identical_threshold, CONFIG.identical_window) == (3, 5)
-    assert (CONFIG.period_repeats, CONFIG.period_window, loop_detector.PERIODS) == (2, 10, (2, 3))
+    assert (CONFIG.period_repeats, CONFIG.period_window, loop_rules.PERIODS) == (2, 10, (2, 3))
     assert CONFIG.consecutive_threshold == 6
 
 
@@ -268,3 +274,78 @@ def test_a_step_of_any_length_remembers_no_more_than_its_windows_need():
     for n in range(300):
         window.propose(look(f"page {n}"))
     assert len(window.state.calls) == loop_detector.KEPT == CONFIG.period_window * 16
+
+
+# -- C, over arguments as they are journaled, and E --------------------------------------------------------------------
+
+
+def paraphrased(*queries: str, tool: str = "search"):
+    """The verdict on the last of some calls whose arguments stand in the run's contents, all with the same result."""
+    contents, state = Contents(), loop_detector.State()
+    for n, query in enumerate(queries):
+        args = {"query": query}
+        contents.put(f"r{n}", {"calls": [{"call_id": f"c{n}", "tool": tool, "args": args}]}, 1)
+        given: Any = {"call_id": f"c{n}", "args_hash": fingerprint(args), "args_ref": f"r{n}", "turn": n}
+        judged = proposal(target=tool, wave=((tool, fingerprint(args)),), **given)
+        verdict = loop_detector.check(CONFIG, state, judged, replace(view(), contents=contents))
+        state = loop_detector.observe(state, at(issued(f"t{n}", call="tool", target=tool, **given)))
+        done = ev.ToolAnswered(
+            command_id="x", attempt=1, step_id=STEP, call_id=f"c{n}", tool=tool, args_hash="", masked_hash="none"
+        )
+        state = loop_detector.observe(state, at(done))
+    return verdict
+
+
+LONG = "find one more old record about these famous lighthouse keepers"
+
+
+def test_a_third_paraphrase_with_the_same_result_is_blocked():
+    verdict = paraphrased(f"{LONG} please", f"{LONG} now", f"{LONG} again")
+    assert verdict.evidence.details["detector"] == "C"
+    assert verdict.evidence.observed == 3
+    assert paraphrased(f"{LONG} please", f"{LONG} now") is PASS
+
+
+def test_calls_that_differ_in_a_number_or_a_date_are_never_near_identical():
+    assert paraphrased(f"{LONG} 1", f"{LONG} 2", f"{LONG} 3") is PASS
+    assert paraphrased(f"{LONG} May", f"{LONG} June", f"{LONG} July") is PASS
+
+
+@pytest.mark.parametrize(("stage", "trips"), [("fan_out", True), ("plan", False)])
+def test_the_third_equal_unusable_answer_is_not_followed_by_a_request(stage, trips):
+    contents, state = Contents(), loop_detector.State()
+    asked = proposal(kind="model", stage=Stage(stage), turn=4)
+    for n in range(3):
+        assert loop_detector.check(CONFIG, state, asked, replace(view(), contents=contents)) is PASS
+        contents.put(f"r{n}", {"text": f"At 12:00:0{n} I have thought about it, and will answer in prose."}, 1)
+        said = ev.ModelAnswered(command_id="m", attempt=1, step_id=STEP, verdict="rejected")
+        state = loop_detector.observe(state, replace(at(said), content_ref=f"r{n}"))
+    verdict = loop_detector.check(CONFIG, state, asked, replace(view(), contents=contents))
+    assert (verdict is not PASS) is trips
+
+
+# -- presets -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_presets_are_the_documents_own_rules():
+    calls = [look(result=n) for n in range(12)]
+    assert Window(LoopDetector(preset="flow")).run(calls) == ("flow", 3)
+    assert Window(LoopDetector(preset="fabro")).run(calls) == ("fabro", 10)
+    assert Window(LoopDetector(preset="ag2")).run(calls) == ("ag2", 3)
+
+
+def test_ag2_warns_once():
+    window = Window(LoopDetector(preset="ag2"))
+    assert window.run([look()] * 3) == ("ag2", 3)
+    given = {"step_id": STEP, "call_id": "c", "tool": "look", "args_hash": "h", "problem": "loop"}
+    refused = ev.CallRefused(cause=Cause.LOOP_DETECTED, mechanism="loop_detector", **given)
+    window.state = loop_detector.observe(window.state, at(refused))
+    assert window.run([look()] * 5) is None
+
+
+def test_a_policy_that_switches_detection_off_or_says_two_things_is_refused():
+    with pytest.raises(ValueError, match="name at least one"):
+        LoopDetector(detectors=[])
+    with pytest.raises(ValueError, match="not both"):
+        LoopDetector(preset="flow", detectors=["A"])
+    assert Window(LoopDetector(detectors=["D"])).run([look()] * 6) == ("D", 6)

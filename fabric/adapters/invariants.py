@@ -1,0 +1,83 @@
+"""Invariants in CEL, compiled once: over the payload, the run and the stage, and nothing else. An error in evaluation is a failed check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import cel
+
+from fabric.core.evaluators import Holds
+from fabric.core.gates import Invariant
+from fabric.core.text import clean_text
+
+JSON = Any
+KNOWN = ("payload", "run", "stage")
+SENTENCE_CHARS = 200
+_BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\s*\(\s*(\w+)\s*,")
+"""Names that an expression brings itself: ``items.all(item, ...)``."""
+
+
+class ExpressionProblem(ValueError):
+    """An expression that does not compile, or names what there is not. The message is one sentence."""
+
+
+@lru_cache(maxsize=1_024)
+def program_of(expression: str) -> Any:
+    """A compiled expression. ExpressionProblem says why it is none."""
+    try:
+        program = cel.compile(expression)
+    except ValueError as error:
+        raise ExpressionProblem(f"does not compile: {_first(error)}") from None
+    bound = set(_BOUND.findall(expression))
+    for name in program.variables():
+        if name not in KNOWN and name not in bound:
+            raise ExpressionProblem(f"names {name!r}; there are: {', '.join(KNOWN)}")
+    return program
+
+
+def problems(invariants: Sequence[Invariant]) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` for every expression that is none, and for every name that stands twice."""
+    seen: set[tuple[str, str]] = set()
+    for n, one in enumerate(invariants):
+        if (one.stage, one.name) in seen:
+            yield f"gates.invariants.{n}.name", f"{one.name!r} is there twice for stage {one.stage}; name them apart"
+        seen.add((one.stage, one.name))
+        try:
+            program_of(one.expression)
+        except ExpressionProblem as problem:
+            yield f"gates.invariants.{n}.expression", f"invariant {one.name!r} {problem}"
+
+
+def holds_by_stage(invariants: Sequence[Invariant]) -> dict[str, tuple[Holds, ...]]:
+    """What is asked at each stage's post-gate, in the fabric's order. ExpressionProblem for what ``problems`` names."""
+    found: dict[str, tuple[Holds, ...]] = {}
+    for one in invariants:
+        found[one.stage] = (*found.get(one.stage, ()), holds_of(one))
+    return found
+
+
+def holds_of(invariant: Invariant) -> Holds:
+    """Asks one invariant. What is no truth value, and every error, is a sentence that names it."""
+    program = program_of(invariant.expression)
+
+    def holds(about: Mapping[str, JSON]) -> str:
+        try:
+            found = program.execute(dict(about))
+        except Exception as error:  # noqa: BLE001 - whatever the library raises, the check did not pass
+            return f"invariant {invariant.name} could not be evaluated: {type(error).__name__}: {_first(error)}"
+        if found is True:
+            return ""
+        if found is False:
+            return f"invariant {invariant.name}: {invariant.message}"
+        return f"invariant {invariant.name} could not be evaluated: it gave {type(found).__name__}, not true or false"
+
+    return holds
+
+
+def _first(error: Exception) -> str:
+    """What an error says, as one line without its drawing."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("|")]
+    return clean_text(" ".join(" ".join(lines).split()))[0][:SENTENCE_CHARS]

@@ -1,0 +1,76 @@
+"""What the gates ask that an adapter compiled from the fabric: callables over JSON, handed to the core with the revision.
+
+They are functions of the revision and of what they are given alone, so that a decision can be derived again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabric.core.frozen import value
+from fabric.core.gates import Gates
+
+JSON = Any
+HITS_TOLD = 10
+
+
+@value()
+class Hit:
+    """Something that a guardrail found. It never holds what was found: a hit is journaled and shown."""
+
+    rule: str
+    path: str
+    excerpt: str
+    """The first characters, the rest by its length."""
+
+    def said(self) -> str:
+        """As a sentence with its path."""
+        return f"{self.path or 'text'}: {self.rule} ({self.excerpt})"
+
+
+Scan = Callable[[JSON], list[Hit]]
+"""Takes a value, gives what its guardrails found in it; empty when nothing."""
+
+
+Holds = Callable[[Mapping[str, JSON]], str]
+"""Takes what an expression may name, says what is wrong; an empty string where it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluators:
+    """All of one revision."""
+
+    guardrails: Mapping[str, Scan] = field(default_factory=dict)
+    """By place (``gates.PLACES``); a place that is missing has none."""
+    invariants: Mapping[str, tuple[Holds, ...]] = field(default_factory=dict)
+    """By stage, in the fabric's order."""
+    digest: str = ""
+    """Of everything in it; empty where it is empty."""
+
+    def hits(self, place: str, given: JSON) -> list[str]:
+        """What the guardrails of a place found, a sentence each."""
+        scan = self.guardrails.get(place)
+        return [] if scan is None else [hit.said() for hit in scan(given)[:HITS_TOLD]]
+
+    def leaks(self, given: JSON) -> bool:
+        """Whether any guardrail of any stage objects to what is about to leave the run."""
+        return any(scan(given) for place, scan in self.guardrails.items() if place != "arguments")
+
+    def broken(self, stage: str, about: Mapping[str, JSON]) -> list[str]:
+        """What is wrong with the first invariant of a stage that does not hold; empty when all do."""
+        said = (holds(about) for holds in self.invariants.get(stage, ()))
+        return [first] if (first := next((one for one in said if one), "")) else []
+
+
+NO_EVALUATORS = Evaluators()
+
+
+def lacking(gates: Gates, evaluators: Evaluators) -> str:
+    """What the gates ask for and nobody compiled; empty when nothing is missing. Gates must never pass for want of their evaluators."""
+    if gates.guardrails and not evaluators.guardrails:
+        return "gates.guardrails"
+    if gates.invariants and not evaluators.invariants:
+        return "gates.invariants"
+    return ""

@@ -1,0 +1,76 @@
+"""Quotes: each quoted passage stands in its source, whitespace, letter case and typography aside."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from fabric.core.grounding.sources import Sources
+
+WORDS_MIN = 3
+"""What is shorter is a term or irony, no passage."""
+SHOWN_CHARS = 80
+PASSAGE_MAX = 2_000
+
+_QUOTED = re.compile(
+    r'"([^"\n]{1,2000})"|“([^“”]{1,2000})”|„([^„“”]{1,2000})[“”]|«\s?([^«»]{1,2000})\s?»|(?m:^[ \t]*>[ \t]?(.{1,2000})$)'
+)
+_CITED = re.compile(r"[^\[\]\n.!?]{0,80}?[.!?]?\s?\[([^\[\]\n]{1,200})\]")
+_OMITTED = re.compile(r"\s*(?:\[(?:\.\.\.|…)\]|\((?:\.\.\.|…)\)|\.\.\.|…)\s*")
+_INSERTED = re.compile(r"\[[^\[\]]{0,100}\]")
+_PLAIN = str.maketrans(
+    {"’": "'", "‘": "'", "“": '"', "”": '"', "„": '"', "–": "-", "—": "-", "−": "-", "‑": "-", "\u00ad": ""}
+)
+_EDGES = " \t\n.,;:!?\"'-*_`"
+
+
+def normalised(text: str) -> str:
+    """A text as passages are compared: NFKC, one kind of quote and dash, no emphasis, single blanks, no letter case."""
+    plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    return " ".join(plain.replace("*", "").replace("`", "").split()).casefold()
+
+
+def passages(text: str) -> list[tuple[str, str]]:
+    """Each quoted passage of three words or more, with the name of the document cited right behind it in its sentence, or an empty one."""
+    found = []
+    for match in _QUOTED.finditer(text):
+        passage = next(group for group in match.groups() if group is not None)
+        if len(passage.split()) >= WORDS_MIN:
+            cited = _CITED.match(text, match.end())
+            found.append((passage.strip(), cited[1] if cited else ""))
+    return found
+
+
+def parts(passage: str) -> list[str]:
+    """What has to stand in the source, in this order: the passage without what was left out, and without the quoting author's own words in brackets."""
+    pieces = [piece for given in _OMITTED.split(passage) for piece in _INSERTED.split(given)]
+    return [piece for given in pieces if (piece := normalised(given).strip(_EDGES))]
+
+
+def stands_in(passage: str, source: str) -> bool:
+    """Whether all parts of a passage stand in a normalised text, one behind the other."""
+    at = 0
+    for part in parts(passage):
+        found = source.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def problems(text: str, sources: Sources) -> list[str]:
+    """A sentence for each quoted passage that does not stand in its source; in any of them, where none is cited behind it."""
+    found = passages(text)
+    if not found:
+        return []
+    everything = [normalised(one) for one in sources.texts()]
+    told = []
+    for passage, name in found:
+        own = sources.document(name) if name else None
+        shown = passage if len(passage) <= SHOWN_CHARS else f"{passage[:SHOWN_CHARS]}..."
+        if own is not None:
+            if not stands_in(passage, normalised(own)):
+                told.append(f'text: "{shown}" does not stand in {name!r}')
+        elif not any(stands_in(passage, one) for one in everything):
+            told.append(f'text: "{shown}" stands in no source')
+    return told

@@ -1,0 +1,255 @@
+"""The rules of the loop detectors, as pure functions over what one agent step has done: the mechanism asks them before each call, ``evaluate_detectors`` over
+recorded traces. One implementation, so that what was measured is what is enforced (S0 "Loop Detector", S1 "Tool call loop detection"; semantics.md 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from fabric.core.frozen import value
+from fabric.core.policy import LoopDetector
+
+T = TypeVar("T")
+Call = tuple[str, str]
+"""Tool and fingerprint of its arguments: what makes two calls the same."""
+PERIODS = (2, 3)
+FABRO_PERIODS = (1, 2, 3)
+FABRO_STEERING = (
+    "WARNING: Loop detected. You appear to be repeating the same tool calls. "
+    "Please try a different approach or ask for clarification."
+)
+"""S1's steering message, word for word."""
+ANSWER_CHARS_MIN = 40
+"""A shorter answer ("ok", "approve", nothing) says too little to be a repetition; semantics.md 4 has the same bound for briefs."""
+
+
+@value()
+class Seen:
+    """One executed call."""
+
+    tool: str
+    args_hash: str
+    turn: int
+    call_id: str
+    masked: str = ""
+    """Fingerprint of the masked result; empty while there is none."""
+    args_ref: str = ""
+    """The content that its arguments are journaled in; empty where they are not known."""
+
+    @property
+    def call(self) -> Call:
+        """What makes two calls the same."""
+        return (self.tool, self.args_hash)
+
+
+@value()
+class Asked:
+    """A call that is about to be executed, after those that were."""
+
+    call: Call
+    turn: int
+    wave: tuple[Call, ...]
+    """All calls of its turn, this one included."""
+    calls: tuple[Seen, ...]
+    """Executed calls of the step, oldest first."""
+    like: Callable[[Seen], bool]
+    """Whether an executed call of the same tool is near-identical. Asked only where the answer matters: it may cost reading arguments."""
+    warned: bool = False
+    """Whether a call of this step was blocked before."""
+
+
+@value()
+class Found:
+    """A loop: what a trip says of it."""
+
+    detector: str
+    limit: int
+    observed: int
+    window: str
+    what: str
+    cycle: tuple[str, ...]
+    advice: str = ""
+    """What the model is told instead of the usual words."""
+
+
+Rule = Callable[[LoopDetector, Asked], Found | None]
+
+
+def judge(config: LoopDetector, asked: Asked) -> Found | None:
+    """The first loop that the detectors in force find, in their order: one call, whatever its results, before cycles and paraphrases."""
+    in_force = (config.preset,) if config.preset else config.detectors
+    for name, rule in RULES.items():
+        if name in in_force and (found := rule(config, asked)) is not None:
+            return found
+    return None
+
+
+def repeated_answer(config: LoopDetector, answers: Sequence[str]) -> Found | None:
+    """E: the last answer was given as often before as the threshold says. ``answers``: fingerprints of the masked texts of one step's answers, those
+    without calls; empty for one of fewer than 40 characters.
+    """
+    if config.preset or "E" not in config.detectors or not answers or not answers[-1]:
+        return None
+    observed = sum(answer == answers[-1] for answer in answers)
+    if observed < config.answer_threshold:
+        return None
+    return Found("E", config.answer_threshold, observed, "step", f"the same answer for the {nth(observed)} time", ())
+
+
+# -- A, D: the same call ------------------------------------------------------------------------------------------------
+
+
+def _identical(config: LoopDetector, asked: Asked) -> Found | None:
+    recent = [seen for seen in _window(config, asked) if seen.call == asked.call]
+    observed = len(recent) + 1
+    if observed < config.identical_threshold or not _equal([seen.masked for seen in recent]):
+        return None
+    what = f"{asked.call[0]} with the same arguments for the {nth(observed)} time in {config.identical_window} calls, same results"
+    return Found("A", config.identical_threshold, observed, f"{config.identical_window} calls", what, (asked.call[0],))
+
+
+def _flow(config: LoopDetector, asked: Asked) -> Found | None:
+    """S0's literal rule: as A, with results ignored."""
+    observed = 1 + sum(seen.call == asked.call for seen in _window(config, asked))
+    if observed < config.identical_threshold:
+        return None
+    what = f"{asked.call[0]} with the same arguments for the {nth(observed)} time in {config.identical_window} calls"
+    return Found(
+        "flow", config.identical_threshold, observed, f"{config.identical_window} calls", what, (asked.call[0],)
+    )
+
+
+def _consecutive(config: LoopDetector, asked: Asked) -> Found | None:
+    return _in_a_row("D", config.consecutive_threshold, asked)
+
+
+def _ag2(config: LoopDetector, asked: Asked) -> Found | None:
+    """Three in a row, said once: a step that was warned is left alone."""
+    return None if asked.warned else _in_a_row("ag2", config.ag2_threshold, asked)
+
+
+def _in_a_row(name: str, threshold: int, asked: Asked) -> Found | None:
+    streak = 1
+    for seen in reversed(asked.calls):
+        if seen.call != asked.call:
+            break
+        streak += 1
+    if streak < threshold:
+        return None
+    what = f"{asked.call[0]} with the same arguments for the {nth(streak)} time in a row"
+    return Found(name, threshold, streak, "in a row", what, (asked.call[0],))
+
+
+def _window(config: LoopDetector, asked: Asked) -> tuple[Seen, ...]:
+    """The executed calls that share a window with the proposed one."""
+    return asked.calls[-(config.identical_window - 1) :] if config.identical_window > 1 else ()
+
+
+# -- C: paraphrases ----------------------------------------------------------------------------------------------------
+
+
+def _similar(config: LoopDetector, asked: Asked) -> Found | None:
+    """Near-identical calls of one masked result: A's window and threshold, with words instead of hashes."""
+    tool = asked.call[0]
+    by_result: dict[str, list[Seen]] = {}
+    for seen in _window(config, asked):
+        if seen.tool == tool and seen.masked:
+            by_result.setdefault(seen.masked, []).append(seen)
+    needed = config.identical_threshold - 1
+    for recorded in by_result.values():
+        if len(recorded) < needed:
+            continue
+        alike = sum(seen.call == asked.call or asked.like(seen) for seen in recorded)
+        if alike >= needed:
+            what = f"{tool} with nearly the same arguments for the {nth(alike + 1)} time in {config.identical_window} calls, same results"
+            return Found("C", config.identical_threshold, alike + 1, f"{config.identical_window} calls", what, (tool,))
+    return None
+
+
+# -- B and S1's rule: cycles of turns ----------------------------------------------------------------------------------
+
+Turn = tuple[tuple[Call, ...], tuple[str, ...]]
+"""Calls of one turn, and their masked results."""
+
+
+def _periodic(config: LoopDetector, asked: Asked) -> Found | None:
+    turns = _turns(asked)[-config.period_window :]
+    for period in PERIODS:
+        needed = period * config.period_repeats
+        if len(turns) < needed:
+            continue
+        groups = _groups(turns, period, config.period_repeats)
+        first = [calls for calls, _ in groups[0]]
+        if len(set(first)) < 2:
+            continue
+        same_calls = all([calls for calls, _ in group] == first for group in groups)
+        if same_calls and all(_same_results([group[n][1] for group in groups]) for n in range(period)):
+            cycle = tuple(tool for calls in first for tool, _ in calls)
+            what = f"the cycle {' -> '.join(cycle)} repeats for the {nth(config.period_repeats)} time, same results"
+            return Found(
+                "B", config.period_repeats, config.period_repeats, f"{config.period_window} turns", what, cycle
+            )
+    return None
+
+
+def _fabro(config: LoopDetector, asked: Asked) -> Found | None:
+    """S1 to the letter: the window is full, and all complete groups of one, two or three turns in it are equal, whatever their results."""
+    size = config.period_window
+    turns = [calls for calls, _ in _turns(asked)[-size:]]
+    if len(turns) < size:
+        return None
+    for period in FABRO_PERIODS:
+        repeats = size // period
+        groups = _groups(turns, period, repeats)
+        if repeats > 1 and all(group == groups[0] for group in groups):
+            cycle = tuple(tool for calls in groups[0] for tool, _ in calls)
+            what = f"the cycle {' -> '.join(cycle)} fills the last {size} turns"
+            return Found("fabro", repeats, repeats, f"{size} turns", what, cycle, FABRO_STEERING)
+    return None
+
+
+def _groups(turns: list[T], period: int, repeats: int) -> list[list[T]]:
+    """The last ``repeats`` groups, the proposed turn in the last one."""
+    tail = turns[-period * repeats :]
+    return [tail[n : n + period] for n in range(0, period * repeats, period)]
+
+
+def _turns(asked: Asked) -> list[Turn]:
+    """Executed turns, the proposed one last without results."""
+    turns: list[Turn] = []
+    current: list[Seen] = []
+    for seen in asked.calls:
+        if current and seen.turn != current[0].turn:
+            turns.append((tuple(s.call for s in current), tuple(s.masked for s in current)))
+            current = []
+        current.append(seen)
+    if current and current[0].turn != asked.turn:
+        turns.append((tuple(s.call for s in current), tuple(s.masked for s in current)))
+    turns.append((asked.wave, ("",) * len(asked.wave)))
+    return turns
+
+
+def _same_results(results: list[tuple[str, ...]]) -> bool:
+    return all(_equal(column) for column in zip(*results, strict=False))
+
+
+def _equal(results: Sequence[str]) -> bool:
+    return len({result for result in results if result}) <= 1
+
+
+def nth(n: int) -> str:
+    """An ordinal, as a sentence says it."""
+    return {1: "first", 2: "second", 3: "third"}.get(n, f"{n}th")
+
+
+RULES: Mapping[str, Rule] = {
+    "A": _identical,
+    "D": _consecutive,
+    "B": _periodic,
+    "C": _similar,
+    "flow": _flow,
+    "fabro": _fabro,
+    "ag2": _ag2,
+}
+"""By detector and preset, in the order in which they are asked. E judges answers, not calls. Total by test."""

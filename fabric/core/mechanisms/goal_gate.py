@@ -1,0 +1,64 @@
+"""Goal gates: what a run must have reached before it may exit (S1 "Goal gates"; semantics.md 4).
+
+Stops: a run that would be called completed although a goal node brought nothing, where the fan-in policy does without it. A goal node is a stage, or a
+worker by its agent's name; it is met when it ended in success or partial success: the stage was passed, or one of the worker's branches at least has a result.
+Off unless the policy names nodes. Does not stop: a goal that was met badly (the gates and the critic do).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.flow import Stage
+from fabric.core.frozen import value
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.policy import GoalGates as Config
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+
+NAME = "goal_gate"
+SCOPE = Scope.RUN
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"exit"})
+OBSERVES: frozenset[str] = frozenset()
+
+
+@value()
+class State:
+    """What the nodes came to stands in the fan-out's parts and the run's stages."""
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return policy.goal_gates
+
+
+def observe(state: State, event: Event) -> State:
+    """Observes nothing."""
+    return state
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Trips when a node ended without any success. ``proposal.payload``: the parts of the fan-out."""
+    problems = [problem for node in config.nodes if (problem := _unmet(node, proposal, view))]
+    if not problems:
+        return PASS
+    nodes = len(config.nodes)
+    details: dict[str, Any] = {"problems": problems}
+    evidence = Evidence(nodes, nodes - len(problems), "goals", "run", details=details)
+    return Trip(NAME, Cause.GOAL_UNMET, evidence, f"goal gate: {'; '.join(problems[:3])}")
+
+
+def _unmet(node: str, proposal: Proposal, view: View) -> str:
+    """Why a goal node does not let the run exit; empty when it does."""
+    if node in tuple(Stage):
+        reached = view.run.stages.get(Stage(node))
+        passed = node == proposal.stage or (reached is not None and reached.left)
+        return "" if passed else f"stage {node} was not passed"
+    parts = [part for part in proposal.payload or () if part["agent"] == node]
+    if any(not part["gap"] for part in parts):
+        return ""
+    return f"{node} brought no result ({parts[0]['gap']})" if parts else f"{node} was given no part of the plan"

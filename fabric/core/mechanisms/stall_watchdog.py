@@ -1,0 +1,82 @@
+"""Stall watchdog: nothing has happened in a run for too long (S1 "Stall watchdog"; semantics.md 4).
+
+Stops: a step whose call never comes back, and a run that goes on doing nothing. Trips when no event has been journaled for min(30 min, half the stage
+deadline). What somebody else ends is no stall: people are waited for alone, the run is held, a child lives, a retry is scheduled, something is being undone.
+Does not stop: a run that is busy without getting anywhere (progress does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fabric.core.frozen import value
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.run import Run, clocks_stopped, live
+from fabric.core.taxonomy import Cause, Tier
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+
+NAME = "stall_watchdog"
+SCOPE = Scope.RUN
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"wait"})
+OBSERVES: frozenset[str] = frozenset()
+MOST_S = 1_800.0
+SHARE = 0.5
+"""Of the stage deadline."""
+US = 1_000_000
+
+
+@value()
+class Config:
+    """Seconds of silence that are too many, by tier; none: it is off."""
+
+    window_s: Mapping[Tier, float]
+
+
+@value()
+class State:
+    """The run itself knows when its last event happened."""
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return Config({tier: window for tier in Tier if (window := window_s(policy, tier))})
+
+
+def window_s(policy: FlowPolicy, tier: Tier) -> float:
+    """Seconds without an event that are a stall: the policy's own, else min(30 min, half the stage deadline); 0: never."""
+    own = policy.stall_watchdog.after_s
+    return min(MOST_S, SHARE * policy.deadlines_of(tier).stage_s) if own is None else own
+
+
+def observe(state: State, event: Event) -> State:
+    """Observes nothing."""
+    return state
+
+
+def due_at(run: Run, window: float) -> int | None:
+    """The instant at which the run's silence is a stall; None: somebody else ends it, or ``window`` is 0 seconds."""
+    if not window or run.terminal or run.ending is not None or run.state == "queued":
+        return None
+    if run.timers or run.family.alive or clocks_stopped(run) is not None:
+        return None
+    if run.saga.unwinding is not None or run.saga.checks or not live(run):
+        return None
+    return run.at + int(window * US)
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Trips at the instant, not before."""
+    window = config.window_s.get(view.run.tier, 0.0)
+    due = due_at(view.run, window)
+    if due is None or view.now < due:
+        return PASS
+    silent = (view.now - view.run.at) / US
+    what = f"step:{proposal.step_id}" if proposal.step_id else f"stage:{proposal.stage}"
+    message = f"stalled: nothing has happened for {silent:g} s ({what}, {proposal.target or 'nothing is out'})"
+    evidence = Evidence(window, silent, "s", what, details={"target": proposal.target, "since": view.run.at})
+    return Trip(NAME, Cause.STALLED, evidence, message)

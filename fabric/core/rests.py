@@ -1,0 +1,46 @@
+"""What an answer of a run may rest on, gathered from its state: the request, the documents, the results of its tools in this epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.flow import Stage
+from fabric.core.grounding.sources import Calculation, Sources
+from fabric.core.run import Step
+from fabric.core.topologies import slices
+from fabric.core.work import Work
+
+JSON = Any
+CALCULATOR = "calculator"
+
+
+def sources(work: Work) -> Sources:
+    """All of them. MissingContent when one was erased; ValueError when the documents were not read with the claim."""
+    if work.ctx.documents is None:
+        raise ValueError("the documents of the run were not read, and its gates ask for them")
+    results: list[JSON] = []
+    calculations: list[Calculation] = []
+    for step in work.run.steps.values():
+        for tool, result in _answers(work, step):
+            if _calculates(work, tool) and isinstance(result, dict):
+                calculations.append(Calculation(str(result.get("expression", "")), str(result.get("value", ""))))
+            else:
+                results.append(result)
+        if step.stage is Stage.FAN_OUT and slices.is_slice(step.agent):
+            # Its tools answered in the child run: what its branches said stands for that here.
+            results += slices.outputs_of(work, step)
+    request = work.ctx.contents.read(work.run.request_ref).get("text", "")
+    return Sources(
+        request=request, documents=work.ctx.documents, results=tuple(results), calculations=tuple(calculations)
+    )
+
+
+def _answers(work: Work, step: Step) -> list[tuple[str, JSON]]:
+    """What each tool of a step answered, in the order of the calls; a tool's error is no source."""
+    done = [call for turn in step.history for call in turn.calls if call.state == "done" and not call.error]
+    return [(call.tool, work.ctx.contents.read(call.result_ref).get("result")) for call in done if call.result_ref]
+
+
+def _calculates(work: Work, tool: str) -> bool:
+    one = work.compiled.spec.tool(tool)
+    return one.kind == "builtin" and (one.target or one.name) == CALCULATOR

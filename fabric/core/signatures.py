@@ -1,0 +1,80 @@
+"""Failure signatures: what makes two failures the same failure, and how often one may come (S1 "Failure signatures and circuit breakers").
+
+A signature is ``node|class|message`` with what differs from one time to the next taken out of the message. Only deterministic and structural
+failures count; a success never resets a count, so "work succeeds, verify fails, again and again" ends at the third verify failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+
+from fabric.core.frozen import value
+from fabric.core.taxonomy import ErrorClass
+
+MESSAGE_BYTES_MAX = 240
+"""Bytes of UTF-8 that are kept of a normalised message (S1)."""
+LIMIT = 3
+"""Default of how often one signature is met until the run is stopped (S1 ``loop_restart_signature_limit``)."""
+NO_REASON = "unknown"
+COUNTED: frozenset[ErrorClass] = frozenset({ErrorClass.DETERMINISTIC, ErrorClass.STRUCTURAL})
+"""A transient failure may resolve by itself; the others are bounded by mechanisms of their own."""
+
+# In this order: a word of seven digits is a hex word. Words are delimited by anything but letters, digits and the underscore.
+_RULES = (
+    (re.compile(r"\b[0-9a-f]{7,}\b"), "<hex>"),
+    (re.compile(r"\b[0-9]+\b"), "<n>"),
+    (re.compile(r"\s+"), " "),
+    (re.compile(r", "), ","),
+)
+
+
+def normalised(message: str) -> str:
+    """``message`` without what differs between two failures of one cause, at most 240 bytes of UTF-8, cut between characters; ``unknown`` for an empty one."""
+    text = message.strip().lower()
+    for pattern, name in _RULES:
+        text = pattern.sub(name, text)
+    return text.encode("utf-8", "replace")[:MESSAGE_BYTES_MAX].decode("utf-8", "ignore") or NO_REASON
+
+
+def signature(node: str, error_class: ErrorClass, message: str, hint: str | None = None) -> str:
+    """``node|class|message``; a ``hint`` that the failing node gives beats its message."""
+    reason = hint if hint and hint.strip() else message
+    return f"{node}|{error_class}|{normalised(reason)}"
+
+
+def effective_limit(limit: int) -> int:
+    """The limit in force: the one given, 3 where it is 0 or less."""
+    return limit if limit > 0 else LIMIT
+
+
+@value()
+class Failures:
+    """How often each signature was met in a run, and which a person has spoken since.
+
+    A person's word takes nothing off a count. It only lets the very next failure of that kind pass: the person saw the one before and sent the run on.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    heard: frozenset[str] = frozenset()
+
+
+def counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
+    """The counts after one more failure with this signature. Nothing ever takes one off."""
+    return {**counts, key: counts.get(key, 0) + 1}
+
+
+def failed(before: Failures, key: str) -> Failures:
+    """After one more failure with this signature."""
+    return Failures(counted(before.counts, key), before.heard - {key})
+
+
+def spoken(before: Failures) -> Failures:
+    """After a person's word."""
+    return Failures(before.counts, frozenset(before.counts))
+
+
+def reached(before: Failures, key: str, limit: int = LIMIT) -> bool:
+    """Whether one more failure with this signature stops the run: a threshold, it acts at the limit itself."""
+    return before.counts.get(key, 0) + 1 >= effective_limit(limit) and key not in before.heard

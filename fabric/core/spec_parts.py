@@ -1,0 +1,18 @@
+"""What the groups of a fabric's spec share: their base and the kinds of text in them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+"""Lower-case letters, digits, dash and underscore, 63 at most: safe in a URL, a file name and a tool list."""
+Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
+
+
+class SpecGroup(BaseModel):
+    """A group of fields: frozen, and it refuses fields that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,0 +1,24 @@
+"""When a run that is owned is stepped next although nothing arrives, and whether its clock has to be set anew for that. Pure."""
+
+from __future__ import annotations
+
+from fabric.core import engine
+from fabric.core.policy import FlowPolicy
+from fabric.core.run import Run
+
+
+def next_wake(run: Run, answers: frozenset[str], announced: int | None, policy: FlowPolicy) -> int | None:
+    """The next instant that the run, or an answer that is announced, is due at; None: none is."""
+    at = engine.wake_at(run, answers, policy)
+    if at is None or announced is None or run.terminal:
+        return at if announced is None or run.terminal else announced
+    return min(at, announced)
+
+
+def moves(wake: int | None, at: int | None, run: Run, policy: FlowPolicy) -> bool:
+    """Whether a clock that is set to ``wake`` is set to ``at`` instead.
+
+    Every event puts the stall watchdog off, so its clock is left as it is: it goes off too early, finds nothing due, and is set then.
+    """
+    sooner = wake is not None and at is not None and wake < at
+    return at != wake and not (sooner and at == engine.stalls_at(run, policy))

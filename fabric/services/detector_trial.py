@@ -1,0 +1,136 @@
+"""What the loop detectors and the failure signature would have stopped of recorded runs (docs/detectors.md).
+
+The rules are those of ``core/loop_rules.py`` and ``core/signatures.py``, with the limits of the default policy: what is measured is what the engine enforces.
+A trace has no steps of ours, so each agent of it has one until a person speaks; each call of a tool is a turn, and an answer is a text that no call of the
+same agent follows. A tool's error is a deterministic failure of that tool.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fabric.core.fingerprint import fingerprint
+from fabric.core.loop_rules import ANSWER_CHARS_MIN, RULES, Asked, Seen, judge, repeated_answer
+from fabric.core.near_identical import Words, near_identical, words_of
+from fabric.core.policy import LoopDetector
+from fabric.core.signatures import LIMIT, Failures, failed, reached, signature, spoken
+from fabric.core.taxonomy import ErrorClass
+from fabric.services.traces import Trace, TraceStep, traces_in
+
+JSON = Any
+KEPT = 160
+"""As many calls as the mechanism remembers."""
+DEFAULT = LoopDetector()
+CALL_RULES: Mapping[str, LoopDetector] = {
+    name: LoopDetector.model_validate({"detectors": [name]} if name in DEFAULT.detectors else {"preset": name})
+    for name in RULES
+}
+"""Each rule alone, with the default's numbers."""
+OURS = (*sorted(DEFAULT.detectors), "failure_signature")
+DOCUMENTS = ("flow", "fabro", "signature_of_document")
+"""S0's and S1's rules to the letter: nothing excuses, and no window ends where a person speaks."""
+NAMES = (*OURS, "ours", "flow", "fabro", "ag2", "signature_of_document", "documents")
+
+_PERSON = re.compile(r"user|human|person|customer", re.IGNORECASE)
+
+
+@dataclass
+class _Window:
+    """What one agent did since a person spoke last."""
+
+    calls: tuple[Seen, ...] = ()
+    words: dict[str, Words] = field(default_factory=dict)
+    answers: list[str] = field(default_factory=list)
+
+
+def is_person(step: TraceStep) -> bool:
+    """Whether a person speaks: a message of somebody who is called user, human, person or customer."""
+    return step.kind == "message" and bool(_PERSON.search(step.agent))
+
+
+def stopped_by(trace: Trace) -> frozenset[str]:
+    """Names of the rules that would have stopped a run, those of ``NAMES`` that are made of others too."""
+    fired: set[str] = set()
+    ours: dict[str, _Window] = {}
+    whole: dict[str, _Window] = {}
+    failures, literal = Failures(), Failures()
+    for number, step in enumerate(trace.steps):
+        if is_person(step):
+            ours, failures = {}, spoken(failures)
+        elif step.kind == "tool":
+            fired |= _call(ours.setdefault(step.agent, _Window()), step, number, DEFAULT.detectors - fired)
+            fired |= _call(whole.setdefault(step.agent, _Window()), step, number, {"flow", "fabro", "ag2"} - fired)
+            if step.error:
+                key = signature(step.tool, ErrorClass.DETERMINISTIC, step.error)
+                fired |= {"failure_signature"} if reached(failures, key, LIMIT) else set()
+                fired |= {"signature_of_document"} if reached(literal, key, LIMIT) else set()
+                failures, literal = failed(failures, key), failed(literal, key)
+        elif _is_answer(trace.steps, number):
+            window = ours.setdefault(step.agent, _Window())
+            window.answers.append(step.masked if step.chars >= ANSWER_CHARS_MIN else "")
+            fired |= {"E"} if repeated_answer(DEFAULT, window.answers) else set()
+    fired |= {"ours"} if fired & set(OURS) else set()
+    return frozenset(fired | ({"documents"} if fired & set(DOCUMENTS) else set()))
+
+
+def _call(window: _Window, step: TraceStep, number: int, rules: Iterable[str]) -> set[str]:
+    """The rules that would have blocked a call; adds it to the window with its result."""
+    args = _args(step.args)
+    key = str(number)
+    call = (step.tool, fingerprint(args))
+    own = window.words[key] = words_of(args)
+    asked = Asked(call, number, (call,), window.calls, lambda seen: near_identical(own, window.words[seen.call_id]))
+    fired = {name for name in rules if name in CALL_RULES and judge(CALL_RULES[name], asked)}
+    window.calls = (*window.calls, Seen(*call, number, key, step.masked))[-KEPT:]
+    return fired
+
+
+def _args(text: str) -> JSON:
+    """The arguments as JSON where they are an object, else the raw text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return found if isinstance(found, dict) else text
+
+
+def _is_answer(steps: tuple[TraceStep, ...], number: int) -> bool:
+    """Whether a text is what an agent answered, not what it said on its way to a call."""
+    step = steps[number]
+    if step.kind not in ("model", "message"):
+        return False
+    after = steps[number + 1] if number + 1 < len(steps) else None
+    return after is None or after.kind != "tool" or after.agent != step.agent
+
+
+def evaluate(folder: Path) -> JSON:
+    """Figures of all traces in a folder: ``{"total", "files", "by_detector"}``, each ``{"good", "failed", "halted"}`` of ``{"runs", "stopped"}``.
+
+    Halted runs count as failed too. Refused for a folder or a line that cannot be read.
+    """
+    files: dict[str, dict[str, JSON]] = {}
+    every = {name: _empty() for name in NAMES}
+    for file, traces in traces_in(folder):
+        of_file = {name: _empty() for name in NAMES}
+        for trace in traces:
+            fired = stopped_by(trace)
+            for name in NAMES:
+                for figures in (of_file[name], every[name]):
+                    _add(figures, trace, name in fired)
+        files[file] = {**of_file["ours"], "by_detector": {name: of_file[name] for name in NAMES}}
+    return {"total": every["ours"], "files": files, "by_detector": every}
+
+
+def _empty() -> dict[str, dict[str, int]]:
+    return {kind: {"runs": 0, "stopped": 0} for kind in ("good", "failed", "halted")}
+
+
+def _add(figures: dict[str, dict[str, int]], trace: Trace, stopped: bool) -> None:
+    for kind, counts in (("good", trace.success), ("failed", not trace.success), ("halted", trace.halted)):
+        figures[kind]["runs"] += counts
+        figures[kind]["stopped"] += counts and stopped

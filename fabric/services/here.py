@@ -1,0 +1,21 @@
+"""What publication and prices know of this installation, from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.conf import settings
+
+from fabric.adapters.tools.outbound import Gate
+from fabric.services.publication import Installation
+
+
+def installation(providers: Collection[str] = ()) -> Installation:
+    """What is known here. ``providers``: the provider adapters that there are; without them the names are not checked."""
+    return Installation(
+        gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
+        default_model=settings.FABRIC_MODEL,
+        default_url=settings.FABRIC_MODEL_URL,
+        urls={"anthropic": settings.FABRIC_ANTHROPIC_URL, "google": settings.FABRIC_GOOGLE_URL},
+        providers=frozenset(providers),
+    )

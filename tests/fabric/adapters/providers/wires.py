@@ -1,0 +1,174 @@
+"""The three protocols as a scripted endpoint speaks them, for tests that hold of each provider."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fabric.adapters.providers.anthropic import Anthropic
+from fabric.adapters.providers.asking import Endpoint, HttpModel
+from fabric.adapters.providers.google import Google
+from fabric.adapters.providers.openai_compatible import OpenAICompatible
+from fabric.core.spec import ModelSpec
+from simulator.endpoint import Received, ScriptedEndpoint, Step
+from simulator.endpoint import answer as openai_answer
+from simulator.endpoint import call as openai_call
+from simulator.endpoint import refusal as openai_refusal
+from tests.fabric.adapters.providers.asking import KEY, request
+
+
+def step(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Step:
+    return Step(status=status, body=json.dumps(body).encode(), headers=headers or {})
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One provider's protocol."""
+
+    name: str
+    adapter: type[HttpModel]
+    model: str
+    path: str
+    """Of the one request that is made."""
+    base: str
+    """What the base URL has behind the host."""
+    key_header: str
+    answer: Callable[..., Step]
+    """``(text, calls, usage, finish)``: calls as (tool, arguments, id), finish as one of stop, length, content_filter."""
+    refusal: Callable[..., Step]
+    """``(status, message, code)`` with ``headers``; code is one of the protocol's own."""
+    schema: Callable[[Any], Any]
+    """The schema that a request's body wants the answer held to; None: none."""
+    tools: Callable[[Any], list[str]]
+    system: Callable[[Any], str]
+    cap: Callable[[Any], int]
+    settings: tuple[str, str]
+
+    def url(self, endpoint: ScriptedEndpoint) -> str:
+        return f"http://{endpoint.authority}{self.base}"
+
+    def port(self, endpoint: ScriptedEndpoint, key: str = KEY, **more: Any) -> HttpModel:
+        return self.adapter(Endpoint(self.url(endpoint), "", key), **more)
+
+    def spec(self, **changed: Any) -> ModelSpec:
+        return ModelSpec(**{"name": "main", "provider": self.name, "model": self.model, **changed})
+
+    def key_of(self, received: Received) -> str:
+        return received.headers.get(self.key_header, "").removeprefix("Bearer ")
+
+    def ask(self, script: Any, *, key: str = KEY, spec: Any = None, **changed: Any) -> tuple[Any, list[Received]]:
+        """One ask against a script, closed afterwards; one that hangs fails instead."""
+
+        async def go(provider: HttpModel) -> Any:
+            try:
+                return await asyncio.wait_for(provider.ask(request(model=self.spec(**(spec or {})), **changed)), 60)
+            finally:
+                await provider.aclose()
+
+        with ScriptedEndpoint([script]) as endpoint:
+            return asyncio.run(go(self.port(endpoint, key))), endpoint.received
+
+
+def _openai(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> Step:
+    return openai_answer(text, [openai_call(*one) for one in calls], usage=usage, finish=finish)
+
+
+def _openai_refusal(status: int, message: str = "", code: str = "", headers: Any = None) -> Step:
+    return openai_refusal(status, message, code=code, headers=headers)
+
+
+_STOPS = {"": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+
+
+def _anthropic(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> Step:
+    content = [{"type": "text", "text": text}] if text else []
+    content += [{"type": "tool_use", "id": one[2], "name": one[0], "input": one[1]} for one in calls]
+    body: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": content,
+    }
+    body |= {"stop_reason": "tool_use" if calls else _STOPS[finish], "stop_sequence": None}
+    if usage is not None:
+        body["usage"] = {"input_tokens": usage[0], "output_tokens": usage[1]}
+    return step(body)
+
+
+def _anthropic_refusal(status: int, message: str = "", code: str = "", headers: Any = None) -> Step:
+    error = {"type": code or "invalid_request_error", "message": message}
+    return step({"type": "error", "error": error, "request_id": "req_1"}, status, headers)
+
+
+_ENDS = {"": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
+
+
+def _google(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> Step:
+    parts: list[Any] = [{"text": text}] if text else []
+    parts += [{"functionCall": {"name": one[0], "args": one[1], "id": one[2]}} for one in calls]
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": _ENDS[finish], "index": 0}
+    body: dict[str, Any] = {"candidates": [candidate], "modelVersion": "scripted"}
+    if usage is not None:
+        body["usageMetadata"] = {
+            "promptTokenCount": usage[0],
+            "candidatesTokenCount": usage[1],
+            "totalTokenCount": sum(usage),
+        }
+    return step(body)
+
+
+def google_refusal(status: int, message: str = "", code: str = "", headers: Any = None, details: Any = ()) -> Step:
+    error = {"code": status, "message": message, "status": code or "INVALID_ARGUMENT", "details": list(details)}
+    return step({"error": error}, status, headers)
+
+
+OPENAI = Spoken(
+    name="openai",
+    adapter=OpenAICompatible,
+    model="small",
+    path="/v1/chat/completions",
+    base="/v1",
+    key_header="authorization",
+    answer=_openai,
+    refusal=_openai_refusal,
+    schema=lambda body: body.get("response_format", {}).get("json_schema", {}).get("schema"),
+    tools=lambda body: [one["function"]["name"] for one in body.get("tools", ())],
+    system=lambda body: body["messages"][0]["content"],
+    cap=lambda body: body["max_tokens"],
+    settings=("FABRIC_MODEL_URL", "FABRIC_MODEL_KEY"),
+)
+ANTHROPIC = Spoken(
+    name="anthropic",
+    adapter=Anthropic,
+    model="claude-opus-4-8",
+    path="/v1/messages",
+    base="",
+    key_header="x-api-key",
+    answer=_anthropic,
+    refusal=_anthropic_refusal,
+    schema=lambda body: body.get("output_config", {}).get("format", {}).get("schema"),
+    tools=lambda body: [one["name"] for one in body.get("tools", ())],
+    system=lambda body: body["system"],
+    cap=lambda body: body["max_tokens"],
+    settings=("FABRIC_ANTHROPIC_URL", "FABRIC_ANTHROPIC_KEY"),
+)
+GOOGLE = Spoken(
+    name="google",
+    adapter=Google,
+    model="gemini-2.5-flash",
+    path="/v1beta/models/gemini-2.5-flash:generateContent",
+    base="",
+    key_header="x-goog-api-key",
+    answer=_google,
+    refusal=google_refusal,
+    schema=lambda body: body["generationConfig"].get("responseJsonSchema"),
+    tools=lambda body: [one["name"] for tool in body.get("tools", ()) for one in tool["functionDeclarations"]],
+    system=lambda body: body["systemInstruction"]["parts"][0]["text"],
+    cap=lambda body: body["generationConfig"]["maxOutputTokens"],
+    settings=("FABRIC_GOOGLE_URL", "FABRIC_GOOGLE_KEY"),
+)
+ALL = (OPENAI, ANTHROPIC, GOOGLE)

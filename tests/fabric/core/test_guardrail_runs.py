@@ -1,0 +1,130 @@
+"""What a guardrail's hit does to a run: the payload is blocked, and its bytes leave the run nowhere (semantics.md 3, 9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.context import compile_spec
+from fabric.core.flow import RunState, Stage
+from fabric.core.taxonomy import Cause, FailureType, Tier
+from tests.fabric.core.fabrics import lone, spec
+from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import asks, call, planned, summary
+
+SECRET = "ghp_" + "k7Qw9Zr2" * 4 + "Tt5m"
+LEAKS = summary(f"The token is {SECRET}.")
+
+
+def guarded(*places, rules=("credentials",)):
+    return {"gates": {"guardrails": [{"rules": list(rules), **({"places": places} if places else {})}]}}
+
+
+def said(world):
+    """Everything that facts, and what leaves with the end, say of the run."""
+    facts = [event.fact for event in world.events]
+    return f"{facts} {world.outcome} {world.end.reason}"
+
+
+@pytest.mark.parametrize(
+    ("tier", "state", "reaction"),
+    [
+        (Tier.INTERACTIVE, RunState.FAILED, "safe_fallback"),
+        (Tier.BATCH, RunState.ABORTED, "halt"),
+    ],
+)
+@pytest.mark.parametrize("agent", ["planner", "aggregator", "finalizer"])
+def test_an_output_with_a_secret_is_blocked_and_leaves_the_run_nowhere(agent, tier, state, reaction):
+    script = {agent: planned(goal=f"Use {SECRET}.") if agent == "planner" else LEAKS}
+    world = ran(spec(**guarded()), script, tier=tier)
+    decided = world.of(ev.ReactionDecided)[0]
+    assert (world.end.state, decided.reaction) == (state, reaction)
+    assert decided.failure_type is FailureType.UNSAFE_OUTPUT
+    assert decided.cause.cause is Cause.POLICY_DENIED
+    assert decided.accompanies == ("block",)
+    assert "credentials.github_token (ghp_…, 40 characters)" in decided.cause.message
+    assert SECRET not in said(world)
+
+
+def test_in_high_stakes_a_person_is_asked_and_not_shown_the_bytes():
+    world = ran(spec(**guarded()), {"finalizer": LEAKS}, tier=Tier.HIGH_STAKES)
+    assert world.reactions == ["escalate"]
+    question = world.question.fact
+    assert SECRET not in str(question)
+    world.decide("reject").go()
+    assert world.end.state is RunState.ABORTED
+    assert SECRET not in said(world)
+
+
+def test_a_branch_that_leaks_is_the_branch_that_fails():
+    fabric = lone(workers=3, fan_in={"mode": "best_effort"}, **guarded("fan_out"))
+    world = ran(fabric, {"worker": [summary("One."), LEAKS, summary("Three.")]})
+    assert world.end.state is RunState.COMPLETED
+    assert [(f.step_id, f.cause) for f in world.of(ev.StepFailed)] == [("fan_out.1.e0.r0", Cause.POLICY_DENIED)]
+    assert "Part 2 (worker): " in world.outcome["gaps"][0]
+    assert SECRET not in said(world)
+
+
+def test_two_branches_that_leak_both_stay_inside_when_the_run_is_halted():
+    world = ran(lone(workers=3, **guarded("fan_out")), {"worker": [LEAKS, LEAKS, summary("Three.")]}, tier=Tier.BATCH)
+    assert world.end.state is RunState.ABORTED
+    assert SECRET not in said(world)
+
+
+def test_what_no_gate_has_met_yet_is_no_partial_result_either():
+    """The aggregate passed, for only finalize is guarded; the run ends for another reason before that."""
+    fabric = spec(**guarded("finalize"))
+    world = ran(fabric, {"aggregator": LEAKS, "finalizer": summary("Fine.")}, tier=Tier.HIGH_STAKES)
+    assert world.end.state is RunState.COMPLETED, "nobody guards the fan-in"
+    stopped = ran(fabric, {"aggregator": LEAKS, "finalizer": LEAKS})
+    assert stopped.end.state is RunState.FAILED
+    assert stopped.outcome is None
+
+
+def test_without_guardrails_nothing_is_blocked():
+    world = ran(spec(), {"finalizer": LEAKS})
+    assert world.end.state is RunState.COMPLETED
+    assert world.outcome["text"] == f"The token is {SECRET}."
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_with_a_secret_is_denied_before_it_goes_out():
+    world = ran(lone(**guarded("arguments")), {"worker": asks(call(q=f"who has {SECRET}"))})
+    assert world.executed == []
+    (refused,) = world.of(ev.CallRefused)
+    assert (refused.mechanism, refused.cause) == ("policy", Cause.POLICY_DENIED)
+    assert "q: credentials.github_token" in refused.problem
+    decided = world.of(ev.ReactionDecided)[0]
+    assert (decided.failure_type, decided.accompanies) == (FailureType.UNSAFE_OUTPUT, ("block",))
+    assert decided.cause.evidence.observed == 1
+    assert SECRET not in said(world)
+
+
+def test_a_call_without_one_goes_out_and_guards_of_outputs_do_not_judge_it():
+    script = {"worker": [asks(call(q="who")), summary()]}
+    assert len(ran(lone(**guarded("arguments")), script).executed) == 1
+    leaky = {"worker": [asks(call(q=SECRET)), summary()]}
+    assert len(ran(lone(**guarded("finalize")), leaky).executed) == 1
+
+
+@pytest.mark.parametrize("command", ["rm -rf /", "DROP TABLE customers;"])
+def test_a_destructive_command_is_denied(command):
+    world = ran(lone(**guarded(rules=("destructive_commands",))), {"worker": asks(call(q=command))})
+    assert world.executed == []
+
+
+# -- compiled or refused -----------------------------------------------------------------------------------------------
+
+
+def test_gates_that_nobody_compiled_never_pass():
+    with pytest.raises(ValueError, match=r"gates\.guardrails is not compiled"):
+        compile_spec(spec(**guarded()), prices={})
+
+
+def test_a_fabric_without_guardrails_says_nothing_of_them():
+    """So that one of before has the digest that it had."""
+    assert "guardrails" not in spec().model_dump(mode="json")["gates"]
+    assert spec(**guarded()).digest() != spec().digest()
+    assert Stage.PLAN in spec(**guarded()).gates.guardrails[0].places

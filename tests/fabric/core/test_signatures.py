@@ -1,0 +1,133 @@
+"""Failure signatures (semantics.md 4): what makes two failures the same, and the third of them that stops the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.signatures import (
+    COUNTED,
+    LIMIT,
+    MESSAGE_BYTES_MAX,
+    Failures,
+    effective_limit,
+    failed,
+    normalised,
+    reached,
+    signature,
+    spoken,
+)
+from fabric.core.taxonomy import ErrorClass
+
+DETERMINISTIC = ErrorClass.DETERMINISTIC
+
+
+def test_the_documents_example():
+    assert signature("verify", DETERMINISTIC, "test failed") == "verify|deterministic|test failed"
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ("commit abc123def0", "commit <hex>"),
+        ("abcdef", "abcdef"),
+        ("abcdef0", "<hex>"),
+        ("COMMIT ABC123DEF0", "commit <hex>"),
+        ("line 42", "line <n>"),
+        ("line42", "line42"),
+        ("row_42 of 7", "row_42 of <n>"),
+        ("order 1234567", "order <hex>"),
+        ("order 123456", "order <n>"),
+        ("at 3.5 s", "at <n>.<n> s"),
+        ("abc123def0x", "abc123def0x"),
+        ("a,  b", "a,b"),
+        ("a,b , c", "a,b ,c"),
+        ("  a \t\n b  ", "a b"),
+        ("", "unknown"),
+        (" \n ", "unknown"),
+    ],
+)
+def test_what_differs_each_time_is_taken_out(message, kept):
+    assert normalised(message) == kept
+
+
+def test_a_message_is_cut_to_240_bytes_between_characters():
+    assert normalised("x" * 300) == "x" * MESSAGE_BYTES_MAX == "x" * 240
+    cut = normalised("x" + "é" * 300)
+    assert cut == "x" + "é" * 119
+    assert len(cut.encode()) == 239
+
+
+def test_it_is_cut_after_it_was_normalised():
+    assert normalised("1 " * 300) == ("<n> " * 60)
+    assert normalised("f" * 300 + " tail") == "<hex> tail"
+
+
+def test_what_is_normalised_stays_as_it_is():
+    once = normalised("Commit ABC123DEF0, line 42:  expected 7")
+    assert normalised(once) == once == "commit <hex>,line <n>: expected <n>"
+
+
+def test_a_hint_beats_the_reason_and_an_empty_one_does_not():
+    assert signature("n", DETERMINISTIC, "boom at 7", hint="Missing file 3") == "n|deterministic|missing file <n>"
+    assert signature("n", DETERMINISTIC, "boom at 7", hint="  ") == "n|deterministic|boom at <n>"
+    assert signature("n", DETERMINISTIC, "boom at 7") == "n|deterministic|boom at <n>"
+
+
+def test_a_message_that_holds_half_a_character_still_has_a_signature():
+    assert normalised("bad \ud800 text") == "bad ? text"
+
+
+def test_node_class_and_message_each_tell_failures_apart():
+    keys = {
+        signature("work", DETERMINISTIC, "x"),
+        signature("verify", DETERMINISTIC, "x"),
+        signature("work", ErrorClass.STRUCTURAL, "x"),
+        signature("work", DETERMINISTIC, "y"),
+    }
+    assert len(keys) == 4
+
+
+def test_only_deterministic_and_structural_failures_count():
+    assert {ErrorClass.DETERMINISTIC, ErrorClass.STRUCTURAL} == COUNTED
+
+
+def fail(failures: Failures, message: str, limit: int = 3) -> tuple[bool, Failures]:
+    key = signature("verify", DETERMINISTIC, message)
+    return reached(failures, key, limit), failed(failures, key)
+
+
+def test_work_succeeds_and_verify_fails_again_and_again_stops_at_the_third_failure():
+    failures, stopped = Failures(), []
+    for line in (17, 42, 99):  # `work` succeeds each time between: nothing to count, and nothing that resets.
+        stops, failures = fail(failures, f"test failed at line {line}")
+        stopped.append(stops)
+    assert stopped == [False, False, True]
+    assert failures.counts == {"verify|deterministic|test failed at line <n>": 3}
+
+
+@pytest.mark.parametrize(("given", "in_force"), [(0, 3), (-5, 3), (1, 1), (2, 2), (7, 7)])
+def test_a_limit_of_nothing_means_three(given, in_force):
+    assert effective_limit(given) == in_force
+    assert reached(Failures({"k": in_force - 1}), "k", given)
+    assert not reached(Failures({"k": in_force - 2}), "k", given)
+    assert LIMIT == 3
+
+
+def test_counting_changes_nothing_that_was_given():
+    before = Failures({"k": 1})
+    assert failed(before, "k") == Failures({"k": 2})
+    assert before == Failures({"k": 1})
+
+
+def test_a_persons_word_lets_one_more_failure_of_the_kind_pass_and_takes_nothing_off():
+    failures = Failures()
+    for _ in range(2):
+        _, failures = fail(failures, "no")
+    stops, failures = fail(spoken(failures), "no")
+    assert not stops
+    assert list(failures.counts.values()) == [3]
+    assert fail(failures, "no")[0]
+
+
+def test_a_word_before_the_first_failure_excuses_nothing():
+    assert fail(spoken(Failures()), "no", limit=1)[0]
