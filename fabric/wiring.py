@@ -50,7 +50,7 @@ from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
 from fabric.models import Incarnation
 from fabric.runtime.call_ports import ModelPort
-from fabric.runtime.grant_ports import BucketStore, GrantStore
+from fabric.runtime.grant_ports import GrantStore
 from fabric.runtime.ports import Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
@@ -118,8 +118,8 @@ def grants() -> GrantStore:
 
 
 @lru_cache(maxsize=1)
-def buckets() -> BucketStore:
-    """The retry tokens that runs share."""
+def guards() -> PostgresqlGuards | SqliteGuards:
+    """The retry tokens and the guards' rows that runs share."""
     return PostgresqlGuards(dsn()) if _is_postgresql() else SqliteGuards(Path(connection.settings_dict["NAME"]))
 
 
@@ -260,7 +260,8 @@ def new_host(config: HostConfig | None = None) -> RunHost:
         clock=steady,
         revision=_revision,
         grants=grants(),
-        buckets=buckets(),
+        buckets=guards(),
+        guards=guards(),
     )
     return RunHost(ports, incarnation, config)
 

@@ -24,7 +24,7 @@ from fabric.adapters.letting_go import LettingGo
 from fabric.adapters.loop_thread import LoopThread, Message
 from fabric.adapters.orphans import Orphans
 from fabric.adapters.owned import Owned, Ports, called, stirs
-from fabric.adapters.shared import Shared, desk_of
+from fabric.adapters.shared import Shared, desk_of, guards_of
 from fabric.adapters.timers import Timers
 from fabric.adapters.writer import OnDone
 from fabric.core.commands import AbortCall, Command
@@ -97,7 +97,7 @@ class RunHost(LettingGo):
         self._fates = FlushFates(self.loop.put, lambda: self.lease.term)
         ports.writer.on_write, ports.writer.on_flushed = self._fates.begun, self._fates.flushed
         desk = desk_of(ports.grants, ports.buckets, lambda: self.lease.name, self._post)
-        self.shared = Shared(desk, post=self._post, clock=ports.clock)
+        self.shared = Shared(desk, post=self._post, clock=ports.clock, guards=guards_of(ports.guards, self._post))
         self.claimer = Claimer(ports, self.config.queues, lambda found: self.loop.put(("found", found)))
 
     # -- from other threads --------------------------------------------------------------------------------------------
@@ -174,6 +174,7 @@ class RunHost(LettingGo):
                 unsent.setdefault(key[0], set()).add((key[1], key[2]))
             else:
                 self._step(key[0], Answered(result))
+            self.shared.breakers.answered(key, result, owned)
         for run_id, kept in unsent.items():  # It may be another's by now: that is found out by giving it back.
             self.counters.uncovered += len(kept)
             self._step(run_id, CutShort(self.calls.unsent(run_id) | kept))
@@ -339,10 +340,11 @@ class RunHost(LettingGo):
         if isinstance(command, AbortCall):
             owned.out.discard(key)
             self.calls.abort(key)
+            self.shared.breakers.dropped((key,))
             return
         owned.out.add(key)
         self.shared.performs(owned, command)
-        self.calls.begin(key, partial(called, owned, command, self.ports, lambda: self.lease.covers(owned.term)))
+        self.calls.begin(key, partial(called, owned, command, self.ports, self.lease, self.shared.breakers))
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

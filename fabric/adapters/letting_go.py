@@ -42,6 +42,7 @@ class LettingGo:
             owned.ready = None
             if owned.out:
                 self.calls.abort_run(run_id)
+                self.shared.breakers.dropped(owned.out)
 
     def _let_go(self, run_id: str, owned: Owned, away: Batch | None = None) -> None:
         """Drops a run that cannot go on here; its row is given back, once the fate of what is being written is known. ``away``: with this."""

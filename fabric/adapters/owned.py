@@ -7,9 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from fabric.adapters.breakers import Breakers
 from fabric.adapters.calls import Call, Key
 from fabric.adapters.elapsed import Elapsed, elapsed_s
 from fabric.adapters.journal_rows import is_over, progresses
+from fabric.adapters.lease import Lease
 from fabric.adapters.tools.outbound import SENDING, Sending
 from fabric.adapters.writer import JournalWriter
 from fabric.core.commands import CallModel, CallTool
@@ -20,7 +22,7 @@ from fabric.core.taxonomy import Cause
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ModelPort, ToolOffer, ToolPort
 from fabric.runtime.driver import RunDriver
-from fabric.runtime.grant_ports import BucketStore, GrantStore
+from fabric.runtime.grant_ports import BucketStore, GrantStore, GuardStore
 from fabric.runtime.ports import Batch, Claimed, Clock, Document, JournalStore, StoreUnavailable
 from fabric.runtime.suspects import is_suspect
 
@@ -52,6 +54,8 @@ class Ports:
     grants: GrantStore | None = None
     """Without it, a run that falls under a shared budget is refused."""
     buckets: BucketStore | None = None
+    guards: GuardStore | None = None
+    """Without it, no circuit breaker ever opens."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,11 +87,11 @@ class Owned:
 
 
 async def called(
-    owned: Owned, command: CallModel | CallTool, ports: Ports, covered: Callable[[], bool]
+    owned: Owned, command: CallModel | CallTool, ports: Ports, lease: Lease, breakers: Breakers
 ) -> Result | None:
     """Makes one call: fetches what it needs, on a thread where that waits, asks the port, and gives back what came of it.
 
-    None: nobody was asked, since the run may be another's by now. ``covered`` says whether it surely is not, and is asked right before the port is, and
+    None: nobody was asked, since the run may be another's by now. The lease says whether it surely is not, and is asked right before the port is, and
     by ports that go out by HTTP once more when the bytes are about to leave: a process may have been stopped at any place in between. What cannot be prepared (a content that was erased, documents that cannot be read) is a failed call that says so.
     """
     try:
@@ -104,7 +108,9 @@ async def called(
             message=f"the call could not be prepared: {error}"[:500],
             outcome=Outcome.REJECTED,
         )
-    sending = Sending(covered)
+    if (refused := await breakers.passes(owned, command)) is not None:
+        return refused
+    sending = Sending(lambda: lease.covers(owned.term))
     if not sending.allowed():
         return None
     token = SENDING.set(sending)

@@ -1,4 +1,4 @@
-"""One process's part in what runs share across processes: its book of grants, its retry tokens, and what becomes of both with each batch.
+"""One process's part in what runs share across processes: its book of grants, its retry tokens, its circuit breakers, and what becomes of them with each batch.
 
 Belongs to the loop thread, but for ``stop``. The desk, which asks the database, begins with the first want: a process whose runs share nothing asks nothing.
 """
@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from fabric.adapters.breakers import Breakers
 from fabric.adapters.grant_desk import GrantDesk, Post
 from fabric.adapters.grants import GrantBook
+from fabric.adapters.guards import Guards
 from fabric.adapters.retry_tokens import RetryTokens
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.grants import Refusal, TokenWant, Want
 from fabric.core.mechanisms import retry_budget
 from fabric.runtime.driver import RunDriver
-from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, TokensLeft
+from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardStore, TokensLeft
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.ports import Batch, Claimed, Clock, StoreUnavailable, Written
 from fabric.runtime.shares import cap_of
@@ -44,11 +46,18 @@ class Shared:
     """``desk`` None: nothing is shared, and what is wanted is refused. ``now``: the desk's clock, seconds."""
 
     def __init__(
-        self, desk: GrantDesk | None, *, post: Post, clock: Clock, now: Callable[[], float] = time.monotonic
+        self,
+        desk: GrantDesk | None,
+        *,
+        post: Post,
+        clock: Clock,
+        now: Callable[[], float] = time.monotonic,
+        guards: Guards | None = None,
     ) -> None:
         self._post, self._clock, self._desk = post, clock, desk
         self._tokens = None if desk is None else RetryTokens(desk)
         self.book = GrantBook(desk or NoDesk(), now)
+        self.breakers = Breakers(guards, clock.now)
         self._asks = False
 
     # -- wants ---------------------------------------------------------------------------------------------------------
@@ -122,6 +131,12 @@ class Shared:
         self.book.end()
         if self._desk is not None and self._asks:
             self._desk.stop()
+        self.breakers.stop()
+
+
+def guards_of(store: GuardStore | None, post: Post) -> Guards | None:
+    """Who looks after the guard rows of this store; None without it."""
+    return None if store is None else Guards(store, post)
 
 
 def desk_of(

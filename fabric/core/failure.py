@@ -35,11 +35,13 @@ def record(trip: Trip) -> ev.TripRecord:
 
 
 def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
-    """The failure of one attempt of a call."""
+    """The failure of one attempt of a call: what came back, or what did not let it be sent."""
+    stage = Stage(issued.step_id.partition(".")[0])
+    if fact.trip is not None:
+        refused = Trip(fact.trip.mechanism, fact.trip.cause, fact.trip.evidence, fact.trip.message)
+        return Failure((refused,), stage, issued.step_id, issued, retry_after_s=fact.retry_after_s)
     details: dict[str, str | int | float | list[str]]
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
     evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
     trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)
-    return Failure(
-        (trip,), Stage(issued.step_id.partition(".")[0]), issued.step_id, issued, retry_after_s=fact.retry_after_s
-    )
+    return Failure((trip,), stage, issued.step_id, issued, retry_after_s=fact.retry_after_s)

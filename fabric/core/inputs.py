@@ -16,6 +16,7 @@ from fabric.core.frozen import value
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.core.upcasters import SINCE_INPUT, UPCAST_INPUT, upcast
+from fabric.core.verdict import Trip
 
 JSON = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys, cleaned of NUL, lone surrogates and NaN."""
@@ -184,6 +185,8 @@ class CallFailed:
     """True: the provider may have billed it (a timeout after sending, say), so the reservation is settled at worst case."""
     outcome: Outcome = Outcome.UNKNOWN
     """Rejected where it is certain that nothing was done: it was never sent, or refused."""
+    trip: Trip | None = None
+    """The mechanism that did not let it be sent."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

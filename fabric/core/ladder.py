@@ -13,6 +13,7 @@ from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import rung_key
 from fabric.core.taxonomy import Cause, Direct, FailureType
@@ -125,6 +126,8 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
         return "the run is ending"
     if trip.cause in NOT_RUN_AGAIN:
         return NOT_RUN_AGAIN[trip.cause]
+    if trip.mechanism == circuit_breaker.NAME:
+        return "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
     if failure.issued is None:
         return _rerun(work, failure)
     if not classification(trip).retried and classification(trip).flow_class != "semantic":
@@ -209,6 +212,37 @@ def replans_spent(work: Work, stage: Stage) -> str:
     return f"{used} of {limit} replans of stage {stage} are spent" if used >= limit else ""
 
 
+def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    if trip.mechanism != circuit_breaker.NAME or failure.issued is None:
+        return "no circuit breaker refused the call"
+    if work.run.ending is not None:
+        return "the run is ending"
+    if failure.retry_after_s is None:
+        return "only a person lets calls pass its circuit breaker again"
+    policy = work.compiled.spec.policy
+    proposal = Proposal(
+        kind="await",
+        stage=failure.stage,
+        step_id=failure.step_id,
+        delay_s=wait_s(work, failure),
+        timeout_s=policy.deadlines_of(work.run.tier).call_s,
+    )
+    trips = guard.judge(proposal, work.view, policy)
+    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+
+
+HERD = 0.1
+"""Share of the wait that is drawn on top, so that those who wait for one breaker do not all come back in one instant."""
+
+
+def wait_s(work: Work, failure: Failure) -> float:
+    """Seconds until a call that a breaker refused is tried again: what is left of the cooldown, and up to a tenth more."""
+    assert failure.issued is not None
+    assert failure.retry_after_s is not None
+    drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
+    return failure.retry_after_s * (1 + HERD * drawn)
+
+
 APPLIES: Mapping[Reaction, Applies] = {
     Reaction.HALT: _always,
     Reaction.ABORT: _always,
@@ -222,6 +256,6 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.HANDOVER: _not_configured("stronger agent or supervisor above the stalled pair"),
     Reaction.FALLBACK_MODEL: _not_configured("fallback model"),
     Reaction.CHEAPER_MODEL: _not_configured("cheaper model"),
-    Reaction.WAIT_FOR_BREAKER: _not_configured("circuit breaker"),
+    Reaction.WAIT_FOR_BREAKER: _wait,
 }
 """Whether a rung can apply here: an empty string, or the reason why not. Total over reactions, by test."""

@@ -5,10 +5,11 @@ Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 
+from fabric.core.breaker.policy import PRESETS, Breaker
 from fabric.core.taxonomy import Tier
 
 Positive = Annotated[int, Field(ge=1)]
@@ -183,6 +184,26 @@ class Retry(_Policy):
     )
 
 
+def _preset_filled(given: Any) -> Any:
+    """A breaker as a preset's name and what differs from it."""
+    if not isinstance(given, dict) or "preset" not in given:
+        return given
+    own = {name: field for name, field in given.items() if name != "preset"}
+    preset = PRESETS.get(given["preset"])
+    if preset is None:
+        raise ValueError(f"preset: there is no breaker preset {given['preset']!r}; there are: {', '.join(PRESETS)}")
+    return {**preset().model_dump(mode="json"), **own}
+
+
+Breakers = Annotated[
+    tuple[Annotated[Breaker, BeforeValidator(_preset_filled)], ...],
+    Field(
+        max_length=16,
+        description="Circuit breakers in front of calls; a preset (semantic, endpoint) or signals of their own. S0, S3: circuit breaker.",
+    ),
+]
+
+
 class Humans(_Policy):
     """When a question is due, in seconds; None takes the tier's default: interactive 5 min, batch 24 h, high-stakes 8 h."""
 
@@ -238,6 +259,7 @@ class FlowPolicy(_Policy):
     goal_gates: GoalGates = GoalGates()
     stall_watchdog: StallWatchdog = StallWatchdog()
     retry: Retry = Retry()
+    breakers: Breakers = ()
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from fabric.core import agent_loop, calls, children, guard, ladder, mutations, questions, stages, unwinding
 from fabric.core import events as ev
@@ -103,17 +103,29 @@ def _retry(work: Work, failure: Failure, choice: Choice) -> None:
     if issued is None:
         rerun(work, ladder.rerunnable(work, failure), choice.trip.message)
         return
-    delay = ladder.delay_s(work, failure, choice.spent)
+    source: Source = "backoff" if failure.retry_after_s is None else "retry_after"
+    _schedule(work, issued, ladder.delay_s(work, failure, choice.spent), source, retry_budget.UNITS)
+
+
+def _wait_for_breaker(work: Work, failure: Failure, choice: Choice) -> None:
+    assert failure.issued is not None
+    _schedule(work, failure.issued, ladder.wait_s(work, failure), "breaker", 0)
+
+
+Source = Literal["backoff", "retry_after", "breaker"]
+
+
+def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source, takes: int) -> None:
+    """The call's next attempt, that much later. ``takes``: thousandths of a retry token."""
     state = state_of(work.run.guards, retry_budget)
-    left = retry_budget.balance(work.compiled.spec.policy.retry, state) - retry_budget.UNITS
     work.emit(
         ev.RetryScheduled(
             command_id=issued.command_id,
             attempt=issued.attempt + 1,
-            not_before=work.ctx.now + int(delay * US),
-            delay_s=delay,
-            source="backoff" if failure.retry_after_s is None else "retry_after",
-            tokens_left=left,
+            not_before=work.ctx.now + int(delay_s * US),
+            delay_s=delay_s,
+            source=source,
+            tokens_left=retry_budget.balance(work.compiled.spec.policy.retry, state) - takes,
         )
     )
 
@@ -265,6 +277,6 @@ REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.HANDOVER: _unavailable,
     Reaction.FALLBACK_MODEL: _unavailable,
     Reaction.CHEAPER_MODEL: _unavailable,
-    Reaction.WAIT_FOR_BREAKER: _unavailable,
+    Reaction.WAIT_FOR_BREAKER: _wait_for_breaker,
 }
 """One function a reaction; total by test. Safe fallback surfaces where no fallback answer is configured."""

@@ -219,6 +219,7 @@ MECHANISM_CLASSES: dict[str, tuple[FailureClass, ...]] = {
     "retry_budget": (FailureClass.VERIFICATION,),
     "loop_detector": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "saga": (FailureClass.VERIFICATION,),
+    "circuit_breaker": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "validation_gate": (FailureClass.SPECIFICATION, FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "goal_gate": (FailureClass.SPECIFICATION, FailureClass.VERIFICATION),
     "failure_signature": (FailureClass.VERIFICATION,),

@@ -187,8 +187,10 @@ def answers_what_is_out(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Retries are at most twice the bucket and a share of the first attempts."""
     retry = seen.compiled.spec.policy.retry
-    seen.retries += 1
     seen.not_before[fact.command_id] = fact.not_before
+    if fact.source == "breaker":  # Nobody was called, so nothing is repeated.
+        return ""
+    seen.retries += 1
     most = 2 * retry.bucket + retry.earn * seen.first_attempts
     if fact.delay_s > retry.cap_s:
         return f"{fact.delay_s} s is longer than the cap"

@@ -16,6 +16,7 @@ from fabric.core.handlers import results
 from fabric.core.inputs import CallFailed
 from fabric.core.run import Pending, Run, Step
 from fabric.core.work import Work
+from simulator.kernel.breaker_plants import BREAKER_PLANTS
 from simulator.kernel.durable_plants import DURABLE_PLANTS
 from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
@@ -118,6 +119,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "retry_moves_deadline": _retry_moves_deadline,
     "old_epoch_accepted": _old_epoch_accepted,
     "child_cancel_not_sent": _child_cancel_not_sent,
+    **BREAKER_PLANTS,
     **SAGA_PLANTS,
     **GRANT_PLANTS,
     **DURABLE_PLANTS,

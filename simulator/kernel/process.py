@@ -41,6 +41,7 @@ from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
 from fabric.runtime.quarantine import verdict
 from simulator.kernel import damage_checks
 from simulator.kernel.acting import Acting
+from simulator.kernel.breakers import VirtualBreakers
 from simulator.kernel.clock import US
 from simulator.kernel.orphan_looks import OrphanLooks
 from simulator.kernel.process_memory import Died, Flight, Owned, Sent
@@ -75,7 +76,7 @@ class Process(Acting):
         self._orphans = OrphanLooks(world.clock.now, self.sweep_at)
         self._put_off = deque()
         self._left = []
-        self.shared = shared_of(self)
+        self.shared, self.breakers = shared_of(self), VirtualBreakers(world.guards)
         self._register()
 
     def _register(self) -> None:
@@ -292,19 +293,28 @@ class Process(Acting):
         key = (command.command_id, command.attempt)
         if isinstance(command, AbortCall):
             flight = owned.flights.pop(key, None)
+            self.breakers.dropped((owned.claimed.run_id, *key))
             if flight is not None and not self.world.strikes("late_result"):
                 flight.wanted = False
             return
         self.shared.performs(owned, command)
         flight = owned.flights[key] = Flight(command)
+        refused = self.breakers.passes(owned.claimed.fabric_id, owned.driver, command, self.world.clock.now())
+        if refused is not None:
+            self.world.sometimes[f"breaker_refused_{refused.cause}"] += 1
+            self.later(0.0, self._answer, owned, flight, refused)
+            return
+        self.world.watch.passed(owned, command)
         for delay_s, result in self.world.call(owned, command):
             self.later(delay_s, self._answer, owned, flight, result)
         self._point("performed")
 
     def _answer(self, owned: Owned, flight: Flight, result: Result) -> None:
         if flight.wanted:
-            owned.flights.pop((flight.command.command_id, flight.command.attempt), None)
+            key = (flight.command.command_id, flight.command.attempt)
+            owned.flights.pop(key, None)
             self.step(owned, Answered(result))
+            self.breakers.answered((owned.claimed.run_id, *key), result, owned.driver)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def opened(template: Path, clock: Clock, revision_id: str) -> Iterator[Stores]:
         journal = SqliteWorldStore(path, clock=clock)
         grants, buckets = SqliteWorldGrants(path, clock=clock), SqliteGuards(path, clock=clock)
         try:
-            yield Stores(journal, grants, buckets)
+            yield Stores(journal, grants, buckets, buckets)
         finally:
             journal.close()
             grants.close_connections()

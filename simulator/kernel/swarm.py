@@ -221,6 +221,22 @@ def _agent(rng: Random, name: str, tools: list[str]) -> JSON:
     }
 
 
+def _breakers(rng: Random) -> list[JSON]:
+    """None, a preset or two, or one that opens at once, in front of anything."""
+    touchy = {"names": [rng.choice(("timeout", "server_error", "rate_limit"))], "mode": "cumulative", "threshold": 1}
+    scope = rng.choice(("agent", "provider", "tool", "stage", "fabric"))
+    quick = {
+        "scope": scope,
+        "signals": [touchy],
+        "cooldown_s": rng.choice((2.0, 60.0)),
+        "max_trips": rng.choice((1, 3)),
+    }
+    few: list[list[JSON]] = [[], [], [{"preset": "endpoint"}], [{"preset": "semantic"}], [quick]]
+    return rng.choice(
+        [*few, [{"preset": "endpoint", "cooldown_s": 5.0}, {"preset": "semantic", "scope": scope}, quick]]
+    )
+
+
 def _policy(rng: Random, workers: int) -> JSON:
     def one_in(n: int) -> bool:
         return rng.random() < 1 / n
@@ -256,6 +272,7 @@ def _policy(rng: Random, workers: int) -> JSON:
         "retry_base_s": saga.choice((0.1, 1.0)),
     }
     policy["retry"] |= _shared(budget, Random(f"shares {workers} {budget} {limits}"))  # noqa: S311 - the same
+    policy["breakers"] = _breakers(Random(f"breakers {workers} {budget} {limits}"))  # noqa: S311 - the same
     policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
     mode = rng.choice(("all", "all", "quorum", "best_effort"))
     limits["run_events"] = rng.choice((60, 150, *(20_000,) * 6))

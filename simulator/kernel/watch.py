@@ -18,7 +18,7 @@ from fabric.core.taxonomy import Tier
 from fabric.runtime import projection
 from fabric.runtime.batch_parts import RunMark
 from fabric.runtime.ports import Batch, Claimed
-from simulator.kernel import damage_checks, grant_checks, invariants, saga_checks
+from simulator.kernel import breaker_checks, damage_checks, grant_checks, invariants, saga_checks
 from simulator.kernel.agents import Reply
 from simulator.kernel.clock import US
 from simulator.kernel.seen import Seen, difference, state_bytes
@@ -228,6 +228,11 @@ class Watch:
         sentence = invariants.may_execute(seen, command, self.world.clock.now())
         if sentence:
             self.violated("intent_before_effect", seen.run_id, f"{command.command_id}#{command.attempt}: {sentence}")
+
+    def passed(self, owned: Owned, command: Call) -> None:
+        """A call was let past its circuit breakers."""
+        said = breaker_checks.unheeded(self.world.guards, owned.claimed.fabric_id, owned.driver, command)
+        self.found("breaker_is_heeded", owned.claimed.run_id, said)
 
     def billed(self, owned: Owned, command: Call, reply: Reply) -> None:
         """The provider's own ledger."""

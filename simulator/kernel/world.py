@@ -67,7 +67,7 @@ class World:
         self.schedule = Schedule()
         self._skews: dict[str, int] = {}
         made = stores(self.clock) if stores else _in_memory(self.clock, plants)
-        self.store, self.grants, self.buckets = made.journal, made.grants, made.buckets
+        self.store, self.grants, self.buckets, self.guards = made.journal, made.grants, made.buckets, made.guards
         grant_checks.cap_workspace(self)
         self.sometimes: Counter[str] = Counter()
         self.rates = setup.rates
@@ -348,7 +348,8 @@ class World:
 
 def _in_memory(clock: VirtualClock, plants: frozenset[str]) -> Stores:
     journal = MemoryStore(clock, plants=plants)
-    return Stores(journal, journal.grants, MemoryGuards(clock))
+    guards = MemoryGuards(clock)
+    return Stores(journal, journal.grants, guards, guards)
 
 
 def _timeout(command: Call, *, billed: bool) -> CallFailed:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from fabric.core.envelope import Row
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
-from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore
+from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardStore
 from fabric.runtime.ports import JournalStore
 from simulator.kernel.clock import VirtualClock
 
@@ -91,6 +91,7 @@ class Stores:
     journal: WorldStore
     grants: WorldGrants
     buckets: BucketStore
+    guards: GuardStore
 
 
 MakesStores = Callable[[VirtualClock], Stores]

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fabric.core.fingerprint import fingerprint
+
 WINDOW_S = 60.0
 """What all workers count together reaches back a minute, to within ten seconds (``grant_ports.Count.windowed``)."""
 Mode = Literal["consecutive", "window", "rate", "cumulative"]
@@ -38,6 +40,9 @@ class SignalName(StrEnum):
     """5xx, or no connection: S3's service_unavailable and internal_error."""
     TIMEOUT = "timeout"
 
+
+PER_STEP = frozenset({SignalName.IDENTICAL_CALL, SignalName.SCHEMA_INVALID, SignalName.COST_RATE})
+"""Streaks of one agent's step: counted from its run's journal, within one epoch. The others are counted by all workers together."""
 
 DOMAIN: Mapping[SignalName, str] = {
     SignalName.IDENTICAL_CALL: "execution",
@@ -82,7 +87,14 @@ class Signal(_Part):
             raise ValueError("names: each once")
         if len({DOMAIN[name] for name in self.names}) > 1:
             raise ValueError("names: only what says something about the same thing is counted together")
+        if self.mode != "consecutive" and PER_STEP.intersection(self.names):
+            raise ValueError("mode: what is counted within one step is a streak, so give consecutive")
         return self
+
+    @property
+    def per_step(self) -> bool:
+        """Whether it is a streak of one step, and not counted by all workers together."""
+        return self.names[0] in PER_STEP
 
     @property
     def key(self) -> str:
@@ -114,6 +126,14 @@ class Breaker(_Part):
         default="none",
         description="Which fallback exists while it is open; the decision table's cell says whether it may be used.",
     )
+
+    @property
+    def kind(self) -> str:
+        """What its rows are called beside their scope: a breaker is shared by whoever has the same policy, of any fabric and revision."""
+        return f"{KIND}:{fingerprint(self.model_dump(mode='json'))[:12]}"
+
+
+KIND = "circuit_breaker"
 
 
 def semantic(scope: BreakerScope = BreakerScope.AGENT) -> Breaker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.events.parts import GrantUse, ProposedCall
+from fabric.core.events.parts import GrantUse, ProposedCall, TripRecord
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, ErrorClass
@@ -188,6 +188,8 @@ class AttemptFailed:
     retry_after_s: float | None = None
     charged_usd_micros: int = 0
     charged_tokens: int = 0
+    trip: TripRecord | None = None
+    """The mechanism that did not let it be sent; None: it was sent, or could not be."""
     kind: ClassVar[str] = "attempt_failed"
     version: ClassVar[int] = 3
 

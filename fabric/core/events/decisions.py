@@ -52,17 +52,17 @@ class ReactionDecided:
 
 @value(kw_only=True)
 class RetryScheduled:
-    """The same call again at ``not_before``: backoff with full jitter, or the provider's Retry-After."""
+    """The same call again at ``not_before``: backoff with full jitter, the provider's Retry-After, or when a circuit breaker lets somebody probe."""
 
     command_id: str
     attempt: int
     not_before: int
     delay_s: float
-    source: Literal["backoff", "retry_after"]
+    source: Literal["backoff", "retry_after", "breaker"]
     tokens_left: int
     """Thousandths of a retry token in the budget after this one."""
     kind: ClassVar[str] = "retry_scheduled"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.core import agent_loop, calls, command_ids, mutations, reactions
 from fabric.core import events as ev
-from fabric.core.failure import Failure, of_call
+from fabric.core.failure import Failure, of_call, record
 from fabric.core.fingerprint import encode
 from fabric.core.handlers import clocks, errands
 from fabric.core.inputs import CallFailed, ModelReplied, ToolFinished
@@ -68,6 +68,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         retry_after_s=given.retry_after_s,
         charged_usd_micros=issued.reserved_usd_micros if given.billed else 0,
         charged_tokens=issued.reserved_tokens if given.billed else 0,
+        trip=None if given.trip is None else record(given.trip),
     )
     work.emit(fact, {"raw": given.raw} if given.raw else None)
     mutations.settle(work, given.command_id, mutations.outcome_of(given), reason=given.message[:500], cause=given.cause)

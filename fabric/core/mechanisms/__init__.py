@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.core.mechanisms import (
     budget,
+    circuit_breaker,
     deadline,
     escalation,
     failure_signature,
@@ -33,6 +34,7 @@ ORDER: tuple[ModuleType, ...] = (
     hop_limit,
     run_caps,
     retry_budget,
+    circuit_breaker,
     loop_detector,
     saga,
     validation_gate,

@@ -19,13 +19,16 @@ from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Verdict
 
 if TYPE_CHECKING:
+    from fabric.core.breaker.passing import Looked
     from fabric.core.context import Contents
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
     from fabric.core.run import Run
     from fabric.core.spec import FabricSpec
 
-ProposalKind = Literal["model", "tool", "retry", "spawn", "handoff", "nest", "output", "failure", "wait", "exit"]
+ProposalKind = Literal[
+    "model", "tool", "retry", "spawn", "handoff", "nest", "output", "failure", "wait", "await", "exit", "send"
+]
 
 
 class Scope(StrEnum):
@@ -87,6 +90,8 @@ class Proposal:
     """Output: what the caller asked for."""
     documents: tuple[str, ...] = ()
     """Names of the documents attached to the run."""
+    looked: Looked | None = None
+    """Send: the circuit breaker that did not let the call pass; None: all of them did."""
     sources: Sources | None = None
     """What an answer may rest on, where its gate asks; None: nobody asks."""
 

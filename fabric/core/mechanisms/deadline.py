@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "deadline"
 SCOPE = Scope.RUN
-APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool", "retry"})
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool", "retry", "await"})
 OBSERVES: frozenset[str] = frozenset({"run_started", "stage_entered", "deadlines_reissued"})
 NEAR_FLOOR_S = 2.0
 NEAR_SHARE = 0.1

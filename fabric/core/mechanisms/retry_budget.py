@@ -53,6 +53,8 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind == "call_issued":
         return replace(state, first_attempts=state.first_attempts + 1) if fact.attempt == 1 else state
+    if fact.source == "breaker":  # A call that was not sent is not repeated.
+        return state
     stage = fact.command_id.partition(".")[0]
     retried_in = state.retried_in if stage in state.retried_in else (*state.retried_in, stage)
     return State(fact.tokens_left, 0, retried_in, event.at)

@@ -46,6 +46,7 @@ from fabric.runtime.happenings import (
 )
 from fabric.runtime.ports import Batch, Claimed, Document, InboxItem, StoredRow
 from fabric.runtime.snapshots import Cadence
+from simulator.kernel.breakers import VirtualBreakers
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
 from tests.fabric.core.tills import Till
@@ -71,6 +72,8 @@ class World(Told):
     """Deliver the results of calls that were aborted."""
     till: Till | None = None
     """What the run shares with others; None: nothing."""
+    breakers: VirtualBreakers | None = None
+    """The circuit breakers of its process; None: there are none."""
     claim: Mapping[str, Any] = field(default_factory=dict)
     """What else its row says when it is claimed."""
 
@@ -266,6 +269,9 @@ class World(Told):
     def _step(self, happening: Happening) -> None:
         assert self.driver is not None
         todo: list[Effect] = self.driver.step(happening, self.now)
+        if isinstance(happening, Answered) and self.breakers is not None:
+            result = happening.result
+            self.breakers.answered(("run-1", result.command_id, result.attempt), result, self.driver)
         while todo:
             effect = todo.pop(0)
             if isinstance(effect, Append):
@@ -319,6 +325,11 @@ class World(Told):
         assert any(getattr(fact, "command_id", "") == command.command_id for fact in self.facts), (
             "effect before its intent"
         )
+        refused = self.breakers and self.driver and self.breakers.passes("fabric-1", self.driver, command, self.now)
+        if refused:
+            self._order += 1
+            heappush(self._queue, (self.now, self._order, Answered(refused)))
+            return
         name = self._render(command)
         answer = self._answer(name, command)
         given, at = answer.make, self.now + int(answer.after_s * US)

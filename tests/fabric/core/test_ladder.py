@@ -34,7 +34,7 @@ def skips(world):
         ("handover", "no stronger agent or supervisor above the stalled pair is configured"),
         ("fallback_model", "no fallback model is configured"),
         ("cheaper_model", "no cheaper model is configured"),
-        ("wait_for_breaker", "no circuit breaker is configured"),
+        ("wait_for_breaker", "no circuit breaker refused the call"),
         ("inject", "there is nothing to inject into"),
         ("replan", "the plan is fixed, so there is nothing to replan"),
     ],

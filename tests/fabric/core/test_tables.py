@@ -223,7 +223,6 @@ def test_reactions_that_are_not_wired_never_apply():
         Reaction.HANDOVER,
         Reaction.FALLBACK_MODEL,
         Reaction.CHEAPER_MODEL,
-        Reaction.WAIT_FOR_BREAKER,
     }
     for reaction in unwired:
         assert ladder.APPLIES[reaction](None, None, None, 0).startswith("no ")

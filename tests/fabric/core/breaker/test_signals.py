@@ -146,6 +146,7 @@ def test_the_answer_says_what_is_left_of_the_cooldown():
         ({"names": ["timeout"], "mode": "window", "threshold": 0}, "greater than 0"),
         ({"names": ["timeout", "timeout"], "mode": "window", "threshold": 1}, "each once"),
         ({"names": ["timeout", "schema_invalid"], "mode": "window", "threshold": 1}, "the same thing"),
+        ({"names": ["schema_invalid"], "mode": "window", "threshold": 1}, "give consecutive"),
         ({"names": ["boredom"], "mode": "window", "threshold": 1}, "identical_call"),
         ({"names": ["timeout"], "mode": "window", "threshold": 1, "window_s": 600}, "window_s"),
     ],

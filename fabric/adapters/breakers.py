@@ -1,0 +1,145 @@
+"""The circuit breakers of a process: takes each call past those in front of it, and tells them what became of it.
+
+A breaker's rows are shared by all processes (``guards.py``); which step follows which is ``core/breaker/passing.py``'s. A call that finds its breakers closed, as
+nearly all do, goes out at once: they are looked at in memory, where nothing is older than a second. Without a store every call passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from fabric.adapters.guards import Guards
+from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
+from fabric.core.breaker.signals import NEUTRAL, US
+from fabric.core.commands import CallModel, CallTool
+from fabric.core.inputs import CallFailed, Result
+from fabric.runtime.breaking import counted, ended, gates_for, refused, row_of
+from fabric.runtime.driver import RunDriver
+from fabric.runtime.ports import Claimed
+
+Key = tuple[str, str, int]
+LEAST_PERMIT_S = 1.0
+"""For so long a probe has its permit at least; else until its call's deadline."""
+
+
+class Calling(Protocol):
+    """A run that a process drives, as far as it matters here."""
+
+    @property
+    def claimed(self) -> Claimed:
+        """As it was claimed."""
+        ...
+
+    @property
+    def driver(self) -> RunDriver:
+        """It in memory."""
+        ...
+
+
+class Breakers:
+    """``guards`` None: there are none. ``now``: microseconds since the epoch. Belongs to the loop thread."""
+
+    def __init__(self, guards: Guards | None, now: Callable[[], int]) -> None:
+        self._guards, self._now = guards, now
+        self._met: dict[Key, tuple[Met, ...]] = {}
+        self._started = False
+
+    def stop(self) -> None:
+        """Tells what was counted. For whoever ended the loop before."""
+        if self._guards is not None and self._started:
+            self._guards.stop()
+
+    async def passes(self, calling: Calling, command: CallModel | CallTool) -> CallFailed | None:
+        """Takes a call past its breakers: the failure of one that was refused, None when it may go out."""
+        guards, run, compiled = self._guards, calling.driver.run, calling.driver.compiled
+        gates = gates_for(calling.claimed.fabric_id, compiled, run, command)
+        if guards is None or not gates:
+            return None
+        if not self._started:
+            self._started = True
+            guards.start()
+        key = (run.id, command.command_id, command.attempt)
+        permit_s = max(LEAST_PERMIT_S, (command.deadline_at - self._now()) / US)
+        steps, answer = passing(gates), None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as found:
+                break_off: tuple[Met, ...] | Looked = found.value
+                break
+            answer = await _asked(guards, step, _holder(key), permit_s)
+        if isinstance(break_off, Looked):
+            return refused(break_off, compiled, calling.driver.run, command)
+        self._met[key] = break_off
+        return None
+
+    def answered(self, key: Key, result: Result | None, calling: Calling | None) -> None:
+        """What became of a call, after its run has taken it in; None: nobody was asked, or the run is somebody else's by now."""
+        if met := self._met.pop(key, ()):
+            self._say(key, ended(met, result, None if calling is None else calling.driver.run))
+
+    def dropped(self, keys: Iterable[Key]) -> None:
+        """Calls that were let go of: they say nothing, and what they were permitted is given back."""
+        for key in keys:
+            if met := self._met.pop(key, ()):
+                self._say(key, settled(met, NEUTRAL, frozenset()))
+
+    def _say(self, key: Key, steps: Iterable[Step]) -> None:
+        assert self._guards is not None
+        for step in steps:
+            _tell(self._guards, step, _holder(key))
+
+
+def _holder(key: Key) -> str:
+    """Who holds a probe's permit: the attempt."""
+    return f"{key[0]}/{key[1]}#{key[2]}"
+
+
+async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> Any:
+    """What a step of a call on its way is answered with."""
+    key = (step.key.scope, step.key.kind)
+    if step.do == "look":
+        while (row := guards.row(*key)) is None:
+            await _told(lambda told: guards.look([key], lambda: told(True)))
+        return row
+    seen = row_of(step)
+    if step.do == "change":
+        return await _told(lambda told: guards.change(seen, step.state, told))
+    if step.do == "permit":
+
+        def late(given: bool) -> None:
+            if given:
+                guards.give_up(seen, holder)
+
+        return await _told(lambda told: guards.permit(seen, holder, permit_s, told), late)
+    return _tell(guards, step, holder)
+
+
+async def _told(ask: Callable[[Callable[[bool], None]], None], late: Callable[[bool], object] = bool) -> bool:
+    """Waits for an answer that comes on the loop. ``late``: what is done with one that nobody waits for any more."""
+    answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def told(given: bool) -> None:
+        if answer.done():
+            late(given)
+        else:
+            answer.set_result(given)
+
+    ask(told)
+    return await answer
+
+
+def _unheard(done: bool) -> None:
+    """Nobody waits for what came of it: the row of a newer generation stands as somebody else has put it."""
+
+
+def _tell(guards: Guards, step: Step, holder: str) -> None:
+    seen = row_of(step)
+    if step.do == "count":
+        guards.count(counted(step))
+    elif step.do == "change":
+        guards.change(seen, step.state, _unheard, holder=holder if step.held else "")
+    elif step.do == "give_up":
+        guards.give_up(seen, holder)

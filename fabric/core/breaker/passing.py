@@ -1,0 +1,243 @@
+"""Which circuit breakers stand in front of a call, and how a call passes them, as steps without input and output: whoever has the rows carries them out.
+
+``passing`` and ``settled`` are generators of ``Step``: the host sends each to ``adapters/guards.py`` and the answer back in; the simulator asks its
+store at once. Only the process that makes a change journals nothing of it: the row is the breaker, the run's journal says what its own call met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalName
+from fabric.core.breaker.signals import NEUTRAL, Neutral, Tally, passage, tallies, tripped
+from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
+from fabric.core.commands import CallModel, CallTool
+from fabric.core.frozen import value
+from fabric.core.spec import FabricSpec
+
+LOOKS = 4
+"""How often a row that somebody else changes at the same time is looked at before the call is refused."""
+BUSY_US = 1_000_000
+"""What a call waits that met such a row."""
+ENDPOINT = "endpoint"
+
+
+class Row(Protocol):
+    """A breaker's row that all workers share (``grant_ports.GuardRow``)."""
+
+    @property
+    def state(self) -> str:
+        """Its standing as text."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Grows with each change."""
+        ...
+
+    @property
+    def changed_at(self) -> int:
+        """Microseconds since the epoch."""
+        ...
+
+    @property
+    def permit_until(self) -> int:
+        """When the probe's permit expires."""
+        ...
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By signal."""
+        ...
+
+    @property
+    def asked_at(self) -> int:
+        """The store's instant of this."""
+        ...
+
+
+@value()
+class Key:
+    """Which row."""
+
+    scope: str
+    kind: str
+
+
+@value()
+class Gate:
+    """One breaker in front of one call."""
+
+    breaker: Breaker
+    key: Key
+    counts: bool
+    """Whether the end of the call says something about what it stands in front of."""
+    streaks: Mapping[SignalName, int]
+    """What the call's own step has counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A breaker that let a call pass, as it stood."""
+
+    gate: Gate
+    row: Row
+    probe: bool = False
+
+
+@value(kw_only=True)
+class Looked:
+    """A breaker as a call met it: what the mechanism judges."""
+
+    breaker: Breaker
+    scope: str
+    standing: Standing
+    generation: int
+    changed_at: int
+    asked_at: int
+    until: int = 0
+    """While it is half open: when somebody else's probe is over at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do with a row. ``look`` is answered with the Row; ``change`` and ``permit`` with whether it was done; the others with nothing."""
+
+    do: Literal["look", "change", "permit", "give_up", "count"]
+    key: Key
+    row: Row | None = None
+    state: str = ""
+    tally: Tally | None = None
+    held: bool = False
+    """Of a change: only for whoever has the permit."""
+
+
+Steps = Generator[Step, Any, "tuple[Met, ...] | Looked"]
+
+
+def scope_of(scope: BreakerScope, fabric_id: str, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
+    """Whose breaker that is for a call: what stands in its row; None: there is none in front of this call."""
+    model = isinstance(command, CallModel)
+    match scope:
+        case BreakerScope.PROVIDER:
+            return f"provider:{spec.model(command.model).provider}" if isinstance(command, CallModel) else None
+        case BreakerScope.TOOL:
+            return None if model else f"tool:{fabric_id}:{command.tool}"  # type: ignore[union-attr]
+        case BreakerScope.AGENT:
+            return f"agent:{fabric_id}:{command.agent}"
+        case BreakerScope.STAGE:
+            return f"stage:{fabric_id}:{command.step_id.partition('.')[0]}"
+        case BreakerScope.FABRIC:
+            return f"fabric:{fabric_id}"
+
+
+def gates_of(
+    breakers: Iterable[Breaker],
+    fabric_id: str,
+    spec: FabricSpec,
+    command: CallModel | CallTool,
+    streaks: Mapping[SignalName, int],
+) -> tuple[Gate, ...]:
+    """The breakers in front of a call, in the policy's order. What a tool's endpoint says counts for the tool alone; a model's for all of its own."""
+    found = []
+    for breaker in breakers:
+        scope = scope_of(breaker.scope, fabric_id, spec, command)
+        if scope is not None:
+            counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
+            found.append(Gate(breaker, Key(scope, breaker.kind), counts, streaks))
+    return tuple(found)
+
+
+def passing(gates: Iterable[Gate]) -> Steps:
+    """Takes a call past its breakers: all of them, as they stood; or the first that refuses it. What was permitted before is given back then."""
+    met: list[Met] = []
+    for gate in gates:
+        one = yield from _pass(gate)
+        if isinstance(one, Looked):
+            for earlier in met:
+                if earlier.probe:
+                    yield Step("give_up", earlier.gate.key, earlier.row)
+            return one
+        met.append(one)
+    return tuple(met)
+
+
+def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
+    breaker, row = gate.breaker, None
+    for _ in range(LOOKS):
+        row = yield Step("look", gate.key)
+        standing = decoded(row.state)
+        if standing.state is BreakerState.CLOSED:
+            opened = _tripped(gate, row, standing)
+            if opened is None:
+                return Met(gate, row)
+            yield Step("change", gate.key, row, encoded(opened))
+            continue
+        may = passage(breaker, standing, row.changed_at, row.asked_at)
+        if may == "refuse":
+            return _looked(gate, row, standing)
+        if standing.state is BreakerState.OPEN:
+            yield Step("change", gate.key, row, encoded(after(breaker, standing, Happened.COOLED)))
+        elif (yield Step("permit", gate.key, row)):
+            return Met(gate, row, probe=True)
+        else:
+            row = yield Step("look", gate.key)
+            if (standing := decoded(row.state)).state is BreakerState.HALF_OPEN:
+                return _looked(gate, row, standing)
+    assert row is not None
+    return _looked(gate, row, decoded(row.state))
+
+
+def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
+    """Where it stands when a signal has reached its threshold; None: none has."""
+    counts = {
+        **row.counts,
+        **{one.key: gate.streaks.get(one.names[0], 0) for one in gate.breaker.signals if one.per_step},
+    }
+    found = tripped(gate.breaker, counts)
+    if found is None:
+        return None
+    return after(
+        gate.breaker,
+        standing,
+        Happened.TRIPPED,
+        signal=found.signal.names[0],
+        failures=found.failures,
+        threshold=found.signal.threshold,
+    )
+
+
+def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
+    until = 0
+    if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
+        until = max(row.permit_until, row.asked_at + BUSY_US)
+    return Looked(
+        breaker=gate.breaker,
+        scope=gate.key.scope,
+        standing=standing,
+        generation=row.generation,
+        changed_at=row.changed_at,
+        asked_at=row.asked_at,
+        until=until,
+    )
+
+
+def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName]) -> Iterator[Step]:
+    """What the end of a call says to the breakers that let it pass. ``end``: a signal, None for an endpoint that answered, or neutral; ``bad``: what its
+    step counted of this answer. A probe closes or opens its breaker; what was let through in an older generation changes nothing.
+    """
+    for one in met:
+        breaker, row = one.gate.breaker, one.row
+        watched = frozenset(name for signal in breaker.signals for name in signal.names)
+        if one.probe:
+            failed = end in watched or bool(bad & watched & PER_STEP)
+            if end == NEUTRAL and not failed:
+                yield Step("give_up", one.gate.key, row)
+                continue
+            happened = Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED
+            yield Step("change", one.gate.key, row, encoded(after(breaker, decoded(row.state), happened)), held=True)
+        elif one.gate.counts and end != NEUTRAL:
+            for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None):
+                yield Step("count", one.gate.key, row, tally=tally)

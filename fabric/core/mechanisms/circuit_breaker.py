@@ -1,0 +1,146 @@
+"""Circuit breaker: who fails again and again is not called for a while (S0 "Circuit Breaker"; S3 "Circuit breaker"; semantics.md 4).
+
+Stops: calls of an endpoint that does not answer, and of an agent whose calls repeat or whose answers have not the promised form. Asked when a call is about to
+go out, after everything that is decided in the run: its row is shared by all workers, and a probe's permit is exact. A refused call is an attempt
+that failed without having been sent; the signal that opened the breaker names its row. Streaks of one step are counted here; what endpoints do is counted
+by all workers together (``breaker/passing.py``). Does not stop: an endpoint that answers wrongly in the right form.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.breaker.policy import Breaker, SignalName
+from fabric.core.breaker.signals import CAUSE_OF, US
+from fabric.core.breaker.table import FORCED, BreakerState
+from fabric.core.frozen import replace, value
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fabric.core.breaker.passing import Looked
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+
+NAME = "circuit_breaker"
+SCOPE = Scope.STEP
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"send"})
+OBSERVES: frozenset[str] = frozenset({"tool_answered", "model_answered", "attempt_failed"})
+
+
+@value()
+class Config:
+    """The breakers of the fabric."""
+
+    breakers: tuple[Breaker, ...] = ()
+
+
+@value()
+class State:
+    """Streaks of one step."""
+
+    last: str = ""
+    """Tool and arguments of the call that was executed last."""
+    identical: int = 0
+    repeated: bool = False
+    """Whether the last executed call equalled the one before."""
+    invalid: int = 0
+    """Answers without the promised form in a row."""
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return Config(policy.breakers)
+
+
+def observe(state: State, event: Event) -> State:
+    """Counts executed calls that equal the one before, and answers that cannot be used; what a breaker refused begins both anew."""
+    fact: Any = event.fact
+    if fact.kind == "tool_answered":
+        call = f"{fact.tool} {fact.args_hash}"
+        repeated = call == state.last
+        return replace(state, last=call, identical=state.identical + 1 if repeated else 1, repeated=repeated)
+    if fact.kind == "model_answered":
+        return replace(state, invalid=state.invalid + 1) if fact.verdict == "rejected" else _clean(state)
+    if fact.trip is not None and fact.trip.mechanism == NAME:
+        return replace(state, identical=0, invalid=0)
+    return state
+
+
+def _clean(state: State) -> State:
+    return replace(state, invalid=0) if state.invalid else state
+
+
+def streaks(state: State) -> Mapping[SignalName, int]:
+    """What the step has counted, by signal."""
+    return {SignalName.IDENTICAL_CALL: state.identical, SignalName.SCHEMA_INVALID: state.invalid}
+
+
+def just_seen(state: State) -> frozenset[SignalName]:
+    """The signals that the step's last answer was."""
+    seen = {SignalName.IDENTICAL_CALL: state.repeated, SignalName.SCHEMA_INVALID: state.invalid > 0}
+    return frozenset(name for name, there in seen.items() if there)
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Refuses the call that a breaker did not let pass."""
+    return PASS if proposal.looked is None else refusal(proposal.looked, proposal.agent)
+
+
+def wait_us(looked: Looked) -> int | None:
+    """Microseconds until a call may be tried; None: only a person lets calls pass again."""
+    if looked.standing.held:
+        return None
+    if looked.standing.state is BreakerState.OPEN:
+        return max(0, looked.changed_at + round(looked.breaker.cooldown_s * US) - looked.asked_at)
+    return max(0, looked.until - looked.asked_at)
+
+
+def refusal(looked: Looked, agent: str) -> Trip:
+    """The trip of a call that met an open breaker: the row of the signal that opened it, with where it stood."""
+    standing, left = looked.standing, wait_us(looked)
+    what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _counted(looked)
+    until = "until somebody resets it" if left is None else f"for {left / US:.1f} s more"
+    details: dict[str, str | int | float | list[str]] = {
+        "cause": "breaker_open",
+        "state": standing.state,
+        "signal": standing.signal,
+        "trips": standing.trips,
+        "generation": looked.generation,
+        "changed_at": looked.changed_at,
+        "asked_at": looked.asked_at,
+        "agent": agent,
+    }
+    if left is not None:
+        details["retry_after_ms"] = left // 1_000
+    scope = f"{looked.breaker.scope}:{looked.scope.rpartition(':')[2]}"
+    evidence = Evidence(standing.threshold, standing.failures, "failures", scope, _window(looked), details)
+    message = f"the circuit breaker of {scope.replace(':', ' ')} is {SAID[standing.state]} {until} ({what})"
+    return Trip(NAME, cause_of(standing.signal), evidence, message)
+
+
+SAID = {
+    BreakerState.CLOSED: "changing",
+    BreakerState.OPEN: "open",
+    BreakerState.HALF_OPEN: "half open, and somebody else's probe is out,",
+    BreakerState.STOPPED: "stopped",
+}
+"""Total by test."""
+
+
+def cause_of(signal: str) -> Cause:
+    """The cause whose row a refused call takes; one that a person opened counts as a provider that is not there."""
+    return CAUSE_OF[SignalName(signal)] if signal in CAUSE_OF else Cause.SERVER_ERROR
+
+
+def _counted(looked: Looked) -> str:
+    standing = looked.standing
+    return f"{standing.failures} x {standing.signal}" if standing.failures else standing.signal or "no signal"
+
+
+def _window(looked: Looked) -> str:
+    modes = {one.mode: one.window_s for one in looked.breaker.signals if looked.standing.signal in one.names}
+    return next((f"{window:g} s" for mode, window in modes.items() if mode in ("window", "rate")), "")

@@ -1,0 +1,78 @@
+"""A run's calls and the circuit breakers in front of them: which there are, what a refused call comes to, what the end of a call tells them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabric.core import command_ids
+from fabric.core.breaker.passing import Gate, Looked, Met, Step, gates_of, settled
+from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US
+from fabric.core.commands import CallModel, CallTool
+from fabric.core.context import Compiled
+from fabric.core.guard import judge
+from fabric.core.inputs import CallFailed, Result
+from fabric.core.mechanisms import circuit_breaker, state_of
+from fabric.core.mechanisms.contract import Proposal, View
+from fabric.core.run import Run
+from fabric.core.saga import Outcome
+from fabric.runtime.grant_ports import Count, GuardRow
+
+Command = CallModel | CallTool
+
+
+def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) -> tuple[Gate, ...]:
+    """The breakers in front of a call, with what its step has counted. What undoes a run, or asks what became of a call, is stopped by none."""
+    spec = compiled.spec
+    if not spec.policy.breakers or command_ids.is_errand(command.command_id):
+        return ()
+    state = state_of(run.guards, circuit_breaker, command.step_id)
+    return gates_of(spec.policy.breakers, fabric_id, spec, command, circuit_breaker.streaks(state))
+
+
+def refused(looked: Looked, compiled: Compiled, run: Run, command: Command) -> CallFailed:
+    """The failure of a call that was not sent, with the mechanism's word for it."""
+    step = run.steps[command.step_id]
+    proposal = Proposal(kind="send", stage=step.stage, step_id=step.id, agent=command.agent, looked=looked)
+    trip = judge(proposal, View(looked.asked_at, run, compiled.spec), compiled.spec.policy)[0]
+    left = circuit_breaker.wait_us(looked)
+    return CallFailed(
+        command_id=command.command_id,
+        attempt=command.attempt,
+        cause=trip.cause,
+        message=trip.message,
+        retry_after_s=None if left is None else left / US,
+        outcome=Outcome.REJECTED,
+        trip=trip,
+    )
+
+
+def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Iterable[Step]:
+    """What the end of a call says to the breakers that let it pass. ``run``: after it took the result in. None: nobody was asked, or it is not ours."""
+    if result is None or run is None:
+        return settled(met, NEUTRAL, frozenset())
+    if isinstance(result, CallFailed):
+        said = SIGNAL_OF[result.cause]
+        return settled(met, None if said == CLEAN else said, frozenset())
+    state = state_of(run.guards, circuit_breaker, command_ids.step_of(result.command_id))
+    return settled(met, None, circuit_breaker.just_seen(state))
+
+
+def counted(step: Step) -> Count:
+    """A tally as the rows take it."""
+    seen, tally = row_of(step), step.tally
+    assert tally is not None
+    return Count(
+        scope=seen.scope,
+        kind=seen.kind,
+        generation=seen.generation,
+        signal=tally.key,
+        n=tally.n,
+        reset=tally.reset,
+        windowed=tally.windowed,
+    )
+
+
+def row_of(step: Step) -> GuardRow:
+    """The row that a step was given by the look before."""
+    assert isinstance(step.row, GuardRow)
+    return step.row

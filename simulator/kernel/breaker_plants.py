@@ -1,0 +1,48 @@
+"""Planted bugs of circuit breakers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from fabric.core.breaker import passing
+from simulator.kernel.memory_guards import MemoryGuards
+
+
+@contextmanager
+def _open_passes() -> Iterator[None]:
+    """Whoever meets a breaker that is not closed goes past it all the same."""
+    kept = passing._looked
+
+    def passes(gate: Any, row: Any, standing: Any) -> Any:
+        return passing.Met(gate, row)
+
+    vars(passing)["_looked"] = passes
+    try:
+        yield
+    finally:
+        vars(passing)["_looked"] = kept
+
+
+@contextmanager
+def _permit_for_all() -> Iterator[None]:
+    """A probe's permit is given to whoever asks."""
+    kept = MemoryGuards.permit
+
+    def gives(self: MemoryGuards, *where: str, **asked: Any) -> bool:
+        kept(self, *where, **asked)
+        return True
+
+    MemoryGuards.permit = gives  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        MemoryGuards.permit = kept  # type: ignore[method-assign]
+
+
+BREAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    "open_breaker_passes": _open_passes,
+    "permit_for_all": _permit_for_all,
+}
+"""By name."""
