@@ -15,7 +15,7 @@ from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
-from fabric.runtime.breaking import counted, ended, gates_for, refused, row_of
+from fabric.runtime.breaking import counted, ended, gates_for, probed, refused, row_of
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.ports import Claimed
 
@@ -74,6 +74,10 @@ class Breakers:
             return refused(break_off, compiled, calling.driver.run, command)
         self._met[key] = break_off
         return None
+
+    def noted(self, key: Key, result: Result) -> Result:
+        """A result, with what it means for the breaker that its call probed."""
+        return probed(self._met.get(key, ()), result)
 
     def answered(self, key: Key, result: Result | None, calling: Calling | None) -> None:
         """What became of a call, after its run has taken it in; None: nobody was asked, or the run is somebody else's by now."""

@@ -118,7 +118,8 @@ async def called(
         result = await call()
     finally:
         SENDING.reset(token)
-    return None if sending.stopped else result
+    key = (owned.claimed.run_id, command.command_id, command.attempt)
+    return None if sending.stopped or result is None else breakers.noted(key, result)
 
 
 def _shows_documents(owned: Owned, command: CallModel | CallTool) -> bool:

@@ -20,6 +20,8 @@ class Failure:
     issued: ev.CallIssued | None = None
     """The call whose attempt failed, where it was one."""
     retry_after_s: float | None = None
+    breaker_wait_s: float | None = None
+    """How long its circuit breaker is open; None: it has none that is, or only a person lets calls pass again."""
     blocked: bool = False
     """True: a proposed tool call was withheld, and its model can be told."""
 
@@ -39,9 +41,9 @@ def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
     stage = Stage(issued.step_id.partition(".")[0])
     if fact.trip is not None:
         refused = Trip(fact.trip.mechanism, fact.trip.cause, fact.trip.evidence, fact.trip.message)
-        return Failure((refused,), stage, issued.step_id, issued, retry_after_s=fact.retry_after_s)
+        return Failure((refused,), stage, issued.step_id, issued, breaker_wait_s=fact.breaker_wait_s)
     details: dict[str, str | int | float | list[str]]
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
     evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
     trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)
-    return Failure((trip,), stage, issued.step_id, issued, retry_after_s=fact.retry_after_s)
+    return Failure((trip,), stage, issued.step_id, issued, fact.retry_after_s, fact.breaker_wait_s)

@@ -187,6 +187,8 @@ class CallFailed:
     """Rejected where it is certain that nothing was done: it was never sent, or refused."""
     trip: Trip | None = None
     """The mechanism that did not let it be sent."""
+    breaker_wait_s: float | None = None
+    """Its circuit breaker is open, for it was refused or was a probe that failed: so long, unless a person acts sooner."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

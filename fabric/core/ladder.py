@@ -213,11 +213,11 @@ def replans_spent(work: Work, stage: Stage) -> str:
 
 
 def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
-    if trip.mechanism != circuit_breaker.NAME or failure.issued is None:
+    if failure.issued is None or (trip.mechanism != circuit_breaker.NAME and failure.breaker_wait_s is None):
         return "no circuit breaker refused the call"
     if work.run.ending is not None:
         return "the run is ending"
-    if failure.retry_after_s is None:
+    if failure.breaker_wait_s is None:
         return "only a person lets calls pass its circuit breaker again"
     policy = work.compiled.spec.policy
     proposal = Proposal(
@@ -238,9 +238,9 @@ HERD = 0.1
 def wait_s(work: Work, failure: Failure) -> float:
     """Seconds until a call that a breaker refused is tried again: what is left of the cooldown, and up to a tenth more."""
     assert failure.issued is not None
-    assert failure.retry_after_s is not None
+    assert failure.breaker_wait_s is not None
     drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
-    return failure.retry_after_s * (1 + HERD * drawn)
+    return failure.breaker_wait_s * (1 + HERD * drawn)
 
 
 APPLIES: Mapping[Reaction, Applies] = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fabric.core import command_ids
-from fabric.core.breaker.passing import Gate, Looked, Met, Step, gates_of, settled
+from fabric.core.breaker.passing import Gate, Looked, Met, Step, gates_of, reopened, settled
 from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
+from fabric.core.frozen import replace
 from fabric.core.guard import judge
 from fabric.core.inputs import CallFailed, Result
 from fabric.core.mechanisms import circuit_breaker, state_of
@@ -40,10 +41,21 @@ def refused(looked: Looked, compiled: Compiled, run: Run, command: Command) -> C
         attempt=command.attempt,
         cause=trip.cause,
         message=trip.message,
-        retry_after_s=None if left is None else left / US,
+        breaker_wait_s=None if left is None else left / US,
         outcome=Outcome.REJECTED,
         trip=trip,
     )
+
+
+def probed(met: tuple[Met, ...], result: Result) -> Result:
+    """The result, with how long a breaker is open again for which the call was a probe that failed."""
+    if not isinstance(result, CallFailed):
+        return result
+    opened = [looked for one in met if one.probe and (looked := reopened(one, SIGNAL_OF[result.cause])) is not None]
+    waits = [circuit_breaker.wait_us(looked) for looked in opened]
+    if not waits or None in waits:
+        return result
+    return replace(result, breaker_wait_s=max(wait for wait in waits if wait is not None) / US)
 
 
 def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Iterable[Step]:

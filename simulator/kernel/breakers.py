@@ -9,7 +9,7 @@ from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
-from fabric.runtime.breaking import counted, ended, gates_for, refused, row_of
+from fabric.runtime.breaking import counted, ended, gates_for, probed, refused, row_of
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.grant_ports import GuardStore
 
@@ -37,6 +37,10 @@ class VirtualBreakers:
             return refused(met, driver.compiled, driver.run, command)
         self._met[key] = met
         return None
+
+    def noted(self, key: Key, result: Result) -> Result:
+        """A result, with what it means for the breaker that its call probed."""
+        return probed(self._met.get(key, ()), result)
 
     def answered(self, key: Key, result: Result | None, driver: RunDriver) -> None:
         """What became of a call, after its run has taken it in."""

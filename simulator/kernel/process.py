@@ -313,7 +313,7 @@ class Process(Acting):
         if flight.wanted:
             key = (flight.command.command_id, flight.command.attempt)
             owned.flights.pop(key, None)
-            self.step(owned, Answered(result))
+            self.step(owned, Answered(self.breakers.noted((owned.claimed.run_id, *key), result)))
             self.breakers.answered((owned.claimed.run_id, *key), result, owned.driver)
 
     # -- writing -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalNa
 from fabric.core.breaker.signals import NEUTRAL, Neutral, Tally, passage, tallies, tripped
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
-from fabric.core.frozen import value
+from fabric.core.frozen import replace, value
 from fabric.core.spec import FabricSpec
 
 LOOKS = 4
@@ -222,6 +222,15 @@ def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
         asked_at=row.asked_at,
         until=until,
     )
+
+
+def reopened(one: Met, end: str) -> Looked | None:
+    """A breaker as it stands after a probe that ended so; None: it was none of its signals."""
+    breaker, row = one.gate.breaker, one.row
+    if not any(end in signal.names for signal in breaker.signals):
+        return None
+    standing = after(breaker, decoded(row.state), Happened.PROBE_FAILED)
+    return _looked(one.gate, replace(row, changed_at=row.asked_at), standing)
 
 
 def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName]) -> Iterator[Step]:

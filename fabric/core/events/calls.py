@@ -190,6 +190,8 @@ class AttemptFailed:
     charged_tokens: int = 0
     trip: TripRecord | None = None
     """The mechanism that did not let it be sent; None: it was sent, or could not be."""
+    breaker_wait_s: float | None = None
+    """Its circuit breaker is open for so long: it refused the call, or the call was its probe."""
     kind: ClassVar[str] = "attempt_failed"
     version: ClassVar[int] = 3
 

@@ -268,10 +268,13 @@ class World(Told):
 
     def _step(self, happening: Happening) -> None:
         assert self.driver is not None
+        key, known = ("", "", 0), self.breakers if isinstance(happening, Answered) else None
+        if isinstance(happening, Answered) and known is not None:
+            key = ("run-1", happening.result.command_id, happening.result.attempt)
+            happening = Answered(known.noted(key, happening.result))
         todo: list[Effect] = self.driver.step(happening, self.now)
-        if isinstance(happening, Answered) and self.breakers is not None:
-            result = happening.result
-            self.breakers.answered(("run-1", result.command_id, result.attempt), result, self.driver)
+        if isinstance(happening, Answered) and known is not None:
+            known.answered(key, happening.result, self.driver)
         while todo:
             effect = todo.pop(0)
             if isinstance(effect, Append):

@@ -1,0 +1,253 @@
+"""How calls pass breakers, over rows in memory: who opens, who probes, who is refused, what is counted."""
+
+import pytest
+
+from fabric.core.breaker.passing import Gate, Key, Looked, gates_of, passing, scope_of, settled
+from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
+from fabric.core.breaker.signals import NEUTRAL, US
+from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
+from fabric.core.commands import CallModel, CallTool
+from fabric.runtime.breaking import counted
+from simulator.kernel.memory_guards import MemoryGuards
+from tests.fabric.core.fabrics import spec
+
+STEP = "fan_out.0.e0.r0"
+MODEL = CallModel(
+    command_id=f"{STEP}.t1",
+    attempt=1,
+    step_id=STEP,
+    agent="worker",
+    model="small",
+    messages=(),
+    tools=(),
+    output="summary",
+    max_output_tokens=1,
+    idempotency_key="k",
+    deadline_at=0,
+)
+TOOL = CallTool(
+    command_id=f"{STEP}.t1.c0",
+    attempt=1,
+    step_id=STEP,
+    agent="worker",
+    tool="look",
+    args_ref="r",
+    call_id="1",
+    idempotency_key="k",
+    deadline_at=0,
+)
+BREAKER = endpoint().model_copy(update={"success_threshold": 2})
+KEY = Key("provider:scripted", BREAKER.kind)
+GATE = Gate(BREAKER, KEY, True, {})
+
+
+class Clock:
+    us = 1_000_000 * US
+
+    def now(self):
+        return self.us
+
+
+class Rows:
+    """One store, and whoever is named asks it."""
+
+    def __init__(self):
+        self.clock = Clock()
+        self.store = MemoryGuards(self.clock)
+        self.before_change = lambda: None
+
+    def do(self, steps, who="a"):
+        answer = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+            answer = self.one(step, who)
+
+    def one(self, step, who):
+        where = (step.key.scope, step.key.kind)
+        if step.do == "look":
+            return self.store.guards([where])[0]
+        seen = step.row.generation
+        if step.do == "change":
+            self.before_change()
+            held = who if step.held else ""
+            return self.store.change(*where, generation=seen, state=step.state, holder=held)
+        if step.do == "permit":
+            return self.store.permit(*where, generation=seen, holder=who, for_s=30.0)
+        if step.do == "give_up":
+            return self.store.give_up(*where, generation=seen, holder=who)
+        return self.store.tell([counted(step)])
+
+    def say(self, met, end, who="a", bad=frozenset()):
+        for step in settled(met, end, bad):
+            self.one(step, who)
+
+    def calls(self, *ends, gate=GATE):
+        for end in ends:
+            met = self.do(passing([gate]))
+            assert not isinstance(met, Looked)
+            self.say(met, end)
+
+    @property
+    def row(self):
+        return self.store.guards([(KEY.scope, KEY.kind)])[0]
+
+    @property
+    def standing(self):
+        return decoded(self.row.state)
+
+    def opened(self):
+        self.calls(*[SignalName.TIMEOUT] * 5)
+        assert isinstance(self.do(passing([GATE])), Looked)
+        return self
+
+    def cooled(self):
+        self.clock.us += round(BREAKER.cooldown_s * US)
+        return self
+
+
+@pytest.fixture
+def rows():
+    return Rows()
+
+
+def test_the_call_after_the_fifth_failure_opens_it_and_is_refused(rows):
+    rows.calls(*[SignalName.TIMEOUT] * 4)
+    assert isinstance(rows.do(passing([GATE])), tuple)
+    rows.calls(SignalName.SERVER_ERROR)
+    refused = rows.do(passing([GATE]))
+    assert isinstance(refused, Looked)
+    assert (refused.standing.state, refused.standing.failures, refused.standing.signal) == ("open", 5, "timeout")
+    assert refused.changed_at == rows.clock.us
+    assert rows.row.counts == {}
+
+
+def test_one_that_answers_breaks_the_streak_and_what_says_nothing_does_not(rows):
+    rows.calls(*[SignalName.TIMEOUT] * 4, None, *[SignalName.TIMEOUT] * 4, NEUTRAL)
+    assert isinstance(rows.do(passing([GATE])), tuple)
+    rows.calls(SignalName.TIMEOUT)
+    assert isinstance(rows.do(passing([GATE])), Looked)
+
+
+def test_after_the_cooldown_one_call_probes_and_the_others_are_refused(rows):
+    rows.opened()
+    rows.clock.us += round(BREAKER.cooldown_s * US) - 1
+    assert rows.do(passing([GATE])).standing.state is BreakerState.OPEN
+    rows.clock.us += 1
+    (probe,) = rows.do(passing([GATE]), "a")
+    assert probe.probe
+    refused = rows.do(passing([GATE]), "b")
+    assert (refused.standing.state, refused.until) == (BreakerState.HALF_OPEN, rows.clock.us + 30 * US)
+
+
+def test_so_many_probes_close_it_as_must_succeed(rows):
+    rows.opened().cooled()
+    for passed in (1, 2):
+        met = rows.do(passing([GATE]))
+        assert met[0].probe
+        rows.say(met, None)
+        assert (rows.standing.state, rows.standing.passed) == (("half_open", 1) if passed == 1 else ("closed", 0))
+    assert not rows.do(passing([GATE]))[0].probe
+
+
+def test_a_probe_that_fails_opens_it_again_and_at_the_third_trip_it_stops(rows):
+    rows.opened()
+    for trips in (2, 3):
+        rows.cooled()
+        rows.say(rows.do(passing([GATE])), SignalName.SERVER_ERROR)
+        assert rows.standing.trips == trips
+    assert rows.standing.state is BreakerState.STOPPED
+    assert rows.cooled().do(passing([GATE])).standing.held
+
+
+def test_a_probe_that_says_nothing_gives_its_permit_to_the_next(rows):
+    rows.opened().cooled()
+    rows.say(rows.do(passing([GATE]), "a"), NEUTRAL, "a")
+    assert rows.do(passing([GATE]), "b")[0].probe
+
+
+def test_a_probe_whose_permit_expired_changes_nothing(rows):
+    rows.opened().cooled()
+    late = rows.do(passing([GATE]), "a")
+    rows.clock.us += 31 * US
+    assert rows.do(passing([GATE]), "b")[0].probe
+    rows.say(late, None, "a")
+    assert (rows.standing.state, rows.standing.passed) == (BreakerState.HALF_OPEN, 0)
+
+
+def test_what_was_let_through_before_it_opened_is_not_counted_after(rows):
+    slow = rows.do(passing([GATE]))
+    rows.opened()
+    rows.say(slow, SignalName.TIMEOUT)
+    assert rows.row.counts == {}
+
+
+def test_whoever_comes_second_to_open_it_sees_what_the_first_did(rows):
+    rows.calls(*[SignalName.TIMEOUT] * 5)
+    racing = [True]
+
+    def first():
+        if racing.pop() if racing else False:
+            assert isinstance(rows.do(passing([GATE]), "b"), Looked)
+
+    rows.before_change = first
+    refused = rows.do(passing([GATE]), "a")
+    assert (refused.standing.trips, refused.generation) == (1, 1)
+
+
+def test_a_permit_is_given_back_when_a_later_breaker_refuses(rows):
+    rows.opened().cooled()
+    other = Gate(semantic(BreakerScope.TOOL), Key("tool:f:look", "x"), True, {SignalName.SCHEMA_INVALID: 2})
+    assert isinstance(rows.do(passing([GATE, other]), "a"), Looked)
+    assert rows.do(passing([GATE]), "b")[0].probe
+
+
+def test_a_streak_of_the_calls_own_step_opens_it_for_everybody(rows):
+    policy = semantic()
+    key = Key("agent:f:worker", policy.kind)
+    mine, theirs = (Gate(policy, key, True, {SignalName.SCHEMA_INVALID: n}) for n in (2, 0))
+    assert isinstance(rows.do(passing([theirs])), tuple)
+    assert rows.do(passing([mine])).standing.signal == "schema_invalid"
+    assert isinstance(rows.do(passing([theirs])), Looked)
+
+
+def test_a_probe_whose_answer_has_not_the_form_fails(rows):
+    policy = semantic()
+    key = Key("agent:f:worker", policy.kind)
+    seen = rows.store.guards([(key.scope, key.kind)])[0]
+    opened = after(policy, Standing(), Happened.TRIPPED, signal="schema_invalid", failures=2, threshold=2)
+    rows.store.change(key.scope, key.kind, generation=seen.generation, state=encoded(opened))
+    met = rows.cooled().do(passing([Gate(policy, key, True, {})]))
+    rows.say(met, None, bad=frozenset({SignalName.SCHEMA_INVALID}))
+    standing = decoded(rows.store.guards([(key.scope, key.kind)])[0].state)
+    assert (standing.state, standing.trips) == (BreakerState.OPEN, 2)
+
+
+# -- which ones --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scope", "model", "tool"),
+    [
+        (BreakerScope.PROVIDER, "provider:scripted", None),
+        (BreakerScope.TOOL, None, "tool:f:look"),
+        (BreakerScope.AGENT, "agent:f:worker", "agent:f:worker"),
+        (BreakerScope.STAGE, "stage:f:fan_out", "stage:f:fan_out"),
+        (BreakerScope.FABRIC, "fabric:f", "fabric:f"),
+    ],
+)
+def test_each_scope_names_its_row(scope, model, tool):
+    assert (scope_of(scope, "f", spec(), MODEL), scope_of(scope, "f", spec(), TOOL)) == (model, tool)
+
+
+def test_what_a_tools_endpoint_does_counts_for_the_tool_alone():
+    breakers = [endpoint(scope) for scope in BreakerScope]
+    of_tool = {gate.breaker.scope: gate.counts for gate in gates_of(breakers, "f", spec(), TOOL, {})}
+    assert of_tool == {"agent": False, "tool": True, "stage": False, "fabric": False}
+    assert all(gate.counts for gate in gates_of(breakers, "f", spec(), MODEL, {}))
+
+
+def test_those_with_one_policy_share_a_row_and_others_do_not():
+    assert endpoint().kind == endpoint().kind != endpoint().model_copy(update={"cooldown_s": 5.0}).kind

@@ -1,0 +1,146 @@
+"""Runs in front of circuit breakers: a refused call is an attempt that was not sent, and the cell of its signal's row says what follows."""
+
+import json
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.breaker.policy import endpoint
+from fabric.core.breaker.table import Happened, Standing, after, encoded
+from fabric.core.flow import RunState
+from fabric.core.taxonomy import Cause, Tier
+from simulator.kernel.breakers import VirtualBreakers
+from simulator.kernel.memory_guards import MemoryGuards
+from tests.fabric.core.fabrics import lone
+from tests.fabric.core.harness import World
+from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
+
+COOLDOWN_S = 30.0
+ENDPOINT = {"preset": "endpoint", "cooldown_s": COOLDOWN_S, "success_threshold": 1}
+SCOPE = "provider:scripted"
+
+
+class Clock:
+    """The world's."""
+
+    world: World
+
+    def now(self):
+        return self.world.now
+
+
+def world(script, *breakers, tier=Tier.BATCH, **fields):
+    clock = Clock()
+    store = MemoryGuards(clock)
+    made = World(lone(breakers=list(breakers), **fields), script, tier=tier, breakers=VirtualBreakers(store))
+    clock.world = made
+    made.guards = store
+    return made
+
+
+def force(made, **how):
+    (breaker,) = made.spec.policy.breakers
+    opened = after(breaker, Standing(), Happened.FORCED_OPEN, **how)
+    assert made.guards.change(SCOPE, breaker.kind, generation=0, state=encoded(opened))
+
+
+def state(made, number=0):
+    breaker = made.spec.policy.breakers[number]
+    row = made.guards.guards([(SCOPE, breaker.kind)])[0]
+    return json.loads(row.state).get("state", "closed") if row.state else "closed"
+
+
+def test_batch_waits_for_the_breaker_and_goes_on_when_the_probe_passes():
+    down = [fails(Cause.SERVER_ERROR)] * 5
+    made = world({"worker": [*down, summary("Here.")]}, ENDPOINT).start().go()
+    assert made.end.state is RunState.COMPLETED
+    assert made.reactions == ["retry"] * 5 + ["wait_for_breaker"]
+    assert len(made.requests) == 6
+    refused = made.of(ev.AttemptFailed)[-1]
+    assert (refused.trip.mechanism, refused.cause, refused.attempt) == ("circuit_breaker", Cause.TIMEOUT, 6)
+    waited = made.of(ev.RetryScheduled)[-1]
+    assert waited.source == "breaker"
+    assert COOLDOWN_S <= waited.delay_s <= 1.1 * COOLDOWN_S
+    assert state(made) == "closed"
+
+
+def test_it_waits_as_often_as_the_cell_says_and_then_asks_a_person():
+    made = world({"worker": fails(Cause.SERVER_ERROR)}, ENDPOINT).start().go()
+    assert made.reactions == ["retry"] * 5 + ["wait_for_breaker"] * 2 + ["escalate"]
+    assert "half" not in made.question.fact.reason
+    assert state(made) == "stopped"  # The third trip.
+
+
+def test_a_refused_call_is_neither_sent_nor_paid_nor_a_retry():
+    made = world({"worker": summary()}, ENDPOINT)
+    force(made, by="dana", reason="maintenance")
+    made.start().go()
+    assert made.requests == []
+    (refused,) = made.of(ev.AttemptFailed)
+    assert (refused.charged_usd_micros, refused.charged_tokens, refused.retry_after_s) == (0, 0, None)
+    assert made.reactions == ["escalate"]
+    skipped = {fact.reaction: fact.reason for fact in made.of(ev.RungSkipped)}
+    assert skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
+    assert skipped["wait_for_breaker"] == "only a person lets calls pass its circuit breaker again"
+    assert "opened by dana: maintenance" in made.question.fact.reason
+
+
+def test_interactive_does_not_wait_and_surfaces():
+    made = world({"worker": summary()}, ENDPOINT, tier=Tier.INTERACTIVE)
+    force(made, by="dana", reason="maintenance")
+    made.start().go()
+    assert (made.end.state, made.end.reaction) == (RunState.FAILED, "surface")
+
+
+def test_a_wait_that_its_stage_has_no_time_for_is_passed_over():
+    slow = {"preset": "endpoint", "cooldown_s": 5_000.0}
+    made = world({"worker": fails(Cause.SERVER_ERROR)}, slow).start().go()
+    (skipped,) = [fact for fact in made.of(ev.RungSkipped) if fact.reaction == "wait_for_breaker"]
+    assert skipped.reason.startswith("deadline_near:")
+
+
+def test_an_agent_whose_answers_have_no_form_is_stopped_at_the_second():
+    loose = {"preset": "semantic"}
+    cell = {"schema_grounding_fail": {"batch": {"rungs": [{"reaction": "abort"}]}}}
+    made = world({"worker": say("")}, loose, table=cell).start().go()
+    assert (len(made.requests), made.end.state) == (2, RunState.ABORTED)
+    decided = made.of(ev.ReactionDecided)[0]
+    assert (decided.failure_type, decided.cause.mechanism) == ("schema_grounding_fail", "circuit_breaker")
+    assert decided.cause.evidence.details["signal"] == "schema_invalid"
+
+
+def test_calls_that_repeat_with_other_results_are_stopped_after_the_third():
+    ticks = [gives(f"tick {word}") for word in ("one", "two", "three", "four", "five")]
+    again = [asks(call("look", q="x")) for _ in range(5)]
+    cell = {"infinite_tool_loop": {"batch": {"rungs": [{"reaction": "abort"}]}}}
+    made = world({"worker": again, "look": ticks}, {"preset": "semantic"}, table=cell).start().go()
+    assert len(made.executed) == 3
+    assert made.of(ev.ReactionDecided)[0].cause.evidence.details["signal"] == "identical_call"
+
+
+@pytest.mark.parametrize("after_s", [0.0, COOLDOWN_S / 2])
+def test_who_takes_the_run_over_waits_on(after_s):
+    down = [fails(Cause.SERVER_ERROR)] * 5
+    made = world({"worker": [*down, summary("Here.")]}, ENDPOINT).start()
+    made.go(until_s=60.0)
+    assert made.of(ev.RetryScheduled)[-1].source == "breaker"
+    made.wait(after_s)
+    made.crash().go()
+    assert made.end.state is RunState.COMPLETED
+    assert len(made.requests) == 6
+
+
+def test_waits_are_spread_so_that_not_all_come_back_at_once():
+    waits = set()
+    for seed in range(5):
+        made = world({"worker": fails(Cause.SERVER_ERROR)}, ENDPOINT)
+        made.seed = seed
+        made.start().go()
+        waits.add(next(fact.delay_s for fact in made.of(ev.RetryScheduled) if fact.source == "breaker"))
+    assert len(waits) == 5
+
+
+def test_without_breakers_nothing_is_looked_at():
+    made = world({"worker": fails(Cause.SERVER_ERROR)}).start().go()
+    assert made.reactions == ["retry"] * 5 + ["escalate"]
+    assert endpoint().kind not in str(vars(made.guards))
