@@ -26,6 +26,7 @@ REFRESH_S = 0.5
 """A row that is in use is looked at again when it is so old."""
 USED_S = 5.0
 """A row is in use for so long after it was asked for."""
+US = 1_000_000
 IDLE_S = 60.0
 AWAY_S = 0.5
 
@@ -59,15 +60,30 @@ class Guards:
     # -- the loop's side -----------------------------------------------------------------------------------------------
 
     def row(self, scope: str, kind: str) -> GuardRow | None:
-        """The row as it stood at most a second ago; None: it must be asked for (``look``). From now on it is kept fresh for a while."""
+        """The row as it stood at most a second ago, with what this process counted since; None: it must be asked for (``look``). From now on it is kept
+        fresh for a while.
+        """
         key = (scope, kind)
         with self._lock:
             ring = key not in self._used_at
             self._used_at[key] = self._now()
-            seen = self._rows.get(key)
+            at, seen = self._rows.get(key, (0.0, None))
+            ago_s = self._now() - at
+            found = None if seen is None or ago_s > FRESH_S else self._as_of_now(seen, ago_s)
         if ring:
             self._thread.ring()
-        return seen[1] if seen and self._now() - seen[0] <= FRESH_S else None
+        return found
+
+    def _as_of_now(self, row: GuardRow, ago_s: float) -> GuardRow:
+        """The row with what was counted and not told yet, and by the time that it is now: a cooldown goes on while nobody looks."""
+        row = replace(row, asked_at=row.asked_at + round(ago_s * US))
+        mine = [one for one in self._counts.values() if (one.scope, one.kind, one.generation) == _generation(row)]
+        if not mine:
+            return row
+        counts = dict(row.counts)
+        for one in mine:
+            counts[one.signal] = one.n if one.reset else counts.get(one.signal, 0) + one.n
+        return replace(row, counts=counts)
 
     def look(self, keys: Iterable[Key], answered: Callable[[], None]) -> None:
         """``answered`` follows when these rows have been looked at."""
@@ -80,13 +96,21 @@ class Guards:
         self._leave(ask)
 
     def count(self, one: Count) -> None:
-        """Counts a signal, in the generation that the call was let through in."""
+        """Counts a signal, in the generation that the call was let through in. A streak that is known not to stand is not broken."""
         key = (one.scope, one.kind, one.generation, one.signal, one.windowed)
         with self._lock:
             known = self._counts.get(key)
+            if known is None and one.reset and not one.n and self._stands_at_nothing(one):
+                return
             self._counts[key] = one if known is None else _after(known, one)
         if known is None:
             self._thread.ring()
+
+    def _stands_at_nothing(self, one: Count) -> bool:
+        at, row = self._rows.get((one.scope, one.kind), (0.0, None))
+        if row is None or self._now() - at > FRESH_S:
+            return False
+        return row.generation == one.generation and not row.counts.get(one.signal)
 
     def change(self, seen: GuardRow, state: str, answered: Callable[[bool], None], *, holder: str = "") -> None:
         """Changes the state of a row that stands as it was seen; ``answered(False)``: it does not, look again."""
@@ -96,6 +120,7 @@ class Guards:
             self._forget((seen.scope, seen.kind))
             self._post(lambda: answered(done))
 
+        self._forget((seen.scope, seen.kind))  # Whoever looks from now on sees it changed.
         self._leave(ask)
 
     def permit(self, seen: GuardRow, holder: str, for_s: float, answered: Callable[[bool], None]) -> None:
@@ -153,6 +178,7 @@ class Guards:
             return
         try:
             self._store.tell(list(counts.values()))
+            self._told(counts.values())
         except StoreUnavailable as error:
             if not error.unknown:  # What may have been counted is not counted twice.
                 with self._lock:
@@ -160,6 +186,16 @@ class Guards:
                     for key, one in later.items():
                         self._counts[key] = _after(counts[key], one) if key in counts else one
             raise
+
+    def _told(self, counts: Iterable[Count]) -> None:
+        """What was told is a part of the rows from now on; of windows, the store alone knows when it is over."""
+        with self._lock:
+            for one in counts:
+                at, row = self._rows.get((one.scope, one.kind), (0.0, None))
+                if row is not None and row.generation == one.generation:
+                    before = 0 if one.reset else row.counts.get(one.signal, 0)
+                    told = replace(row, counts={**row.counts, one.signal: before + one.n})
+                    self._rows[one.scope, one.kind] = (at, told)
 
     def _refresh(self, now: float) -> None:
         with self._lock:
@@ -188,6 +224,10 @@ class Guards:
                 coming.append(self._flush_at)
             coming += [self._rows[key][0] + REFRESH_S if key in self._rows else now for key in self._used_at]
         return max(0.0, min(coming) - now)
+
+
+def _generation(row: GuardRow) -> tuple[str, str, int]:
+    return row.scope, row.kind, row.generation
 
 
 def _after(known: Count, one: Count) -> Count:

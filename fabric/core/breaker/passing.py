@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalName
-from fabric.core.breaker.signals import NEUTRAL, Neutral, Tally, passage, tallies, tripped
+from fabric.core.breaker.signals import NEUTRAL, US, Neutral, Tally, passage, tallies, tripped
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.frozen import replace, value
@@ -19,8 +19,8 @@ from fabric.core.spec import FabricSpec
 
 LOOKS = 4
 """How often a row that somebody else changes at the same time is looked at before the call is refused."""
-BUSY_US = 1_000_000
-"""What a call waits that met such a row."""
+BUSY_US = 100_000
+"""What a call waits at least that met such a row."""
 ENDPOINT = "endpoint"
 
 
@@ -98,7 +98,7 @@ class Looked:
     changed_at: int
     asked_at: int
     until: int = 0
-    """While it is half open: when somebody else's probe is over at the latest."""
+    """While it is half open: when to ask again, for somebody else's probe is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,9 @@ def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
 def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
     until = 0
     if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
-        until = max(row.permit_until, row.asked_at + BUSY_US)
+        # A probe may have its permit for as long as a call may take; most are over long before.
+        cooldown_us = round(gate.breaker.cooldown_s * US)
+        until = row.asked_at + max(BUSY_US, min(row.permit_until - row.asked_at, cooldown_us))
     return Looked(
         breaker=gate.breaker,
         scope=gate.key.scope,

@@ -180,6 +180,7 @@ class Site:
             elapsed=self.elapsed,
             grants=self.shared[0] if self.shared else None,
             buckets=self.shared[1] if self.shared else None,
+            guards=self.shared[1] if self.shared else None,
         )
         values = {"sweep_s": NEVER_S, "beat_s": NEVER_S, "lease_s": NEVER_S} | config
         host = RunHost(ports, f"host-{next(_names)}", HostConfig(**values), self.released.put)

@@ -219,3 +219,56 @@ def test_first_attempts_earn_in_memory_and_a_retry_takes_with_what_was_earned():
     tokens.tick()
     tokens.tick()
     assert desk.earned == [[TokenAsk("fabric:b", 10_000, 100)]]
+
+
+def streak(n, **changed):
+    return failed(n, reset=True, **changed)
+
+
+def test_what_it_counted_itself_is_seen_before_it_is_told(process):
+    process.seen()
+    process.guards.count(failed())
+    process.guards.count(failed())
+    assert process.guards.row(*KEY).counts == {"failed": 2}
+    process.turn()
+    assert process.guards.row(*KEY).counts == {"failed": 2}
+    assert process.store.calls.count("guards") == 1
+
+
+def test_a_streak_that_does_not_stand_is_not_broken_by_a_statement(process):
+    process.seen()
+    process.guards.count(streak(0))
+    process.turn()
+    assert "tell" not in process.store.calls
+    process.guards.count(failed())
+    process.guards.count(streak(0))
+    assert process.guards.row(*KEY).counts == {"failed": 0}
+    process.turn()
+    assert process.store.calls.count("tell") == 1
+
+
+def test_one_that_may_stand_is(process):
+    process.guards.count(streak(0))
+    process.turn()
+    assert process.store.calls == ["tell"]
+    process.pass_time(FLUSH_S)
+    process.seen()
+    process.pass_time(FRESH_S + 0.1)
+    process.guards.count(streak(0))
+    process.turn()
+    assert process.store.calls.count("tell") == 2
+
+
+def test_a_row_in_memory_is_as_old_as_it_is_now(process):
+    looked_at = process.seen().asked_at
+    process.pass_time(0.4)
+    assert process.guards.row(*KEY).asked_at == looked_at + round(0.4 * SECOND)
+
+
+def test_whoever_looks_after_a_change_was_asked_for_sees_it(process):
+    seen = process.seen()
+    process.guards.change(seen, "open", process.answers.append)
+    assert process.guards.row(*KEY) is None
+    process.turn()
+    assert process.answers == [True]
+    assert process.seen().state == "open"

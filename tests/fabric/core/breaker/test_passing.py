@@ -139,7 +139,10 @@ def test_after_the_cooldown_one_call_probes_and_the_others_are_refused(rows):
     (probe,) = rows.do(passing([GATE]), "a")
     assert probe.probe
     refused = rows.do(passing([GATE]), "b")
-    assert (refused.standing.state, refused.until) == (BreakerState.HALF_OPEN, rows.clock.us + 30 * US)
+    assert (refused.standing.state, refused.until) == (
+        BreakerState.HALF_OPEN,
+        rows.clock.us + 30 * US,
+    )  # As long as the permit.
 
 
 def test_so_many_probes_close_it_as_must_succeed(rows):

@@ -1,0 +1,182 @@
+"""Hosts with circuit breakers: what one process meets, all of them heed; a probe is one call; who is let go of gives its permit back."""
+
+import json
+import threading
+
+import pytest
+
+from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.grants_sqlite import SqliteGrants
+from fabric.adapters.guards_sqlite import SqliteGuards
+from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.core.breaker.table import Happened, Standing, after, decoded, encoded
+from fabric.core.inputs import CallFailed
+from fabric.core.taxonomy import Cause
+from simulator.kernel.memory_guards import MemoryGuards
+from tests.fabric.adapters.host_scenes import SPEC, WAIT_S, Site, Watched, policy, said
+
+SCOPE = f"provider:{SPEC.models[0].provider}"
+RETRY = {"base_s": 0.001, "cap_s": 0.01}
+RICH = {"run_usd_micros": 10_000_000}
+
+
+def breaker(**changed):
+    return {"preset": "endpoint", "cooldown_s": 3_600.0, **changed}
+
+
+def away(request):
+    return CallFailed(
+        command_id=request.command_id, attempt=request.attempt, cause=Cause.SERVER_ERROR, message="503", status=503
+    )
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def site(request, tmp_path, sqlite_template):
+    if request.param == "memory":
+        made = Site(Watched())
+        made.shared = made.store.grants, MemoryGuards(SYSTEM_CLOCK)
+    else:
+        path = tmp_path / "fabric.sqlite3"
+        path.write_bytes(sqlite_template.read_bytes())
+        made = Site(SqliteStore(path))
+        made.shared = SqliteGrants(path), SqliteGuards(path)
+    made.spec = policy(budget=RICH, retry=RETRY, breakers=[breaker()])
+    yield made
+    made.close()
+
+
+def row(site):
+    (one,) = site.spec.policy.breakers
+    return site.shared[1].guards([(SCOPE, one.kind)])[0]
+
+
+def stands(site):
+    return decoded(row(site).state)
+
+
+def open_it(site, *, happened=Happened.TRIPPED, **how):
+    (one,) = site.spec.policy.breakers
+    given = {"signal": "server_error", "failures": 5, "threshold": 5.0} if happened is Happened.TRIPPED else how
+    opened = encoded(after(one, Standing(), happened, **given))
+    assert site.shared[1].change(SCOPE, one.kind, generation=row(site).generation, state=opened)
+
+
+def refusals(site, run):
+    return [fact for fact in site.facts(run, "attempt_failed") if (fact.get("trip") or {}).get("mechanism")]
+
+
+def test_what_one_host_met_no_host_calls_any_more(site):
+    first = site.agents(away)
+    host = site.host(first)
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert stands(site).state == "open"
+    assert len(first.asked(run)) == 5
+    assert refusals(site, run)[0]["trip"]["evidence"]["details"]["state"] == "open"
+    second = site.agents()
+    other, late = site.host(second), site.create()
+    other.offer()
+    site.until_released(late)
+    assert second.asked(late) == []
+    assert len(refusals(site, late)) >= 1
+
+
+def test_one_that_is_closed_costs_a_run_nothing_but_a_look(site):
+    agents = site.agents()
+    host = site.host(agents)
+    runs = [site.create() for _ in range(3)]
+    host.offer()
+    site.until_released(*runs)
+    assert {site.outcome(run) for run in runs} == {"completed"}
+    assert (row(site).state, row(site).generation, dict(row(site).counts)) == ("", 0, {})
+
+
+def test_after_the_cooldown_a_probe_closes_it_and_everything_goes_on(site):
+    site.spec = policy(budget=RICH, retry=RETRY, breakers=[breaker(cooldown_s=0.05, success_threshold=1)])
+    open_it(site)
+    agents = site.agents()
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    host.stop()
+    assert (stands(site).state, row(site).permit_holder) == ("closed", "")
+
+
+def test_a_host_that_stops_has_told_what_it_counted(site):
+    failing = iter([True, True])
+    agents = site.agents(lambda request: away(request) if next(failing, False) else said(request))
+    site.spec = policy(
+        budget=RICH,
+        retry=RETRY,
+        breakers=[
+            {"scope": "provider", "signals": [{"names": ["server_error"], "mode": "cumulative", "threshold": 9}]}
+        ],
+    )
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    host.stop()
+    assert dict(row(site).counts) == {"cumulative:server_error": 2}
+
+
+def test_a_probe_that_is_let_go_of_gives_its_permit_back(site):
+    (one,) = site.spec.policy.breakers
+    half = Standing(state="half_open", trips=1, signal="server_error", failures=5, threshold=5.0)
+    assert site.shared[1].change(SCOPE, one.kind, generation=0, state=encoded(half))
+    agents = site.agents()
+    agents.holds = lambda request: request.agent == "planner"
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    parked = agents.next()
+    assert row(site).permit_holder == f"{run}/{parked.request.command_id}#1"
+    given_up = threading.Event()
+    gives = site.shared[1].give_up
+
+    def watched(*where, **asked):
+        done = gives(*where, **asked)
+        given_up.set()
+        return done
+
+    site.shared[1].give_up = watched
+    host.loop.put(("do", lambda: host._drop(run)))
+    assert given_up.wait(WAIT_S)
+    assert (row(site).permit_holder, stands(site).state) == ("", "half_open")
+
+
+def test_one_that_a_person_opened_refuses_until_it_is_reset(site):
+    open_it(site, happened=Happened.FORCED_OPEN, by="dana", reason="maintenance")
+    agents = site.agents()
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert agents.asked(run) == []
+    (decided, *_) = site.facts(run, "reaction_decided")
+    assert "opened by dana: maintenance" in decided["cause"]["message"]
+    assert json.dumps(decided["cause"]["evidence"]["details"]["signal"]) == '"forced"'
+
+
+def test_without_a_store_no_call_is_refused(site):
+    site.shared = None
+    agents = site.agents()
+    host = site.host(agents)
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    assert "fabric-guards" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_policy_without_breakers_asks_nothing(site):
+    site.spec = policy(budget=RICH, breakers=[])
+    host = site.host(site.agents())
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    assert "fabric-guards" not in [thread.name for thread in threading.enumerate()]
