@@ -213,7 +213,8 @@ def limit_value(limit: Limit, value: Any) -> str:
         case Unit.SECONDS:
             return span(round(value * 1_000_000))
         case Unit.MODE:
-            return ", ".join(value) or "none" if isinstance(value, tuple) else str(value).replace("_", " ")
+            several = isinstance(value, tuple | frozenset)
+            return (", ".join(sorted(value)) or "none" if several else str(value)).replace("_", " ")
         case Unit.SCORE:
             return f"{value:g}"
         case Unit.SHARE:

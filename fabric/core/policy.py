@@ -199,7 +199,7 @@ Breakers = Annotated[
     tuple[Annotated[Breaker, BeforeValidator(_preset_filled)], ...],
     Field(
         max_length=16,
-        description="Circuit breakers in front of calls; a preset (semantic, endpoint) or signals of their own. S0, S3: circuit breaker.",
+        description="Circuit breakers in front of calls; a preset (semantic, endpoint) or signals of their own. S3: circuit breaker.",
     ),
 ]
 

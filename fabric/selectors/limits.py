@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from fabric.core.breaker.policy import Breaker, Signal
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
@@ -91,6 +92,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "retry.bucket": ("Retry budget", Unit.RETRY_TOKENS),
     "retry.earn": ("Earned a first attempt", Unit.RETRY_TOKENS),
     "retry.shared": ("Shared retry budget", Unit.MODE),
+    "breakers": ("Circuit breakers", Unit.MODE),
     "humans.due_s": ("Review due", Unit.SECONDS),
     "humans.reminder_at": ("Reminder", Unit.SHARE),
     "humans.onward_at": ("Passed on", Unit.SHARE),
@@ -116,6 +118,7 @@ GROUPS: Mapping[str, str] = {
     "goal_gates": "Goals",
     "stall_watchdog": "Stalls",
     "retry": "Retries",
+    "breakers": "Circuit breakers",
     "humans": "People",
     "fan_in": "Fan-in",
     "saga": "Undoing",
@@ -188,8 +191,27 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
         standard = None if field.is_required() else field.get_default()
         for limit in _part(name, part, standard, None):
             yield from _due(spec, limit) if limit.path == "humans.due_s" else (limit,)
+    elif name == "breakers":
+        said = tuple(breaker_said(one) for one in policy.breakers)
+        yield _limit(name, said, (), False, None, *_explained(field, FlowPolicy))
     else:
         yield _limit(name, part, field.get_default(), False, None, *_explained(field, FlowPolicy))
+
+
+def breaker_said(breaker: Breaker) -> str:
+    """A circuit breaker in a few words: in front of what, opened by what, for how long."""
+    signals = " or ".join(_signal_said(one) for one in breaker.signals)
+    return f"{breaker.scope}: {signals}, {breaker.cooldown_s:g} s, {breaker.max_trips} trips"
+
+
+def _signal_said(signal: Signal) -> str:
+    names = "/".join(signal.names)
+    if signal.mode == "rate":
+        return (
+            f"{names} over {100 * signal.threshold:g} % of at least {signal.min_calls} calls in {signal.window_s:g} s"
+        )
+    how = {"consecutive": "in a row", "window": f"in {signal.window_s:g} s", "cumulative": "in all"}[signal.mode]
+    return f"{signal.threshold:g} {names} {how}"
 
 
 def _part(name: str, part: BaseModel, standard: BaseModel | None, tier: Tier | None) -> Iterator[Limit]:

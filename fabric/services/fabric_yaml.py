@@ -205,6 +205,8 @@ def _tree(value: Any) -> JSON:
         return {str(key): _tree(item) for key, item in sorted(value.items())}
     if isinstance(value, list | tuple):
         return [_tree(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(value)  # It has no order of its own.
     if isinstance(value, Enum):
         return value.value
     return LiteralScalarString(value) if isinstance(value, str) and "\n" in value else value

@@ -12,8 +12,9 @@ from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.core.breaker.table import Happened, Standing, after, decoded, encoded
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause
+from simulator.bench.flow5 import SPEC
 from simulator.kernel.memory_guards import MemoryGuards
-from tests.fabric.adapters.host_scenes import SPEC, WAIT_S, Site, Watched, policy, said
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, policy, said
 
 SCOPE = f"provider:{SPEC.models[0].provider}"
 RETRY = {"base_s": 0.001, "cap_s": 0.01}
