@@ -137,15 +137,15 @@ def stages_of(spec: FabricSpec) -> list[StageLine]:
     )
     fixed = "" if named.plan is None else f"the fixed plan, {len(named.plan.briefs)} briefs"
     tau = (f"confidence: the critic's score is at least tau, {spec.policy.tau:g}; below, a person is asked",)
-    fan_in_checks = (f"fan-in: {enough}", *_citations(spec))
-    outcome_checks = (*_length(spec), *_citations(spec))
+    asked = tuple(_policies(spec))
+    fan_in_checks = (f"fan-in: {enough}", *asked, *_citations(spec))
+    outcome_checks = (*asked, *_length(spec), *_citations(spec))
+    validate_checks = (*asked, *(tau if named.critic else ()))
     return [
         _stage(Stage.PLAN, named.planner, fixed, "a plan with exit criteria", *_plan(spec)),
-        _stage(Stage.FAN_OUT, ", ".join(named.workers), "", "one summary a branch"),
+        _stage(Stage.FAN_OUT, ", ".join(named.workers), "", "one summary a branch", *asked),
         _stage(Stage.FAN_IN, named.aggregator, "the engine joins the summaries", "an aggregate", *fan_in_checks),
-        _stage(
-            Stage.VALIDATE, named.critic, "the gates alone", "the aggregate, checked", *(tau if named.critic else ())
-        ),
+        _stage(Stage.VALIDATE, named.critic, "the gates alone", "the aggregate, checked", *validate_checks),
         _stage(Stage.FINALIZE, named.finalizer, "the aggregate is the answer", "the outcome", *outcome_checks),
     ]
 
@@ -155,8 +155,15 @@ def _stage(stage: Stage, agents: str | None, instead: str, passes_on: str, *chec
 
 
 def _plan(spec: FabricSpec) -> Iterator[str]:
-    yield "invariant: every brief goes to one of the workers"
-    yield f"invariant: at most {spec.policy.limits.plan_branches} briefs"
+    yield "schema: every brief goes to one of the workers"
+    yield f"schema: at most {spec.policy.limits.plan_branches} briefs"
+    yield from _policies(spec)
+
+
+def _policies(spec: FabricSpec) -> Iterator[str]:
+    if spec.gates.policies:
+        names = ", ".join(one.name for one in spec.gates.policies)
+        yield f"policy: permitted by the fabric's policies ({names})"
 
 
 def _length(spec: FabricSpec) -> Iterator[str]:

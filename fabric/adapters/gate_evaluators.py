@@ -6,6 +6,7 @@ The libraries are loaded where a fabric asks for something that needs them, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from fabric.core.evaluators import NO_EVALUATORS, Evaluators
 from fabric.core.fingerprint import fingerprint
@@ -14,26 +15,41 @@ from fabric.core.spec import FabricSpec
 
 def gate_problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
     """``(path, sentence)`` for everything in ``gates`` that does not compile."""
-    from fabric.adapters import invariants
-    from fabric.guardrails import compiled
+    gates = spec.gates
+    if gates.guardrails:
+        from fabric.guardrails import compiled
 
-    yield from compiled.problems(spec.gates.guardrails or ())
-    yield from invariants.problems(spec.gates.invariants or ())
+        yield from compiled.problems(gates.guardrails)
+    if gates.invariants:
+        from fabric.adapters import invariants
+
+        yield from invariants.problems(gates.invariants)
+    if gates.policies:
+        from fabric.adapters import cedar_policies
+
+        yield from cedar_policies.problems(spec)
 
 
 def gate_evaluators(spec: FabricSpec) -> Evaluators:
     """Compiles the gates. ValueError, with the first problem, for a spec that publication would refuse."""
     gates = spec.gates
-    if not gates.guardrails and not gates.invariants:
-        return NO_EVALUATORS
-    from fabric.adapters import invariants
-    from fabric.guardrails import compiled
-
     for path, sentence in gate_problems(spec):
         raise ValueError(f"{path}: {sentence}")
-    digest = fingerprint([gates.model_dump(mode="json"), compiled.SHIPPED_DIGEST])
-    return Evaluators(
-        guardrails=compiled.scans(gates.guardrails or ()),
-        invariants=invariants.holds_by_stage(gates.invariants or ()),
-        digest=digest,
-    )
+    found: dict[str, Any] = {}
+    rules_of_today: list[str] = []
+    if gates.guardrails:
+        from fabric.guardrails import compiled
+
+        found["guardrails"] = compiled.scans(gates.guardrails)
+        rules_of_today = [compiled.SHIPPED_DIGEST]
+    if gates.invariants:
+        from fabric.adapters import invariants
+
+        found["invariants"] = invariants.holds_by_stage(gates.invariants)
+    if gates.policies:
+        from fabric.adapters import cedar_policies
+
+        found["rules"] = cedar_policies.rules_of(spec)
+    if not found:
+        return NO_EVALUATORS
+    return Evaluators(**found, digest=fingerprint([gates.model_dump(mode="json"), *rules_of_today]))

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from fabric.core import calls, mutations, wave
 from fabric.core import events as ev
+from fabric.core.demands import problems_of
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.inputs import ModelReplied, ToolFinished
-from fabric.core.mechanisms.validation_gate import problems_of
 from fabric.core.payloads import AGENT_OUTPUT
 from fabric.core.prompt import OUTPUT
 from fabric.core.run import Pending, Step

@@ -139,6 +139,8 @@ class Context:
     """What it may spend of budgets that runs share."""
     documents: tuple[tuple[str, str], ...] | None = None
     """Name and text of each attached document; None: they were not read, for no gate asks."""
+    workspace: str = ""
+    """The id of the workspace whose run it is."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

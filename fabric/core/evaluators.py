@@ -38,6 +38,30 @@ Holds = Callable[[Mapping[str, JSON]], str]
 """Takes what an expression may name, says what is wrong; an empty string where it holds."""
 
 
+@value()
+class Asked:
+    """One action as policies see it: who, what, on what, under which circumstances."""
+
+    action: str
+    principal: tuple[str, str]
+    """Its type and its name."""
+    resource: tuple[str, str]
+    context: Mapping[str, JSON]
+
+
+@value()
+class Ruling:
+    """What policies say of one action."""
+
+    why: str = ""
+    """Why it is denied, as a sentence without anything that was to be done or said; empty: it is allowed."""
+    policies: tuple[str, ...] = ()
+    """Names of those that decided: that permit it, or that forbid it, or that could not be evaluated."""
+
+
+Rules = Callable[[Asked], Ruling]
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluators:
     """All of one revision."""
@@ -46,6 +70,8 @@ class Evaluators:
     """By place (``gates.PLACES``); a place that is missing has none."""
     invariants: Mapping[str, tuple[Holds, ...]] = field(default_factory=dict)
     """By stage, in the fabric's order."""
+    rules: Rules | None = None
+    """The policies; None: nobody is asked."""
     digest: str = ""
     """Of everything in it; empty where it is empty."""
 
@@ -73,4 +99,6 @@ def lacking(gates: Gates, evaluators: Evaluators) -> str:
         return "gates.guardrails"
     if gates.invariants and not evaluators.invariants:
         return "gates.invariants"
+    if gates.policies and evaluators.rules is None:
+        return "gates.policies"
     return ""

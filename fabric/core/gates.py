@@ -49,6 +49,15 @@ class Invariant(SpecGroup):
     message: Line = Field(description="What is said when it does not hold.")
 
 
+class CedarPolicy(SpecGroup):
+    """One Cedar policy, under the name that decisions give."""
+
+    name: Name
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)] = Field(
+        description="One permit or forbid over Agent, Engine, Tool and Stage, and context (docs/semantics.md 10)."
+    )
+
+
 class Gates(SpecGroup):
     """Built-in checks of the stage gates, beside the schemas which are always on."""
 
@@ -67,6 +76,13 @@ class Gates(SpecGroup):
     )
     guardrails: tuple[GuardrailGroup, ...] | None = Field(
         default=None, exclude_if=_absent, description="What neither outputs nor arguments of tools may hold."
+    )
+
+    policies: Annotated[tuple[CedarPolicy, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Cedar policies, asked before each tool call, handoff and spawn, when a stage is entered, and on what it passes on. "
+        "What none permits is denied, and so is what cannot be evaluated.",
     )
 
     @property

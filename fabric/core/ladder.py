@@ -162,7 +162,8 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
     if stage is not Stage.FAN_OUT:
         return []
     branches = sum(slices.weight_of(work.run, work.run.steps[key]) for key in step_ids)
-    proposal = Proposal(kind="spawn", stage=stage, branches=branches, depth=work.run.depth)
+    agents = slices.agents_of(work, [work.run.steps[key] for key in step_ids])
+    proposal = Proposal(kind="spawn", stage=stage, branches=branches, agents=agents, depth=work.run.depth)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     return trips or children.refused(work, stage, (work.run.steps[key].agent for key in step_ids))
 

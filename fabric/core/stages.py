@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import children, guard, rests
+from fabric.core import children, demands, guard, permissions, rests
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.payloads import Aggregate, Plan, Request
+from fabric.core.mechanisms.validation_gate import Found
 from fabric.core.run import step_id
 from fabric.core.topologies import slices, supervisor
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
 
 JSON = Any
-UPSTREAM: dict[Stage, tuple[Stage | None, Any]] = {
-    Stage.PLAN: (None, Request),
-    Stage.FAN_OUT: (Stage.PLAN, Plan),
-    Stage.FAN_IN: (Stage.FAN_OUT, None),
-    Stage.VALIDATE: (Stage.FAN_IN, Aggregate),
-    Stage.FINALIZE: (Stage.VALIDATE, Aggregate),
-}
-"""What each stage's input is: the stage that made it and its type."""
 
 
 def enter(work: Work, stage: Stage) -> Failure | None:
@@ -34,7 +26,10 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     names = () if gate.cause else supervisor.agents(work, stage)
     trips: list[Trip] = []
     if stage is Stage.FAN_OUT and not gate.cause:
-        spawn = Proposal(kind="spawn", stage=stage, branches=slices.briefs_in(work), depth=work.run.depth + 1)
+        told = slices.briefs_in(work)
+        spawn = Proposal(
+            kind="spawn", stage=stage, branches=told, agents=slices.agents_in(work), depth=work.run.depth + 1
+        )
         trips = guard.judge(spawn, work.view, work.compiled.spec.policy) or children.refused(work, stage, names)
     timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
     deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)
@@ -59,15 +54,43 @@ def _keep_branches(work: Work, stage: Stage) -> None:
 
 
 def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
-    before, model = UPSTREAM[stage]
-    ref = work.run.request_ref if before is None else work.run.stages[before].output_ref
-    artifacts = [] if ref else [f"stage {before} left no output"]
-    payload = None
-    if ref:
-        payload = work.ctx.contents.read(ref) if before is None else work.ctx.output(ref)
-    ledger = state_of(work.run.guards, budget)
-    headroom = budget.cap(work.compiled.spec.policy.budget, ledger) - ledger.spent_usd_micros
-    return validation_gate.pre_gate(stage, payload=payload, upstream=model, headroom=headroom, artifacts=artifacts)
+    before = demands.REQUIRED[stage]
+    refs = {one: work.run.stages[one].output_ref if one in work.run.stages else "" for one in before}
+    ref = refs[before[-1]] if before else work.run.request_ref
+
+    def schema() -> Found:
+        if not ref:
+            return Found()  # There is nothing to look at: the artifacts say so.
+        payload = work.ctx.output(ref) if before else work.ctx.contents.read(ref)
+        return Found(tuple(demands.unmet(stage, payload, work.compiled.spec)))
+
+    def policy() -> Found:
+        ruled = permissions.entering(stage, _agents(work, stage) if ref else (), work.view)
+        if ruled is None:
+            return Found()
+        return Found((f"entering stage {stage} was denied: {ruled.why}",) if ruled.why else (), ruled.policies)
+
+    def artifacts() -> Found:
+        missing = [f"stage {one} left no output" for one, found in refs.items() if not found]
+        return Found(tuple(missing if before or ref else ["the run has no request"]))
+
+    checks = {"schema": schema, "policy": policy, "budget": lambda: _headroom(work, stage), "artifacts": artifacts}
+    return validation_gate.pre_gate(checks)
+
+
+def _agents(work: Work, stage: Stage) -> tuple[str, ...]:
+    return slices.agents_in(work) if stage is Stage.FAN_OUT else supervisor.agents(work, stage)
+
+
+def _headroom(work: Work, stage: Stage) -> Found:
+    """Nothing is overdrawn, in money and in tokens."""
+    config, ledger = budget.config(work.compiled.spec.policy), state_of(work.run.guards, budget)
+    usd = budget.cap(config, ledger) - ledger.spent_usd_micros
+    _, tokens = budget.left(config, ledger, stage)
+    found = [f"the run has overspent its budget by {-usd:,} micro-dollars"] if usd < 0 else []
+    if tokens is not None and tokens < 0:
+        found.append(f"the run has overspent its budget by {-tokens:,} tokens")
+    return Found(tuple(found))
 
 
 def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | None:
@@ -98,11 +121,12 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
     approved = work.run.approved_stage == stage
     score = None if approved else done.score
     asks = work.compiled.spec.gates.reads_sources and stage in (Stage.FAN_IN, Stage.FINALIZE)
-    step_id, said = _said(work) if stage is Stage.FAN_OUT else (done.step_id, ())
+    step_id, agent, said = _said(work) if stage is Stage.FAN_OUT else (done.step_id, _author(work, stage, done), ())
     return Proposal(
         kind="output",
         stage=stage,
         step_id=step_id,
+        agent=agent,
         payload=done.payload,
         said=said,
         request=request.get("text", ""),
@@ -112,15 +136,23 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
     )
 
 
-def _said(work: Work) -> tuple[str, tuple[JSON, ...]]:
-    """The first branch whose words a guardrail objects to, and those words: it is that branch that fails, not the stage."""
-    if Stage.FAN_OUT not in work.compiled.evaluators.guardrails:
-        return "", ()
+def _author(work: Work, stage: Stage, done: supervisor.Concluded) -> str:
+    """The agent that made a stage's output; empty: the engine did. What is validated was made before, and its critic is no author."""
+    return work.run.steps[done.step_id].agent if done.step_id and stage is not Stage.VALIDATE else ""
+
+
+def _said(work: Work) -> tuple[str, str, tuple[JSON, ...]]:
+    """The first branch whose words a guardrail or a policy objects to, its agent and those words: it is that branch that fails, not the stage."""
+    evaluators = work.compiled.evaluators
+    if Stage.FAN_OUT not in evaluators.guardrails and evaluators.rules is None:
+        return "", "", ()
     for step in supervisor.steps_of(work, Stage.FAN_OUT):
-        said = tuple(slices.outputs_of(work, step)) if step.status == "done" else ()
-        if any(work.compiled.evaluators.hits(Stage.FAN_OUT, one) for one in said):
-            return step.id, said
-    return "", ()
+        for agent, said in slices.said_in(work, step) if step.status == "done" else ():
+            asked = Proposal(kind="output", stage=Stage.FAN_OUT, agent=agent, said=(said,))
+            ruled = permissions.ruling(asked, work.view)
+            if evaluators.hits(Stage.FAN_OUT, said) or (ruled is not None and ruled.why):
+                return step.id, agent, (said,)
+    return "", "", ()
 
 
 def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult:
@@ -189,10 +221,14 @@ ANSWERS = (Stage.FAN_OUT, Stage.FAN_IN, Stage.FINALIZE)
 def partial_outcome(work: Work) -> JSON | None:
     """The best there is when a run is stopped: the newest stage output that reads as an answer, else the summaries so far.
 
-    What was blocked is withheld, even where it was made of what is not; and so is what any stage's guardrail would have blocked.
+    What was blocked is withheld, even where it was made of what is not; and so is what any stage's guardrail would have blocked, or no policy lets the
+    engine pass on as an outcome.
     """
     found = _newest_answer(work)
-    return None if found is None or work.compiled.evaluators.leaks(found) else found
+    if found is None or work.compiled.evaluators.leaks(found):
+        return None
+    ruled = permissions.ruling(Proposal(kind="output", stage=Stage.FINALIZE, payload=found), work.view)
+    return None if ruled is not None and ruled.why else found
 
 
 def _newest_answer(work: Work) -> JSON | None:

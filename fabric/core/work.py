@@ -57,7 +57,8 @@ class Work:
     def view(self) -> View:
         """What mechanisms may look at."""
         shared, evaluators = self.ctx.shares, self.compiled.evaluators
-        return View(self.ctx.now, self.run, self.compiled.spec, shared, evaluators, self.ctx.contents)
+        ctx = self.ctx
+        return View(ctx.now, self.run, self.compiled.spec, shared, evaluators, ctx.contents, ctx.workspace)
 
     def emit(self, fact: ev.Fact, content: JSON = None) -> Event:
         """Records a fact, with at most one content, and folds it."""

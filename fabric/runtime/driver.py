@@ -271,6 +271,7 @@ class RunDriver:
             self._family_full,
             self._todo.shares,
             texts_of(claimed),
+            claimed.workspace_id,
         )
         return engine.decide(self.run, given, ctx)
 

@@ -17,6 +17,8 @@ class Check:
     name: str
     passed: bool
     problems: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    """Names of the policies that decided, where one was asked."""
 
 
 @value(kw_only=True)

@@ -73,6 +73,8 @@ class Proposal:
     """What it may cost at worst; None: it has no price."""
     worst_tokens: int = 0
     branches: int = 0
+    agents: tuple[str, ...] = ()
+    """Spawn: whom; each once."""
     depth: int = 1
     retry_after_s: float | None = None
     delay_s: float = 0.0
@@ -108,6 +110,8 @@ class View:
     evaluators: Evaluators = NO_EVALUATORS
     contents: Contents | None = None
     """What the run has journaled, by reference; None: nothing is at hand."""
+    workspace: str = ""
+    """Whose run it is."""
 
 
 class Mechanism(Protocol):

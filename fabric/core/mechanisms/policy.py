@@ -1,13 +1,15 @@
 """Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action (semantics.md 9).
 
-Stops: a tool call whose arguments hold what the fabric's guardrails forbid. Outputs are the validation gate's. Does not stop: what is spelt so that no
-pattern knows it.
+Stops: a tool call, handoff or spawn that the fabric's policies do not permit or that they cannot judge, and a tool call whose arguments hold what its
+guardrails forbid. Outputs are the validation gate's. Does not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fabric.core import permissions
+from fabric.core.evaluators import Ruling
 from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "policy"
 SCOPE = Scope.RUN
-APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool", "handoff", "output"})
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool", "handoff", "spawn"})
 OBSERVES: frozenset[str] = frozenset()
 
 
@@ -44,7 +46,10 @@ def observe(state: State, event: Event) -> State:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Denies what the guardrails find. Neither message nor evidence holds what was found."""
+    """Denies what no policy permits, then what the guardrails find. Neither message nor evidence holds what was found."""
+    ruled = permissions.ruling(proposal, view)
+    if ruled is not None and ruled.why:
+        return _denied(proposal, ruled)
     if proposal.kind != "tool" or proposal.args is None:
         return PASS
     found = view.evaluators.hits("arguments", proposal.args)
@@ -60,3 +65,11 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     message = f"the arguments of {proposal.target} hold what may not leave the run: {'; '.join(found[:3])}"
     advice = f"{message}. Call it without that, or answer without the call."
     return Trip(NAME, Cause.POLICY_DENIED, evidence, message, advice)
+
+
+def _denied(proposal: Proposal, ruled: Ruling) -> Trip:
+    what = {"tool": f"calling {proposal.target}", "handoff": f"handing over to {proposal.target}"}
+    where = f"step:{proposal.step_id}" if proposal.step_id else f"stage:{proposal.stage}"
+    evidence = Evidence(scope=where, details={"action": proposal.kind, "policies": list(ruled.policies)})
+    message = f"{what.get(proposal.kind, 'starting its agents')} was denied: {ruled.why}"
+    return Trip(NAME, Cause.POLICY_DENIED, evidence, message, f"{message}. Do without it.")

@@ -1,7 +1,7 @@
 """Validation gates between stages: schema, policy, semantic invariants, grounding, in that order (S0 "Validation Gates Between Stages").
 
-Stops: a payload that the next stage could not use, that names agents or documents which do not exist, or that cites nothing where it must. The first
-failure stops; what was checked so far is kept in the GateResult. Policy asks the guardrails. Does not stop: a false statement with a true
+Stops: a payload that the next stage could not begin with, that names agents or documents which do not exist, or that cites nothing where it must. The
+first failure stops; what was checked so far is kept in the GateResult. Policy asks the policies and the guardrails. Does not stop: a false statement with a true
 citation.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from fabric.core import demands, permissions
 from fabric.core.events.parts import Check, GateResult
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
@@ -33,9 +34,7 @@ OBSERVES: frozenset[str] = frozenset()
 
 @value()
 class Config:
-    """The contract that a plan must keep for the next stage: most briefs."""
-
-    plan_branches: int
+    """Nothing to set: what a gate demands stands in the fabric."""
 
 
 @value()
@@ -45,7 +44,7 @@ class State:
 
 def config(policy: FlowPolicy) -> Config:
     """Cuts this mechanism's part out of the policy."""
-    return Config(policy.limits.plan_branches)
+    return Config()
 
 
 def observe(state: State, event: Event) -> State:
@@ -62,6 +61,23 @@ STAGE_OUTPUT: Mapping[Stage, TypeAdapter[Any]] = {
 }
 """What each stage passes on."""
 
+
+@value()
+class Found:
+    """What one check found: nothing, where it passed."""
+
+    problems: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    """Names of the policies that decided, where one was asked."""
+
+
+PRE_CHECKS: Mapping[str, Cause] = {
+    "schema": Cause.SCHEMA_INVALID,
+    "policy": Cause.POLICY_DENIED,
+    "budget": Cause.BUDGET_GATE,
+    "artifacts": Cause.INVARIANT,
+}
+"""The checks of a pre-gate in their order (semantics.md 1), and what each one's failure is called."""
 FAILURE_CAUSE: Mapping[str, Cause] = {
     "schema": Cause.SCHEMA_INVALID,
     "policy": Cause.POLICY_DENIED,
@@ -71,62 +87,48 @@ FAILURE_CAUSE: Mapping[str, Cause] = {
 """What a failed check is called; in the plan stage every failure but policy's is ``plan_gate``."""
 
 
-def problems_of(error: ValidationError) -> tuple[str, ...]:
-    """Pydantic's errors as ``path: sentence``, without the offending values."""
-    return tuple(
-        f"{'.'.join(str(part) for part in item['loc']) or 'answer'}: {item['msg']}" for item in error.errors()[:20]
-    )
-
-
-def _schema(config: Config, proposal: Proposal, view: View) -> list[str]:
+def _schema(config: Config, proposal: Proposal, view: View) -> Found:
     try:
         STAGE_OUTPUT[proposal.stage].validate_python(proposal.payload)
     except ValidationError as error:
-        return list(problems_of(error))
-    return []
+        return Found(demands.problems_of(error))
+    return Found(tuple(demands.unmet_next(proposal.stage, proposal.payload, view.spec)))
 
 
-def _allowed(config: Config, proposal: Proposal, view: View) -> list[str]:
+def _allowed(config: Config, proposal: Proposal, view: View) -> Found:
     found = view.evaluators.hits(proposal.stage, proposal.payload)
     for one in proposal.said:
         found += view.evaluators.hits(proposal.stage, one)
-    return found
+    ruled = permissions.ruling(proposal, view)
+    if ruled is None:
+        return Found(tuple(found))
+    denied = (f"answer: passing it on was denied: {ruled.why}",) if ruled.why else ()
+    return Found((*denied, *found), ruled.policies)
 
 
-def _invariants(config: Config, proposal: Proposal, view: View) -> list[str]:
-    found = _built_in(config, proposal, view)
+def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
+    found = _built_in(proposal, view)
     if found or proposal.stage not in view.evaluators.invariants:
-        return found
+        return Found(tuple(found))
     run = view.run
     about = {"id": run.id, "tier": str(run.tier), "epoch": run.epoch, "depth": run.depth}
     about |= {"request": proposal.request, "documents": list(proposal.documents)}
     given = {"payload": proposal.payload, "run": about, "stage": str(proposal.stage)}
-    return view.evaluators.broken(proposal.stage, given)
+    return Found(tuple(view.evaluators.broken(proposal.stage, given)))
 
 
-def _built_in(config: Config, proposal: Proposal, view: View) -> list[str]:
-    if proposal.stage is Stage.PLAN:
-        return _plan_contract(config, proposal, view)
+def _built_in(proposal: Proposal, view: View) -> list[str]:
     limit = view.spec.gates.max_outcome_chars
     if proposal.stage is Stage.FINALIZE and limit is not None and len(proposal.payload["text"]) > limit:
         return [f"text: {len(proposal.payload['text']):,} characters, at most {limit:,} are allowed"]
     return []
 
 
-def _plan_contract(config: Config, proposal: Proposal, view: View) -> list[str]:
-    briefs = proposal.payload["briefs"]
-    workers = view.spec.topology.workers
-    found = [
-        f"briefs.{n}.agent: {brief['agent']!r} is not one of the workers ({', '.join(workers)})"
-        for n, brief in enumerate(briefs)
-        if brief["agent"] not in workers
-    ]
-    if len(briefs) > config.plan_branches:
-        found.append(f"briefs: {len(briefs)} of them, at most {config.plan_branches} are allowed")
-    return found
+def _grounding(config: Config, proposal: Proposal, view: View) -> Found:
+    return Found(tuple(_ungrounded(proposal, view)))
 
 
-def _grounding(config: Config, proposal: Proposal, view: View) -> list[str]:
+def _ungrounded(proposal: Proposal, view: View) -> list[str]:
     level, grounding = view.spec.gates.citations, view.spec.gates.grounding
     if (level == "off" and grounding is None) or proposal.stage not in (Stage.FAN_IN, Stage.FINALIZE):
         return []
@@ -142,7 +144,7 @@ def _grounding(config: Config, proposal: Proposal, view: View) -> list[str]:
     return found if found or grounding == "quotes" else numbers.problems(text, proposal.sources)
 
 
-POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], list[str]]], ...] = (
+POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], Found]], ...] = (
     ("schema", _schema),
     ("policy", _allowed),
     ("invariants", _invariants),
@@ -155,9 +157,9 @@ def judge(config: Config, proposal: Proposal, view: View) -> GateResult:
     """The post-gate of a stage over what it wants to pass on."""
     done: list[Check] = []
     for name, function in POST_CHECKS:
-        problems = tuple(function(config, proposal, view))
-        done.append(Check(name=name, passed=not problems, problems=problems))
-        if problems:
+        found = function(config, proposal, view)
+        done.append(_checked(name, found))
+        if found.problems:
             malformed = proposal.stage is Stage.PLAN and name != "policy"
             cause = Cause.PLAN_GATE if malformed else FAILURE_CAUSE[name]
             return GateResult(gate="post", checks=tuple(done), cause=cause)
@@ -170,7 +172,10 @@ def trip_of(result: GateResult, stage: Stage) -> Trip | None:
         return None
     failed = result.checks[-1]
     shown = "; ".join(failed.problems[:3])
-    evidence = Evidence(scope=f"stage:{stage}", details={"check": failed.name, "problems": list(failed.problems)})
+    details: dict[str, str | int | float | list[str]] = {"check": failed.name, "problems": list(failed.problems)}
+    if failed.policies:
+        details["policies"] = list(failed.policies)
+    evidence = Evidence(scope=f"stage:{stage}", details=details)
     return Trip(NAME, result.cause, evidence, f"{result.gate}-gate of {stage}, check {failed.name}: {shown}")
 
 
@@ -179,23 +184,16 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     return trip_of(judge(config, proposal, view), proposal.stage) or PASS
 
 
-def pre_gate(
-    stage: Stage, *, payload: Any, upstream: type[BaseModel] | None, headroom: int, artifacts: list[str]
-) -> GateResult:
-    """The pre-gate: schema of the input, policy scope, budget headroom (micro-dollars), required upstream artifacts."""
-    schema: list[str] = []
-    if upstream is not None:
-        try:
-            upstream.model_validate(payload)
-        except ValidationError as error:
-            schema = list(problems_of(error))
-    budget = [] if headroom >= 0 else [f"the run has overspent its budget by {-headroom:,} micro-dollars"]
-    found: tuple[tuple[str, list[str]], ...]
-    found = (("schema", schema), ("policy", []), ("budget", budget), ("artifacts", artifacts))
-    causes = {"schema": Cause.SCHEMA_INVALID, "budget": Cause.BUDGET_GATE, "artifacts": Cause.INVARIANT}
+def pre_gate(checks: Mapping[str, Callable[[], Found]]) -> GateResult:
+    """The pre-gate: what ``PRE_CHECKS`` names, in that order. A check is made only when those before it have passed."""
     done: list[Check] = []
-    for name, problems in found:
-        done.append(Check(name=name, passed=not problems, problems=tuple(problems)))
-        if problems:
-            return GateResult(gate="pre", checks=tuple(done), cause=causes[name])
+    for name, cause in PRE_CHECKS.items():
+        found = checks[name]()
+        done.append(_checked(name, found))
+        if found.problems:
+            return GateResult(gate="pre", checks=tuple(done), cause=cause)
     return GateResult(gate="pre", checks=tuple(done))
+
+
+def _checked(name: str, found: Found) -> Check:
+    return Check(name=name, passed=not found.problems, problems=found.problems, policies=found.policies)

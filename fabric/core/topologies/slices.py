@@ -91,6 +91,25 @@ def briefs_in(work: Work) -> int:
     return len(plan(work)["briefs"])
 
 
+def agents_in(work: Work) -> tuple[str, ...]:
+    """The agents that it names, each once."""
+    return tuple(dict.fromkeys(brief["agent"] for brief in plan(work)["briefs"]))
+
+
+def agents_of(work: Work, steps: list[Step]) -> tuple[str, ...]:
+    """The agents that do the open briefs of those steps, each once."""
+    named = plan(work)["briefs"]
+    return tuple(dict.fromkeys(named[n]["agent"] for step in steps for n in open_briefs(work.run, step)))
+
+
+def said_in(work: Work, step: Step) -> list[tuple[str, JSON]]:
+    """A step's summaries, each with the agent that wrote it."""
+    if not is_slice(step.agent):
+        return [(step.agent, one) for one in outputs_of(work, step)]
+    named = plan(work)["briefs"]
+    return list(zip((named[n]["agent"] for n in sorted(brought(work.run, step))), outputs_of(work, step), strict=True))
+
+
 def plan_of(work: Work, briefs: tuple[int, ...]) -> JSON:
     """The plan with those briefs alone."""
     whole = plan(work)

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from fabric.core import envelope, evolve, flow, handlers, ladder, prompt, reactions, stages, taxonomy, tracing
+from fabric.core import demands, envelope, evolve, flow, handlers, ladder, prompt, reactions, taxonomy, tracing
 from fabric.core import events as ev
 from fabric.core.child_inputs import HandedUp
 from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
@@ -45,7 +45,9 @@ def test_the_four_terminal_states():
 
 
 @pytest.mark.parametrize(
-    "table", [prompt.OUTPUT, stages.UPSTREAM, validation_gate.STAGE_OUTPUT], ids=["OUTPUT", "UPSTREAM", "STAGE_OUTPUT"]
+    "table",
+    [prompt.OUTPUT, demands.INPUT, demands.REQUIRED, validation_gate.STAGE_OUTPUT],
+    ids=["OUTPUT", "INPUT", "REQUIRED", "STAGE_OUTPUT"],
 )
 def test_every_stage_has_a_row_in(table):
     assert set(table) == set(Stage)
@@ -53,7 +55,9 @@ def test_every_stage_has_a_row_in(table):
 
 def test_every_stage_asks_for_a_shape_that_exists_and_takes_what_the_one_before_left():
     assert set(prompt.OUTPUT.values()) <= set(AGENT_OUTPUT)
-    assert [before for before, _ in stages.UPSTREAM.values()] == [None, *list(Stage)[:-1]]
+    assert [before[-1:] for before in demands.REQUIRED.values()] == [(), *((stage,) for stage in list(Stage)[:-1])]
+    for before, after in pairwise(Stage):
+        assert demands.INPUT[after]._type == validation_gate.STAGE_OUTPUT[before]._type
 
 
 def test_every_stage_without_an_agent_is_concluded_by_the_engine():

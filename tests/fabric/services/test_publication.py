@@ -91,6 +91,14 @@ def test_an_invariants_name_stands_once_in_a_stage():
     assert told(small(gates={"invariants": [one, one | {"stage": "fan_in"}]})) == []
 
 
+def test_a_policy_that_does_not_parse_is_told_with_line_and_field():
+    policies = [{"name": "all", "text": "permit(principal, action, resource);"}]
+    policies.append({"name": "own", "text": "forbid(principal,\n  action resource);"})
+    ((where, said),) = told(small(gates={"policies": policies}))
+    assert where == "gates.policies.1.text"
+    assert said == "policy 'own' does not parse, line 2: unexpected token 'resource'"
+
+
 def test_a_good_fabric_has_no_problem_and_no_warning():
     assert told(small()) == []
     assert publication_warnings(small()) == []

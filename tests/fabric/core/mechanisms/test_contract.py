@@ -93,7 +93,7 @@ def test_it_knows_no_other_mechanism(module):
             assert not {alias.name for alias in node.names} & names
 
 
-def test_policy_allows_everything_for_now():
+def test_policy_without_policies_and_guardrails_allows_everything():
     assert mechanisms.policy.check(mechanisms.policy.Config(), mechanisms.policy.State(), proposal(), view()) == Pass()
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from fabric.core import demands
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import validation_gate as gate
-from fabric.core.payloads import Request
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS
 from tests.fabric.core.fabrics import plan, proposal, spec, view
 
-CONFIG = gate.Config(plan_branches=16)
+CONFIG = gate.Config()
 GOOD = {
     Stage.PLAN: plan(2),
     Stage.FAN_OUT: [{"branch": 0, "agent": "worker", "title": "Part 1", "ref": "r", "gap": ""}],
@@ -65,7 +67,7 @@ def test_a_malformed_plan_says_where(change, problem):
 
 def test_a_plan_names_workers_only():
     result = judge(Stage.PLAN, plan(2, agent="critic"))
-    assert names(result)[-1] == ("invariants", False)
+    assert names(result) == [("schema", False)]
     assert result.checks[-1].problems[0] == "briefs.0.agent: 'critic' is not one of the workers (worker)"
     assert result.cause is Cause.PLAN_GATE
 
@@ -128,31 +130,77 @@ def test_a_gate_is_a_verdict_too():
 # -- pre-gate ----------------------------------------------------------------------------------------------------------
 
 
-def pre(**fields):
-    given = {"payload": {"text": "What?"}, "upstream": Request, "headroom": 0, "artifacts": [], **fields}
-    return gate.pre_gate(Stage.PLAN, **given)
+PRE = ("schema", "policy", "budget", "artifacts")
+
+
+def pre(*failed):
+    asked = []
+
+    def one(name):
+        asked.append(name)
+        return gate.Found((f"{name} is wrong",) if name in failed else ())
+
+    return gate.pre_gate({name: partial(one, name) for name in reversed(PRE)}), asked
 
 
 def test_the_pre_gate_checks_in_its_own_order():
-    assert names(pre()) == [("schema", True), ("policy", True), ("budget", True), ("artifacts", True)]
+    result, asked = pre()
+    assert names(result) == [(name, True) for name in PRE]
+    assert asked == list(PRE)
+    assert result.cause is None
 
 
 @pytest.mark.parametrize(
-    ("fields", "check", "cause"),
+    ("failed", "cause"),
     [
-        ({"payload": {}, "headroom": -1, "artifacts": ["x"]}, "schema", Cause.SCHEMA_INVALID),
-        ({"headroom": -1, "artifacts": ["x"]}, "budget", Cause.BUDGET_GATE),
-        ({"artifacts": ["stage plan left no output"]}, "artifacts", Cause.INVARIANT),
+        (PRE, Cause.SCHEMA_INVALID),
+        (PRE[1:], Cause.POLICY_DENIED),
+        (PRE[2:], Cause.BUDGET_GATE),
+        (PRE[3:], Cause.INVARIANT),
     ],
 )
-def test_the_pre_gate_stops_at_its_first_failure(fields, check, cause):
-    result = pre(**fields)
-    assert (result.gate, result.checks[-1].name, result.checks[-1].passed, result.cause) == ("pre", check, False, cause)
+def test_the_pre_gate_stops_at_its_first_failure_and_asks_nothing_more(failed, cause):
+    result, asked = pre(*failed)
+    assert (result.gate, result.cause) == ("pre", cause)
+    assert (result.checks[-1].name, result.checks[-1].passed) == (failed[0], False)
+    assert asked == list(PRE[: PRE.index(failed[0]) + 1])
+    assert len(result.checks) == len(asked)
 
 
-def test_money_spent_to_the_last_micro_dollar_is_no_overdraft():
-    assert pre(headroom=0).cause is None
-    assert pre(headroom=-5).checks[-1].problems == ("the run has overspent its budget by 5 micro-dollars",)
+# -- what the next stage demands ---------------------------------------------------------------------------------------
+
+
+def part(n, **fields):
+    return {"branch": n, "agent": "worker", "title": f"Part {n + 1}", "ref": "r", "gap": "", **fields}
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ([], "answer: there is no branch"),
+        ([part(1)], "0.branch: 1 stands where 0 belongs"),
+        ([part(0), part(0)], "1.branch: 0 stands where 1 belongs"),
+        ([part(0, ref="")], "0: branch 1 has neither a summary nor a gap"),
+        ([part(0), part(1, gap="late")], "1: branch 2 has both a summary and a gap"),
+    ],
+)
+def test_parts_that_the_fan_in_could_not_begin_with_do_not_leave_the_fan_out(parts, problem):
+    result = judge(Stage.FAN_OUT, parts)
+    assert (names(result), result.cause) == ([("schema", False)], Cause.SCHEMA_INVALID)
+    assert result.checks[-1].problems[0] == problem
+    assert demands.unmet(Stage.FAN_IN, parts, spec())[0] == problem, "the fan-in's pre-gate says the same"
+
+
+@pytest.mark.parametrize("stage", list(Stage)[:-1])
+def test_what_passes_a_post_gate_passes_the_next_pre_gate(stage):
+    following = list(Stage)[list(Stage).index(stage) + 1]
+    assert demands.unmet(following, GOOD[stage], spec()) == []
+    assert demands.unmet_next(stage, {"nonsense": True}, spec()) == demands.unmet(following, {"nonsense": True}, spec())
+    assert demands.unmet(following, {"nonsense": True}, spec())
+
+
+def test_the_last_stage_owes_nobody_anything():
+    assert demands.unmet_next(Stage.FINALIZE, {"nonsense": True}, spec()) == []
 
 
 def test_problems_name_paths_and_never_values():

@@ -1,0 +1,234 @@
+"""Cedar policies, parsed once: asked with an action, they say whether it is allowed and who decided. Every error in evaluation is a denial.
+
+JSON has values that Cedar has not: null is left out, a number with a fraction is a decimal where it fits (4 places), and what does not fit is its own
+text, so that a policy that compares it fails closed. Keys that Cedar's JSON reads as something else are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import cedarpy
+
+from fabric.core.evaluators import Asked, Rules, Ruling
+from fabric.core.flow import Stage
+from fabric.core.gates import CedarPolicy
+from fabric.core.permissions import CONTEXT, ENGINE, NAMED
+from fabric.core.spec import FabricSpec
+from fabric.core.text import DEPTH_MAX, clean_text
+
+JSON = Any
+SENTENCE_CHARS = 200
+INT_MAX = 2**63
+DECIMAL_MAX = Decimal("922337203685477.5807")
+PLACES = Decimal("0.0001")
+ESCAPES = ("__entity", "__extn", "__expr")
+"""What Cedar's JSON reads as an entity or a call of a function; a model could write it into its arguments."""
+_FAILED = re.compile(r"error while evaluating policy `([^`]*)`: (.*)", re.DOTALL)
+_TELLABLE = re.compile(
+    r"record does not have the attribute `\w{1,64}`|type error: expected [\w() -]{1,80}, got \w{1,40}"
+)
+"""Of an error's wording what names only the policy's own words and types: the rest may quote arguments."""
+
+
+_ENDED = "unexpected end of input"
+
+
+class PolicyProblem(ValueError):
+    """A policy that is none. The message is one sentence; mend the policy."""
+
+
+def problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` for each policy that does not parse or names what there is not, and for a set that permits nothing."""
+    policies, seen, permits = spec.gates.policies or (), set[str](), False
+    for n, one in enumerate(policies):
+        if one.name in seen:
+            yield f"gates.policies.{n}.name", f"{one.name!r} is there twice; name them apart"
+        seen.add(one.name)
+        try:
+            parsed = _parsed(one)
+        except PolicyProblem as problem:
+            yield f"gates.policies.{n}.text", f"policy {one.name!r} {problem}"
+            permits = True  # It may have been meant to be one.
+            continue
+        permits = permits or parsed["effect"] == "permit"
+        for sentence in dict.fromkeys(_unknown(parsed, spec)):
+            yield f"gates.policies.{n}.text", f"policy {one.name!r} {sentence}"
+    if policies and not permits:
+        yield "gates.policies", "permit nothing, so that every action would be denied; add one that permits"
+
+
+def rules_of(spec: FabricSpec) -> Rules | None:
+    """The policies of a fabric as one callable; None where it has none. ValueError for what ``problems`` names."""
+    policies = spec.gates.policies
+    if not policies:
+        return None
+    static = {one.name: _parsed(one) for one in policies}
+    whole = {"staticPolicies": static, "templates": {}, "templateLinks": []}
+    parsed = cedarpy.PolicySet.from_json_str(json.dumps(whole))
+    entities = cedarpy.Entities.from_json_str(json.dumps(_entities(spec)))
+
+    def rules(asked: Asked) -> Ruling:
+        try:
+            context = {name: _value(one, 0) for name, one in asked.context.items() if one is not None}
+            request = {
+                "principal": _uid(asked.principal),
+                "action": _uid(("Action", asked.action)),
+                "resource": _uid(asked.resource),
+                "context": context,
+            }
+            answer = cedarpy.is_authorized(request, parsed, entities)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing was allowed
+            told = str(error) if isinstance(error, PolicyProblem) else type(error).__name__
+            return Ruling(f"the policies could not be asked: {told}")
+        return _ruling(answer)
+
+    return rules
+
+
+def _ruling(answer: cedarpy.AuthzResult) -> Ruling:
+    errors = answer.diagnostics.errors
+    if errors:
+        return _failed(errors)
+    policies = tuple(sorted(answer.diagnostics.reasons))
+    if answer.allowed:
+        return Ruling(policies=policies)
+    if not policies:
+        return Ruling("no policy permits it")
+    named = " and ".join(policies)
+    return Ruling(f"{named} forbid{'s' if len(policies) == 1 else ''} it", policies)
+
+
+def _failed(errors: Sequence[str]) -> Ruling:
+    """An error in a policy denies, whatever the others say: Cedar itself would pass over a forbid that fails."""
+    found = [match for error in errors if (match := _FAILED.fullmatch(error))]
+    if not found:
+        return Ruling("the policies could not be asked about what was given")
+    name, said = found[0][1], found[0][2]
+    told = _TELLABLE.search(said)
+    why = f": {told[0].replace('`', '')}" if told else ""
+    return Ruling(f"{name} could not be evaluated{why}", tuple(sorted(match[1] for match in found)))
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def _uid(named: tuple[str, str]) -> JSON:
+    return {"type": named[0], "id": named[1]}
+
+
+def _value(given: JSON, depth: int) -> JSON:
+    """JSON as Cedar reads it."""
+    if depth > DEPTH_MAX:
+        raise PolicyProblem("what was given is nested too deeply")
+    if isinstance(given, dict):
+        found = next((key for key in given if key in ESCAPES), None)
+        if found is not None:
+            raise PolicyProblem(f"a key is named {found}, which policies read as something else")
+        return {key: _value(one, depth + 1) for key, one in given.items() if one is not None}
+    if isinstance(given, list | tuple):
+        return [_value(one, depth + 1) for one in given if one is not None]
+    if isinstance(given, bool | str):
+        return given
+    if isinstance(given, int):
+        return given if -INT_MAX <= given < INT_MAX else str(given)
+    return _fraction(given)
+
+
+def _fraction(given: float) -> JSON:
+    if not math.isfinite(given):
+        return str(given)
+    exact = Decimal(repr(given))
+    if exact == exact.to_integral_value() and abs(exact) < 2**53:
+        return int(exact)
+    if abs(exact) > DECIMAL_MAX or exact != exact.quantize(PLACES):
+        return repr(given)
+    return {"__extn": {"fn": "decimal", "arg": f"{exact.quantize(PLACES):f}"}}
+
+
+def _entities(spec: FabricSpec) -> list[JSON]:
+    """What policies can ask of agents and tools: an agent's model, a tool's effect and kind."""
+    agents = [(("Agent", one.name), {"model": one.model}) for one in spec.agents]
+    tools = [(("Tool", one.name), {"effect": one.effect, "kind": one.kind}) for one in spec.tools]
+    return [{"uid": _uid(uid), "attrs": attrs, "parents": []} for uid, attrs in [*agents, *tools]]
+
+
+# -- parsing -----------------------------------------------------------------------------------------------------------
+
+
+def _parsed(policy: CedarPolicy) -> JSON:
+    """One policy in Cedar's JSON. PolicyProblem with the line for what does not parse, and for what is not exactly one policy."""
+    try:
+        found = json.loads(cedarpy.policies_to_json_str(policy.text))
+    except ValueError as error:
+        said = clean_text(" ".join(str(error).split()))[0][:SENTENCE_CHARS].replace("`", "'")
+        raise PolicyProblem(f"does not parse, line {_line(policy.text, str(error))}: {said}") from None
+    if found["templates"]:
+        raise PolicyProblem("has a slot (?principal or ?resource), which nothing fills; write what it stands for")
+    static = list(found["staticPolicies"].values())
+    if len(static) != 1:
+        raise PolicyProblem(f"holds {len(static)} policies; write one, and give each its own name")
+    return static[0]
+
+
+def _line(text: str, whole: str) -> int:
+    """The line where parsing fails: the first one with which the text fails other than by ending too early.
+
+    The parser says no line. What it refuses only once a policy is complete (an unknown function) is told with the line where the policy fails whole.
+    """
+    lines = text.splitlines(keepends=True)
+    if whole == _ENDED:
+        return len(lines)
+    cut_off = {_ENDED, "invalid token"} - {whole}  # A cut may go through a text.
+    low, high = 1, len(lines)
+    while low < high:
+        middle = (low + high) // 2
+        if _error("".join(lines[:middle])) in {"", *cut_off}:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _error(text: str) -> str:
+    try:
+        cedarpy.policies_to_json_str(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _unknown(parsed: JSON, spec: FabricSpec) -> Iterator[str]:
+    """What a policy names and no action will ever be about: it would never apply, or always fail."""
+    known = {
+        "Agent": {one.name for one in spec.agents},
+        "Tool": {one.name for one in spec.tools},
+        "Stage": {str(one) for one in Stage},
+        "Action": set(NAMED),
+        ENGINE[0]: {ENGINE[1]},
+    }
+    context = {*CONTEXT, *(name for more in NAMED.values() for name in more)}
+    for one in _nodes(parsed):
+        if set(one) == {"type", "id"} and one["id"] not in known.get(one["type"], ()):
+            there = sorted(known.get(one["type"], known))
+            yield f'names {one["type"]}::"{one["id"]}", which there is not; there are: {", ".join(there) or "none"}'
+        if "entity_type" in one and one["entity_type"] not in known:
+            yield f"asks for type {one['entity_type']}, which there is not; there are: {', '.join(sorted(known))}"
+        for access in (one.get("."), one.get("has")):
+            if isinstance(access, dict) and access.get("left") == {"Var": "context"} and access["attr"] not in context:
+                yield f"names context.{access['attr']}, which there is not; there are: {', '.join(sorted(context))}"
+
+
+def _nodes(given: JSON) -> Iterator[dict[str, JSON]]:
+    if isinstance(given, dict):
+        yield given
+        for one in given.values():
+            yield from _nodes(one)
+    elif isinstance(given, list):
+        for one in given:
+            yield from _nodes(one)
