@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from fabric.core.actor import Actor
 from fabric.core.context import Contents, MissingContent
+from fabric.core.demands import problems_of
 from fabric.core.envelope import UnknownEvent, from_row, verify_chain
 from fabric.core.evolve import evolve
 from fabric.core.fingerprint import ZERO_HASH, content_ref, digest, encode
 from fabric.core.flow import Stage
 from fabric.core.forks import ForkPoint, contents_of, kept_at, names
 from fabric.core.inputs import INBOX, ForkRequested, Kept
-from fabric.core.mechanisms.validation_gate import STAGE_OUTPUT, problems_of
+from fabric.core.mechanisms.validation_gate import STAGE_OUTPUT
 from fabric.core.run import Run
 from fabric.core.text import clean
 from fabric.models import new_id
