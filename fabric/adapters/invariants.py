@@ -16,6 +16,28 @@ from fabric.core.text import clean_text
 JSON = Any
 KNOWN = ("payload", "run", "stage")
 SENTENCE_CHARS = 200
+RUN = ("id", "tier", "epoch", "depth", "request", "documents")
+FUNCTIONS = (
+    *(
+        "size",
+        "contains",
+        "startsWith",
+        "endsWith",
+        "matches",
+        "int",
+        "uint",
+        "double",
+        "string",
+        "bytes",
+        "type",
+        "dyn",
+    ),
+    *("duration", "timestamp", "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+)
+"""What the library can call, beside operators and ``has``, ``all``, ``exists``, ``exists_one``, ``map`` and ``filter``, which it resolves itself."""
+_TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_FIELD = re.compile(r"(?<![\w.])run\s*\.\s*(\w+)")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\s*\(\s*(\w+)\s*,")
 """Names that an expression brings itself: ``items.all(item, ...)``."""
 
@@ -35,6 +57,12 @@ def program_of(expression: str) -> Any:
     for name in program.variables():
         if name not in KNOWN and name not in bound:
             raise ExpressionProblem(f"names {name!r}; there are: {', '.join(KNOWN)}")
+    for name in program.functions():
+        if name[0].isalpha() and name not in FUNCTIONS:
+            raise ExpressionProblem(f"calls {name!r}, which there is not; there are: {', '.join(FUNCTIONS)}")
+    for name in () if "run" in bound else _FIELD.findall(_TEXT.sub("''", expression)):
+        if name not in RUN:
+            raise ExpressionProblem(f"names run.{name}, which there is not; there are: {', '.join(RUN)}")
     return program
 
 

@@ -133,10 +133,30 @@ def _issue(work: Work, mutation: Mutation, before: Errand | None) -> None:
         deadline_at=work.ctx.now + int(mutations.timeout_s(work, tool) * US),
         args_ref="" if before is None else before.args_ref,
     )
-    work.emit(fact, mutations.undoing(work, mutation) if before is None else None)
+    given = mutations.undoing(work, mutation) if before is None else None
+    work.emit(fact, given)
     assert work.run.saga.unwinding is not None
     assert work.run.saga.unwinding.current is not None
-    work.commands.append(mutations.command_of(work.run.saga.unwinding.current))
+    current = work.run.saga.unwinding.current
+    if given is not None and (found := work.compiled.evaluators.hits("arguments", given["args"])):
+        _withheld(work, current, found)
+        return
+    work.commands.append(mutations.command_of(current))
+
+
+def _withheld(work: Work, current: Errand, found: list[str]) -> None:
+    """What a tool answered may hold what its arguments did not: the compensation is not sent, and a person has the word. Their approval sends it."""
+    said = f"it was not sent, for what it is called with holds what may not leave the run: {'; '.join(found[:3])}"
+    fact = ev.CompensationFailed(
+        command_id=current.command_id,
+        attempt=current.attempt,
+        of_key=current.key,
+        cause=Cause.POLICY_DENIED,
+        message=said[:500],
+        not_before=0,
+    )
+    work.emit(fact)
+    _stuck(work, current, said[:500], withheld=True)
 
 
 # -- what came back ----------------------------------------------------------------------------------------------------
@@ -184,7 +204,7 @@ def interrupted(work: Work, current: Errand) -> None:
 # -- stuck -------------------------------------------------------------------------------------------------------------
 
 
-def _stuck(work: Work, current: Errand, message: str) -> None:
+def _stuck(work: Work, current: Errand, message: str, *, withheld: bool = False) -> None:
     mutation = _mutation(work, current.key)
     work.emit(
         ev.CompensationStuck(
@@ -197,6 +217,9 @@ def _stuck(work: Work, current: Errand, message: str) -> None:
     )
     shown = mutations.undoing(work, mutation)["args"]
     reason = f"{current.tool} could not undo {mutation.tool} in {current.attempt} attempts: {message}"
+    if withheld:
+        shown = {"key": shown["key"], "args": shown["args"]}  # They were looked at when the call was made.
+        reason = f"{current.tool} did not undo {mutation.tool}: {message}"
     questions.open_item(
         work,
         item="compensation",
@@ -207,7 +230,9 @@ def _stuck(work: Work, current: Errand, message: str) -> None:
             "tool": mutation.tool,
             "compensation": current.tool,
             "payload": shown,
-            "approve": f"{current.tool} is tried again",
+            "approve": f"{current.tool} is called with it all the same"
+            if withheld
+            else f"{current.tool} is tried again",
             "respond": "it counts as undone by hand, with your words as the reason",
             "expiry": "it stays as it is, the run says so and undoes the rest",
         },

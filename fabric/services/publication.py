@@ -166,6 +166,19 @@ def _tool_users(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             yield Problem(f"agents.{n}.tools", sentence)
 
 
+def _critics(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """A score never comes from who wrote what is scored: the aggregator, or the workers where the engine joins what they wrote."""
+    critic, aggregator = spec.topology.critic, spec.topology.aggregator
+    if critic is None:
+        return
+    if critic in ((aggregator,) if aggregator is not None else spec.topology.workers):
+        wrote = (
+            "is the aggregator" if aggregator is not None else "is one of the workers, whose summaries the engine joins"
+        )
+        sentence = f"agent {critic!r} {wrote}, and would score what it wrote itself; name another agent"
+        yield Problem("topology.critic", sentence)
+
+
 def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for path, sentence in gate_problems(spec):
         yield Problem(path, sentence)
@@ -297,6 +310,7 @@ RULES: tuple[Rule, ...] = (
     _effects,
     _tools,
     _tool_users,
+    _critics,
     _gates,
     _branches,
     _detectors,

@@ -14,9 +14,10 @@ DIGITS = 28
 CONSTANTS = frozenset(Decimal(n) for n in (0, 1, 2, 3, 4, 7, 10, 12, 24, 30, 52, 60, 100, 360, 365, 1_000, 1_000_000))
 """What stands in a calculation without a source: counts of months and days, the hundred of a percentage."""
 
-_OPERAND = r"[(]{0,5} ?[-−]?[$€£]? ?(?<!\d)\d[\d.,]{0,40}(?: ?%)?(?: ?[)]){0,5}"
+_OPERAND = r"(?>[(]{0,5} ?[-−]?[$€£]? ?(?<!\d)\d[\d.,]{0,40}(?: ?%)?(?: ?[)]){0,5})"
+"""Atomic, as the whole chain is: a blank may belong to what is before it or behind it, and trying both for each of 20 operands is 3^20 tries."""
 _FORMULA = re.compile(
-    rf"(?P<expression>{_OPERAND}(?: ?(?:[-+−–*×·x/÷^]|\*\*) ?{_OPERAND}){{1,20}}) ?(?:=|≈|equals) ?"
+    rf"(?P<expression>{_OPERAND}(?:(?> ?(?:\*\*|[-+−–*×·x/÷^]) ?){_OPERAND}){{1,20}}+) ?(?:=|≈|equals) ?"
     r"(?P<result>[-−]?[$€£]? ?\d(?:[\d.,]{0,40}\d)?(?: ?%)?)"
 )
 _BLANKS = re.compile(r"[ \t\u00a0\u202f]{2,}")

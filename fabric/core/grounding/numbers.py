@@ -7,13 +7,14 @@ or a day (dates, clock times, section and page numbers, list markers, versions) 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
 
 from fabric.core.frozen import value
-from fabric.core.grounding.formulas import CONSTANTS, evaluated, formulas, without
+from fabric.core.grounding.formulas import CONSTANTS, Formula, evaluated, formulas, without
 from fabric.core.grounding.sources import Sources
+from fabric.core.grounding.values import Values
 
 CLAIMS_MAX = 2_000
 """Numbers of one answer that are looked at; with more it fails."""
@@ -61,7 +62,7 @@ _NO_CLAIMS = re.compile(
             r"\((?:19|20)\d\d\)",
             r"\b(?:19|20)\d\d\s?[-–/]\s?(?:(?:19|20)\d\d|\d\d)\b",
             r"\b(?:q[1-4]|h[12])\b(?:\s?(?:19|20)\d\d)?",
-            r"(?:\b(?:sections?|sec\.|chapters?|ch\.|pages?|pp?\.|figures?|fig\.|tables?|steps?|parts?|items?|no\.|nr\.|number|articles?|art\.|appendix|annex|clauses?|paragraphs?|para\.|lines?|rows?|columns?|versions?|rules?|levels?|phases?|notes?|footnotes?|rfc|iso|din|en|v|option|point|question|example|chart|slide|volume|vol\.|issue|release|python|django|room|gate|line)|§§?)\s?[A-Z]?\d+(?:[.\-]\d+)*(?:\s?(?:,|and|to|[-–])\s?\d+(?:\.\d+)*)*\b",
+            r"(?:\b(?:sections?|sec\.|chapters?|ch\.|pages?|pp?\.|figures?|fig\.|tables?|steps?|parts?|items?|no\.|nr\.|number|articles?|art\.|appendix|annex|clauses?|paragraphs?|para\.|lines?|rows?|columns?|versions?|rules?|levels?|phases?|notes?|footnotes?|rfc|iso|din|en|v|option|point|question|example|chart|slide|volume|vol\.|issue|release|python|django|room|gate|line)|§§?)\s?[A-Z]?\d+(?:\.\d+)*(?:\s?(?:,|and|to|[-–])\s?\d+(?:\.\d+)*)*\b",
             r"(?m:^[ \t]*(?:#{1,6}[ \t]*)?(?:[-*][ \t]+)?\d{1,3}(?:\.\d{1,3})*[.)](?=\s))",
             r"(?m:^[ \t]*#{1,6}[ \t]*\d{1,3}(?:\.\d{1,3})*(?=\s))",
             r"\bv?\d+\.\d+\.\d+(?:[.-]\w+)*\b",
@@ -78,6 +79,8 @@ class Number:
     """A number as it stands in a text, and what it may mean."""
 
     shown: str
+    digits: str
+    """Without sign, currency and scale."""
     values: tuple[Decimal, ...]
     """1.234 is one and a bit or a thousand and more: both."""
     step: Decimal
@@ -89,11 +92,21 @@ class Number:
         """Every value that it may stand for, a percentage as a fraction too."""
         return (*self.values, *(one / 100 for one in self.values)) if self.percent else self.values
 
+    def spans(self) -> Iterator[tuple[Decimal, Decimal]]:
+        """The ranges of what, written with as many digits, is this number."""
+        for one in self.values:
+            low, high = one - self.step / 2, one + self.step / 2
+            yield low, high
+            if self.percent:
+                yield low.scaleb(-2), high.scaleb(-2)
+
     def rounds(self, exact: Decimal) -> bool:
         """Whether ``exact`` written with as many digits is this number."""
-        return any(abs(exact - one) * 2 <= self.step for one in self.values) or (
-            self.percent and any(abs(exact * 100 - one) * 2 <= self.step for one in self.values)
-        )
+        return any(low <= exact <= high for low, high in self.spans())
+
+    def rounds_one(self, of: Values) -> bool:
+        """Whether one of those is, written with as many digits."""
+        return any(of.within(low, high) for low, high in self.spans())
 
 
 def read(text: str, pattern: re.Pattern[str] = _NUMBER) -> Iterator[Number]:
@@ -104,6 +117,7 @@ def read(text: str, pattern: re.Pattern[str] = _NUMBER) -> Iterator[Number]:
         sign = -1 if match["sign"] in ("-", "−", "–") else 1
         yield Number(
             match[0].strip(),
+            match["digits"],
             tuple(sign * one.scaleb(scale) for one in values),
             Decimal(1).scaleb(scale - decimals),
             match["percent"] is not None,
@@ -139,20 +153,34 @@ def claims(text: str) -> list[Number]:
     return list(islice(read(blanked), CLAIMS_MAX + 1))
 
 
-def known_values(sources: Sources) -> set[Decimal]:
-    """Every value that stands in a source."""
-    found = {one for text in sources.texts() for number in read(text, _ANY_NUMBER) for one in number.meant()}
-    return found | {-one for one in found}
+@value()
+class Known:
+    """What stands in the sources: values, and digits that have none (too many of them, or grouped as no number is)."""
+
+    values: Values
+    digits: frozenset[str]
 
 
-def calculated(sources: Sources, known: set[Decimal]) -> list[Decimal]:
+def known_in(sources: Sources) -> Known:
+    """Everything of the kind."""
+    found, digits = set[Decimal](), set[str]()
+    for text in sources.texts():
+        for number in read(text, _ANY_NUMBER):
+            if number.values:
+                found.update(number.meant())
+            else:
+                digits.add(number.digits)
+    return Known(Values(found | {-one for one in found}), frozenset(digits))
+
+
+def calculated(sources: Sources, known: Known) -> Values:
     """The results of calls of the calculator whose numbers are known themselves: a call makes no number true that nobody gave it."""
-    results: list[Decimal] = []
+    results = Values()
     for one in sources.calculations:
         operands = [number for number in read(one.expression, _ANY_NUMBER) if number.values]
         founded = len(operands) > 1 and all(_operand(number, known, results) for number in operands)
         if founded and (result := evaluated(one.result)) is not None:
-            results.append(result)
+            results.add(result)
     return results
 
 
@@ -164,21 +192,24 @@ def problems(text: str, sources: Sources) -> list[str]:
         return [f"text: more than {CLAIMS_MAX:,} numbers, which are too many to check"]
     if not stated and not calculations:
         return []
-    known = known_values(sources)
-    exact = calculated(sources, known)
+    known = known_in(sources)
+    return unfounded(stated, calculations, known, calculated(sources, known))
+
+
+def unfounded(stated: Sequence[Number], calculations: Sequence[Formula], known: Known, exact: Values) -> list[str]:
+    """The sentences, in order: formulas first, whose results the numbers after them may rest on."""
     told: dict[str, str] = {}
     for formula in calculations:
         result = evaluated(formula.expression)
-        unfounded = [one for one in read(formula.expression, _ANY_NUMBER) if not _operand(one, known, exact)]
-        if unfounded:
-            told |= {one.shown: _unfounded(one) for one in unfounded}
+        loose = [one for one in read(formula.expression, _ANY_NUMBER) if not _operand(one, known, exact)]
+        if loose:
+            told |= {one.shown: _unfounded(one) for one in loose}
         elif result is None or not any(number.rounds(result) for number in read(formula.result, _ANY_NUMBER)):
             told[formula.shown] = f"text: {formula.shown} does not come out"
         else:
-            exact.append(result)
+            exact.add(result)
     for number in stated:
-        verbatim = not number.values and any(number.shown in one for one in sources.texts())
-        if not verbatim and not _founded(number, known, exact):
+        if not _founded(number, known, exact):
             told[number.shown] = _unfounded(number)
     return list(told.values())
 
@@ -187,12 +218,14 @@ def _unfounded(number: Number) -> str:
     return f"text: {number.shown[:DIGITS_MAX]} is in no source and no tool's answer, and follows from no stated formula"
 
 
-def _operand(number: Number, known: set[Decimal], exact: list[Decimal]) -> bool:
+def _operand(number: Number, known: Known, exact: Values) -> bool:
     """Whether a number may stand in a calculation."""
     return any(abs(one) in CONSTANTS for one in number.meant()) or _founded(number, known, exact)
 
 
-def _founded(number: Number, known: set[Decimal], exact: list[Decimal]) -> bool:
-    if any(one in known for one in number.meant()) or any(number.rounds(one) for one in exact):
+def _founded(number: Number, known: Known, exact: Values) -> bool:
+    if not number.values:
+        return number.digits in known.digits
+    if any(one in known.values for one in number.meant()) or number.rounds_one(exact):
         return True
-    return number.scaled and any(number.rounds(one) for one in known)
+    return number.scaled and number.rounds_one(known.values)

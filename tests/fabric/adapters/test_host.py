@@ -1,10 +1,13 @@
 """A host drives runs: what it commits and when, what it asks and when, how it waits."""
 
+import json
 import threading
 
 import pytest
 
 from fabric.core.inputs import INBOX
+from fabric.core.taxonomy import Tier
+from fabric.runtime.ports import Document
 from simulator.bench.answers import STEPS
 from tests.fabric.adapters.host_scenes import (
     WAIT_S,
@@ -16,6 +19,7 @@ from tests.fabric.adapters.host_scenes import (
     doubtful,
     overloaded_once,
     policy,
+    said,
     settled,
 )
 
@@ -265,3 +269,28 @@ def test_a_sweep_finds_what_nobody_offered(site):
     run_id = site.create()
     site.until_released(run_id)
     assert site.outcome(run_id) == "completed"
+
+
+@pytest.mark.parametrize(
+    ("quoted", "state"), [("stood at 1,250 crowns", "completed"), ("stood at 9,999 crowns", "failed")]
+)
+def test_a_claim_reads_the_documents_that_the_gates_hold_answers_against(site, quoted, state):
+    """From the store, before the run is decided about; without them the gate could not judge at all."""
+    site.spec = type(site.spec).model_validate(site.spec.model_dump() | {"gates": {"grounding": "quotes"}})
+    words = json.dumps({"text": f'The balance "{quoted}" then.', "citations": []})
+    agents = site.agents(lambda request: said(request, words if request.output == "summary" else ""))
+    run_id = site.create(tier=Tier.INTERACTIVE, documents=(Document("ledger.md", "It stood at 1,250 crowns."),))
+    site.host(agents).offer(run_id)
+    site.until_released(run_id)
+    assert site.outcome(run_id) == state
+    causes = {fact["cause"]["cause"] for fact in site.facts(run_id, "reaction_decided")}
+    assert causes == (set() if state == "completed" else {"grounding"})
+
+
+def test_documents_are_not_read_where_no_gate_asks_for_them(watched):
+    read = []
+    watched.store.documents = lambda run_id: read.append(run_id) or ()
+    run_id = watched.create(documents=(Document("ledger.md", "It stood at 1,250 crowns."),))
+    watched.host(watched.agents()).offer(run_id)
+    watched.until_released(run_id)
+    assert (watched.outcome(run_id), read) == ("completed", [])

@@ -8,9 +8,10 @@ from fabric.core import events as ev
 from fabric.core.context import compile_spec
 from fabric.core.flow import RunState, Stage
 from fabric.core.taxonomy import Cause, FailureType, Tier
+from tests.fabric.core.bookings import Desk, at_the_desk, go, one_by_one, travel
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
-from tests.fabric.core.scripts import asks, call, planned, summary
+from tests.fabric.core.scripts import asks, call, fails, gives, planned, summary
 
 SECRET = "ghp_" + "k7Qw9Zr2" * 4 + "Tt5m"
 LEAKS = summary(f"The token is {SECRET}.")
@@ -113,6 +114,54 @@ def test_a_call_without_one_goes_out_and_guards_of_outputs_do_not_judge_it():
 def test_a_destructive_command_is_denied(command):
     world = ran(lone(**guarded(rules=("destructive_commands",))), {"worker": asks(call(q=command))})
     assert world.executed == []
+
+
+# -- compensations -----------------------------------------------------------------------------------------------------
+
+
+def leaky_desk():
+    """A tool's answer holds a secret, and what undoes the call would be called with it."""
+    desk = Desk()
+    world = at_the_desk(travel(**guarded("arguments")), desk, one_by_one(1, fails(Cause.AUTH, "401")), tier=Tier.BATCH)
+    world.script = {**world.script, "book": gives({"id": "b-1", "token": SECRET})}
+    go(world, desk)
+    if world.question.fact.item == "failure":
+        world.decide("reject", message="no")
+        go(world, desk)
+    return desk, world
+
+
+def test_a_compensation_that_would_carry_a_secret_out_is_not_sent_and_a_person_is_asked():
+    desk, world = leaky_desk()
+    assert [tool for tool, _ in world.executed] == ["book"]
+    (failed,) = world.of(ev.CompensationFailed)
+    assert failed.cause is Cause.POLICY_DENIED
+    assert "result.token: credentials.github_token" in failed.message
+    question = world.question.fact
+    assert question.item == "compensation"
+    shown = world.content_of(ev.EscalationOpened)[-1]
+    assert "result" not in shown["payload"]
+    assert SECRET not in str(shown) + str(world.facts)
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("approve", 1), ("respond", 0)])
+def test_a_persons_word_sends_it_or_says_that_it_was_done_by_hand(answer, sent):
+    desk, world = leaky_desk()
+    world.decide(answer, message="I phoned the hotel.")
+    go(world, desk)
+    assert [tool for tool, _ in world.executed].count("cancel") == sent
+    assert world.run.terminal
+    assert "1 of its changes was undone" in world.end.reason
+
+
+def test_a_compensation_without_one_goes_out():
+    desk = Desk()
+    world = at_the_desk(travel(**guarded("arguments")), desk, one_by_one(1, fails(Cause.AUTH, "401")), tier=Tier.BATCH)
+    go(world, desk)
+    if world.run.questions:
+        world.decide("reject", message="no")
+        go(world, desk)
+    assert desk.cancelled == desk.booked != []
 
 
 # -- compiled or refused -----------------------------------------------------------------------------------------------

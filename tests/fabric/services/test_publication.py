@@ -76,6 +76,15 @@ def test_guardrails_that_do_not_compile_are_named(group, path, sentence):
     [
         ("size(payload.text", "invariant 'own' does not compile: Failed to parse expression"),
         ("payloads.text == ''", "invariant 'own' names 'payloads'; there are: payload, run, stage"),
+        (
+            "lengthOf(payload.text) > 3",
+            "invariant 'own' calls 'lengthOf', which there is not; there are: size, contains, ",
+        ),
+        ("payload.text.trim() != ''", "invariant 'own' calls 'trim', which there is not; there are: size, contains, "),
+        (
+            "run.tire == 'batch'",
+            "invariant 'own' names run.tire, which there is not; there are: id, tier, epoch, depth, ",
+        ),
     ],
 )
 def test_an_invariant_that_does_not_compile_is_named(expression, sentence):
@@ -99,6 +108,21 @@ def test_a_policy_that_does_not_parse_is_told_with_line_and_field():
     assert said == "policy 'own' does not parse, line 2: unexpected token 'resource'"
 
 
+@pytest.mark.parametrize(
+    ("roles", "refused"),
+    [
+        ({"critic": "reader"}, "is one of the workers, whose summaries the engine joins"),
+        ({"critic": "planner", "aggregator": "planner"}, "is the aggregator"),
+        ({"critic": "planner"}, ""),
+        ({"critic": "reader", "aggregator": "planner"}, ""),
+    ],
+)
+def test_a_critic_never_scores_what_it_wrote_itself(roles, refused):
+    found = [said for where, said in told(small(topology=plan(1) | roles)) if where == "topology.critic"]
+    assert len(found) == bool(refused)
+    assert all(refused in said for said in found)
+
+
 def test_a_good_fabric_has_no_problem_and_no_warning():
     assert told(small()) == []
     assert publication_warnings(small()) == []
@@ -116,6 +140,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
     "_tool_users": ({"models": [model(tool_calls=False)]}, "agents.1.tools", "takes no tool calls"),
+    "_critics": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
     "_detectors": ({"policy": policy(loop_detector={"identical_threshold": 6})}, "policy.loop_detector.identical_threshold", "switch the detector off"),

@@ -6,8 +6,9 @@ from decimal import Decimal
 import pytest
 
 from fabric.core.grounding import numbers
-from fabric.core.grounding.formulas import evaluated
+from fabric.core.grounding.formulas import evaluated, formulas
 from fabric.core.grounding.sources import Calculation, Sources
+from fabric.core.grounding.values import Values
 
 REPORT = """Revenue was $1,249,500 in 2025 against 980.000 EUR the year before; costs came to 1 049 300.
 The margin was 16.02 %, headcount 4'812, and the office in Porto has 37 desks. Returns: 0.125 of all orders.
@@ -167,3 +168,38 @@ def test_hostile_texts_are_read_in_time(text):
 def test_2000_numbers_are_checked_and_with_more_the_answer_fails():
     assert numbers.problems("37 " * 2_000, SOURCES) == []
     assert numbers.problems("37 " * 2_001, SOURCES) == ["text: more than 2,000 numbers, which are too many to check"]
+
+
+# -- hostile texts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", [10_000, 20_000])
+def test_a_text_full_of_rounded_numbers_costs_a_few_comparisons_each_however_many_the_sources_hold(of):
+    """1,900 of them against 30,000 values were a hundred million comparisons."""
+    known = numbers.known_in(Sources(documents=(("a.md", " ".join(f"{n * 7}.5" for n in range(of))),)))
+    stated = numbers.claims(" ".join(f"{n}.25 million" for n in range(1, 1_900)))
+    exact = Values(Decimal(n) for n in range(1_000))
+    assert numbers.unfounded(stated, (), known, exact)
+    assert known.values.compared + exact.compared < len(stated) * 50
+
+
+def test_a_chain_of_operands_that_comes_to_nothing_is_read_once():
+    """A blank that two places might take was tried in both, for each of twenty operands."""
+    assert formulas("1 + " * 5_000) == []
+    assert len(numbers.problems("section " + "1-" * 5_000 + "1a", Sources())) == 1
+
+
+def test_values_are_found_by_range_while_they_grow():
+    values = Values(Decimal(n) for n in (1, 5, 9))
+    assert values.within(Decimal("4.5"), Decimal("5.5"))
+    assert not values.within(Decimal(6), Decimal("8.9"))
+    values.add(Decimal(7))
+    assert values.within(Decimal(6), Decimal("8.9"))
+    assert Decimal(7) in values
+    assert not values.within(Decimal(10), Decimal(11))
+
+
+def test_digits_without_a_value_must_stand_in_a_source_as_they_are():
+    source = Sources(documents=(("a.md", "The key is 12,3456,7 and so on."),))
+    assert numbers.problems("It is 12,3456,7 then.", source) == []
+    assert numbers.problems("It is 12,3456,8 then.", source)
