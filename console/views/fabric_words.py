@@ -139,7 +139,8 @@ def stages_of(spec: FabricSpec) -> list[StageLine]:
     tau = (f"confidence: the critic's score is at least tau, {spec.policy.tau:g}; below, a person is asked",)
     asked = tuple(_policies(spec))
     fan_in_checks = (f"fan-in: {enough}", *asked, *_citations(spec))
-    outcome_checks = (*asked, *_length(spec), *_citations(spec))
+    oracle = tuple(f"oracle: {one.name}" for one in spec.gates.oracle or ())
+    outcome_checks = (*asked, *_length(spec), *_citations(spec), *oracle)
     validate_checks = (*asked, *(tau if named.critic else ()))
     return [
         _stage(Stage.PLAN, named.planner, fixed, "a plan with exit criteria", *_plan(spec)),

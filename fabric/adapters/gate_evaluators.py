@@ -24,6 +24,10 @@ def gate_problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
         from fabric.adapters import invariants
 
         yield from invariants.problems(gates.invariants)
+    if gates.oracle:
+        from fabric.adapters import invariants
+
+        yield from invariants.oracle_problems(gates.oracle)
     if gates.policies:
         from fabric.adapters import cedar_policies
 
@@ -46,6 +50,10 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
         from fabric.adapters import invariants
 
         found["invariants"] = invariants.holds_by_stage(gates.invariants)
+    if gates.oracle:
+        from fabric.adapters import invariants
+
+        found["oracle"] = invariants.oracle_of(gates.oracle)
     if gates.policies:
         from fabric.adapters import cedar_policies
 

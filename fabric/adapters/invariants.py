@@ -10,11 +10,12 @@ from typing import Any
 import cel
 
 from fabric.core.evaluators import Holds
-from fabric.core.gates import Invariant
+from fabric.core.gates import Invariant, OracleCheck
 from fabric.core.text import clean_text
 
 JSON = Any
 KNOWN = ("payload", "run", "stage")
+OF_AN_OUTCOME = ("outcome", "exit_criteria", "run")
 SENTENCE_CHARS = 200
 RUN = ("id", "tier", "epoch", "depth", "request", "documents")
 FUNCTIONS = (
@@ -47,16 +48,16 @@ class ExpressionProblem(ValueError):
 
 
 @lru_cache(maxsize=1_024)
-def program_of(expression: str) -> Any:
-    """A compiled expression. ExpressionProblem says why it is none."""
+def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
+    """A compiled expression that may name ``known``. ExpressionProblem says why it is none."""
     try:
         program = cel.compile(expression)
     except ValueError as error:
         raise ExpressionProblem(f"does not compile: {_first(error)}") from None
     bound = set(_BOUND.findall(expression))
     for name in program.variables():
-        if name not in KNOWN and name not in bound:
-            raise ExpressionProblem(f"names {name!r}; there are: {', '.join(KNOWN)}")
+        if name not in known and name not in bound:
+            raise ExpressionProblem(f"names {name!r}; there are: {', '.join(known)}")
     for name in program.functions():
         if name[0].isalpha() and name not in FUNCTIONS:
             raise ExpressionProblem(f"calls {name!r}, which there is not; there are: {', '.join(FUNCTIONS)}")
@@ -87,20 +88,42 @@ def holds_by_stage(invariants: Sequence[Invariant]) -> dict[str, tuple[Holds, ..
     return found
 
 
+def oracle_problems(checks: Sequence[OracleCheck]) -> Iterator[tuple[str, str]]:
+    """The same of the conditions on a finished outcome."""
+    seen: set[str] = set()
+    for n, one in enumerate(checks):
+        if one.name in seen:
+            yield f"gates.oracle.{n}.name", f"{one.name!r} is there twice; name them apart"
+        seen.add(one.name)
+        try:
+            program_of(one.expression, OF_AN_OUTCOME)
+        except ExpressionProblem as problem:
+            yield f"gates.oracle.{n}.expression", f"check {one.name!r} {problem}"
+
+
+def oracle_of(checks: Sequence[OracleCheck]) -> tuple[Holds, ...]:
+    """What a finished outcome is asked. ExpressionProblem for what ``oracle_problems`` names."""
+    return tuple(_holds(one, "check", OF_AN_OUTCOME) for one in checks)
+
+
 def holds_of(invariant: Invariant) -> Holds:
     """Asks one invariant. What is no truth value, and every error, is a sentence that names it."""
-    program = program_of(invariant.expression)
+    return _holds(invariant, "invariant", KNOWN)
+
+
+def _holds(asked: Invariant | OracleCheck, what: str, known: tuple[str, ...]) -> Holds:
+    program, named = program_of(asked.expression, known), f"{what} {asked.name}"
 
     def holds(about: Mapping[str, JSON]) -> str:
         try:
             found = program.execute(dict(about))
         except Exception as error:  # noqa: BLE001 - whatever the library raises, the check did not pass
-            return f"invariant {invariant.name} could not be evaluated: {type(error).__name__}: {_first(error)}"
+            return f"{named} could not be evaluated: {type(error).__name__}: {_first(error)}"
         if found is True:
             return ""
         if found is False:
-            return f"invariant {invariant.name}: {invariant.message}"
-        return f"invariant {invariant.name} could not be evaluated: it gave {type(found).__name__}, not true or false"
+            return f"{named}: {asked.message}"
+        return f"{named} could not be evaluated: it gave {type(found).__name__}, not true or false"
 
     return holds
 

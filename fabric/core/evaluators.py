@@ -5,7 +5,7 @@ They are functions of the revision and of what they are given alone, so that a d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,8 @@ class Evaluators:
     """By place (``gates.PLACES``); a place that is missing has none."""
     invariants: Mapping[str, tuple[Holds, ...]] = field(default_factory=dict)
     """By stage, in the fabric's order."""
+    oracle: tuple[Holds, ...] = ()
+    """What a finished outcome is asked, in the fabric's order."""
     rules: Rules | None = None
     """The policies; None: nobody is asked."""
     digest: str = ""
@@ -86,8 +88,16 @@ class Evaluators:
 
     def broken(self, stage: str, about: Mapping[str, JSON]) -> list[str]:
         """What is wrong with the first invariant of a stage that does not hold; empty when all do."""
-        said = (holds(about) for holds in self.invariants.get(stage, ()))
-        return [first] if (first := next((one for one in said if one), "")) else []
+        return _first_broken(self.invariants.get(stage, ()), about)
+
+    def unmet(self, about: Mapping[str, JSON]) -> list[str]:
+        """What is wrong with the first condition of the oracle that does not hold; empty when all do."""
+        return _first_broken(self.oracle, about)
+
+
+def _first_broken(asked: Iterable[Holds], about: Mapping[str, JSON]) -> list[str]:
+    said = (holds(about) for holds in asked)
+    return [first] if (first := next((one for one in said if one), "")) else []
 
 
 NO_EVALUATORS = Evaluators()
@@ -99,6 +109,8 @@ def lacking(gates: Gates, evaluators: Evaluators) -> str:
         return "gates.guardrails"
     if gates.invariants and not evaluators.invariants:
         return "gates.invariants"
+    if gates.oracle and not evaluators.oracle:
+        return "gates.oracle"
     if gates.policies and evaluators.rules is None:
         return "gates.policies"
     return ""

@@ -49,6 +49,16 @@ class Invariant(SpecGroup):
     message: Line = Field(description="What is said when it does not hold.")
 
 
+class OracleCheck(SpecGroup):
+    """A condition that a finished outcome must keep."""
+
+    name: Name
+    expression: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)] = Field(
+        description="CEL over outcome (text, citations), exit_criteria (the plan's) and run (as for invariants); true: it holds."
+    )
+    message: Line = Field(description="What is said when it does not hold.")
+
+
 class CedarPolicy(SpecGroup):
     """One Cedar policy, under the name that decisions give."""
 
@@ -83,6 +93,12 @@ class Gates(SpecGroup):
         exclude_if=_absent,
         description="Cedar policies, asked before each tool call, handoff and spawn, when a stage is entered, and on what it passes on. "
         "What none permits is denied, and so is what cannot be evaluated.",
+    )
+
+    oracle: Annotated[tuple[OracleCheck, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Conditions on the finished outcome, asked last: what does not keep them is no success.",
     )
 
     @property

@@ -121,6 +121,7 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
     approved = work.run.approved_stage == stage
     score = None if approved else done.score
     asks = work.compiled.spec.gates.reads_sources and stage in (Stage.FAN_IN, Stage.FINALIZE)
+    oracle = work.compiled.spec.gates.oracle and stage is Stage.FINALIZE
     step_id, agent, said = _said(work) if stage is Stage.FAN_OUT else (done.step_id, _author(work, stage, done), ())
     return Proposal(
         kind="output",
@@ -131,6 +132,7 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
         said=said,
         request=request.get("text", ""),
         documents=tuple(request.get("documents", ())),
+        exit_criteria=tuple(slices.plan(work)["exit_criteria"]) if oracle else (),
         sources=rests.sources(work) if asks else None,
         score=score,
     )

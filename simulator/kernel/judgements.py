@@ -113,11 +113,14 @@ def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if fact.gate is None:
         return "it has no gate" if getattr(fact, "outcome", "passed") == "passed" else ""
     names = tuple(check.name for check in fact.gate.checks)
-    if names != (PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER)[: len(names)]:
+    order = PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER
+    if fact.kind == "stage_left" and fact.stage == "finalize" and seen.compiled.spec.gates.oracle:
+        order = (*POST_ORDER, "oracle")
+    if names != order[: len(names)]:
         return f"the checks came in another order: {', '.join(names)}"
     if not all(check.passed for check in fact.gate.checks[:-1]):
         return "it went on after a failed check"
-    passed = len(names) == 4 and fact.gate.checks[-1].passed
+    passed = len(names) == len(order) and fact.gate.checks[-1].passed
     if passed != (fact.gate.cause is None):
         return "its cause and its checks disagree"
     return "a stage was left although its gate had failed" if fact.kind == "stage_left" and not passed else ""

@@ -94,6 +94,8 @@ class Proposal:
     """Names of the documents attached to the run."""
     looked: Looked | None = None
     """Send: the circuit breaker that did not let the call pass; None: all of them did."""
+    exit_criteria: tuple[str, ...] = ()
+    """Output of finalize: what the plan said that must be true of it, where an oracle asks."""
     sources: Sources | None = None
     """What an answer may rest on, where its gate asks; None: nobody asks."""
 

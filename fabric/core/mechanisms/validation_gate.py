@@ -83,6 +83,7 @@ FAILURE_CAUSE: Mapping[str, Cause] = {
     "policy": Cause.POLICY_DENIED,
     "invariants": Cause.INVARIANT,
     "grounding": Cause.GROUNDING,
+    "oracle": Cause.INVARIANT,
 }
 """What a failed check is called; in the plan stage every failure but policy's is ``plan_gate``."""
 
@@ -110,11 +111,20 @@ def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
     found = _built_in(proposal, view)
     if found or proposal.stage not in view.evaluators.invariants:
         return Found(tuple(found))
+    given = {"payload": proposal.payload, "run": _run(proposal, view), "stage": str(proposal.stage)}
+    return Found(tuple(view.evaluators.broken(proposal.stage, given)))
+
+
+def _run(proposal: Proposal, view: View) -> dict[str, Any]:
     run = view.run
     about = {"id": run.id, "tier": str(run.tier), "epoch": run.epoch, "depth": run.depth}
-    about |= {"request": proposal.request, "documents": list(proposal.documents)}
-    given = {"payload": proposal.payload, "run": about, "stage": str(proposal.stage)}
-    return Found(tuple(view.evaluators.broken(proposal.stage, given)))
+    return about | {"request": proposal.request, "documents": list(proposal.documents)}
+
+
+def _oracle(config: Config, proposal: Proposal, view: View) -> Found:
+    criteria = list(proposal.exit_criteria)
+    given = {"outcome": proposal.payload, "exit_criteria": criteria, "run": _run(proposal, view)}
+    return Found(tuple(view.evaluators.unmet(given)))
 
 
 def _built_in(proposal: Proposal, view: View) -> list[str]:
@@ -156,7 +166,10 @@ POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], Found]], ...] =
 def judge(config: Config, proposal: Proposal, view: View) -> GateResult:
     """The post-gate of a stage over what it wants to pass on."""
     done: list[Check] = []
-    for name, function in POST_CHECKS:
+    asked = POST_CHECKS
+    if view.spec.gates.oracle and proposal.stage is Stage.FINALIZE:
+        asked = (*POST_CHECKS, ("oracle", _oracle))
+    for name, function in asked:
         found = function(config, proposal, view)
         done.append(_checked(name, found))
         if found.problems:

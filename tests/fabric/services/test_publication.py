@@ -94,6 +94,17 @@ def test_an_invariant_that_does_not_compile_is_named(expression, sentence):
     assert said.startswith(sentence)
 
 
+def test_a_check_of_the_oracle_that_does_not_compile_is_named():
+    one = {"name": "own", "expression": "payload.text != ''", "message": "No."}
+    assert told(small(gates={"oracle": [one]})) == [
+        ("gates.oracle.0.expression", "check 'own' names 'payload'; there are: outcome, exit_criteria, run")
+    ]
+    right = one | {"expression": "outcome.text != ''"}
+    assert told(small(gates={"oracle": [right, right]})) == [
+        ("gates.oracle.1.name", "'own' is there twice; name them apart")
+    ]
+
+
 def test_an_invariants_name_stands_once_in_a_stage():
     one = {"stage": "finalize", "name": "own", "expression": "true", "message": "No."}
     assert [path for path, _ in told(small(gates={"invariants": [one, one]}))] == ["gates.invariants.1.name"]
