@@ -113,7 +113,7 @@ def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if fact.gate is None:
         return "it has no gate" if getattr(fact, "outcome", "passed") == "passed" else ""
     names = tuple(check.name for check in fact.gate.checks)
-    order = PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER
+    order: tuple[str, ...] = PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER
     if fact.kind == "stage_left" and fact.stage == "finalize" and seen.compiled.spec.gates.oracle:
         order = (*POST_ORDER, "oracle")
     if names != order[: len(names)]:
