@@ -34,6 +34,9 @@ FOUND_BY = {
     "compensate_unexecuted": {"newest_first"},
     "stuck_skipped_silently": {"dealt_with"},
     "key_with_round": {"way_back_before_effect"},
+    # Circuit breakers.
+    "open_breaker_passes": {"breaker_is_heeded"},
+    "permit_for_all": {"breaker_is_heeded"},
     # Shared budgets.
     "grant_without_cap_check": {"caps_are_kept"},
     "reaper_refunds_unknown": {"unknown_is_worst"},
