@@ -31,13 +31,16 @@ UPSTREAM: dict[Stage, tuple[Stage | None, Any]] = {
 def enter(work: Work, stage: Stage) -> Failure | None:
     """Opens a stage behind its pre-gate; gives back what stopped it."""
     gate = _pre_gate(work, stage)
+    visits = guard.judge(Proposal(kind="visit", stage=stage), work.view, work.compiled.spec.policy)
     names = () if gate.cause else supervisor.agents(work, stage)
     trips: list[Trip] = []
     if stage is Stage.FAN_OUT and not gate.cause:
         spawn = Proposal(kind="spawn", stage=stage, branches=slices.briefs_in(work), depth=work.run.depth + 1)
         trips = guard.judge(spawn, work.view, work.compiled.spec.policy) or children.refused(work, stage, names)
+        trips += _passed_on(work, stage)
     timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
     deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)
+    trips = list(guard.in_order([*visits, *trips]))
     agents = () if trips else names
     work.emit(ev.StageEntered(stage=stage, epoch=work.run.epoch, deadline_at=deadline, agents=agents, gate=gate))
     _keep_branches(work, stage)
@@ -45,6 +48,15 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     if failed is not None:
         trips = [failed]
     return Failure(tuple(trips), stage) if trips else None
+
+
+def _passed_on(work: Work, stage: Stage) -> list[Trip]:
+    """What speaks against handing out the plan that an agent of this run wrote."""
+    planned = work.run.stages[Stage.PLAN]
+    if not planned.agents:
+        return []
+    dispatch = Proposal(kind="dispatch", stage=stage, agent=planned.agents[0], payload=slices.plan(work))
+    return guard.judge(dispatch, work.view, work.compiled.spec.policy)
 
 
 def _keep_branches(work: Work, stage: Stage) -> None:
