@@ -186,6 +186,15 @@ def complete(work: Work) -> None:
     )
 
 
+def complete_with_fallback(work: Work, ending: ev.RunEnding) -> None:
+    """The end of a run whose outcome is the fabric's static answer: nothing that its agents said is in it."""
+    answer = work.compiled.spec.safe_fallback
+    work.emit(
+        ev.RunEnded(state=ending.state, reason=ending.reason, reaction=ending.reaction, recovered=work.run.recovered),
+        {"output": {"text": answer, "citations": [], "gaps": []}},
+    )
+
+
 def _outcome(work: Work) -> tuple[JSON, str]:
     """What a run comes to, and where it stands; a slice has no such content, and says what its branches said."""
     if slices.in_slice(work.run):
