@@ -45,12 +45,12 @@ def silence(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
 
 def without_progress(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     """The step whose last turns came to the same most often in a row, as a share of what its agent may."""
-    turns = state_of(run.guards, progress).turns
+    state = state_of(run.guards, progress)
     config = policy.progress
     worst = (0, config.agent_turns, "")
     for step in run.steps.values():
         limit = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
-        same = _alike(turns.get(step.id, ()))
+        same = _alike(state.around, state.turns.get(step.id, ()))
         if same / limit > worst[0] / worst[1]:
             worst = (same, limit, step.agent)
     yield Margin(
@@ -64,9 +64,9 @@ def without_progress(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]
     )
 
 
-def _alike(turns: tuple[progress.Turn, ...]) -> int:
-    """How many turns at the end are equal. What changes the world or polls is told apart only where it is judged, by the fabric."""
-    if not turns or not turns[-1].calls:
+def _alike(around: str, turns: tuple[progress.Turn, ...]) -> int:
+    """How many turns at the end are equal, where nothing was brought since. What changes the world or polls is told apart only where it is judged, by the fabric."""
+    if not turns or not turns[-1].calls or turns[-1].around != around:
         return 0
     last = (turns[-1].around, {call.came_to for call in turns[-1].calls})
     many = 0

@@ -115,7 +115,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     plans = proposal.stage is Stage.PLAN
     limit = config.supervisor_turns if plans else config.agent_turns
     turns = state.turns.get(proposal.step_id, ())[-limit:]
-    if len(turns) < limit:
+    if len(turns) < limit or turns[-1].around != state.around:
         return PASS
     hashes = [progress_hash(proposal.stage, turn, view.spec) for turn in turns]
     if not hashes[-1] or len(set(hashes)) > 1:
