@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -16,8 +13,6 @@ from tests.fabric.core.scripts import fails, scored, summary
 
 ANSWER = "We cannot answer this here. Please call us."
 UNSAFE = fails(Cause.CONTENT_FILTER, "the filter withheld it")
-GUARDED = {"guardrails": [{"rules": ["credentials"]}]}
-KEY = "ghp_" + "k7Qw9Zr2" * 4 + "Tt5m"
 
 
 def fabric(answer: str | None = ANSWER, **fields):
@@ -32,13 +27,6 @@ def test_the_static_answer_is_the_outcome_of_a_run_whose_answer_was_unsafe():
     assert (end.state, end.reaction, end.reason) == (RunState.COMPLETED, "safe_fallback", "safe_fallback")
     assert (end.partial, end.truncated, end.recovered) == (False, False, True)
     assert world.outcome == {"text": ANSWER, "citations": [], "gaps": []}
-
-
-def test_nothing_of_what_was_blocked_is_in_it():
-    world = ran(fabric(gates=GUARDED), {"finalizer": summary(f"The key is {KEY}.")})
-    assert world.end.reaction == "safe_fallback"
-    assert KEY not in json.dumps(world.outcome)
-    assert ev.StageLeft in {type(fact) for fact in world.facts[-3:]}
 
 
 def test_a_branch_that_is_unsafe_ends_the_run_with_it_and_calls_in_flight_are_settled():
