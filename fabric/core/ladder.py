@@ -244,6 +244,26 @@ def wait_s(work: Work, failure: Failure) -> float:
     return failure.breaker_wait_s * (1 + HERD * drawn)
 
 
+_LATE = (Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.DEADLINE_NEAR)
+
+
+def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    above = work.compiled.spec.topology.handover
+    if above is None:
+        return "no stronger agent or supervisor above the stalled pair is configured"
+    if trip.cause in _LATE:
+        return "there is no time left for anybody"
+    step = work.run.steps.get(failure.step_id)
+    if step is None:
+        return f"{above} plans already" if work.run.planner == above else _replan(work, failure, trip, spent)
+    if step.agent == above:
+        return f"{above} does it already"
+    if children.purpose_of(work, step.stage, step.agent) is not None:
+        return "a run of its own does it, with a ladder of its own"
+    trips = respawned(work, step.stage, [step.id])
+    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+
+
 APPLIES: Mapping[Reaction, Applies] = {
     Reaction.HALT: _always,
     Reaction.ABORT: _always,
@@ -254,7 +274,7 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.REPLAN: _replan,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,
-    Reaction.HANDOVER: _not_configured("stronger agent or supervisor above the stalled pair"),
+    Reaction.HANDOVER: _handover,
     Reaction.FALLBACK_MODEL: _not_configured("fallback model"),
     Reaction.CHEAPER_MODEL: _not_configured("cheaper model"),
     Reaction.WAIT_FOR_BREAKER: _wait,

@@ -50,12 +50,12 @@ def words_of(args: JSON) -> Words:
     return Words(tuple(numbers), frozenset(others))
 
 
-def near_identical(one: Words, other: Words) -> bool:
-    """Whether the calls differ in wording alone."""
+def near_identical(one: Words, other: Words, similarity: float = SIMILARITY) -> bool:
+    """Whether the calls differ in wording alone; ``similarity``: least Jaccard index of their other words."""
     if one.numbers != other.numbers:
         return False
     either = one.others | other.others
-    return not either or len(one.others & other.others) / len(either) >= SIMILARITY
+    return not either or len(one.others & other.others) / len(either) >= similarity
 
 
 def _words(path: str, given: JSON) -> Iterator[tuple[str, str]]:

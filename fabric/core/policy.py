@@ -5,16 +5,23 @@ Limits allow N and refuse N+1; thresholds act at the N-th (semantics.md, general
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 
 from fabric.core.breaker.policy import PRESETS, Breaker
+from fabric.core.flow import Stage
 from fabric.core.taxonomy import Tier
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
 Micros = Annotated[int, Field(ge=0, le=10**15)]
+
+
+def _absent(value: object) -> bool:
+    """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
+    return value is None
 
 
 class _Policy(BaseModel):
@@ -96,6 +103,19 @@ class Limits(_Policy):
         default=5, description="Claims of one run without progress before it is put away and a person is asked."
     )
     corrections_per_step: Positive = Field(default=3, description="S2: waves with an error a step.")
+    max_node_visits: Positive | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="How often a run may enter any one stage, replans included; None: no limit. S1: node visit limits.",
+    )
+    max_visits: dict[Stage, Positive] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="The same for single stages; it beats max_node_visits. S1: per-node overrides.",
+    )
+    visits_preset: Literal["fabro"] | None = Field(
+        default=None, exclude_if=_absent, description="fabro: the N-th visit is refused, not the one after it (S1)."
+    )
 
 
 Detector = Literal["A", "B", "C", "D", "E"]
@@ -145,6 +165,34 @@ class FailureSignature(_Policy):
 
     limit: int = Field(
         default=3, description="The same failure this often in one run; 0 or less means 3. S1: failure signatures."
+    )
+
+
+class DeadlockMonitor(_Policy):
+    """What a deadlock among agents is (S0 "Deadlock Monitor")."""
+
+    similarity: Annotated[float, Field(ge=0.5, le=1.0)] = Field(
+        default=0.9, description="Least Jaccard index of two briefs that count as one."
+    )
+    brief_chars: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=40, description="Characters that a brief has at least to be compared."
+    )
+    window_moves: Annotated[int, Field(ge=6, le=200)] = Field(
+        default=20, description="Moves that are looked back at, the proposed one among them."
+    )
+    cycle_max: Annotated[int, Field(ge=2, le=3)] = Field(
+        default=3, description="Longest cycle of handoffs that is looked for. S0: deadlock monitor."
+    )
+
+
+class Progress(_Policy):
+    """How many turns without any progress are too many (semantics.md 2)."""
+
+    agent_turns: Annotated[int, Field(ge=2, le=100)] = Field(
+        default=6, description="Turns of one agent in a row after which nothing has changed."
+    )
+    supervisor_turns: Annotated[int, Field(ge=2, le=100)] = Field(
+        default=3, description="The same of the agent that plans."
     )
 
 
@@ -248,6 +296,12 @@ class FanIn(_Policy):
         return self
 
 
+def _as_ever(part: type[_Policy]) -> Callable[[_Policy], bool]:
+    """Whether a part that came later says nothing of its own: it is left out of a spec's JSON then, so that a fabric of before keeps its digest."""
+    standard = part()
+    return lambda given: given == standard
+
+
 class FlowPolicy(_Policy):
     """Every budget and limit of a fabric."""
 
@@ -256,6 +310,8 @@ class FlowPolicy(_Policy):
     limits: Limits = Limits()
     loop_detector: LoopDetector = LoopDetector()
     failure_signature: FailureSignature = FailureSignature()
+    deadlock_monitor: DeadlockMonitor = Field(default=DeadlockMonitor(), exclude_if=_as_ever(DeadlockMonitor))
+    progress: Progress = Field(default=Progress(), exclude_if=_as_ever(Progress))
     goal_gates: GoalGates = GoalGates()
     stall_watchdog: StallWatchdog = StallWatchdog()
     retry: Retry = Retry()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from fabric.core import agent_loop, calls, children, guard, ladder, mutations, questions, stages, unwinding
+from fabric.core import agent_loop, calls, children, guard, handover, ladder, mutations, questions, stages, unwinding
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, record
@@ -130,8 +130,10 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
     )
 
 
-def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False) -> None:
-    """Opens those steps once more, each with a note about what was wrong. ``approved``: a person said so, the last rung is next."""
+def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False, agent: str = "") -> None:
+    """Opens those steps once more, each with a note about what was wrong. ``approved``: a person said so, the last rung is next. ``agent``: who does
+    them; empty: who did before.
+    """
     for key in step_ids:
         old = work.run.steps[key]
         calls.let_go_all(work, "the step runs once more", key)
@@ -140,7 +142,7 @@ def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False)
                 step_id=step_id(old.stage, old.branch, work.run.epoch, old.round + 1),
                 stage=old.stage,
                 branch=old.branch,
-                agent=old.agent,
+                agent=agent or old.agent,
                 round=old.round + 1,
                 approved=approved,
             ),
@@ -170,8 +172,21 @@ def _replan(work: Work, failure: Failure, choice: Choice) -> None:
     replan(work, failure.stage, choice.trip)
 
 
-def replan(work: Work, stage: Stage, trip: Trip) -> None:
-    """Raises the epoch: lets go of what is out, withdraws the open questions, undoes what the epoch did, tells the planner why."""
+def _hand_over(work: Work, failure: Failure, choice: Choice) -> None:
+    """The stronger agent takes the stuck step over, or plans from here on where it is the plan that is stuck; either way it is told what was said."""
+    above = work.compiled.spec.topology.handover
+    assert above is not None  # ladder.APPLIES
+    told = handover.told(work, failure, choice.trip)
+    if failure.step_id:
+        rerun(work, [failure.step_id], told, agent=above)
+    else:
+        replan(work, failure.stage, replace(choice.trip, message=told), planner=above)
+
+
+def replan(work: Work, stage: Stage, trip: Trip, *, planner: str = "") -> None:
+    """Raises the epoch: lets go of what is out, withdraws the open questions, undoes what the epoch did, tells the planner why. ``planner``: who
+    plans from here on; empty: who did before.
+    """
     calls.let_go_all(work, "replanned")
     questions.withdraw_all(work, "replanned")
     reached = work.run.stages.get(stage)
@@ -179,6 +194,7 @@ def replan(work: Work, stage: Stage, trip: Trip) -> None:
         work.emit(ev.StageLeft(stage=stage, epoch=work.run.epoch, outcome=StageOutcome.REPLAN))
     problems = trip.evidence.details.get("problems", [])
     told = {"text": trip.message, "problems": list(problems) if isinstance(problems, list) else [], "stage": stage}
+    told |= {"planner": planner} if planner else {}
     if not unwinding.begin(work, "replan", stage, str(trip.cause), told):
         _replanned(work, stage, str(trip.cause), told)
 
@@ -189,7 +205,8 @@ def replan_unwound(work: Work, unwound: Unwinding) -> None:
 
 
 def _replanned(work: Work, stage: Stage, reason: str, told: JSON) -> None:
-    work.emit(ev.Replanned(stage=stage, epoch=work.run.epoch + 1, reason=reason), told)
+    planner = told.get("planner", "")
+    work.emit(ev.Replanned(stage=stage, epoch=work.run.epoch + 1, reason=reason, planner=planner), told)
 
 
 def _escalate(work: Work, failure: Failure, choice: Choice) -> None:
@@ -207,6 +224,14 @@ def _surface(work: Work, failure: Failure, choice: Choice) -> None:
         work.emit(ev.StepFailed(step_id=step.id, cause=choice.trip.cause, message=choice.trip.message))
         return
     end(work, RunState.FAILED, Reaction.SURFACE, choice.trip.message)
+
+
+def _fall_back(work: Work, failure: Failure, choice: Choice) -> None:
+    """The fabric's static answer becomes the outcome. A child has no outcome of its own to give: it surfaces, and its parent decides."""
+    if work.compiled.spec.safe_fallback is None or work.run.family.lineage is not None:
+        _surface(work, failure, choice)
+    else:
+        end(work, RunState.COMPLETED, Reaction.SAFE_FALLBACK, "safe_fallback")
 
 
 def _abort(work: Work, failure: Failure, choice: Choice) -> None:
@@ -238,12 +263,15 @@ def settle(work: Work) -> None:
     questions.withdraw_all(work, "the run is ending")
     if work.run.pending or work.run.family.alive or unwinding.move(work):
         return
-    if ending.state is RunState.COMPLETED:
+    if ending.state is RunState.COMPLETED and ending.reaction != Reaction.SAFE_FALLBACK:
         stages.complete(work)
         return
     reached = work.run.stages.get(work.run.stage)
     if reached is not None and not reached.left:
         work.emit(ev.StageLeft(stage=work.run.stage, epoch=work.run.epoch, outcome=StageOutcome.ENDED))
+    if ending.state is RunState.COMPLETED:
+        stages.complete_with_fallback(work, ending)
+        return
     partial, unwound = stages.partial_outcome(work), unwinding.said(work)
     if partial is not None and unwound:  # Else it reads as if what was undone still stood.
         partial = {**partial, "gaps": [*partial.get("gaps", ()), f"written before the run was unwound: {unwound}"]}
@@ -271,10 +299,10 @@ REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.REPLAN: _replan,
     Reaction.ESCALATE: _escalate,
     Reaction.SURFACE: _surface,
-    Reaction.SAFE_FALLBACK: _surface,
+    Reaction.SAFE_FALLBACK: _fall_back,
     Reaction.ABORT: _abort,
     Reaction.HALT: _halt,
-    Reaction.HANDOVER: _unavailable,
+    Reaction.HANDOVER: _hand_over,
     Reaction.FALLBACK_MODEL: _unavailable,
     Reaction.CHEAPER_MODEL: _unavailable,
     Reaction.WAIT_FOR_BREAKER: _wait_for_breaker,

@@ -150,6 +150,8 @@ class Run:
     spent_rungs: Mapping[str, int] = field(default_factory=dict)
     """Uses of a rung by ``failure/rung/scope``."""
     replans: Mapping[Stage, int] = field(default_factory=dict)
+    planner: str = ""
+    """Who plans since it was handed over; empty: the fabric's own planner."""
     feedback: tuple[str, ...] = ()
     """References of what the planner is told about the epochs that failed."""
     guards: Mapping[str, Any] = field(default_factory=dict)

@@ -10,7 +10,14 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from fabric.core.cost import Price
 from fabric.core.decision_table import Ladder
@@ -22,6 +29,11 @@ from fabric.core.payloads import Brief, Plan
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec_parts import Line, Name, Prose, SpecGroup
 from fabric.core.taxonomy import FailureType, Tier
+
+
+def _absent(value: object) -> bool:
+    """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
+    return value is None
 
 
 class _Named(SpecGroup):
@@ -175,6 +187,11 @@ class SupervisorTopology(SpecGroup):
     finalizer: Name | None = Field(
         default=None, description="Agent that writes the answer. None: the aggregate is the answer."
     )
+    handover: Name | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Stronger agent above the others that takes over where they are stuck. None: nobody is above them.",
+    )
 
     @model_validator(mode="after")
     def _one_plan(self) -> SupervisorTopology:
@@ -189,6 +206,7 @@ class SupervisorTopology(SpecGroup):
             "aggregator": self.aggregator,
             "critic": self.critic,
             "finalizer": self.finalizer,
+            "handover": self.handover,
         }
         found = {field: name for field, name in named.items() if name is not None}
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
@@ -222,6 +240,13 @@ class FabricSpec(SpecGroup):
     gates: Gates = Gates()
     policy: FlowPolicy
     reviewers: tuple[Line, ...] = Field(default=(), description="Who answers escalations: user names or roles.")
+    safe_fallback: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)] | None = (
+        Field(
+            default=None,
+            exclude_if=_absent,
+            description="Static answer that a run ends with where its cell says safe_fallback. None: it is surfaced instead.",
+        )
+    )
     decision_table: dict[FailureType, dict[Tier, Ladder]] = Field(
         default_factory=dict, description="Cells that differ."
     )
@@ -290,7 +315,7 @@ def _unknown(spec: FabricSpec) -> Any:
     for n, brief in enumerate(briefs):
         if brief.agent not in workers:
             yield f"topology.plan.briefs.{n}.agent: {brief.agent!r} is not one of the workers"
-    for role in ("planner", "critic"):
+    for role in ("planner", "critic", "handover"):
         name = getattr(spec.topology, role)
         if name in agents and spec.agent(name).answers == "text":
             yield f"topology.{role}: {name!r} answers in text, but a {role} must answer in json"

@@ -23,6 +23,7 @@ JSON = Any
 def enter(work: Work, stage: Stage) -> Failure | None:
     """Opens a stage behind its pre-gate; gives back what stopped it."""
     gate = _pre_gate(work, stage)
+    visits = guard.judge(Proposal(kind="visit", stage=stage), work.view, work.compiled.spec.policy)
     names = () if gate.cause else supervisor.agents(work, stage)
     trips: list[Trip] = []
     if stage is Stage.FAN_OUT and not gate.cause:
@@ -31,8 +32,10 @@ def enter(work: Work, stage: Stage) -> Failure | None:
             kind="spawn", stage=stage, branches=told, agents=slices.agents_in(work), depth=work.run.depth + 1
         )
         trips = guard.judge(spawn, work.view, work.compiled.spec.policy) or children.refused(work, stage, names)
+        trips += _passed_on(work, stage)
     timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
     deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)
+    trips = list(guard.in_order([*visits, *trips]))
     agents = () if trips else names
     work.emit(ev.StageEntered(stage=stage, epoch=work.run.epoch, deadline_at=deadline, agents=agents, gate=gate))
     _keep_branches(work, stage)
@@ -40,6 +43,15 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     if failed is not None:
         trips = [failed]
     return Failure(tuple(trips), stage) if trips else None
+
+
+def _passed_on(work: Work, stage: Stage) -> list[Trip]:
+    """What speaks against handing out the plan that an agent of this run wrote."""
+    planned = work.run.stages[Stage.PLAN]
+    if not planned.agents:
+        return []
+    dispatch = Proposal(kind="dispatch", stage=stage, agent=planned.agents[0], payload=slices.plan(work))
+    return guard.judge(dispatch, work.view, work.compiled.spec.policy)
 
 
 def _keep_branches(work: Work, stage: Stage) -> None:
@@ -205,6 +217,15 @@ def complete(work: Work) -> None:
             outcome_ref="" if outcome else ref,
         ),
         {"output": outcome} if outcome else None,
+    )
+
+
+def complete_with_fallback(work: Work, ending: ev.RunEnding) -> None:
+    """The end of a run whose outcome is the fabric's static answer: nothing that its agents said is in it."""
+    answer = work.compiled.spec.safe_fallback
+    work.emit(
+        ev.RunEnded(state=ending.state, reason=ending.reason, reaction=ending.reaction, recovered=work.run.recovered),
+        {"output": {"text": answer, "citations": [], "gaps": []}},
     )
 
 

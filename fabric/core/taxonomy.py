@@ -98,6 +98,10 @@ class Cause(StrEnum):
     PENDING_CAP = "pending_cap"
     LOOP_DETECTED = "loop_detected"
     STALLED = "stalled"
+    NO_PROGRESS = "no_progress"
+    BRIEF_REPEATED = "brief_repeated"
+    SUPERVISOR_STUCK = "supervisor_stuck"
+    HANDOFF_CYCLE = "handoff_cycle"
     RETRY_BUDGET_EMPTY = "retry_budget_empty"
     QUEUE_FULL = "queue_full"
     PLAN_GATE = "plan_gate"
@@ -157,6 +161,10 @@ def _loop() -> Classification:
     return Classification(_E.COMPILATION_LOOP, _F.SEMANTIC, _T.TOOL_LOOP)
 
 
+def _deadlock() -> Classification:
+    return Classification(_E.COMPILATION_LOOP, _F.SEMANTIC, _T.DEADLOCK)
+
+
 def _policy() -> Classification:
     return Classification(_E.STRUCTURAL, _F.POLICY, _T.UNSAFE_OUTPUT, signature_counted=True)
 
@@ -198,6 +206,10 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.VISIT_LIMIT: _loop(),
     Cause.LOOP_DETECTED: _loop(),
     Cause.STALLED: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.NO_PROGRESS),
+    Cause.NO_PROGRESS: Classification(_E.COMPILATION_LOOP, _F.SEMANTIC, _T.NO_PROGRESS),
+    Cause.BRIEF_REPEATED: _deadlock(),
+    Cause.SUPERVISOR_STUCK: _deadlock(),
+    Cause.HANDOFF_CYCLE: _deadlock(),
     Cause.RETRY_BUDGET_EMPTY: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, failover=True),
     Cause.QUEUE_FULL: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True, failover=True),
     Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
@@ -218,6 +230,8 @@ MECHANISM_CLASSES: dict[str, tuple[FailureClass, ...]] = {
     "run_caps": (FailureClass.VERIFICATION,),
     "retry_budget": (FailureClass.VERIFICATION,),
     "loop_detector": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
+    "deadlock_monitor": (FailureClass.INTER_AGENT,),
+    "progress": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "saga": (FailureClass.VERIFICATION,),
     "circuit_breaker": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "validation_gate": (FailureClass.SPECIFICATION, FailureClass.INTER_AGENT, FailureClass.VERIFICATION),

@@ -41,6 +41,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("reconciliation_failed", 1): same,
     ("compensation_failed", 1): same,
     ("child_answered", 1): same,
+    ("replanned", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {("decision_made", 1): same, ("child_ended", 1): same}
@@ -88,6 +89,7 @@ SINCE: Mapping[str, int] = {
     "child_answered": 3,
     "child_let_go": 2,
     "mutation_taken_over": 2,
+    "replanned": 3,
     "call_edited": 2,
     "call_responded": 2,
 }

@@ -17,7 +17,7 @@ from msgspec import inspect
 from fabric.core.context import Contents
 from fabric.core.evolve import EVOLVE
 from fabric.core.frozen import replace, value
-from fabric.core.mechanisms import ORDER
+from fabric.core.mechanisms import ORDER, deadlock_monitor
 from fabric.core.run import Run, Step
 from fabric.runtime.batch_parts import Snapshot
 
@@ -102,7 +102,8 @@ def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
 def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tuple[str, ...]:
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
-    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. ``sources``: and what its tools
+    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. Of the mechanisms
+    only the deadlock monitor compares contents that no step holds. ``sources``: and what its tools
     answered, which its answers are held against.
     """
     steps = tuple(
@@ -110,7 +111,8 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
         for step in run.steps.values()
     )
     rest = replace(run, steps={}, guards={})
-    return tuple(dict.fromkeys(text for text in _texts((rest, steps)) if text in known))
+    moves = run.guards.get(deadlock_monitor.NAME)
+    return tuple(dict.fromkeys(text for text in _texts((rest, steps, moves)) if text in known))
 
 
 def _results(step: Step) -> tuple[str, ...]:

@@ -40,6 +40,10 @@ class Unit(StrEnum):
     CORRECTIONS = "corrections"
     CLAIMS = "claims"
     REPEATS = "repeats"
+    VISITS = "visits"
+    MOVES = "moves"
+    CHARACTERS = "characters"
+    HANDS = "agents in a cycle"
     RETRY_TOKENS = "retry tokens"
     TIMES = "times"
     SHARE = "of the time"
@@ -73,6 +77,9 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "limits.pending_calls": ("Calls pending at once", Unit.CALLS),
     "limits.claims_without_progress": ("Claims without progress", Unit.CLAIMS),
     "limits.corrections_per_step": ("Corrections a step", Unit.CORRECTIONS),
+    "limits.max_node_visits": ("Visits a stage", Unit.VISITS),
+    "limits.max_visits": ("Visits of single stages", Unit.VISITS),
+    "limits.visits_preset": ("Visits as a document counts", Unit.MODE),
     "loop_detector.preset": ("Detectors of a document", Unit.MODE),
     "loop_detector.detectors": ("Detectors", Unit.MODE),
     "loop_detector.identical_threshold": ("Identical calls", Unit.CALLS),
@@ -82,6 +89,12 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "loop_detector.consecutive_threshold": ("Calls in a row", Unit.CALLS),
     "loop_detector.answer_threshold": ("Equal answers", Unit.REPEATS),
     "loop_detector.ag2_threshold": ("Calls in a row, preset ag2", Unit.CALLS),
+    "deadlock_monitor.similarity": ("Near-identical briefs", Unit.SCORE),
+    "deadlock_monitor.brief_chars": ("Brief compared from", Unit.CHARACTERS),
+    "deadlock_monitor.window_moves": ("Moves looked back at", Unit.MOVES),
+    "deadlock_monitor.cycle_max": ("Longest cycle of handoffs", Unit.HANDS),
+    "progress.agent_turns": ("Turns without progress", Unit.TURNS),
+    "progress.supervisor_turns": ("Turns of a planner without progress", Unit.TURNS),
     "failure_signature.limit": ("Same failure", Unit.TIMES),
     "goal_gates.nodes": ("Goal nodes", Unit.MODE),
     "goal_gates.retry": ("After an unmet goal", Unit.MODE),
@@ -114,6 +127,8 @@ GROUPS: Mapping[str, str] = {
     "deadlines": "Deadlines",
     "limits": "Counts",
     "loop_detector": "Loop detector",
+    "deadlock_monitor": "Deadlocks among agents",
+    "progress": "Progress",
     "failure_signature": "Failures that come back",
     "goal_gates": "Goals",
     "stall_watchdog": "Stalls",

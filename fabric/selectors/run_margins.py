@@ -24,7 +24,7 @@ from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 from fabric.selectors import watch_margins
 from fabric.selectors.margin import US, Margin
-from fabric.selectors.story_trips import DETECTORS, SHARED_BUDGETS, Fired
+from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, Fired
 from fabric.selectors.words import words
 
 Measure = Callable[[Run, FlowPolicy, int], Iterator[Margin]]
@@ -92,9 +92,14 @@ def _shared(name: str, fired: Fired) -> Margin:
     )
 
 
+def _passed_round(name: str, fired: Fired) -> Margin:
+    return replace(_cycle(name, fired), at_limit="not passed on; the ladder decides", row="deadlock_monitor")
+
+
 ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
     **dict.fromkeys((DETECTORS["B"], DETECTORS["C"], DETECTORS["E"]), _cycle),
     **dict.fromkeys(SHARED_BUDGETS.values(), _shared),
+    **dict.fromkeys(DEADLOCKS.values(), _passed_round),
 }
 """Margins that are there only once they have tripped: before, there is no cycle to be counted, and what runs share is not a run's to know."""
 
@@ -194,6 +199,7 @@ def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
         ),
     ):
         yield Margin(name=name, observed=observed, limit=limit, unit="count", at_limit=at_limit, where=where)
+    yield from watch_margins.visits(run, policy, now)
 
 
 def _caps(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
@@ -307,6 +313,7 @@ MARGINS: Mapping[str, Row] = {
         _limits,
         (
             *("hops", "recursion", "turns", "calls_per_turn", "plan_branches"),
+            *("max_node_visits", "max_visits", "visits_preset"),
             *("sub_agents_alive", "sub_agents_spawned", "fan_out_inline_max"),
         ),
     ),
@@ -318,6 +325,13 @@ MARGINS: Mapping[str, Row] = {
     ),
     "retry_budget": Row("Retry budget", _retries, lambda policy: policy.retry),
     "loop_detector": Row("Loop detector", _loops, lambda policy: policy.loop_detector),
+    "deadlock_monitor": Row(
+        "Deadlock monitor",
+        None,
+        lambda policy: policy.deadlock_monitor,
+        nothing="judges what agents pass on to each other; each repetition is its own trip",
+    ),
+    "progress": Row("Progress", watch_margins.without_progress, lambda policy: policy.progress),
     "saga": Row("Idempotency and saga", None, nothing="refuses what could not be undone; there is nothing to count"),
     "validation_gate": Row(
         "Validation gates", None, nothing="judges each payload alone; the gates are on the timeline"

@@ -63,7 +63,8 @@ def _stage_left(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("replanned")
 def _replanned(story: RunStory, event: Event, fact: Any) -> None:
-    story.epochs.append((event.at, fact.epoch, fact.stage, fact.reason))
+    reason = f"{fact.reason}, handed over to {fact.planner}" if fact.planner else fact.reason
+    story.epochs.append((event.at, fact.epoch, fact.stage, reason))
     for lane in story.lanes.values():
         if lane.end is None:
             lane.end, lane.state = event.at, "void"

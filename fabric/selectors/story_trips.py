@@ -30,6 +30,7 @@ COUNTED: Mapping[str, str] = {
     "turns": "turns",
     "hops": "hops",
     "levels": "nesting",
+    "visits": "visits",
     "agents alive": "sub-agents alive",
     "agents spawned": "sub-agents spawned",
 }
@@ -44,6 +45,12 @@ DETECTORS: Mapping[str, str] = {
     "fabro": "repeated cycle",
     "ag2": "same call in a row",
 }
+DEADLOCKS: Mapping[str, str] = {
+    Cause.BRIEF_REPEATED: "same brief again",
+    Cause.SUPERVISOR_STUCK: "supervisor's state again",
+    Cause.HANDOFF_CYCLE: "cycle of handoffs",
+}
+"""Margins of the deadlock monitor, by cause: there only once they have tripped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,20 @@ def _came_back(record: TripRecord) -> str:
     return f"{seen.observed} times, {seen.limit} end it" if seen.observed and seen.limit else "it came back"
 
 
+def _no_progress(record: TripRecord) -> str:
+    seen = record.evidence
+    return f"{seen.observed} turns came to the same" if seen.observed else "nothing changed"
+
+
+def _deadlock(record: TripRecord) -> str:
+    return DEADLOCKS.get(record.cause, "")
+
+
+def _round(record: TripRecord) -> str:
+    cycle = record.evidence.details.get("cycle")
+    return " -> ".join(cycle) if isinstance(cycle, list) and cycle else "not passed on"
+
+
 def _silent(record: TripRecord) -> str:
     return f"nothing happened for {duration(record.evidence.observed or 0)}"
 
@@ -136,6 +157,8 @@ TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], st
     "run_caps": (lambda record: record.evidence.unit if record.evidence.scope == "run" else "", _too_many),
     "retry_budget": (lambda record: "retry tokens", lambda record: "no retry token was left"),
     "loop_detector": (_loop, _looped),
+    "deadlock_monitor": (_deadlock, _round),
+    "progress": (lambda record: "turns without progress", _no_progress),
     "failure_signature": (lambda record: "same failure", _came_back),
     "stall_watchdog": (lambda record: "silence", _silent),
     "agent_loop": (

@@ -1,10 +1,11 @@
-"""Margins of what watches a run as a whole: failures that come back, silence. Measures as ``run_margins.Measure``; now is the instant of the last event."""
+"""Margins of what watches a run as a whole: failures that come back, silence, progress, visits. Measures as ``run_margins.Measure``; now is the instant of the last event."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric.core.mechanisms import failure_signature, stall_watchdog, state_of
+from fabric.core.flow import Stage
+from fabric.core.mechanisms import failure_signature, hop_limit, progress, stall_watchdog, state_of
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 from fabric.core.signatures import effective_limit
@@ -39,4 +40,55 @@ def silence(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
             at_limit="what is out is let go of; the ladder decides",
             where=words(run.stage),
             trips_at_limit=True,
+        )
+
+
+def without_progress(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    """The step whose last turns came to the same most often in a row, as a share of what its agent may."""
+    state = state_of(run.guards, progress)
+    config = policy.progress
+    worst = (0, config.agent_turns, "")
+    for step in run.steps.values():
+        limit = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
+        same = _alike(state.around, state.turns.get(step.id, ()))
+        if same / limit > worst[0] / worst[1]:
+            worst = (same, limit, step.agent)
+    yield Margin(
+        name="turns without progress",
+        observed=worst[0],
+        limit=worst[1],
+        unit="count",
+        at_limit="no further request; the ladder decides",
+        where=worst[2],
+        trips_at_limit=True,
+    )
+
+
+def _alike(around: str, turns: tuple[progress.Turn, ...]) -> int:
+    """How many turns at the end are equal, where nothing was brought since. What changes the world or polls is told apart only where it is judged, by the fabric."""
+    if not turns or not turns[-1].calls or turns[-1].around != around:
+        return 0
+    last = (turns[-1].around, {call.came_to for call in turns[-1].calls})
+    many = 0
+    for turn in reversed(turns):
+        if (turn.around, {call.came_to for call in turn.calls}) != last:
+            break
+        many += 1
+    return many
+
+
+def visits(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    """The stage that is nearest to as many visits as it may have, where any has a limit."""
+    made = state_of(run.guards, hop_limit).visits
+    limits = {stage: hop_limit.visits_allowed(policy.limits, stage) for stage in Stage}
+    near = [(made.get(stage, 0), limit, stage) for stage, limit in limits.items() if limit is not None]
+    if near:
+        most, limit, stage = max(near, key=lambda one: (one[0] / max(one[1], 1), one[2]))
+        yield Margin(
+            name="visits",
+            observed=most,
+            limit=limit,
+            unit="count",
+            at_limit="the stage is not entered again",
+            where=words(stage),
         )

@@ -43,7 +43,7 @@ MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
     ("quota", Cause.QUOTA, 429),
     ("filtered", Cause.CONTENT_FILTER, 400),
 )
-LOOPS = ("same_call", "period_two", "changing_loop", "chatter", "same_id")
+LOOPS = ("same_call", "period_two", "changing_loop", "chatter", "same_id", "fruitless")
 """Habits: a step that has one keeps it."""
 CALL_FAULTS = ("unknown_tool", "bad_arguments", "flood", "twin_calls", "nameless_call", "eager_output")
 ANSWER_FAULTS = {"malformed": '{"text": "half of', "off_schema": '{"answer": 42}', "empty": "  "}
@@ -140,6 +140,8 @@ class Agents:
             {"agent": name, "title": f"Part {n + 1}", "instructions": "Say what bears on it."}
             for n, name in enumerate(names)
         ]
+        if self._strikes("twin_briefs"):
+            briefs = [{**briefs[0], "instructions": TWIN}] * 2
         return {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
 
     def _critique(self, request: ModelRequest) -> JSON:
@@ -209,11 +211,17 @@ class Agents:
         said = f"{request.tool.name} found {request.args['query']}"
         if request.args["query"] == CHANGING:
             said = f"{said} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)}"
+        if request.args["query"].startswith(FRUITLESS):
+            said = "There is nothing on that."
         silent = self._strikes("tool_timeout")
         return Reply(delay_s, ToolFinished(**ids, result={"text": said}), silent=silent)
 
 
 WORDS = ("red", "green", "blue", "black", "white", "grey", "pink", "brown")
+TWIN = "Say what bears on the request in the whole of the report, and nothing else."
+"""A brief that is long enough to be compared."""
+FRUITLESS = "is there anything on"
+"""How queries begin that find nothing."""
 CHANGING = "what is new"
 """The query whose result is another one each time."""
 
@@ -238,6 +246,10 @@ def _chatter(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
     return (_call(f"c{turn}", tools[0], {"query": f"question {turn}"}),)
 
 
+def _fruitless(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+    return (_call(f"c{turn}", tools[0], {"query": f"{FRUITLESS} {turn}"}),)
+
+
 def _same_id(turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
     return (_call("once", tools[0], {"query": "once"}),)
 
@@ -248,5 +260,6 @@ HABITS: Mapping[str, Callable[[int, list[str]], tuple[ToolCall, ...]]] = {
     "changing_loop": _changing,
     "chatter": _chatter,
     "same_id": _same_id,
+    "fruitless": _fruitless,
 }
 """What a step caught in a loop proposes in each turn."""

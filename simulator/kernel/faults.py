@@ -49,6 +49,8 @@ FAULTS: Mapping[str, Fault] = {
     "changing_loop": Fault("answer", "a step that repeats one call whose result always changes", 0.3),
     "chatter": Fault("answer", "a step that calls tools for ever, always with other arguments", 0.2),
     "same_id": Fault("answer", "a step that proposes one call again under the id it had", 0.2),
+    "twin_briefs": Fault("answer", "a plan that gives one worker the same brief twice", 0.4),
+    "fruitless": Fault("answer", "a step that asks something else each time, and always gets the same answer", 0.4),
     "unknown_tool": Fault("answer", "a call of a tool that was not offered", 0.3),
     "bad_arguments": Fault("answer", "arguments that are no JSON, or do not fit the tool", 0.3),
     "flood": Fault("answer", "more calls in one answer than are executed", 0.2),
@@ -114,6 +116,8 @@ FAULTS: Mapping[str, Fault] = {
 }
 """Every fault, by name."""
 
+LATER = ("twin_briefs", "fruitless")
+"""Faults that are drawn by themselves, so that the seeds without them stay as they were."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""
 SCALES = (0.1, 0.3, 1.0)
@@ -156,6 +160,14 @@ def draw(rng: Random) -> Rates:
         {
             name: fault.top * (1.0 if name in OFTEN else scale)
             for name, fault in FAULTS.items()
-            if rng.random() < (max(density, often) if name in OFTEN else density)
+            if name not in LATER and rng.random() < (max(density, often) if name in OFTEN else density)
         }
     )
+
+
+def with_later(rates: Rates, rng: Random) -> Rates:
+    """The rates with those of the later faults, where any other strikes too."""
+    if not rates.rates:
+        return rates
+    later = {name: FAULTS[name].top for name in LATER if rng.random() < 0.25}
+    return Rates({**rates.rates, **later})

@@ -23,6 +23,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     child_checks,
     control_checks,
     judgements,
+    progress_checks,
     saga_checks,
 )
 from simulator.kernel.seen import CHECKS, Seen, difference, on

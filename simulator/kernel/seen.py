@@ -78,6 +78,12 @@ class Seen:
     """The incarnation that claimed it last and was told so."""
     payload: int = 0
     """Bytes of contents so far."""
+    fruitless: dict[str, list[set[str]]] = field(default_factory=dict)
+    """Of each step the results of its turns, since the run last brought something."""
+    visits: Counter[str] = field(default_factory=Counter)
+    """How often each stage was entered."""
+    handing: bool = False
+    """The last decision was to hand over."""
     batch: int = 0
     """Batches committed so far."""
     caused: dict[str, int] = field(default_factory=dict)

@@ -81,7 +81,7 @@ def draw(seed: int) -> Setup:
     return Setup(
         seed=seed,
         fabric=variant(rng.randrange(VARIANTS)),
-        rates=faults.draw(rng),
+        rates=faults.with_later(faults.draw(rng), Random(f"later {seed}")),  # noqa: S311 - the same
         runs=runs,
         processes=rng.choice((1, 2, 2, 3)),
         fault_phase_s=rng.choice((20.0, 120.0, 900.0, 200_000.0)),
@@ -96,9 +96,22 @@ def variant(number: int) -> Fabric:
     tree = _spec(rng, number)
     family = Random(f"family {number}")  # noqa: S311 - of its own, so that fabrics without children stay as they were
     tree["policy"]["limits"]["fan_out_inline_max"] = family.choice((64, 64, 1, 2, 3))
+    _above(tree, Random(f"above {number}"))  # noqa: S311 - the same
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
+
+
+def _above(tree: JSON, rng: Random) -> None:
+    """In some fabrics a stronger agent above the others, a static answer, a limit of visits."""
+    if rng.random() < 0.4:
+        lead = _agent(rng, "lead", [])
+        tree["agents"].append({**lead, "answers": "json"})
+        tree["topology"]["handover"] = "lead"
+    if rng.random() < 0.3:
+        tree["safe_fallback"] = "This cannot be answered here."
+    if rng.random() < 0.15:
+        tree["policy"]["limits"]["max_node_visits"] = rng.choice((1, 2))
 
 
 def _leads(tree: JSON) -> dict[str, FabricSpec]:

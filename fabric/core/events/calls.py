@@ -165,7 +165,7 @@ class OutputAccepted:
 
 @value(kw_only=True)
 class HandedOff:
-    """The active agent of a peer chain changed."""
+    """The active agent of a peer chain changed. Content: ``{"text": ...}``, what it was told."""
 
     step_id: str
     from_agent: str

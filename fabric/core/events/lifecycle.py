@@ -92,8 +92,10 @@ class Replanned:
     """The stage that is charged with the replan."""
     epoch: int
     reason: str
+    planner: str = ""
+    """Who plans from here on, where it was handed over; empty: who did before."""
     kind: ClassVar[str] = "replanned"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -49,6 +49,7 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
         run,
         epoch=fact.epoch,
         replans={**run.replans, fact.stage: run.replans.get(fact.stage, 0) + 1},
+        planner=fact.planner or run.planner,
         feedback=(*run.feedback, event.content_ref),
         stage=Stage.PLAN,
         stages={},

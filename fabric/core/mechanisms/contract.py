@@ -27,8 +27,22 @@ if TYPE_CHECKING:
     from fabric.core.spec import FabricSpec
 
 ProposalKind = Literal[
-    "model", "tool", "retry", "spawn", "handoff", "nest", "output", "failure", "wait", "await", "exit", "send"
+    "model",
+    "tool",
+    "retry",
+    "spawn",
+    "handoff",
+    "dispatch",
+    "visit",
+    "nest",
+    "output",
+    "failure",
+    "wait",
+    "await",
+    "exit",
+    "send",
 ]
+"""``handoff``: a peer passes a brief on to another; ``dispatch``: a supervisor passes all of its plan's briefs on at once; ``visit``: a node begins."""
 
 
 class Scope(StrEnum):
@@ -76,13 +90,15 @@ class Proposal:
     agents: tuple[str, ...] = ()
     """Spawn: whom; each once."""
     depth: int = 1
+    dry_run: bool = False
+    """Visit: nothing of it is for real."""
     retry_after_s: float | None = None
     delay_s: float = 0.0
     timeout_s: float = 0.0
     """The tier's own value for one attempt."""
     score: float | None = None
     payload: Any = None
-    """Output: what the stage wants to pass on, as JSON."""
+    """Output: what the stage wants to pass on, as JSON. Dispatch: the plan; handoff: ``{"text": ...}``, the brief."""
     cause: Cause | None = None
     """Failure: what is about to be decided about, and what it says."""
     message: str = ""

@@ -1,13 +1,17 @@
-"""Counts that no run passes: hops, recursion, turns, sub-agents (S0 "Hop Limit And Recursion Limit"; semantics.md 4).
+"""Counts that no run passes: hops, recursion, turns, visits, sub-agents (S0 "Hop Limit And Recursion Limit", S1 "Node visit limits"; semantics.md 4).
 
-Stops: endless handoffs (5), nesting (8 levels, root = 1), turns of one step (25), agents alive (16) and spawned (64). All are limits: N pass, the
+Stops: endless handoffs (5), nesting (8 levels, root = 1), turns of one step (25), agents alive (16) and spawned (64), visits
+of one stage (off unless set). All are limits: N pass, the
 N+1st trips. Does not stop: a loop within the limits (the loop detector does).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Limits as Config
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "hop_limit"
 SCOPE = Scope.RUN
-APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "spawn", "handoff", "nest"})
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "spawn", "handoff", "nest", "visit"})
 OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off", "child_spawned"})
 STEERING = "You have reached the number of turns you may take. Answer with what you have."
 
@@ -31,6 +35,8 @@ class State:
 
     hops: int = 0
     spawned: int = 0
+    visits: Mapping[str, int] = field(default_factory=dict)
+    """By node, which today is a stage."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -46,6 +52,8 @@ def observe(state: State, event: Event) -> State:
         return replace(state, spawned=state.spawned + more) if more else state
     if fact.kind == "handed_off":
         return replace(state, hops=state.hops + 1)
+    if fact.kind == "stage_entered":
+        state = replace(state, visits={**state.visits, fact.stage: state.visits.get(fact.stage, 0) + 1})
     if fact.stage != "fan_out":
         return state
     opened = len(fact.agents) if fact.kind == "stage_entered" else 1
@@ -67,6 +75,8 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
         if proposal.final:
             return []
         return [(Cause.TURN_LIMIT, config.turns, proposal.turn, "turns", f"step:{proposal.step_id}")]
+    if proposal.kind == "visit":
+        return _visits(config, state, proposal)
     if proposal.kind == "handoff":
         return [(Cause.HOP_LIMIT, config.hops, state.hops + 1, "hops", "")]
     nesting = (Cause.RECURSION_LIMIT, config.recursion, proposal.depth, "levels", "")
@@ -79,6 +89,26 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
         (Cause.SUB_AGENT_CAP, config.sub_agents_alive, working + proposal.branches, "agents alive", ""),
         (Cause.SUB_AGENT_CAP, config.sub_agents_spawned, state.spawned + proposal.branches, "agents spawned", ""),
     ]
+
+
+DRY_RUN_VISITS = 10
+"""Visits of a node in a dry run, where nothing else is said (S1)."""
+
+
+def visits_allowed(config: Config, node: str, *, dry_run: bool = False) -> int | None:
+    """How often a node may be visited: its own limit beats the graph's, which beats a dry run's; None: as often as it likes."""
+    own = (config.max_visits or {}).get(Stage(node))
+    limit = own if own is not None else config.max_node_visits
+    if limit is None:
+        return DRY_RUN_VISITS if dry_run else None
+    return limit - 1 if config.visits_preset == "fabro" else limit
+
+
+def _visits(config: Config, state: State, proposal: Proposal) -> list[tuple[Cause, int, int, str, str]]:
+    limit = visits_allowed(config, proposal.stage, dry_run=proposal.dry_run)
+    if limit is None:
+        return []
+    return [(Cause.VISIT_LIMIT, limit, state.visits.get(proposal.stage, 0) + 1, "visits", f"stage:{proposal.stage}")]
 
 
 def _lineage(proposal: Proposal) -> dict[str, Any]:

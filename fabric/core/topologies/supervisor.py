@@ -37,7 +37,7 @@ def agents(work: Work, stage: Stage) -> tuple[str, ...]:
     """The agent of each branch of ``stage``; of a fan-out that is too large to be done inline, its slices."""
     topology = work.compiled.spec.topology
     role = {
-        Stage.PLAN: topology.planner,
+        Stage.PLAN: work.run.planner or topology.planner,
         Stage.FAN_IN: topology.aggregator,
         Stage.VALIDATE: topology.critic,
         Stage.FINALIZE: topology.finalizer,
@@ -202,7 +202,9 @@ def _parts(work: Work) -> list[JSON]:
 
 
 def _part(work: Work, step: Step) -> JSON:
-    part = {"branch": step.branch, "agent": step.agent, "title": slices.plan(work)["briefs"][step.branch]["title"]}
+    brief = slices.plan(work)["briefs"][step.branch]
+    # Whoever did it in the end: the part is that worker's.
+    part = {"branch": step.branch, "agent": brief["agent"], "title": brief["title"]}
     if step.status != "done":
         return {**part, "ref": "", "gap": step.message or "no result"}
     return {**part, "ref": step.output_ref, "gap": ""}

@@ -47,6 +47,14 @@ def test_an_output_with_a_secret_is_blocked_and_leaves_the_run_nowhere(agent, ti
     assert SECRET not in said(world)
 
 
+def test_the_static_answer_stands_in_for_what_was_blocked():
+    fabric = spec(**guarded()).model_copy(update={"safe_fallback": "Please call us."})
+    world = ran(fabric, {"finalizer": LEAKS})
+    assert (world.end.state, world.end.reaction) == (RunState.COMPLETED, "safe_fallback")
+    assert world.outcome["text"] == "Please call us."
+    assert SECRET not in said(world)
+
+
 def test_in_high_stakes_a_person_is_asked_and_not_shown_the_bytes():
     world = ran(spec(**guarded()), {"finalizer": LEAKS}, tier=Tier.HIGH_STAKES)
     assert world.reactions == ["escalate"]

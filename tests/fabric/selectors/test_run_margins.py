@@ -248,3 +248,55 @@ def test_the_spend_rate_is_measured_against_what_is_too_fast(cap, run_s, spent, 
         story.add(event)
     margin = spend_rate(story.run, policy, 1_000)
     assert (margin.observed, margin.limit, margin.unit) == (1_000, pytest.approx(limit), "usd_micros_a_minute")
+
+
+def asking(teller: Teller, turns: int, masked: str = "m") -> Teller:
+    """Turns of a worker, each with one call that came to the same."""
+    for turn in range(1, turns + 1):
+        teller.ask(WORKER, turn, "reader")
+        proposed = ev.ProposedCall(call_id=f"c{turn}", tool="look", args_hash=f"a{turn}")
+        command = f"{WORKER}.t{turn}"
+        answer = ev.ModelAnswered(command_id=command, attempt=1, step_id=WORKER, verdict="calls", calls=(proposed,))
+        refused = ev.CallRefused(
+            step_id=WORKER,
+            call_id=f"c{turn}",
+            tool="look",
+            args_hash=f"a{turn}",
+            cause=Cause.TOOL_CONSTRAINT,
+            mechanism="x",
+            problem=masked,
+        )
+        teller.tell(answer, refused)
+    return teller
+
+
+def test_turns_without_progress_are_counted_until_something_changes():
+    margin = near(asking(begun(), 4))["turns without progress"]
+    assert (margin.observed, margin.limit, margin.where, margin.trips_at_limit) == (4, 6, "reader", True)
+    other = "fan_out.1.e0.r0"
+    brought = asking(begun(), 4).ask(other, 1, "reader").answer(other, 1)
+    assert near(brought)["turns without progress"].observed == 0
+    assert near(begun())["turns without progress"].observed == 0
+
+
+def test_visits_have_a_margin_where_they_have_a_limit():
+    assert "visits" not in near(begun())
+    policy = FlowPolicy(budget=POLICY.budget, limits=Limits(max_node_visits=3, max_visits={Stage.PLAN: 2}))
+    margin = near(begun(), policy)["visits"]
+    assert (margin.observed, margin.limit, margin.where, margin.trips_at_limit) == (1, 2, "plan", False)
+
+
+def test_a_deadlock_has_a_margin_once_it_has_tripped():
+    cause = ev.TripRecord(
+        mechanism="deadlock_monitor",
+        cause=Cause.HANDOFF_CYCLE,
+        message="deadlock monitor: ...",
+        evidence=Evidence(2, 2, "times", "epoch:0", "20 moves", {"cycle": ["a", "b", "a"]}),
+    )
+    decided = ev.ReactionDecided(
+        failure_type=FailureType.DEADLOCK, tier=Tier.BATCH, table="t", rung=1, reaction="abort",
+        scope="stage:fan_out", spent=0, bound=None, cause=cause,
+    )  # fmt: skip
+    assert "cycle of handoffs" not in near(begun())
+    margin = near(begun().tell(decided))["cycle of handoffs"]
+    assert (margin.row, margin.fired.told, margin.fired.ended) == ("deadlock_monitor", "a -> b -> a", True)

@@ -87,6 +87,16 @@ def test_a_replan_lets_the_old_epoch_go():
     ]  # fmt: skip
 
 
+def test_a_handover_shows_who_took_over():
+    teller = begun().ask(WORKER, 1, "reader").wait(1).react("handover", "progress", step=WORKER)
+    again = ev.StepOpened(step_id="fan_out.0.e0.r1", stage=Stage.FAN_OUT, branch=0, agent="lead", round=1)
+    story = told(teller.tell(again))
+    assert [(trip.mechanism, trip.reaction) for trip in story.lanes[WORKER].trips] == [("progress", "handover")]
+    assert (story.lanes[WORKER].end, story.lanes["fan_out.0.e0.r1"].agent) == (teller.at, "lead")
+    replanned = ev.Replanned(stage=Stage.FAN_OUT, epoch=1, reason="brief_repeated", planner="lead")
+    assert told(teller.tell(replanned)).epochs[-1][3] == "brief_repeated, handed over to lead"
+
+
 def test_the_end_closes_everything():
     teller = begun().ask(WORKER, 1, "reader").put_to("owner", Stage.FAN_OUT, "fan_out.1.e0.r0").wait(3)
     story = told(teller.end(RunState.CANCELLED))

@@ -7,11 +7,12 @@ import pytest
 
 from fabric.core import agent_loop, children, engine, handlers, ladder, questions, reactions
 from fabric.core import events as ev
+from fabric.core.decision_table import Reaction
 from fabric.core.flow import RunState
 from fabric.core.frozen import replace
 from fabric.core.handlers import results
 from fabric.core.inputs import CancelRequested, OwnerChanged, TimeReached
-from fabric.core.mechanisms import deadline, hop_limit, loop_detector, retry_budget, saga
+from fabric.core.mechanisms import deadline, hop_limit, loop_detector, progress, retry_budget, saga
 from fabric.core.topologies import slices
 from fabric.core.verdict import PASS
 from fabric.runtime import arrivals, driver, loading, projection
@@ -66,7 +67,7 @@ def the_retry_budget_is_not_asked(patch):
     patch.setattr(retry_budget, "check", lambda *asked: PASS)
 
 
-@bug("agents_in_bounds", "turns_in_bounds")
+@bug("agents_in_bounds", "turns_in_bounds", "visits_in_bounds")
 def counts_are_not_asked(patch):
     patch.setattr(hop_limit, "check", lambda *asked: PASS)
 
@@ -74,6 +75,33 @@ def counts_are_not_asked(patch):
 @bug("loops_in_bounds")
 def loops_are_not_detected(patch):
     patch.setattr(loop_detector, "check", lambda *asked: PASS)
+
+
+@bug("progress_in_bounds")
+def nobody_asks_what_comes_of_it(patch):
+    patch.setattr(progress, "check", lambda *asked: PASS)
+
+
+@bug("visits_in_bounds")
+def visits_are_not_counted(patch):
+    patch.setattr(hop_limit, "visits_allowed", lambda *asked, **more: None)
+
+
+@bug("handed_over_upwards")
+def work_is_handed_over_to_anybody(patch):
+    def hand_over(work, failure, choice):
+        other = work.compiled.spec.topology.workers[-1]
+        reactions.replan(work, failure.stage, choice.trip, planner=other)
+
+    patch.setitem(reactions.REACTIONS, Reaction.HANDOVER, hand_over)
+
+
+@bug("falls_back_on_what_is_given")
+def a_fallback_needs_no_answer(patch):
+    def fall_back(work, failure, choice):
+        reactions.end(work, RunState.COMPLETED, Reaction.SAFE_FALLBACK, "safe_fallback")
+
+    patch.setitem(reactions.REACTIONS, Reaction.SAFE_FALLBACK, fall_back)
 
 
 @bug("liveness")

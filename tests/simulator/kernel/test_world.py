@@ -19,7 +19,6 @@ from tests.simulator.kernel.worlds import PRICED, supervisor, world
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 1_200
 NOT_WIRED = {
-    Reaction.HANDOVER,
     Reaction.FALLBACK_MODEL,
     Reaction.CHEAPER_MODEL,
     Reaction.WAIT_FOR_BREAKER,

@@ -25,11 +25,11 @@ each = pytest.mark.parametrize("module", ORDER, ids=lambda module: module.NAME)
 
 
 def test_the_guard_order_is_the_documents():
-    # policy, budget, (cost_velocity,) deadline, hop_limit, run_caps, retry_budget, circuit_breaker, loop_detector, (deadlock_monitor,) saga,
+    # policy, budget, (cost_velocity,) deadline, hop_limit, run_caps, retry_budget, circuit_breaker, loop_detector, deadlock_monitor, progress, saga,
     # (bulkhead;) validation_gate, goal_gate, failure_signature, stall_watchdog, escalation
     assert [module.NAME for module in ORDER] == [
         *("policy", "budget", "deadline", "hop_limit", "run_caps", "retry_budget"),
-        *("circuit_breaker", "loop_detector", "saga"),
+        *("circuit_breaker", "loop_detector", "deadlock_monitor", "progress", "saga"),
         *("validation_gate", "goal_gate", "failure_signature", "stall_watchdog", "escalation"),
     ]
 

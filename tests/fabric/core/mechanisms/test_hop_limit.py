@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import Stage
+from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import hop_limit
 from fabric.core.policy import Limits
 from fabric.core.run import Run, Step, StepStatus
-from fabric.core.taxonomy import Cause
+from fabric.core.taxonomy import Cause, Tier
 from fabric.core.verdict import PASS
-from tests.fabric.core.fabrics import proposal, view
+from tests.fabric.core.fabrics import proposal, spec, view
+from tests.fabric.core.harness import ran
 from tests.fabric.core.mechanisms.facts import at, entered
+from tests.fabric.core.scripts import summary
 
 LIMITS = Limits()
 
@@ -90,4 +93,87 @@ def test_an_agent_that_is_run_once_more_counts_and_other_stages_do_not():
     again = ev.StepOpened(step_id="fan_out.0.e0.r1", stage=Stage.FAN_OUT, branch=0, agent="worker", round=1)
     state = hop_limit.observe(hop_limit.State(), at(again))
     assert state.spawned == 1
-    assert hop_limit.observe(state, at(entered(Stage.PLAN, agents=("planner",)))) == state
+    assert hop_limit.observe(state, at(entered(Stage.PLAN, agents=("planner",)))).spawned == 1
+
+
+# -- visits ------------------------------------------------------------------------------------------------------------
+
+
+def visited(times: int, limits: Limits, stage: Stage = Stage.PLAN, **fields):
+    state = hop_limit.State()
+    for _ in range(times):
+        state = hop_limit.observe(state, at(entered(stage)))
+    return hop_limit.check(limits, state, proposal(kind="visit", stage=stage, step_id="", **fields), view())
+
+
+@pytest.mark.parametrize(
+    ("limits", "dry_run", "allowed"),
+    [
+        ({}, False, None),
+        ({}, True, 10),
+        ({"max_node_visits": 4}, False, 4),
+        ({"max_node_visits": 4}, True, 4),
+        ({"max_node_visits": 20, "max_visits": {"plan": 3}}, False, 3),
+        ({"max_visits": {"plan": 12}}, True, 12),
+        ({"max_visits": {"fan_out": 1}}, False, None),
+        ({"max_node_visits": 4, "visits_preset": "fabro"}, False, 3),
+    ],
+    ids=[
+        "off",
+        "dry run",
+        "graph",
+        "graph beats dry run",
+        "node beats graph",
+        "node beats dry run",
+        "another",
+        "fabro",
+    ],
+)
+def test_a_node_beats_its_graph_which_beats_a_dry_run(limits, dry_run, allowed):
+    config = Limits.model_validate(limits)
+    assert hop_limit.visits_allowed(config, "plan", dry_run=dry_run) == allowed
+    if allowed is None:
+        assert visited(1_000, config, dry_run=dry_run) is PASS
+        return
+    assert visited(allowed - 1, config, dry_run=dry_run) is PASS
+    verdict = visited(allowed, config, dry_run=dry_run)
+    assert (verdict.cause, verdict.evidence.limit, verdict.evidence.observed) == (
+        Cause.VISIT_LIMIT,
+        allowed,
+        allowed + 1,
+    )
+    assert verdict.message == f"visits: {allowed + 1} would pass the limit of {allowed} (stage:plan)"
+
+
+def test_a_limit_for_what_is_no_stage_is_refused_and_one_that_is_not_given_changes_no_bytes():
+    with pytest.raises(ValidationError, match=r"max_visits.teleport"):
+        Limits.model_validate({"max_visits": {"teleport": 1}})
+    assert not {"max_visits", "max_node_visits", "visits_preset"} & set(Limits().model_dump(mode="json"))
+
+
+def bad_then_good(tier: Tier, **limits):
+    """A finalizer whose answer cites what is not there, three times: the run comes back to its stages."""
+    fabric = spec(gates={"citations": "exist"}, limits=limits)
+    wrong = summary("It is.", citations=("missing.md",))
+    return ran(fabric, {"finalizer": [wrong, wrong, summary()]}, tier=tier)
+
+
+def test_a_stage_that_is_entered_too_often_takes_the_row_of_the_loop():
+    assert bad_then_good(Tier.BATCH).end.state is RunState.COMPLETED
+    world = bad_then_good(Tier.BATCH, max_node_visits=1)
+    decided = world.of(ev.ReactionDecided)
+    assert [fact.reaction for fact in decided] == ["replan", "replan", "abort"]
+    assert [fact.cause.cause for fact in decided[1:]] == [Cause.VISIT_LIMIT, Cause.VISIT_LIMIT]
+    assert {fact.reason for fact in world.of(ev.RungSkipped)} == {"a limit has no inject rung"}
+    assert world.end.state is RunState.ABORTED
+    assert world.asked("planner") == 1, "nothing was asked in a stage that may not be entered"
+
+
+def test_in_high_stakes_a_person_is_asked():
+    table = {"schema_grounding_fail": {"high_stakes": {"rungs": [{"reaction": "replan", "times": 1}, {"reaction": "escalate"}]}}}  # fmt: skip
+    fabric = spec(gates={"citations": "exist"}, limits={"max_visits": {"fan_in": 1}}, table=table)
+    world = ran(fabric, {"finalizer": summary("It is.", citations=("missing.md",))}, tier=Tier.HIGH_STAKES)
+    assert world.reactions == ["replan", "escalate"]
+    assert world.question.fact.stage is Stage.FAN_IN
+    world.decide("reject").go()
+    assert world.end.state is RunState.ABORTED

@@ -102,7 +102,13 @@ def test_a_run_that_meets_the_event_cap_ends_with_its_reason():
 
 
 def test_a_run_that_meets_the_payload_cap_ends_with_its_reason():
-    world = ran(capped(run_payload_bytes=2_000), {"worker": [asks(call(q=f"question {n}")) for n in range(30)]})
+    world = ran(
+        capped(run_payload_bytes=2_000),
+        {
+            "worker": [asks(call(q=f"question {n}")) for n in range(30)],
+            "look": [gives(f"found {n}") for n in range(30)],
+        },
+    )
     assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.PAYLOAD_CAP
     assert world.run.terminal
 

@@ -1,0 +1,146 @@
+"""Progress hash: an agent is busy and nothing comes of it (S0 row "Semantic no-progress"; semantics.md 2).
+
+Stops, before the next request: an agent after whose last six turns (three of the one that plans) hash(stage, open plan items, artifact hashes, masked last
+result) was the same. Open plan items and artifacts are the run's: whatever a step brings, fails at or changes is progress of all. The last result is what
+the turn's calls came to, in whatever order they were made; a call that changes something counts with its arguments, since what it wrote is an artifact.
+A turn with a polling tool is progress. A person's word, a note and a new activation begin anew.
+Does not stop: silence (the stall watchdog does), the same call again and again (the loop detector does, and sooner), and results that always differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.fingerprint import digest
+from fabric.core.flow import Stage
+from fabric.core.frozen import replace, value
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.policy import Progress as Config
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+
+if TYPE_CHECKING:
+    from fabric.core.envelope import Event
+    from fabric.core.policy import FlowPolicy
+    from fabric.core.spec import FabricSpec
+
+NAME = "progress"
+SCOPE = Scope.RUN
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"model"})
+CALLED = frozenset({"tool_answered", "call_deduplicated", "call_refused", "call_responded"})
+"""What a call of a turn came to."""
+BROUGHT = frozenset({"stage_entered", "stage_left", "output_accepted", "output_kept", "step_failed", "child_answered"})
+"""What changes the open plan items or the artifacts."""
+BEGINS_ANEW = frozenset({"step_opened", "message_injected"})
+OBSERVES: frozenset[str] = CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned"}
+TURNS_KEPT = 100
+"""As many as a policy may ask for."""
+
+
+@value()
+class Call:
+    """What one call of a turn came to."""
+
+    tool: str
+    args_hash: str
+    came_to: str
+    """Masked hash of its result; of a refused one, why."""
+
+
+@value()
+class Turn:
+    """One answer of an agent's model."""
+
+    around: str
+    """The run's artifacts and open plan items as they stood when the turn's last call had come back."""
+    calls: tuple[Call, ...] = ()
+
+
+@value()
+class State:
+    """The turns of the steps at work, and a rolling digest of all that changed the run's artifacts or open plan items."""
+
+    around: str = ""
+    turns: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)
+    """By step id, oldest first."""
+
+
+def config(policy: FlowPolicy) -> Config:
+    """Cuts this mechanism's part out of the policy."""
+    return policy.progress
+
+
+def observe(state: State, event: Event) -> State:
+    """Adds a turn, or what a call of the last one came to; marks what the run has brought."""
+    fact: Any = event.fact
+    if fact.kind in CALLED:
+        return _called(state, fact)
+    if fact.kind == "replanned":
+        return State(digest(state.around, fact.kind, event.seq))
+    if fact.kind in BEGINS_ANEW:
+        return _without(state, fact.step_id)
+    if fact.kind == "model_answered" and fact.verdict != "output":
+        turns = (*state.turns.get(fact.step_id, ()), Turn(state.around))[-TURNS_KEPT:]
+        return replace(state, turns={**state.turns, fact.step_id: turns})
+    brought = replace(state, around=digest(state.around, fact.kind, event.content_ref, event.seq))
+    if fact.kind == "stage_left":
+        return replace(brought, turns={})
+    return _without(brought, getattr(fact, "step_id", ""))
+
+
+def _without(state: State, step_id: str) -> State:
+    if step_id not in state.turns:
+        return state
+    return replace(state, turns={key: turns for key, turns in state.turns.items() if key != step_id})
+
+
+def _called(state: State, fact: Any) -> State:
+    turns = state.turns.get(fact.step_id, ())
+    if not turns:
+        return state
+    came_to = getattr(fact, "masked_hash", "") or digest(fact.kind, getattr(fact, "cause", ""), fact.call_id)
+    if fact.kind == "call_refused":
+        came_to = digest(fact.kind, fact.cause, fact.problem)
+    call = Call(fact.tool, fact.args_hash, came_to)
+    last = replace(turns[-1], around=state.around, calls=(*turns[-1].calls, call))
+    return replace(state, turns={**state.turns, fact.step_id: (*turns[:-1], last)})
+
+
+def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
+    """Trips when the last N turns came to the same."""
+    if proposal.final or proposal.attempt > 1:
+        return PASS
+    plans = proposal.stage is Stage.PLAN
+    limit = config.supervisor_turns if plans else config.agent_turns
+    turns = state.turns.get(proposal.step_id, ())[-limit:]
+    if len(turns) < limit or turns[-1].around != state.around:
+        return PASS
+    hashes = [progress_hash(proposal.stage, turn, view.spec) for turn in turns]
+    if not hashes[-1] or len(set(hashes)) > 1:
+        return PASS
+    who = "the supervisor" if plans else "the agent"
+    message = f"no progress: after {limit} turns of {who} {proposal.agent} nothing has changed, and each came to the same result"
+    evidence = Evidence(limit, limit, "turns", f"step:{proposal.step_id}", details={"hash": hashes[-1]})
+    return Trip(NAME, Cause.NO_PROGRESS, evidence, message)
+
+
+def progress_hash(stage: Stage, turn: Turn, spec: FabricSpec) -> str:
+    """What a turn came to; empty where it cannot be compared: no call came back, or one of them polls."""
+    if not turn.calls or any(_polls(spec, call.tool) for call in turn.calls):
+        return ""
+    results = sorted({call.came_to if _only_reads(spec, call.tool) else digest(*_all(call)) for call in turn.calls})
+    return digest(stage, turn.around, *results)
+
+
+def _all(call: Call) -> tuple[str, str, str]:
+    return call.tool, call.args_hash, call.came_to
+
+
+def _polls(spec: FabricSpec, name: str) -> bool:
+    return any(tool.name == name and tool.polling for tool in spec.tools)
+
+
+def _only_reads(spec: FabricSpec, name: str) -> bool:
+    return not any(tool.name == name and tool.effect != "read_only" for tool in spec.tools)

@@ -1,0 +1,91 @@
+"""What must be true of steps that get nowhere and of those who take over: invariants as in ``invariants.py``. Counted anew from the facts alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.envelope import Event
+from fabric.core.run import Run
+from simulator.kernel.seen import Seen, on
+
+BROUGHT = (
+    "stage_entered",
+    "stage_left",
+    "output_accepted",
+    "output_kept",
+    "step_failed",
+    "child_answered",
+    "replanned",
+)
+CAME_BACK = ("tool_answered", "call_deduplicated", "call_refused", "call_responded")
+
+
+@on("model_answered", "call_issued", *CAME_BACK, *BROUGHT, "step_opened", "message_injected")
+def progress_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No model is asked again after as many turns that all came to the same as the policy allows, while the run brought nothing."""
+    if fact.kind in BROUGHT:
+        seen.fruitless.clear()
+    elif fact.kind in ("step_opened", "message_injected"):
+        seen.fruitless.pop(fact.step_id, None)
+    elif fact.kind == "model_answered":
+        if fact.verdict == "output":
+            seen.fruitless.clear()
+        else:
+            seen.fruitless.setdefault(fact.step_id, []).append(set())
+    elif fact.kind in CAME_BACK:
+        turns = seen.fruitless.get(fact.step_id)
+        if turns:
+            turns[-1].add(_came_to(seen, fact))
+    elif fact.call == "model" and fact.attempt == 1 and not fact.final:
+        return _too_many(seen, fact)
+    return ""
+
+
+def _came_to(seen: Seen, fact: Any) -> str:
+    tool = next((one for one in seen.compiled.spec.tools if one.name == fact.tool), None)
+    told = fact.kind == "tool_answered" and tool is not None and not tool.polling and tool.effect == "read_only"
+    # Whatever is not a plain result of a tool that only reads is taken as something new: this invariant is the laxer one.
+    return str(fact.masked_hash) if told else f"{fact.kind} {fact.step_id} {len(seen.fruitless[fact.step_id])}"
+
+
+def _too_many(seen: Seen, fact: Any) -> str:
+    config = seen.compiled.spec.policy.progress
+    most = config.supervisor_turns if fact.step_id.startswith("plan.") else config.agent_turns
+    last = seen.fruitless.get(fact.step_id, [])[-most:]
+    same = len(last) == most and last[0] and all(turn == last[0] for turn in last)
+    return f"asked once more after {most} turns that came to the same" if same else ""
+
+
+@on("stage_entered")
+def visits_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A stage that was entered as often as it may be has nobody at work when it is entered again."""
+    seen.visits[fact.stage] += 1
+    limits = seen.compiled.spec.policy.limits
+    most = (limits.max_visits or {}).get(fact.stage, limits.max_node_visits)
+    if most is None or seen.visits[fact.stage] <= most or not fact.agents:
+        return ""
+    return f"stage {fact.stage} is entered for the {seen.visits[fact.stage]}th time, at most {most} are allowed"
+
+
+@on("reaction_decided", "step_opened", "replanned")
+def handed_over_upwards(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Somebody else takes a step or the planning over by a decision to hand over alone, and it is the one who stands above."""
+    if fact.kind == "reaction_decided":
+        seen.handing = fact.reaction == "handover"
+        return ""
+    above = seen.compiled.spec.topology.handover
+    if fact.kind == "replanned":
+        return "" if not fact.planner or fact.planner == above else f"{fact.planner} plans, above is {above}"
+    before = [step.agent for step in seen.run.steps.values() if (step.stage, step.branch) == (fact.stage, fact.branch)]
+    if fact.agent in before:
+        return ""
+    return "" if seen.handing and fact.agent == above else f"{fact.agent} does what {before} did"
+
+
+@on("run_ended")
+def falls_back_on_what_is_given(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A run that completes with the static answer has one, and did not complete otherwise."""
+    if fact.reaction != "safe_fallback":
+        return ""
+    given = seen.compiled.spec.safe_fallback is not None and after.family.lineage is None
+    return "" if given and fact.state == "completed" else f"it ended as {fact.state}, and a static answer is {given}"

@@ -1,0 +1,165 @@
+"""What the deadlock monitor sees of a journal, and what follows in each tier (semantics.md 3, 4)."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from fabric.core import events as ev
+from fabric.core.context import Contents
+from fabric.core.envelope import Event
+from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.frozen import replace
+from fabric.core.mechanisms import deadlock_monitor
+from fabric.core.policy import DeadlockMonitor
+from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.verdict import PASS, Trip
+from tests.fabric.core.fabrics import lone, plan, proposal, spec, view
+from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import planned, summary
+
+TEXT = "Look into the booking of the customer and say whether it can be moved to another day."
+TWICE = [{"agent": "worker", "title": "Part", "instructions": TEXT}] * 2
+
+
+class Journal:
+    """A journal as short as a test can say it: facts with their contents."""
+
+    def __init__(self) -> None:
+        self.contents = Contents()
+        self.state = deadlock_monitor.State()
+        self.seq = 0
+
+    def add(self, fact, content=None) -> Journal:
+        self.seq += 1
+        ref = f"ref-{self.seq}" if content is not None else ""
+        if content is not None:
+            self.contents.put(ref, content, 1)
+        self.state = deadlock_monitor.observe(self.state, Event(self.seq, 0, fact, "", ref, 1))
+        return self
+
+    def planned(self, *briefs, epoch: int = 0) -> Journal:
+        """A plan that goes out."""
+        self.seq += 1
+        ref = f"plan-{self.seq}"
+        self.contents.put(ref, {"output": plan(briefs=list(briefs))}, 1)
+        self.add(ev.StageEntered(stage=Stage.PLAN, epoch=epoch, deadline_at=0, agents=("planner",)))
+        self.add(ev.StageLeft(stage=Stage.PLAN, epoch=epoch, outcome=StageOutcome.PASSED, output_ref=ref))
+        agents = tuple(brief["agent"] for brief in briefs)
+        return self.add(ev.StageEntered(stage=Stage.FAN_OUT, epoch=epoch, deadline_at=0, agents=agents))
+
+    def answered(self, text: str) -> Journal:
+        fact = ev.ModelAnswered(command_id="c", attempt=1, step_id="fan_out.0.e0.r0", verdict="output")
+        return self.add(fact, {"output": {"text": text}})
+
+    def handed(self, way: str, text: str) -> Journal:
+        one, other = way.split(">")
+        return self.add(ev.HandedOff(step_id="s", from_agent=one, to_agent=other), {"text": text})
+
+    def check(self, **fields):
+        about = replace(view(), contents=self.contents)
+        return deadlock_monitor.check(DeadlockMonitor(), self.state, proposal(**fields), about)
+
+    def dispatch(self, *briefs):
+        return self.check(kind="dispatch", agent="planner", payload=plan(briefs=list(briefs)))
+
+    def handoff(self, way: str, text: str):
+        one, other = way.split(">")
+        return self.check(kind="handoff", agent=one, target=other, payload={"text": text})
+
+
+BRIEF = {"agent": "worker", "title": "Part", "instructions": TEXT}
+
+
+def test_a_plan_that_goes_out_once_more_in_the_same_epoch_is_the_same_brief_again():
+    verdict = Journal().planned(BRIEF).dispatch(BRIEF)
+    assert isinstance(verdict, Trip)
+    assert (verdict.mechanism, verdict.cause) == ("deadlock_monitor", Cause.BRIEF_REPEATED)
+    assert verdict.message == "deadlock monitor: planner passes worker the same brief for the second time"
+    assert verdict.evidence.window == "20 moves"
+    assert verdict.evidence.details == {"speaker": "planner", "cycle": ["planner", "worker"]}
+
+
+def test_a_new_epoch_begins_anew():
+    journal = Journal().planned(BRIEF).add(ev.Replanned(stage=Stage.FAN_OUT, epoch=1, reason="grounding"))
+    assert journal.state == deadlock_monitor.State()
+    assert journal.dispatch(BRIEF) is PASS
+
+
+def test_a_supervisor_that_hears_the_same_again_and_turns_to_the_same_worker_is_stuck():
+    short = {**BRIEF, "instructions": "Go on."}
+    journal = Journal().planned(short).answered("I need more information, since 10:31:02.")
+    assert journal.dispatch(short) is PASS
+    journal.planned(short).answered("I need more information, since 10:32:59.")
+    assert journal.dispatch(short).cause is Cause.SUPERVISOR_STUCK
+    assert journal.dispatch({**short, "agent": "other"}) is PASS
+    journal.answered("Here it is.")
+    assert journal.dispatch(short) is PASS
+
+
+def test_peers_that_hand_something_round():
+    journal = Journal().handed("a>b", "yours").handed("b>a", "yours").handed("a>b", "yours")
+    verdict = journal.handoff("b>a", "yours")
+    assert verdict.cause is Cause.HANDOFF_CYCLE
+    assert verdict.evidence.details["cycle"] == ["a", "b", "a"]
+    assert journal.handoff("b>a", "The customer called and wants Monday.") is PASS
+
+
+def test_a_plan_of_nobodys_is_no_move():
+    journal = Journal().add(ev.StageEntered(stage=Stage.PLAN, epoch=0, deadline_at=0))
+    journal.add(ev.StageEntered(stage=Stage.FAN_OUT, epoch=0, deadline_at=0, agents=("worker",)))
+    assert journal.state.waves == ()
+    world = ran(lone(topology={"plan": plan(briefs=TWICE)}))
+    assert (world.end.state, world.reactions) == (RunState.COMPLETED, [])
+
+
+def test_numbers_that_would_switch_it_off_are_refused():
+    for wrong in ({"window_moves": 2}, {"similarity": 0.1}, {"cycle_max": 4}, {"brief_chars": 5_000}):
+        with pytest.raises(ValidationError, match=f"policy.deadlock_monitor.{next(iter(wrong))}"):
+            spec(deadlock_monitor=wrong)
+
+
+def test_a_fabric_of_before_keeps_its_bytes():
+    assert {"deadlock_monitor", "progress"} & set(spec().policy.model_dump(mode="json")) == set()
+    own = spec(deadlock_monitor={"cycle_max": 2}).policy.model_dump(mode="json")
+    assert own["deadlock_monitor"]["cycle_max"] == 2
+
+
+# -- in the engine -----------------------------------------------------------------------------------------------------
+
+
+def doubled(**fields):
+    return spec(**fields), {"planner": planned(briefs=TWICE)}
+
+
+@pytest.mark.parametrize(
+    ("tier", "reactions", "state"),
+    [
+        (Tier.INTERACTIVE, ["abort"], RunState.ABORTED),
+        (Tier.BATCH, ["abort"], RunState.ABORTED),
+        (Tier.HIGH_STAKES, ["escalate"], RunState.ABORTED),
+    ],
+)
+def test_a_plan_that_says_the_same_twice_takes_the_row_of_the_deadlock(tier, reactions, state):
+    fabric, script = doubled()
+    world = ran(fabric, script, tier=tier)
+    decided = world.of(ev.ReactionDecided)
+    assert [fact.reaction for fact in decided] == reactions
+    assert {fact.failure_type for fact in decided} == {FailureType.DEADLOCK}
+    assert decided[0].cause.evidence.details["cycle"] == ["planner", "worker"]
+    assert world.asked("worker") == 0, "it was not passed on"
+    if tier is Tier.BATCH:
+        [skipped] = world.of(ev.RungSkipped)
+        assert (skipped.reaction, skipped.reason) == (
+            "handover",
+            "no stronger agent or supervisor above the stalled pair is configured",
+        )
+    if tier is Tier.HIGH_STAKES:
+        world.decide("reject").go()
+    assert world.end.state is state
+
+
+def test_under_a_quorum_several_answers_to_one_question_are_the_point():
+    fabric, script = doubled(fan_in={"mode": "quorum", "k": 1})
+    world = ran(fabric, {**script, "worker": summary()})
+    assert (world.end.state, world.reactions) == (RunState.COMPLETED, [])
