@@ -57,6 +57,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.DUPLICATE_CALL: _N,
         Cause.TOKEN_LIMIT: _N,
         Cause.BUDGET_GATE: _N,
+        Cause.COST_VELOCITY: _N,
         Cause.PRICE_MISSING: _N,
         Cause.RUN_DEADLINE: _N,
         Cause.STAGE_DEADLINE: _N,

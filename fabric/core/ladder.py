@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import children, guard
+from fabric.core import cheaper, children, guard
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
@@ -243,6 +243,10 @@ def wait_s(work: Work, failure: Failure) -> float:
     return failure.breaker_wait_s * (1 + HERD * drawn)
 
 
+def _cheaper_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    return cheaper.why_not(work, failure, trip)
+
+
 APPLIES: Mapping[Reaction, Applies] = {
     Reaction.HALT: _always,
     Reaction.ABORT: _always,
@@ -255,7 +259,7 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.RETRY: _retry,
     Reaction.HANDOVER: _not_configured("stronger agent or supervisor above the stalled pair"),
     Reaction.FALLBACK_MODEL: _not_configured("fallback model"),
-    Reaction.CHEAPER_MODEL: _not_configured("cheaper model"),
+    Reaction.CHEAPER_MODEL: _cheaper_model,
     Reaction.WAIT_FOR_BREAKER: _wait,
 }
 """Whether a rung can apply here: an empty string, or the reason why not. Total over reactions, by test."""
