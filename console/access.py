@@ -71,6 +71,7 @@ ROUTES: Mapping[str, Policy] = {
     "api-unknown": Policy.API,
     "api-fabrics": Policy.API,
     "api-fabric": Policy.API,
+    "api-fabric-cost": Policy.API,
     "api-runs": Policy.API,
     "api-run": Policy.API,
     "api-run-cancel": Policy.API,

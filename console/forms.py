@@ -136,6 +136,15 @@ class DecisionForm(forms.Form):
     digest = forms.CharField(max_length=128, required=False)
     message = forms.CharField(strip=True, required=False)
     edited = forms.CharField(strip=True, required=False)
+    cap_usd = forms.DecimalField(
+        required=False,
+        decimal_places=6,
+        max_digits=15,
+        error_messages={
+            "invalid": "Give the new cap in dollars, such as 2.50.",
+            "max_decimal_places": "A millionth of a dollar is the smallest part: give six decimals at most.",
+        },
+    )
 
     def __init__(self, *args: Any, shown: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -165,6 +174,8 @@ class DecisionForm(forms.Form):
                 "You changed the arguments: press Edit to call with yours, or put the old ones back to approve.",
             )
         cleaned["value"] = value
+        cap = cleaned.get("cap_usd")
+        cleaned["cap_usd_micros"] = int(cap * 1_000_000) if cap is not None and verb == "approve" else None
         return cleaned
 
 

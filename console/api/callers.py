@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabrics", "GET"): Scope.READ,
     ("api-fabric", "GET"): Scope.READ,
+    ("api-fabric-cost", "GET"): Scope.READ,
     ("api-runs", "GET"): Scope.READ,
     ("api-runs", "POST"): Scope.RUN,
     ("api-run", "GET"): Scope.READ,

@@ -14,6 +14,7 @@ from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
 from console.api.schemas import Given, Instant, Told, instant
 from fabric import wiring
+from fabric.core.raised_cap import MOST_USD_MICROS
 from fabric.selectors.answers import Answer, escalation_answer
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalation_get, escalations_open
@@ -104,6 +105,14 @@ class DecisionIn(Given):
     edited: dict[str, Any] | None = Field(
         default=None,
         description="With edit: the arguments that the call is to be made with, held to the tool's schema and to the protections anew.",
+        examples=[None],
+    )
+    cap_usd_micros: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_USD_MICROS,
+        description="With approve, where the question's content says takes_cap: most the run may spend from now on, altogether, "
+        "in micro-dollars; null: its cap stays.",
         examples=[None],
     )
 
@@ -197,6 +206,7 @@ def decide(
             message=body.message,
             digest=body.digest,
             edited=body.edited,
+            cap_usd_micros=body.cap_usd_micros,
         )
     except Refused as refusal:
         if refusal.code != "conflict":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Annotated
 
 from django.http import HttpRequest
-from ninja import Path, Router
+from ninja import Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
@@ -14,6 +15,7 @@ from console.api.schemas import Instant, Told
 from fabric.core.taxonomy import Tier
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.revisions import REVISIONS_MAX, RevisionView, fabric_revisions
+from fabric.selectors.success_cost import DAYS, DAYS_MAX, SuccessCost, success_costs
 
 router = Router(tags=["fabrics"])
 Digest = Annotated[str, Field(description="Content hash of the specification: the same content is the same revision.")]
@@ -70,6 +72,56 @@ def get_fabric(
     """Get a fabric. With its published revisions, the newest first."""
     view, revisions = fabric_revisions(actor_of(request), name)
     return FabricDetailOut(**_told(view), revisions=[_revision(one) for one in revisions])
+
+
+class SuccessCostOut(Told):
+    """What runs cost, and what came of it."""
+
+    revision: int | None = Field(description="Number of the revision; null: of all together.", examples=[3])
+    tier: Tier | None = Field(description="The tier; null: of all together.")
+    runs: int = Field(description="Runs that were asked for within the window.")
+    completed: int = Field(description="Those of them that completed, their gates passed.")
+    cost_usd_micros: int = Field(description="What all of them have cost, in micro-dollars.")
+    per_success_usd_micros: int | None = Field(
+        description="What each that completed cost, in micro-dollars, rounded up; null: none has completed."
+    )
+
+
+class SuccessCostsOut(Told):
+    """A fabric's cost per success."""
+
+    days: int = Field(description="How far back it looks.", examples=[7])
+    whole: SuccessCostOut = Field(description="All runs together.")
+    parts: list[SuccessCostOut] = Field(description="By revision, the newest first, and tier.")
+    cut: bool = Field(description="True: only the newest runs of the window were looked at.")
+
+
+@router.get(
+    "/fabrics/{name}/cost-per-success",
+    response=SuccessCostsOut,
+    url_name="api-fabric-cost",
+    operation_id="getCostPerSuccess",
+)
+def get_cost_per_success(
+    request: HttpRequest,
+    name: Annotated[str, Path(description="The fabric's name.", example="research-desk")],
+    days: Annotated[int, Query(ge=1, le=DAYS_MAX, description="How far back to look.")] = DAYS,
+) -> SuccessCostsOut:
+    """Get a fabric's cost per success. All that its runs cost, over those that completed, by revision and tier."""
+    found = success_costs(actor_of(request), name, time.time_ns() // 1_000, days)
+    parts = [_success(part) for part in found.parts]
+    return SuccessCostsOut(days=found.days, whole=_success(found.whole), parts=parts, cut=found.cut)
+
+
+def _success(part: SuccessCost) -> SuccessCostOut:
+    return SuccessCostOut(
+        revision=part.revision,
+        tier=part.tier,
+        runs=part.runs,
+        completed=part.completed,
+        cost_usd_micros=part.cost_usd_micros,
+        per_success_usd_micros=part.per_success,
+    )
 
 
 def _told(view: FabricView) -> dict[str, object]:

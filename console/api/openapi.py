@@ -51,6 +51,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("continueDecision", 409): "There is no answer, or it was taken back.",
     ("listFabrics", 200): "The fabrics.",
     ("getFabric", 200): "The fabric.",
+    ("getCostPerSuccess", 200): "What a success costs.",
     ("listRuns", 200): "A page of runs.",
     ("getRun", 200): "The run.",
     ("listRunEvents", 200): "A page of events; empty when there is nothing after the cursor yet.",

@@ -22,9 +22,10 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.fabric_activity import fabric_activities
 from fabric.selectors.fabrics import RevisionPage, fabrics_list, revision_get
 from fabric.selectors.limits import limits_of
-from fabric.selectors.overview import Tile
+from fabric.selectors.overview import NEWEST_RUNS, Tile
 from fabric.selectors.revision_diff import revision_changes
 from fabric.selectors.revisions import REVISIONS_MAX, fabric_revisions
+from fabric.selectors.success_cost import success_costs
 from fabric.services.fabric_yaml import fabric_dump
 
 MIX: Mapping[str, tuple[str, str, tuple[Tile, ...]]] = {
@@ -114,6 +115,10 @@ def _table(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     }
 
 
+def _cost(actor: Actor, page: RevisionPage) -> dict[str, Any]:
+    return {"costs": success_costs(actor, page.fabric.name, time.time_ns() // 1_000), "most": NEWEST_RUNS}
+
+
 def _yaml(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     return {"yaml": fabric_dump(page.spec)}
 
@@ -133,6 +138,7 @@ TABS: Mapping[str, Tab] = {
         Tab("stages", "Stages and gates", _stages),
         Tab("limits", "Budgets and limits", _limits),
         Tab("table", "Decision table", _table),
+        Tab("cost", "Cost", _cost),
         Tab("yaml", "YAML", _yaml),
         Tab("versions", "Versions", _versions),
     )

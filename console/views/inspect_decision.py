@@ -11,6 +11,7 @@ from console.templatetags.marks import FAILURES, TIERS
 from console.views.sections import Pair, Section, pairs
 from fabric import wiring
 from fabric.core.decision_table import Ladder, Reaction, Rung
+from fabric.core.mechanisms import budget, state_of
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.words import words
 
@@ -164,7 +165,8 @@ def _numbers(seen: Seen) -> Section:
     rows = [Pair("uses of this rung", used), Pair("counted per", fact["scope"], "code")]
     if moment is not None:
         policy = wiring.compiled(seen.run.revision_id).spec.policy
-        cap, spent, held = policy.budget.run_usd_micros, moment.spent_usd_micros, moment.reserved_usd_micros
+        cap = budget.cap(policy.budget, state_of(moment.run.guards, budget))
+        spent, held = moment.spent_usd_micros, moment.reserved_usd_micros
         at_work = f"{usd(held)} of it reserved by calls in flight" if held else f"of {usd(cap)}"
         run, now = moment.run, seen.record.row.at
         left = run.suspended.run_remaining_us if run.suspended else run.deadline_at - now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from console.forms import DecisionForm
@@ -60,7 +61,14 @@ class Card:
         return self.waiting.decision if self.waiting else None
 
 
-def form_of(question: EscalationView, data: Any = None, *, message: str = "", edited: Any = None) -> DecisionForm:
+def form_of(
+    question: EscalationView,
+    data: Any = None,
+    *,
+    message: str = "",
+    edited: Any = None,
+    cap_usd_micros: int | None = None,
+) -> DecisionForm:
     """The form of a question: what was sent, or what is to stand in it at first."""
     shown = question.content.get("payload")
     text = (
@@ -68,7 +76,8 @@ def form_of(question: EscalationView, data: Any = None, *, message: str = "", ed
         if "edit" in question.verbs
         else ""
     )
-    return DecisionForm(data, initial={"message": message, "edited": text}, shown=shown)
+    cap = None if cap_usd_micros is None else Decimal(cap_usd_micros) / 1_000_000
+    return DecisionForm(data, initial={"message": message, "edited": text, "cap_usd": cap}, shown=shown)
 
 
 def cards(actor: Actor, questions: Sequence[EscalationView]) -> list[Card]:
@@ -93,5 +102,6 @@ def _card(actor: Actor, question: EscalationView, sent: list[SentAnswer]) -> Car
         return Card(question, form_of(question), waiting=last, mine=mine)
     if last is None or last.decision is None or not mine or last.fate != "taken_back":
         return Card(question, form_of(question))
-    form = form_of(question, message=last.decision.message, edited=last.decision.edited)
+    given = last.decision
+    form = form_of(question, message=given.message, edited=given.edited, cap_usd_micros=given.cap_usd_micros)
     return Card(question, form, kept=True, edited=last.decision.edited is not None)

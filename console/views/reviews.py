@@ -53,6 +53,8 @@ NEWS_MAX = 100
 """New questions are counted so far."""
 ID_CHARS_MAX = 64
 ANSWERED = "answered"
+FIELDS = {"cap_usd_micros": "cap_usd"}
+"""Fields of the form that are named otherwise than what they stand for."""
 ANSWER_CHARS_MAX = 200
 
 
@@ -156,6 +158,7 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
             message=given["message"],
             digest=given["digest"],
             edited=given["value"],
+            cap_usd_micros=given["cap_usd_micros"],
             undo_s=UNDO_S[Tier(item.tier)],
         )
     except Refused as refusal:
@@ -163,7 +166,8 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
         if refusal.code in ("conflict", "forbidden"):
             item = escalation_get(actor, item.id)  # As it is by now.
             return _shown(request, card(actor, item, form, said, kept=True), status)
-        form.add_error(refusal.field if refusal.field in form.fields else None, said)
+        field = FIELDS.get(refusal.field, refusal.field)
+        form.add_error(field if field in form.fields else None, said)
         return _shown(request, card(actor, item, form), status)
     said = "" if taken.created else f"You {SAID.get(taken.verb, taken.verb)} this before."
     return _done(request, actor, item.id, said, again=not taken.created)

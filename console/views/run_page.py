@@ -21,6 +21,7 @@ from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.run_time import busy, waited
 from fabric.selectors.runs import RunView
+from fabric.selectors.story_trips import SPEND_RATE
 from fabric.selectors.words import words
 
 JSON = Any
@@ -319,10 +320,11 @@ class RunPage:
 
     def _rate(self) -> list[Margin]:
         """The spend rate as a margin, while money is being spent."""
-        going = self.run.state in (RunState.QUEUED, RunState.RUNNING)
-        if self.story is None or self.story.run is None or self.spec is None or not going:
-            return []
-        return [spend_rate(self.story.run, self.spec.policy, self.story.rate_usd_micros_per_min())]
+        going, story = self.run.state in (RunState.QUEUED, RunState.RUNNING), self.story
+        if story is None or story.run is None or self.spec is None or not going or SPEND_RATE in story.tripped:
+            return []  # A rate that tripped stands among the margins as it was then.
+        rate = spend_rate(story.run, self.spec.policy, story.rate_usd_micros_per_min())
+        return [] if rate is None else [rate]
 
     @property
     def nearest(self) -> list[Meter]:

@@ -20,6 +20,7 @@ from console.views.timeline import grid_id, timeline
 from console.views.topology import topology
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
+from fabric.core.mechanisms import budget, state_of
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import children_of
 from fabric.selectors.run_inputs import run_inputs
@@ -68,7 +69,8 @@ def page_of(actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool
     """The run with what its header says about it, and with its outcome where that is asked for."""
     spec = spec_of(run.revision_id)
     found = run_outcome(actor, run.id) if outcome and run.terminal else None
-    cap = spec.policy.budget.run_usd_micros
+    raised = None if story is None or story.run is None else state_of(story.run.guards, budget).raised_usd_micros
+    cap = spec.policy.budget.run_usd_micros if raised is None else raised
     return RunPage(run, cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros), found, story, spec)
 
 

@@ -36,20 +36,29 @@ def deadline_at(work: Work, stage: Stage, timeout: float) -> int:
     return min(work.ctx.now + int(timeout * US), work.run.stages[stage].deadline_at, work.run.deadline_at)
 
 
-def model_proposal(work: Work, step: Step, opened: tuple[Message, ...], *, turn: int, attempt: int) -> Proposal:
-    """What the guard is asked before a model call."""
+def model_of(work: Work, step: Step) -> str:
+    """The model that answers a step: its agent's own, or the one that was put in its place."""
+    return step.model or work.compiled.spec.agent(step.agent).model
+
+
+def model_proposal(
+    work: Work, step: Step, opened: tuple[Message, ...], *, turn: int, attempt: int, cheaper: str = ""
+) -> Proposal:
+    """What the guard is asked before a model call. ``cheaper``: the model that would answer in place of the step's, because of what that costs."""
     agent = work.compiled.spec.agent(step.agent)
+    model = cheaper or model_of(work, step)
     tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step, opened))
-    price = work.compiled.prices.get(agent.model)
+    price = work.compiled.prices.get(model)
     return Proposal(
         kind="model",
         stage=step.stage,
         step_id=step.id,
         agent=step.agent,
-        target=agent.model,
+        target=model,
         turn=turn,
         attempt=attempt,
         final=step.final,
+        cheaper=bool(cheaper),
         worst_usd_micros=None if price is None else price.cost(tokens_in, agent.max_output_tokens),
         worst_tokens=tokens_in + agent.max_output_tokens,
         timeout_s=timeout_s(work),
@@ -72,10 +81,10 @@ def ask_model(work: Work, step: Step, *, turn: int, attempt: int = 1) -> list[Tr
         call="model",
         step_id=step.id,
         agent=step.agent,
-        target=agent.model,
+        target=proposal.target,
         turn=turn,
         deadline_at=deadline_at(work, step.stage, proposal.timeout_s),
-        key=saga.key(state, work.run.id, step.id, agent.model, str(turn)),
+        key=saga.key(state, work.run.id, step.id, proposal.target, str(turn)),
         prompt=prompt.digest_of(step, opened),
         reserved_usd_micros=proposal.worst_usd_micros or 0,
         reserved_tokens=proposal.worst_tokens,

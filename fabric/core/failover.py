@@ -1,7 +1,7 @@
 """Failover: which model is asked instead when one fails, chosen and not carried out (S1 "Model fallbacks"; semantics.md 4 "Failover").
 
-A model's chain is what it names in ``fallbacks``, and what those name, nearest first. Not in force yet: the rungs *fallback model* and
-*cheaper model* are skipped as not configured.
+A model's chain is what it names in ``fallbacks``, and what those name, nearest first. Not in force yet: the rung *fallback model* is
+skipped as not configured.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.DUPLICATE_CALL: _N,
         Cause.TOKEN_LIMIT: _N,
         Cause.BUDGET_GATE: _N,
+        Cause.COST_VELOCITY: _N,
         Cause.PRICE_MISSING: _N,
         Cause.RUN_DEADLINE: _N,
         Cause.STAGE_DEADLINE: _N,

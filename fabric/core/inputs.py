@@ -49,8 +49,10 @@ class DecisionMade:
     message: str = ""
     edited: JSON = None
     """``edit``: what is to stand in place of what was shown."""
+    cap_usd_micros: int | None = None
+    """``approve`` of a cost overrun: most the run may spend from now on, altogether; None: its cap stays."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
 
 
 @value(kw_only=True)

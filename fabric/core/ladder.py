@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import children, guard
+from fabric.core import cheaper, children, guard
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
@@ -264,6 +264,10 @@ def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     return f"{trips[0].cause}: {trips[0].message}" if trips else ""
 
 
+def _cheaper_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    return cheaper.why_not(work, failure, trip)
+
+
 APPLIES: Mapping[Reaction, Applies] = {
     Reaction.HALT: _always,
     Reaction.ABORT: _always,
@@ -276,7 +280,7 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.RETRY: _retry,
     Reaction.HANDOVER: _handover,
     Reaction.FALLBACK_MODEL: _not_configured("fallback model"),
-    Reaction.CHEAPER_MODEL: _not_configured("cheaper model"),
+    Reaction.CHEAPER_MODEL: _cheaper_model,
     Reaction.WAIT_FOR_BREAKER: _wait,
 }
 """Whether a rung can apply here: an empty string, or the reason why not. Total over reactions, by test."""

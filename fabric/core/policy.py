@@ -56,6 +56,18 @@ class Budget(_Policy):
         return self
 
 
+class CostVelocity(_Policy):
+    """When money or tokens go out too fast (S0 "Cost Velocity Monitoring")."""
+
+    calls: Positive = Field(default=5, description="Model calls that came back before a rate is judged.")
+    factor: Annotated[float, Field(ge=0.0, le=1_000.0)] = Field(
+        default=3.0, description="Times the even pace, which is a cap over its deadline; 0: rates are not judged."
+    )
+    within_s: Seconds = Field(
+        default=600.0, description="It is too fast only where what is left would last no longer than this, seconds."
+    )
+
+
 class Deadlines(_Policy):
     """Call, stage and run timeouts in seconds; they become instants once and never move (S0 "Timeout Propagation")."""
 
@@ -306,6 +318,7 @@ class FlowPolicy(_Policy):
     """Every budget and limit of a fabric."""
 
     budget: Budget
+    cost_velocity: CostVelocity = CostVelocity()
     deadlines: dict[Tier, Deadlines] = Field(default_factory=dict, description="Overrides of the tier defaults.")
     limits: Limits = Limits()
     loop_detector: LoopDetector = LoopDetector()

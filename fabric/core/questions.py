@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fabric.core import calls, children
+from fabric.core import calls, children, raised_cap
 from fabric.core import events as ev
 from fabric.core.failure import Failure, record
 from fabric.core.family import at_work
@@ -79,7 +79,7 @@ def open_item(
         "stage": work.run.stage,
         "message": reason,
         "spent_usd_micros": ledger.spent_usd_micros,
-        "cap_usd_micros": work.compiled.spec.policy.budget.run_usd_micros,
+        "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
         **shown,
     }
     _open(
@@ -171,6 +171,7 @@ def _shown(work: Work, failure: Failure, choice: Choice, item: str) -> JSON:
         "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
         "payload": payload,
         "approve": again,
+        "takes_cap": raised_cap.takes_cap(work, item, choice.failure_type),
         "reject": "the run is aborted",
         "expiry": "rejected by the system",
     }

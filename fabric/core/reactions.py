@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from fabric.core import agent_loop, calls, children, guard, handover, ladder, mutations, questions, stages, unwinding
+from fabric.core import (
+    agent_loop,
+    calls,
+    cheaper,
+    children,
+    guard,
+    handover,
+    ladder,
+    mutations,
+    questions,
+    stages,
+    unwinding,
+)
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, record
@@ -22,7 +34,6 @@ from fabric.core.work import US, Work
 
 JSON = Any
 NOT_WIRED: Mapping[Accompaniment, str] = {
-    Accompaniment.ALERT: "no notifier is configured",
     Accompaniment.TICKET: "no ticket queue is configured",
 }
 
@@ -85,6 +96,17 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
             command_id=failure.issued.command_id if failure.issued else "",
         )
     )
+    if Accompaniment.ALERT in choice.rung.with_:
+        trip = choice.trip
+        work.emit(
+            ev.AlertRaised(
+                mechanism=trip.mechanism,
+                cause=trip.cause,
+                message=trip.message,
+                reaction=choice.rung.reaction,
+                step_id=failure.step_id,
+            )
+        )
 
 
 def _skip(work: Work, choice: Choice, rung: int, reaction: str, reason: str) -> None:
@@ -166,6 +188,10 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
         if pending.issued.step_id == failure.step_id and (waits or hangs):
             agent_loop.unanswered(work, pending, choice.trip, "the agent was stopped")
     work.emit(ev.ToolsStripped(step_id=failure.step_id, reason=choice.trip.message))
+
+
+def _cheaper_model(work: Work, failure: Failure, choice: Choice) -> None:
+    cheaper.change(work, failure)
 
 
 def _replan(work: Work, failure: Failure, choice: Choice) -> None:
@@ -304,7 +330,7 @@ REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.HALT: _halt,
     Reaction.HANDOVER: _hand_over,
     Reaction.FALLBACK_MODEL: _unavailable,
-    Reaction.CHEAPER_MODEL: _unavailable,
+    Reaction.CHEAPER_MODEL: _cheaper_model,
     Reaction.WAIT_FOR_BREAKER: _wait_for_breaker,
 }
 """One function a reaction; total by test. Safe fallback surfaces where no fallback answer is configured."""

@@ -61,6 +61,8 @@ class Step:
     """Tools were stripped: the next answer is the last. ``message`` says why."""
     approved: bool = False
     """A person approved this activation: its next failure goes to the ladder's last rung."""
+    model: str = ""
+    """The model that answers in place of the agent's own; empty: its own."""
     note_ref: str = ""
     output_ref: str = ""
     prompt_bytes: int = 0

@@ -79,7 +79,7 @@ class Capability(StrEnum):
     REASONING = "reasoning"
 
 
-_ADDED_LATER = ("capabilities", "fallbacks")
+_ADDED_LATER = ("capabilities", "fallbacks", "cheaper")
 """Left out of what is stored and hashed while empty, so that a revision of before keeps its digest."""
 
 
@@ -109,6 +109,9 @@ class ModelSpec(_Named):
     )
     fallbacks: tuple[Name, ...] = Field(
         default=(), description="Models of this fabric that may stand in when its provider fails, the preferred first."
+    )
+    cheaper: Name | None = Field(
+        default=None, description="Model of this fabric that answers in its place where a run costs too much."
     )
 
     @model_serializer(mode="wrap")
@@ -259,6 +262,7 @@ class FabricSpec(SpecGroup):
             *_unknown_ways_back(self),
             *_unknown_goals(self),
             *_fallbacks(self),
+            *_cheaper(self),
         ]
         if problems:
             raise ValueError("; ".join(problems))
@@ -347,6 +351,16 @@ def _fallbacks(spec: FabricSpec) -> Any:
     places = {model.name: n for n, model in enumerate(spec.models)}
     for way in cycles(models):
         yield f"models.{places[way[0]]}.fallbacks: {' -> '.join(way)} leads back to where it began; take one of them out"
+
+
+def _cheaper(spec: FabricSpec) -> Any:
+    named = {model.name: (model.cheaper,) if model.cheaper else () for model in spec.models}
+    places = {model.name: n for n, model in enumerate(spec.models)}
+    for name, (cheaper, *_) in ((name, those) for name, those in named.items() if those):
+        if cheaper not in named:
+            yield f"models.{places[name]}.cheaper: no model is named {cheaper!r}"
+    for way in cycles(named):
+        yield f"models.{places[way[0]]}.cheaper: {' -> '.join(way)} leads back to where it began; take one of them out"
 
 
 CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")

@@ -84,6 +84,7 @@ class Cause(StrEnum):
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - tokens of text
     QUOTA = "quota"
     BUDGET_GATE = "budget_gate"
+    COST_VELOCITY = "cost_velocity"
     PRICE_MISSING = "price_missing"
     RUN_DEADLINE = "run_deadline"
     STAGE_DEADLINE = "stage_deadline"
@@ -192,6 +193,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.TOKEN_LIMIT: _budget(),
     Cause.QUOTA: _budget(failover=True),
     Cause.BUDGET_GATE: _budget(),
+    Cause.COST_VELOCITY: _budget(),
     Cause.PRICE_MISSING: _budget(),
     Cause.RUN_DEADLINE: _budget(),
     Cause.STAGE_DEADLINE: _budget(),
@@ -225,6 +227,7 @@ CLASSIFY: dict[Cause, Classification] = {
 MECHANISM_CLASSES: dict[str, tuple[FailureClass, ...]] = {
     "policy": (FailureClass.SPECIFICATION, FailureClass.VERIFICATION),
     "budget": (FailureClass.VERIFICATION,),
+    "cost_velocity": (FailureClass.VERIFICATION,),
     "deadline": (FailureClass.VERIFICATION, FailureClass.INTER_AGENT),
     "hop_limit": (FailureClass.INTER_AGENT, FailureClass.VERIFICATION),
     "run_caps": (FailureClass.VERIFICATION,),

@@ -44,9 +44,9 @@ def parties(fact: Any) -> tuple[str, str]:
             return f"human/{fact.actor}", ENGINE
         case "run_started":
             return f"caller/{fact.requested_by}", ENGINE
-        case "escalation_opened":
-            return ENGINE, f"human/{fact.required_role}"
-        case "escalation_decided":
+        case "escalation_opened" | "alert_raised":
+            return ENGINE, f"human/{getattr(fact, 'required_role', '')}"
+        case "escalation_decided" | "cap_raised":
             return f"human/{fact.actor}", ENGINE
         case "cancel_accepted" | "terminate_accepted" | "run_paused" | "run_resumed":
             return f"human/{fact.actor}", ENGINE

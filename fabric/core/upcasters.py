@@ -44,7 +44,11 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("replanned", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
-UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {("decision_made", 1): same, ("child_ended", 1): same}
+UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
+    ("decision_made", 1): same,
+    ("decision_made", 2): same,
+    ("child_ended", 1): same,
+}
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
     "attempt_failed": 3,
@@ -92,10 +96,13 @@ SINCE: Mapping[str, int] = {
     "replanned": 3,
     "call_edited": 2,
     "call_responded": 2,
+    "alert_raised": 3,
+    "model_changed": 3,
+    "cap_raised": 3,
 }
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
-    "decision_made": 2,
+    "decision_made": 3,
     "fork_requested": 2,
     "terminate_requested": 2,
     "pause_requested": 2,

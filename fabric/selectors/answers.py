@@ -31,6 +31,8 @@ class Answer:
     """What was said with it; None: that is not known any more."""
     edited: Any = None
     """What was put in place of what was shown, where it was edited."""
+    cap_usd_micros: int | None = None
+    """What the run may spend from then on, where it was named."""
     takes_at: int | None = None
     """From when on its run takes it; None: it has."""
 
@@ -59,6 +61,7 @@ class SentAnswer:
             by_system=False,
             message=given.message,
             edited=given.edited,
+            cap_usd_micros=given.cap_usd_micros,
             takes_at=self.takes_at,
         )
 
@@ -87,6 +90,7 @@ def answer_of(item: EscalationView) -> Answer | None:
         by_system=item.by_system,
         message=said[0].message if said else None,
         edited=said[0].edited if said else None,
+        cap_usd_micros=said[0].cap_usd_micros if said else None,
     )
 
 

@@ -59,6 +59,9 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.fabric_hour_usd_micros": ("Fabric cap, an hour", Unit.USD),
     "budget.session_usd_micros": ("Session cap", Unit.USD),
     "budget.run_tokens": ("Run tokens", Unit.TOKENS),
+    "cost_velocity.calls": ("Calls before a rate counts", Unit.CALLS),
+    "cost_velocity.factor": ("Even pace, at most", Unit.TIMES),
+    "cost_velocity.within_s": ("What is left lasts", Unit.SECONDS),
     "deadlines.call_s": ("Call timeout", Unit.SECONDS),
     "deadlines.stage_s": ("Stage deadline", Unit.SECONDS),
     "deadlines.run_s": ("Run deadline", Unit.SECONDS),
@@ -124,6 +127,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
 
 GROUPS: Mapping[str, str] = {
     "budget": "Money and tokens",
+    "cost_velocity": "Spend rate",
     "deadlines": "Deadlines",
     "limits": "Counts",
     "loop_detector": "Loop detector",

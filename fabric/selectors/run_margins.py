@@ -24,8 +24,8 @@ from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 from fabric.selectors import watch_margins
 from fabric.selectors.margin import US, Margin
-from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, Fired
-from fabric.selectors.words import words
+from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, SPEND_RATE, Fired
+from fabric.selectors.words import duration, words
 
 Measure = Callable[[Run, FlowPolicy, int], Iterator[Margin]]
 """``(run, policy, now)``; now is the instant of the run's last event."""
@@ -96,27 +96,46 @@ def _passed_round(name: str, fired: Fired) -> Margin:
     return replace(_cycle(name, fired), at_limit="not passed on; the ladder decides", row="deadlock_monitor")
 
 
+def _too_fast(name: str, fired: Fired) -> Margin:
+    """A spend rate as it was when it was too fast."""
+    seen = fired.record.evidence
+    return Margin(
+        name=name,
+        observed=seen.observed or 0,
+        limit=seen.limit or 0,
+        unit="tokens" if seen.unit == "tokens" else "usd_micros_a_minute" if seen.window == "60 s" else "usd_micros",
+        at_limit="the next model call is refused; the ladder decides",
+        where=words(seen.scope.partition(":")[2] or seen.scope),
+        row="cost_velocity",
+        fired=fired,
+    )
+
+
 ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
     **dict.fromkeys((DETECTORS["B"], DETECTORS["C"], DETECTORS["E"]), _cycle),
     **dict.fromkeys(SHARED_BUDGETS.values(), _shared),
     **dict.fromkeys(DEADLOCKS.values(), _passed_round),
+    SPEND_RATE: _too_fast,
 }
 """Margins that are there only once they have tripped: before, there is no cycle to be counted, and what runs share is not a run's to know."""
 
 
-def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin:
-    """How near the spend rate (micro-dollars a minute) is to the one that is too fast: three times the cap over the run's deadline, and fast
-    enough to spend what is left within ten minutes (semantics.md 4 "cost velocity").
+def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
+    """How near the spend rate (micro-dollars a minute) is to the one that is too fast: so many times the cap over the run's deadline, and fast
+    enough to spend what is left within ten minutes (semantics.md 4 "cost velocity"). None: rates are not judged.
     """
-    ledger = state_of(run.guards, budget)
+    rule, ledger = policy.cost_velocity, state_of(run.guards, budget)
+    if not rule.factor:
+        return None
     cap = budget.cap(policy.budget, ledger)
     left = max(0, cap - ledger.spent_usd_micros)
     return Margin(
-        name="spend rate",
+        name=SPEND_RATE,
         observed=rate,
-        limit=max(3 * cap * 60 / policy.deadlines_of(run.tier).run_s, left / 10),
+        limit=max(rule.factor * cap * 60 / policy.deadlines_of(run.tier).run_s, left * 60 / rule.within_s),
         unit="usd_micros_a_minute",
-        at_limit="what is left would be spent within ten minutes",
+        at_limit=f"what is left would be spent within {duration(rule.within_s)}",
+        row="cost_velocity",
     )
 
 
@@ -306,6 +325,12 @@ def _limits(policy: FlowPolicy) -> BaseModel:
 MARGINS: Mapping[str, Row] = {
     "policy": Row("Policy", None, nothing="asked before every action; it allows or denies, there is nothing to count"),
     "budget": Row("Budget gate", _budget, lambda policy: policy.budget),
+    "cost_velocity": Row(
+        "Cost velocity",
+        None,
+        lambda policy: policy.cost_velocity,
+        nothing="a rate is of the moment: it is shown while money is being spent, and where it tripped",
+    ),
     "deadline": Row("Deadlines", _deadline),
     "hop_limit": Row(
         "Hop, turn and sub-agent limits",

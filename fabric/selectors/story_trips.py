@@ -53,6 +53,9 @@ DEADLOCKS: Mapping[str, str] = {
 """Margins of the deadlock monitor, by cause: there only once they have tripped."""
 
 
+SPEND_RATE = "spend rate"
+
+
 @dataclass(frozen=True, slots=True)
 class Fired:
     """A limit that tripped: how often, and what the latest trip was."""
@@ -98,6 +101,17 @@ def _too_dear(record: TripRecord) -> str:
     if seen.unit == "tokens":
         return f"refused: {needed:,} needed, {left:,} left"
     return f"refused: {dollars(needed)} needed, {dollars(left)} left"
+
+
+def _too_fast(record: TripRecord) -> str:
+    seen = record.evidence
+    if seen.observed is None or seen.limit is None:
+        return "too fast"
+    in_tokens = seen.unit == "tokens"
+    spent, most = (f"{int(n):,} tokens" if in_tokens else dollars(int(n)) for n in (seen.observed, seen.limit))
+    lasts = seen.details.get("seconds_left")
+    rest = f"; what was left would have lasted {duration(lasts)}" if isinstance(lasts, int | float) and lasts else ""
+    return f"{spent} in {seen.window or 'all'}, {most} allowed{rest}"
 
 
 def _deadline(record: TripRecord) -> str:
@@ -152,6 +166,7 @@ def _silent(record: TripRecord) -> str:
 
 TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], str]]] = {
     "budget": (_budget, _too_dear),
+    "cost_velocity": (lambda record: SPEND_RATE, _too_fast),
     "deadline": (_deadline, _too_late),
     "hop_limit": (lambda record: COUNTED.get(record.evidence.unit, ""), _too_many),
     "run_caps": (lambda record: record.evidence.unit if record.evidence.scope == "run" else "", _too_many),

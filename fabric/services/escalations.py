@@ -17,6 +17,7 @@ from fabric.core.audit import Act, AuditEntry
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.questions import SYSTEM
+from fabric.core.raised_cap import MOST_USD_MICROS
 from fabric.core.text import clean, clean_text
 from fabric.runtime.ports import JournalStore, Nudge, Withdrawn
 from fabric.runtime.quarantine import WAKES_QUARANTINED
@@ -75,12 +76,14 @@ def escalation_decide(
     message: str = "",
     digest: str = "",
     edited: JSON = None,
+    cap_usd_micros: int | None = None,
     undo_s: float = 0.0,
 ) -> DecisionTaken:
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
-    ``edited``: with ``edit``, the arguments that the call is to be made with. ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again
-    (verb, message, digest and edit) is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, an edit that does not fit, or a rejection or
+    ``edited``: with ``edit``, the arguments that the call is to be made with. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
+    now on, altogether. ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again
+    (verb, message, digest, edit and cap) is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, an edit or a cap that does not fit, or a rejection or
     response without its reason), too_large (message, edit), conflict (answered otherwise, withdrawn, or about something else by now), unavailable.
     """
     _may_decide(actor)
@@ -97,6 +100,7 @@ def escalation_decide(
             digest=digest or item.digest,
             message=_message(message),
             edited=written,
+            cap_usd_micros=cap_usd_micros,
         )
         given = answer_of(item)
         if given is not None:
@@ -232,6 +236,20 @@ def _possible(item: EscalationView, decision: DecisionMade) -> None:
         wrong = edit_problems(item, decision.edited)
         if wrong:
             raise Refused(f"the arguments do not fit: {'; '.join(wrong[:5])}", code="invalid", field="edited")
+    wrong_cap = "" if decision.cap_usd_micros is None else _cap_problem(item, decision.verb, decision.cap_usd_micros)
+    if wrong_cap:
+        raise Refused(wrong_cap, code="invalid", field="cap_usd_micros")
+
+
+def _cap_problem(item: EscalationView, verb: str, cap: int) -> str:
+    """Why a new cap cannot be taken; the run looks at it again, by what it may spend then."""
+    if verb != "approve" or not item.content.get("takes_cap"):
+        return f"a new cap goes with the approval of a run that costs too much; item {item.id} takes none"
+    before = int(item.content.get("cap_usd_micros") or 0)
+    most = revision_spec(item.revision_id).policy.budget.session_usd_micros or MOST_USD_MICROS
+    if not before < cap <= most:
+        return f"the new cap must be more than the present {before:,} micro-dollars, and {most:,} at most"
+    return ""
 
 
 def edit_problems(item: EscalationView, edited: JSON) -> list[str]:
@@ -261,7 +279,11 @@ def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
     """Whether the answer that a question has is this very one."""
     if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
         return False
-    return given.message is None or (given.message, given.edited) == (mine.message, mine.edited)
+    return given.message is None or (given.message, given.edited, given.cap_usd_micros) == (
+        mine.message,
+        mine.edited,
+        mine.cap_usd_micros,
+    )
 
 
 def _counts(actor: Actor, mine: DecisionMade) -> None:

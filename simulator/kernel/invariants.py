@@ -294,7 +294,7 @@ def settled_once(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on(*ATTEMPTS)
 def budget_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What is spent and reserved is within the cap, but for what providers billed above a reservation."""
-    cap = seen.compiled.spec.policy.budget.run_usd_micros
+    cap = max(seen.compiled.spec.policy.budget.run_usd_micros, seen.raised)
     cap = cap if seen.cap is None else min(cap, seen.cap)
     used = seen.spent + sum(seen.held.values())
     return f"{used} micro-dollars spent and reserved, the cap is {cap}" if used > cap + seen.overrun else ""

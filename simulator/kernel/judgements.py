@@ -72,6 +72,46 @@ def one_reaction_at_a_time(seen: Seen, event: Event, fact: Any, after: Run) -> s
     return "" if fact.reaction in tuple(GRAVITY) else f"{fact.reaction} is no reaction"
 
 
+@on("alert_raised", "model_changed")
+def said_by_a_decision(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """An alert and another model follow from the decision before them, and the model is the one that stands behind the step's own."""
+    decision = seen.decided
+    if fact.kind == "alert_raised":
+        about = None if decision is None else (decision.cause.mechanism, decision.cause.cause, decision.reaction)
+        told = decision is not None and "alert" in decision.accompanies
+        same = about == (fact.mechanism, fact.cause, fact.reaction)
+        return "" if told and same else "no decision says so"
+    if decision is None or decision.reaction != fact.reason or decision.step_id != fact.step_id:
+        return "no decision says so"
+    before = seen.run.steps[fact.step_id].model or seen.compiled.spec.agent(fact.agent).model
+    models = {model.name: model for model in seen.compiled.spec.models}
+    if (fact.before, fact.model) != (before, models[before].cheaper):
+        return f"{fact.model} after {fact.before}; the fabric says {models[before].cheaper} after {before}"
+    return ""
+
+
+@on("reaction_decided")
+def decisions_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """The latest decision, for what follows from it."""
+    seen.decided = fact
+    return ""
+
+
+@on("cap_raised")
+def cap_was_named(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A cap goes up by the word of a person who approved, never down, and never in a child."""
+    given = seen.given.get(event.input_id)
+    if not isinstance(given, DecisionMade) or given.verb != "approve" or given.cap_usd_micros != fact.cap_usd_micros:
+        return "nobody named this cap"
+    if seen.cap is not None:
+        return "a child has no cap of its own"
+    before = max(seen.compiled.spec.policy.budget.run_usd_micros, seen.raised)
+    seen.raised = fact.cap_usd_micros
+    if (fact.before_usd_micros, fact.actor) != (before, given.actor) or fact.cap_usd_micros <= before:
+        return f"{fact.actor} raised it from {fact.before_usd_micros}; it was {before}"
+    return ""
+
+
 @on("escalation_opened")
 def rounds_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A person is asked about one thing a bounded number of times, and the question's clocks are in order."""

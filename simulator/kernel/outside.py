@@ -195,7 +195,15 @@ class Outside:
             digest=shown,
             message="done otherwise" if verb == "respond" else "",
             edited={**json.loads(change.content)["payload"], "by": actor} if edits else None,
+            cap_usd_micros=self._new_cap(change, verb),
         )
+
+    def _new_cap(self, change: EscalationChange, verb: str) -> int | None:
+        """What finance names now and then, too little as well."""
+        shown = json.loads(change.content)
+        if verb != "approve" or not shown.get("takes_cap") or self._clicks % 2:
+            return None
+        return int(shown["cap_usd_micros"]) * (1 + self._clicks // 2 % 3)
 
     def _undo(self, run_id: str, input_id: str, change: EscalationChange) -> None:
         taken_back = self.world.store.withdraw_input(run_id, input_id) is Withdrawn.GONE

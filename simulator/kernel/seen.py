@@ -92,6 +92,8 @@ class Seen:
     """Tool calls of each step, oldest first: tool, arguments, call id, masked result."""
     changes: Changes = field(default_factory=Changes)
     """Calls that change the world, and what was done about them."""
+    decided: Any = None
+    """The latest decision."""
     skipped: list[tuple[str, int]] = field(default_factory=list)
     """Rungs skipped since the last event of another kind."""
     family: Mapping[str, Seen] = field(default_factory=dict)
@@ -103,6 +105,8 @@ class Seen:
     """When each child was told to stop."""
     cap: int | None = None
     """Of a child: micro-dollars that its parent reserved for it."""
+    raised: int = 0
+    """Micro-dollars that a person raised the run's cap to; 0: nobody did."""
     put_away: bool = False
     """It was quarantined at least once."""
     blind: bool = False

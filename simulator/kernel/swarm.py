@@ -171,7 +171,7 @@ def _spec(rng: Random, number: int) -> JSON:
         "name": f"swarm-{number}",
         "title": "A fabric of the swarm",
         "models": [
-            {"name": "model", "provider": "scripted", "price": _price(rng)},
+            {"name": "model", "provider": "scripted", "price": _price(rng), "cheaper": _cheaper(number)},
             {
                 "name": "small",
                 "provider": "scripted",
@@ -208,6 +208,11 @@ def _changing(rng: Random) -> dict[str, JSON]:
         waived = {"approval": "waived", "deviation": "Small sums."} if rng.random() < 0.5 else {}
         found[WIRE] = {"name": WIRE, "effect": "irreversible", **waived}
     return found
+
+
+def _cheaper(number: int) -> str | None:
+    """The model that stands behind the dear one, in some fabrics."""
+    return "small" if number % 2 else None
 
 
 def _price(rng: Random) -> JSON:

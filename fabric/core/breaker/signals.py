@@ -48,6 +48,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.GROUNDING,
             Cause.PARTIAL_FAN_IN,
             Cause.BUDGET_GATE,
+            Cause.COST_VELOCITY,
             Cause.PRICE_MISSING,
             Cause.RUN_DEADLINE,
             Cause.STAGE_DEADLINE,
@@ -84,7 +85,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
 CAUSE_OF: Mapping[SignalName, Cause] = {
     SignalName.IDENTICAL_CALL: Cause.LOOP_DETECTED,
     SignalName.SCHEMA_INVALID: Cause.SCHEMA_INVALID,
-    SignalName.COST_RATE: Cause.BUDGET_GATE,
+    SignalName.COST_RATE: Cause.COST_VELOCITY,
     SignalName.RATE_LIMIT: Cause.RATE_LIMIT,
     SignalName.SERVER_ERROR: Cause.SERVER_ERROR,
     SignalName.TIMEOUT: Cause.TIMEOUT,

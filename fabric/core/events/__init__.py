@@ -46,6 +46,8 @@ from fabric.core.events.control import (
     TerminateAccepted,
 )
 from fabric.core.events.decisions import (
+    AlertRaised,
+    CapRaised,
     DeadlinesReissued,
     DeadlinesSuspended,
     EscalationDecided,
@@ -53,6 +55,7 @@ from fabric.core.events.decisions import (
     EscalationReminded,
     EscalationWithdrawn,
     MessageInjected,
+    ModelChanged,
     ReactionDecided,
     RetryScheduled,
     RungSkipped,
@@ -123,6 +126,9 @@ Fact = (
     | InputIgnored
     | RungSkipped
     | ReactionDecided
+    | AlertRaised
+    | ModelChanged
+    | CapRaised
     | RetryScheduled
     | MessageInjected
     | ToolsStripped
@@ -169,6 +175,7 @@ Fact = (
 """The closed union."""
 
 __all__ = [
+    "AlertRaised",
     "AttemptFailed",
     "AttemptInterrupted",
     "CallAborted",
@@ -178,6 +185,7 @@ __all__ = [
     "CallRefused",
     "CallResponded",
     "CancelAccepted",
+    "CapRaised",
     "Check",
     "ChildAnswered",
     "ChildFreed",
@@ -211,6 +219,7 @@ __all__ = [
     "LineagePinned",
     "MessageInjected",
     "ModelAnswered",
+    "ModelChanged",
     "MutationIntended",
     "MutationSettled",
     "MutationTakenOver",

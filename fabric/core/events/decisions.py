@@ -51,6 +51,48 @@ class ReactionDecided:
 
 
 @value(kw_only=True)
+class AlertRaised:
+    """People are told of a failure while the run goes on; nobody has to answer."""
+
+    mechanism: str
+    cause: Cause
+    message: str
+    reaction: str
+    """What was decided about it."""
+    step_id: str = ""
+    kind: ClassVar[str] = "alert_raised"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class ModelChanged:
+    """Another model answers for the rest of a step. A call of it that failed goes out again to that one."""
+
+    step_id: str
+    agent: str
+    before: str
+    """Name of the model until now."""
+    model: str
+    reason: str
+    """The reaction that led to it."""
+    kind: ClassVar[str] = "model_changed"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class CapRaised:
+    """A person gave the run more money than its fabric gives one."""
+
+    cap_usd_micros: int
+    """Most the run may spend from now on, altogether."""
+    before_usd_micros: int
+    actor: str
+    escalation_id: str
+    kind: ClassVar[str] = "cap_raised"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class RetryScheduled:
     """The same call again at ``not_before``: backoff with full jitter, the provider's Retry-After, or when a circuit breaker lets somebody probe."""
 

@@ -33,6 +33,10 @@ def _message_injected(run: Run, event: Event, fact: ev.MessageInjected) -> Run:
     return with_step(run, replace(step, history=(*step.history[:-1], noted)))
 
 
+def _model_changed(run: Run, event: Event, fact: ev.ModelChanged) -> Run:
+    return with_step(run, replace(run.steps[fact.step_id], model=fact.model))
+
+
 def _tools_stripped(run: Run, event: Event, fact: ev.ToolsStripped) -> Run:
     return with_step(run, replace(run.steps[fact.step_id], final=True, message=fact.reason), truncated=True)
 
@@ -94,5 +98,8 @@ TABLE: Mapping[str, Evolve] = {
     "escalation_withdrawn": _escalation_withdrawn,
     "deadlines_suspended": _deadlines_suspended,
     "deadlines_reissued": _deadlines_reissued,
+    "model_changed": _model_changed,
     "rung_skipped": unchanged,
+    "alert_raised": unchanged,
+    "cap_raised": unchanged,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core import children, ladder, pre_action, questions, reactions, unwinding
+from fabric.core import children, ladder, pre_action, questions, raised_cap, reactions, unwinding
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.failure import Failure
@@ -32,6 +32,7 @@ def decided(work: Work, given: DecisionMade) -> None:
         _rejected(work, question.fact, given)
         return
     questions.resume_clocks(work)
+    raised_cap.raise_to(work, question.fact, given)
     if question.fact.item == "pre_action":
         pre_action.decided(work, question.fact, given, "")
     if question.fact.item in ("post_stage", "pre_action"):
@@ -47,7 +48,9 @@ def decided(work: Work, given: DecisionMade) -> None:
 def _unfit(work: Work, given: DecisionMade) -> str:
     """Why an answer that may be given cannot be followed as it stands."""
     fact = work.run.questions[given.escalation_id].fact
-    return pre_action.problem(work, fact, given) if fact.item == "pre_action" else ""
+    if fact.item == "pre_action":
+        return pre_action.problem(work, fact, given)
+    return raised_cap.problem(work, fact, given)
 
 
 def _rejected(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.mechanisms import (
     budget,
     circuit_breaker,
+    cost_velocity,
     deadline,
     deadlock_monitor,
     escalation,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ORDER: tuple[ModuleType, ...] = (
     policy,
     budget,
+    cost_velocity,
     deadline,
     hop_limit,
     run_caps,

@@ -28,7 +28,7 @@ SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool"})
 OBSERVES: frozenset[str] = frozenset(
     {"call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted"}
-    | {"lineage_pinned", "child_spawned", "child_answered", "run_ended"}
+    | {"lineage_pinned", "cap_raised", "child_spawned", "child_answered", "run_ended"}
 )
 
 
@@ -57,6 +57,8 @@ class State:
     cap_usd_micros: int | None = None
     """Of a child: what its parent reserved for it."""
     cap_tokens: int | None = None
+    raised_usd_micros: int | None = None
+    """What a person raised the run's cap to."""
 
 
 def shared_caps(config: Config) -> Mapping[str, int | None]:
@@ -74,6 +76,8 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind == "lineage_pinned":
         return replace(state, cap_usd_micros=fact.cap_usd_micros, cap_tokens=fact.cap_tokens)
+    if fact.kind == "cap_raised":
+        return replace(state, raised_usd_micros=fact.cap_usd_micros)
     if fact.kind == "child_spawned":
         stage = fact.step_id.partition(".")[0]
         held = Reservation(fact.reserved_usd_micros, fact.reserved_tokens, stage, "")
@@ -118,8 +122,8 @@ def _settled(state: State, held: Reservation, cost: int, tokens: int) -> State:
 
 
 def cap(config: Config, state: State) -> int:
-    """Micro-dollars that the run may spend: the fabric's cap, or its parent's reservation where that is less."""
-    own = config.run_usd_micros
+    """Micro-dollars that the run may spend: its fabric's cap or what a person raised it to, or its parent's reservation where that is less."""
+    own = config.run_usd_micros if state.raised_usd_micros is None else state.raised_usd_micros
     return own if state.cap_usd_micros is None else min(own, state.cap_usd_micros)
 
 

@@ -83,6 +83,8 @@ class Proposal:
     in_doubt: bool = False
     """True: it may have been executed under its key already, and nobody knows."""
     polling: bool = False
+    cheaper: bool = False
+    """Of a model call: a cheaper model in place of one that cost too much. The rate that led to it is not held against it."""
     worst_usd_micros: int | None = 0
     """What it may cost at worst; None: it has no price."""
     worst_tokens: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import cut, duration, step_words, words
+from fabric.selectors.words import cut, dollars, duration, step_words, words
 
 JSON = Any
 
@@ -26,6 +26,18 @@ def _why(trip: JSON) -> str:
 def _reaction_decided(fact: Fact) -> str:
     bound = f" {fact['spent'] + 1} of {fact['bound']}" if fact["bound"] else ""
     return f"{words(fact['reaction'])}{bound}, {_why(fact['cause'])}"
+
+
+def _alert_raised(fact: Fact) -> str:
+    return f"{words(fact['cause'])}, and the answer is {words(fact['reaction'])}: {cut(fact['message'])}"
+
+
+def _model_changed(fact: Fact) -> str:
+    return f"{cut(fact['model'])} answers for {cut(fact['agent'])} in place of {cut(fact['before'])} ({words(fact['reason'])})"
+
+
+def _cap_raised(fact: Fact) -> str:
+    return f"{fact['actor']} raised it from {dollars(fact['before_usd_micros'])} to {dollars(fact['cap_usd_micros'])}"
 
 
 def _retry_scheduled(fact: Fact) -> str:
@@ -77,6 +89,9 @@ def _deadlines_reissued(fact: Fact) -> str:
 ROWS: Mapping[str, Display] = {
     "rung_skipped": Display("Option passed over", "neutral", "skip", 1, _rung_skipped),
     "reaction_decided": Display("Decision", "warn", "decide", 3, _reaction_decided),
+    "alert_raised": Display("Alert", "warn", "bell", 3, _alert_raised),
+    "model_changed": Display("Another model", "warn", "swap", 2, _model_changed),
+    "cap_raised": Display("Cap raised", "human", "answer", 3, _cap_raised),
     "retry_scheduled": Display("Retry", "warn", "retry", 2, _retry_scheduled),
     "message_injected": Display("Correction", "warn", "message", 2, _message_injected),
     "tools_stripped": Display("Tools taken away", "warn", "strip", 2, _tools_stripped),

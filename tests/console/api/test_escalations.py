@@ -11,9 +11,10 @@ from fabric import wiring
 from fabric.management.following import Following
 from fabric.models import Escalation, Inbox
 from fabric.services.escalations import escalation_decide
+from fabric.services.fabrics import fabric_publish
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import COSTLY, ran
 
 LIST = "/api/v1/escalations"
 
@@ -232,3 +233,13 @@ def test_a_call_that_asks_first_is_made_with_other_arguments(program, actor, pay
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["path"] == "edited"
     assert answer_to(program, question, "edit", edited={"to": "Ana", "usd": 40}).json()["recorded"] is True
+
+
+def test_finance_names_the_new_cap(program, actor):
+    ran(actor, fabric_publish(actor=actor, source=COSTLY).name)
+    (asked,) = program.get(LIST).json()["escalations"]
+    refused = answer_to(program, asked, cap_usd_micros=100)
+    assert refused.status_code == 422
+    assert [one["path"] for one in refused.json()["errors"]] == ["cap_usd_micros"]
+    assert answer_to(program, asked, cap_usd_micros=1_000_000).json()["recorded"]
+    assert Following(actor, asked["run_id"], answered=frozenset({asked["id"]})).to_rest().state == "completed"

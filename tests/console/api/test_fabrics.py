@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.models import Fabric
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.services.world import SMALL
+from tests.fabric.services.world import SMALL, ran
 
 
 def test_there_is_none_yet(program):
@@ -36,3 +36,14 @@ def test_one_of_another_workspace_is_unknown(program, small, stranger):
     Fabric.objects.update(workspace_id=stranger.workspace_id)
     assert program.get("/api/v1/fabrics/small").status_code == 404
     assert program.get("/api/v1/fabrics").json() == {"fabrics": []}
+
+
+def test_what_a_success_costs(program, small, actor):
+    nothing = program.get("/api/v1/fabrics/small/cost-per-success").json()
+    assert (nothing["parts"], nothing["whole"]["per_success_usd_micros"], nothing["days"]) == ([], None, 7)
+    run = ran(actor, small)
+    found = program.get("/api/v1/fabrics/small/cost-per-success", days=1).json()
+    assert found["parts"][0] | {"revision": None, "tier": None} == found["whole"]
+    assert found["whole"]["per_success_usd_micros"] == found["whole"]["cost_usd_micros"] == run.cost_usd_micros > 0
+    assert program.get("/api/v1/fabrics/small/cost-per-success", days=91).status_code == 422
+    assert program.get("/api/v1/fabrics/large/cost-per-success").status_code == 404

@@ -255,3 +255,11 @@ def test_a_version_that_is_not_read_any_more_is_a_sentence(browser, twice):
     assert browser.get("/fabrics/small/r1").status_code == 409
     assert browser.get("/fabrics/small").status_code == 200
     assert browser.get("/fabrics/small?tab=versions").status_code == 200
+
+
+def test_the_cost_of_a_success_is_on_the_page(browser, actor, small):
+    assert "No run was started in the last 7 days" in text(browser.get("/fabrics/small?tab=cost"))
+    ran(actor, small)
+    page = text(browser.get("/fabrics/small?tab=cost"))
+    assert "Cost per success" in page
+    assert "no success" not in page

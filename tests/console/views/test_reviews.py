@@ -18,7 +18,7 @@ from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import login_link_create
-from tests.fabric.services.world import DOUBTFUL, ran
+from tests.fabric.services.world import COSTLY, DOUBTFUL, ran
 
 
 @pytest.fixture
@@ -325,3 +325,47 @@ def test_changed_arguments_are_never_approved_by_mistake(browser, payment):
     assert refused.status_code == 422
     assert b"You changed the arguments" in refused.content
     assert edit(browser, payment, '{"usd": 90, "to": "Ana"}', verb="approve").status_code == 302
+
+
+# -- a new cap ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def overrun(actor):
+    (found,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=COSTLY).name).id)
+    return found
+
+
+def capped(browser, question, cap, verb="approve", **more):
+    data = {"verb": verb, "digest": question.digest, "cap_usd": cap, **more}
+    return browser.post(f"/reviews/{question.id}/decision", data, headers={"HX-Request": "true"})
+
+
+def test_the_card_of_a_cost_overrun_asks_for_a_new_cap_and_no_other_does(browser, overrun, question):
+    assert 'name="cap_usd"' in browser.get(f"/runs/{overrun.run_id}").content.decode()
+    assert 'name="cap_usd"' not in browser.get(f"/runs/{question.run_id}").content.decode()
+
+
+def test_the_new_cap_is_on_its_way_and_can_be_taken_back(browser, actor, overrun):
+    page = capped(browser, overrun, "1.25").content.decode()
+    assert "New cap: <b>$1.2500</b>" in page
+    back = browser.post(f"/reviews/{overrun.id}/undo", headers={"HX-Request": "true"}).content.decode()
+    assert 'value="1.25"' in back
+    capped(browser, overrun, "1.25")
+    browser.post(f"/reviews/{overrun.id}/continue")
+    assert Following(actor, overrun.run_id, answered=frozenset({overrun.id})).to_rest().state == "completed"
+    page = browser.get(f"/runs/{overrun.run_id}").content.decode()
+    assert "Cap raised" in page
+    assert "$1.2500" in page
+
+
+@pytest.mark.parametrize("cap", ["0.0001", "6", "much", "0.00000001", "1e3", "-1", "NaN"])
+def test_a_cap_that_cannot_be_is_kept_with_what_is_wrong(browser, overrun, cap):
+    answer = capped(browser, overrun, cap)
+    assert answer.status_code == 422
+    assert f'value="{cap}"' in answer.content.decode()
+    assert not Inbox.objects.filter(run_id=overrun.run_id, input_id__startswith="decision").exists()
+
+
+def test_a_rejection_is_none_of_the_cap(browser, overrun):
+    assert capped(browser, overrun, "1.25", "reject", message="Too dear.").status_code == 200

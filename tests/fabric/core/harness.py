@@ -157,6 +157,7 @@ class World(Told):
         input_id: str = "",
         message: str = "",
         edited: JSON = None,
+        cap_usd_micros: int | None = None,
     ) -> World:
         """Answers the oldest open question."""
         question = self.question.fact
@@ -168,6 +169,7 @@ class World(Told):
             digest=question.digest if digest is None else digest,
             message=message,
             edited=edited,
+            cap_usd_micros=cap_usd_micros,
         )
         self.put(given)
         return self

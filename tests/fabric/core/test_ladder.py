@@ -65,10 +65,12 @@ def test_a_rung_that_was_spent_is_no_skip():
     assert world.reactions == ["retry", "retry", "surface", "surface"]
 
 
-def test_an_alert_without_a_notifier_is_said_to_be_missing():
+def test_an_alert_tells_people_and_asks_nobody():
     table = {"cost_overrun": {"interactive": {"rungs": [{"reaction": "abort", "with": ["alert"]}]}}}
     world = ran(lone(table=table), {"worker": fails(Cause.QUOTA)})
-    assert skips(world) == [("alert", "no notifier is configured")]
+    [alert] = world.of(ev.AlertRaised)
+    assert (alert.mechanism, alert.cause, alert.reaction) == ("provider", Cause.QUOTA, "abort")
+    assert (skips(world), world.of(ev.EscalationOpened)) == ([], [])
 
 
 def test_batch_skips_the_cheaper_model_and_aborts():

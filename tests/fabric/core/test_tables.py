@@ -173,7 +173,7 @@ def test_causes_are_classified_as_the_document_says(cause, error_class, flow_cla
 # semantics.md 2, second table: which row of the decision table each cause enters.
 RAISED_BY = {
     FailureType.TOOL_LOOP: "loop_detected hop_limit recursion_limit visit_limit turn_limit",
-    FailureType.COST_OVERRUN: "budget_gate price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap "
+    FailureType.COST_OVERRUN: "budget_gate cost_velocity price_missing token_limit context_length quota run_deadline stage_deadline deadline_near sub_agent_cap "
     "event_cap payload_cap pending_cap",
     FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream retry_budget_empty queue_full auth bad_request "
     "bad_configuration unknown_model",
@@ -226,7 +226,6 @@ def test_reactions_that_are_not_wired_never_apply():
     unwired = {reaction for reaction, function in reactions.REACTIONS.items() if function is reactions._unavailable}
     assert unwired == {
         Reaction.FALLBACK_MODEL,
-        Reaction.CHEAPER_MODEL,
     }
     for reaction in unwired:
         assert ladder.APPLIES[reaction](None, None, None, 0).startswith("no ")

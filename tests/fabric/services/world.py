@@ -78,6 +78,14 @@ PAYING = (
 )
 """Its reader wants to pay somebody, which cannot be undone: each run waits for a person. Nothing answers at the tool's address."""
 
+COSTLY = (
+    SMALL.replace("name: small", "name: costly")
+    .replace("title: A small fabric", "title: A fabric with hardly any money")
+    .replace("run_usd_micros: 1000000", "run_usd_micros: 100, session_usd_micros: 5000000")
+    .replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n")
+)
+"""Its first call is too dear, so each run waits for finance."""
+
 NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.")
 
 

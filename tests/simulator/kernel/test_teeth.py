@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fabric.core import agent_loop, children, engine, handlers, ladder, questions, reactions
+from fabric.core import agent_loop, children, engine, handlers, ladder, questions, raised_cap, reactions
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.flow import RunState
@@ -70,6 +70,23 @@ def the_retry_budget_is_not_asked(patch):
 @bug("agents_in_bounds", "turns_in_bounds", "visits_in_bounds")
 def counts_are_not_asked(patch):
     patch.setattr(hop_limit, "check", lambda *asked: PASS)
+
+
+@bug("cap_was_named")
+def any_cap_is_taken(patch):
+    patch.setattr(raised_cap, "problem", lambda *asked: "")
+
+
+@bug("said_by_a_decision")
+def another_model_is_taken_silently(patch):
+    fact = ev.ModelChanged
+    patch.setattr(ev, "ModelChanged", lambda **fields: fact(**{**fields, "reason": "because"}))
+
+
+@bug("said_by_a_decision")
+def an_alert_says_something_else(patch):
+    fact = ev.AlertRaised
+    patch.setattr(ev, "AlertRaised", lambda **fields: fact(**{**fields, "reaction": "abort"}))
 
 
 @bug("loops_in_bounds")

@@ -1,0 +1,90 @@
+"""Cost per success: all that a fabric's runs cost, over those that completed with their gates passed (semantics.md 1).
+
+Per fabric, revision and tier, of the runs that were asked for within a window; what a run spawned is part of its cost. A run that is not over counts with
+what it has cost so far. Money is micro-dollars. Bounded like the overview, and it says where it was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, Sum
+
+from fabric.core.actor import Actor
+from fabric.core.flow import RunState
+from fabric.core.taxonomy import Tier
+from fabric.models import Revision, Run
+from fabric.models.runs import ASKED_FOR
+from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.overview import DAY, NEWEST_RUNS
+
+DAYS = 7
+DAYS_MAX = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessCost:
+    """What a set of runs cost, and what came of it."""
+
+    revision: int | None = None
+    """Number of the revision; None: of all together."""
+    tier: Tier | None = None
+    """None: of all together."""
+    runs: int = 0
+    completed: int = 0
+    cost_usd_micros: int = 0
+
+    @property
+    def per_success(self) -> int | None:
+        """Micro-dollars for each run that completed, rounded up; None: none did."""
+        return -(-self.cost_usd_micros // self.completed) if self.completed else None
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessCosts:
+    """A fabric's cost per success, altogether and in its parts."""
+
+    days: int
+    whole: SuccessCost
+    parts: tuple[SuccessCost, ...]
+    """By revision, the newest first, and tier; those without runs are left out."""
+    cut: bool
+    """True: only the newest runs were looked at."""
+
+
+def success_costs(actor: Actor, name: str, now: int, days: int = DAYS) -> SuccessCosts:
+    """What a success cost in a fabric lately. ``now``: microseconds since the epoch. Refused not_found."""
+    fabric = fabric_get(actor, name)
+    rows = Run.objects.filter(
+        ASKED_FOR, workspace_id=actor.workspace_id, fabric_id=fabric.id, created_at__gt=now - days * DAY
+    )
+    oldest = rows.order_by("-created_at").values_list("created_at", flat=True)[NEWEST_RUNS : NEWEST_RUNS + 1]
+    cut = next(iter(oldest), None)
+    rows = rows if cut is None else rows.filter(created_at__gt=cut)
+    found = rows.order_by().values_list("revision_id", "tier").annotate(
+        runs=Count("id"),
+        completed=Count("id", filter=Q(state=RunState.COMPLETED.value)),
+        cost=Sum("cost_usd_micros"),
+    )  # fmt: skip
+    groups = list(found)
+    numbers = dict(Revision.objects.filter(id__in={one[0] for one in groups}).values_list("id", "number"))
+    order = list(Tier)
+    parts = sorted(
+        (
+            SuccessCost(
+                revision=numbers.get(revision_id, 0),
+                tier=Tier(tier),
+                runs=runs,
+                completed=completed,
+                cost_usd_micros=cost,
+            )
+            for revision_id, tier, runs, completed, cost in groups
+        ),
+        key=lambda part: (-(part.revision or 0), order.index(part.tier or order[0])),
+    )
+    whole = SuccessCost(
+        runs=sum(part.runs for part in parts),
+        completed=sum(part.completed for part in parts),
+        cost_usd_micros=sum(part.cost_usd_micros for part in parts),
+    )
+    return SuccessCosts(days, whole, tuple(parts), cut is not None)

@@ -1,0 +1,29 @@
+"""A fabric whose one worker spends fast: eight turns of a call each, then its answer, under a cap that lasts a day."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+from typing import Any
+
+from fabric.core.cost import Price
+from fabric.core.spec import FabricSpec
+from tests.fabric.core.fabrics import PRICES, tree
+from tests.fabric.core.scripts import call, say, summary
+
+JSON = Any
+DAY = {tier: {"call_s": 120, "stage_s": 3_600, "run_s": 86_400} for tier in ("interactive", "batch", "high_stakes")}
+CHEAP = {**PRICES, "thrifty": Price(100_000, 200_000), "nearly": Price(990_000, 1_900_000)}
+CAP = 60_000
+"""After seven calls of 900 micro-dollars in a quarter of a minute what is left would be gone within ten minutes."""
+
+
+def spender(
+    *, cheaper: str = "", turns: int = 8, cap: int = CAP, table: JSON = None, budget: JSON = None, **policy: JSON
+) -> tuple[FabricSpec, dict[str, JSON]]:
+    """The fabric, and what its worker answers. ``cheaper``: the model that stands behind its own."""
+    given = tree(roles=(), budget={"run_usd_micros": cap, **(budget or {})}, deadlines=DAY, table=table, **policy)
+    if cheaper:
+        given["models"][0]["cheaper"] = cheaper
+        given["models"].append({"name": cheaper, "provider": "scripted"})
+    answers = [say("", call(q=f"question {letter * 5}"), input_tokens=860) for letter in ascii_lowercase[:turns]]
+    return FabricSpec.model_validate(given), {"worker": [*answers, summary()]}

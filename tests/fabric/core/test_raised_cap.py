@@ -1,0 +1,78 @@
+"""Finance approves a cost overrun and names the new cap: what is taken, what is refused, what then holds (semantics.md 4 "Human waits")."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.flow import RunState
+from fabric.core.mechanisms import budget, state_of
+from fabric.core.taxonomy import Cause, Tier
+from tests.fabric.core.fabrics import lone
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import fails
+
+
+def poor(**more) -> World:
+    """A run whose first call is too dear."""
+    return ran(lone(budget={"run_usd_micros": 100, **more}), tier=Tier.HIGH_STAKES)
+
+
+def ignored(world):
+    return [fact.reason for fact in world.of(ev.InputIgnored)]
+
+
+def test_finance_is_asked():
+    world = poor()
+    assert world.question.fact.required_role == "finance"
+    assert world.reactions == ["escalate"]
+
+
+def test_the_run_goes_on_under_the_new_cap_and_no_further():
+    world = poor().decide(cap_usd_micros=1_000_000).go()
+    assert world.end.state is RunState.COMPLETED
+    assert budget.cap(world.spec.policy.budget, state_of(world.run.guards, budget)) == 1_000_000
+    again = poor().decide(cap_usd_micros=101).go()
+    assert again.of(ev.CapRaised)[0].cap_usd_micros == 101
+    assert again.of(ev.ReactionDecided)[-1].cause.evidence.limit == 101
+
+
+def test_without_a_cap_the_old_one_stays():
+    world = poor().decide().go()
+    assert (world.of(ev.CapRaised), world.reactions) == ([], ["escalate", "escalate"])
+
+
+@pytest.mark.parametrize(
+    ("cap", "more", "said"),
+    [
+        (99, {}, "is not above the present one of $0.000100"),
+        (100, {}, "is not above the present one of $0.000100"),
+        (501, {"session_usd_micros": 500}, "is above the $0.000500 that its session may spend"),
+        (10**15 + 1, {}, "any run may spend"),
+    ],
+)
+def test_a_cap_that_cannot_be_given_changes_nothing_and_the_question_stays(cap, more, said):
+    world = poor(**more)
+    world.decide(cap_usd_micros=cap).go()
+    assert said in ignored(world)[0]
+    assert world.of(ev.CapRaised) == world.of(ev.EscalationDecided) == []
+    assert world.run.questions
+
+
+@pytest.mark.parametrize("cap", [101, 500])
+def test_a_session_has_room_for_it_or_not(cap):
+    world = poor(session_usd_micros=500).decide(cap_usd_micros=cap).go()
+    assert world.of(ev.CapRaised)[0].cap_usd_micros == cap
+
+
+def test_a_rejection_and_another_question_take_none():
+    world = poor().decide("reject", cap_usd_micros=1_000_000).go()
+    assert "a new cap goes with the approval of a cost overrun" in ignored(world)[0]
+    other = ran(lone(), {"worker": fails(Cause.AUTH)}, tier=Tier.HIGH_STAKES)
+    other.decide(cap_usd_micros=10**9).go()
+    assert "a new cap goes with the approval of a cost overrun" in ignored(other)[0]
+
+
+def test_the_cap_outlives_the_process():
+    world = poor().decide(cap_usd_micros=1_000_000).go(steps=1)
+    assert world.crash().go().end.state is RunState.COMPLETED
