@@ -349,6 +349,11 @@ MARGINS: Mapping[str, Row] = {
         ("run_events", "run_payload_bytes", "content_bytes", "pending_calls"),
     ),
     "retry_budget": Row("Retry budget", _retries, lambda policy: policy.retry),
+    "circuit_breaker": Row(
+        "Circuit breaker",
+        None,
+        nothing="what it counts is shared by all workers: where each stands is on the page of breakers",
+    ),
     "loop_detector": Row("Loop detector", _loops, lambda policy: policy.loop_detector),
     "deadlock_monitor": Row(
         "Deadlock monitor",

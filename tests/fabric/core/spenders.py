@@ -8,7 +8,7 @@ from typing import Any
 from fabric.core.cost import Price
 from fabric.core.spec import FabricSpec
 from tests.fabric.core.fabrics import PRICES, tree
-from tests.fabric.core.scripts import call, say, summary
+from tests.fabric.core.scripts import call, gives, say, summary
 
 JSON = Any
 DAY = {tier: {"call_s": 120, "stage_s": 3_600, "run_s": 86_400} for tier in ("interactive", "batch", "high_stakes")}
@@ -26,4 +26,6 @@ def spender(
         given["models"][0]["cheaper"] = cheaper
         given["models"].append({"name": cheaper, "provider": "scripted"})
     answers = [say("", call(q=f"question {letter * 5}"), input_tokens=860) for letter in ascii_lowercase[:turns]]
-    return FabricSpec.model_validate(given), {"worker": [*answers, summary()]}
+    # What it finds differs each time, so that it gets on.
+    found = [gives(f"found {letter * 5}") for letter in ascii_lowercase]
+    return FabricSpec.model_validate(given), {"worker": [*answers, summary()], "look": found}
