@@ -13,7 +13,7 @@ FOUND_BY = {
     "no_unique_input": {"input_consumed_once"},
     "terminal_not_absorbing": {"terminal_absorbs"},
     "retry_moves_deadline": {"deadlines_move_by_facts_alone"},
-    "old_epoch_accepted": {"answers_what_is_out"},
+    "old_epoch_accepted": {"answers_what_is_out", "settled_once"},
     "child_cancel_not_sent": {"told_to_stop"},
     "withdrawn_stays": {"withdrawn_is_not_taken"},
     "orphan_not_reclaimed": {"liveness"},
