@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from fabric.adapters.duties import DutySpec, DutyThread
 from fabric.adapters.host import RunHost
 from fabric.adapters.watchdog import Watchdog, threads_of
+from fabric.services.breakers import guard_changes_prune, guard_changes_to_prune
 from fabric.services.budgets import grants_prune, grants_to_prune
 from fabric.services.checkpoints import checkpoints_make
 from fabric.services.retention import retention_apply, retention_wanted
@@ -44,7 +45,15 @@ def duties() -> tuple[DutySpec, ...]:
     prune = DutySpec(
         name="grants", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=grants_to_prune, act=grants_prune
     )
-    return seal, checkpoint, retention, prune
+    changes = DutySpec(
+        name="guard_changes",
+        look_s=3_600.0,
+        every_s=DAY_S,
+        lease_s=3_600.0,
+        wanted=guard_changes_to_prune,
+        act=guard_changes_prune,
+    )
+    return seal, checkpoint, retention, prune, changes
 
 
 class Worker:

@@ -8,7 +8,7 @@ from fabric.adapters.grants_postgresql import SharedConnections
 from fabric.adapters.postgresql_arrays import bigints, bools, texts
 from fabric.adapters.postgresql_statements import guards as statements
 from fabric.runtime import grant_rules as rules
-from fabric.runtime.grant_ports import Count, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, TokenAsk, TokensLeft
 
 
 class PostgresqlGuards(SharedConnections):
@@ -67,6 +67,11 @@ class PostgresqlGuards(SharedConnections):
         """See ``grant_ports.GuardStore``."""
         values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
         return bool(self.run(statements.CHANGE, values))
+
+    def changes(self, scope: str, kind: str) -> list[GuardChanged]:
+        """See ``grant_ports.GuardStore``."""
+        found = self.run(statements.CHANGES, {"scope": scope, "kind": kind}, changes=False)
+        return [GuardChanged(*row) for row in found]
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
         """See ``grant_ports.GuardStore``."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fabric.adapters.grants_sqlite import SharedFile
 from fabric.runtime import grant_rules as rules
-from fabric.runtime.grant_ports import Count, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, TokenAsk, TokensLeft
 
 _BUCKET = "SELECT level, credited_at FROM fabric_bucket WHERE scope = ?"
 _FILL = """
@@ -37,6 +37,11 @@ _FIRST = """
 INSERT INTO fabric_guard (scope, kind, state, generation, changed_at, permit_holder, permit_until)
 SELECT :scope, :kind, :state, 1, :now, '', 0 WHERE :generation = 0 AND :holder = '' ON CONFLICT DO NOTHING
 """
+_LOG = """
+INSERT INTO fabric_guard_change (scope, kind, generation, state, at)
+SELECT scope, kind, generation, state, changed_at FROM fabric_guard WHERE scope = :scope AND kind = :kind
+"""
+_CHANGES = "SELECT generation, state, at FROM fabric_guard_change WHERE scope = ? AND kind = ? ORDER BY generation"
 _PERMIT = """
 UPDATE fabric_guard SET permit_holder = :holder, permit_until = :now + :for
 WHERE scope = :scope AND kind = :kind AND generation = :generation AND (permit_holder = '' OR permit_until <= :now)
@@ -94,7 +99,14 @@ class SqliteGuards(SharedFile):
         values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
         values |= {"now": self._now()}
         with self.transaction() as db:
-            return db.execute(_CHANGE, values).rowcount == 1 or db.execute(_FIRST, values).rowcount == 1
+            done = db.execute(_CHANGE, values).rowcount == 1 or db.execute(_FIRST, values).rowcount == 1
+            if done:
+                db.execute(_LOG, values)
+            return done
+
+    def changes(self, scope: str, kind: str) -> list[GuardChanged]:
+        """See ``grant_ports.GuardStore``."""
+        return [GuardChanged(*row) for row in self.look(_CHANGES, (scope, kind))]
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
         """See ``grant_ports.GuardStore``."""

@@ -154,6 +154,28 @@ class Guard(models.Model):
         return f"{self.scope} {self.kind}"
 
 
+class GuardChange(models.Model):
+    """That a guard's row changed: appended by the statement that changes it, never changed, deleted when it is old."""
+
+    pk = models.CompositePrimaryKey("scope", "kind", "generation")
+    scope = KeyField()
+    kind = KeyField()
+    generation = models.BigIntegerField()
+    """That it has from then on."""
+    state = models.TextField()
+    """Its own from then on: JSON, as in the row."""
+    at = models.BigIntegerField()
+
+    class Meta:
+        """Its name, and how what is old or new in it is found."""
+
+        db_table = "fabric_guard_change"
+        indexes = (Index(fields=["at"], name="guard_change_at"),)
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.kind} {self.generation}"
+
+
 class GuardCount(models.Model):
     """How often a signal was seen in a generation: in all (ring -1), or in ten seconds of the last minute (a ring of slots that are used again)."""
 

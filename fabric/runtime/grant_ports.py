@@ -25,6 +25,7 @@ __all__ = [
     "Entries",
     "Grant",
     "GrantStore",
+    "GuardChanged",
     "GuardRow",
     "GuardStore",
     "Held",
@@ -246,6 +247,16 @@ class Count:
     """True: it counts for a minute, to within ten seconds."""
 
 
+@value()
+class GuardChanged:
+    """One change of a guard's row, as its log keeps it."""
+
+    generation: int
+    """That the row has from then on."""
+    state: str
+    at: int
+
+
 class GuardStore(Protocol):
     """Guard rows that all processes share: changed by one conditional update on the generation that was seen."""
 
@@ -258,9 +269,13 @@ class GuardStore(Protocol):
         ...
 
     def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
-        """Sets the state, with the next generation and no counts and no permit. False: the row is not at ``generation`` any more, or ``holder``
-        is given and has not the permit.
+        """Sets the state, with the next generation and no counts and no permit, and logs it. False: the row is not at ``generation`` any more, or
+        ``holder`` is given and has not the permit.
         """
+        ...
+
+    def changes(self, scope: str, kind: str) -> list[GuardChanged]:
+        """What became of a row, the oldest change first: the log of the last days."""
         ...
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:

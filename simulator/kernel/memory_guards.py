@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from fabric.runtime import grant_rules as rules
-from fabric.runtime.grant_ports import Count, GuardRow, TokenAsk, TokensLeft
+from fabric.runtime.grant_ports import Count, GuardChanged, GuardRow, TokenAsk, TokensLeft
 from fabric.runtime.ports import Clock
 
 
@@ -29,6 +29,7 @@ class MemoryGuards:
         self._clock = clock
         self._buckets: dict[str, tuple[int, int]] = {}
         self._guards: dict[tuple[str, str], _Guard] = {}
+        self._changes: list[tuple[tuple[str, str], GuardChanged]] = []
         self._lock = RLock()
 
     # -- retry tokens --------------------------------------------------------------------------------------------------
@@ -101,8 +102,15 @@ class MemoryGuards:
             held = self._guards.setdefault((scope, kind), _Guard())
             if held.generation != generation or (holder and held.holder != holder):
                 return False
-            self._guards[scope, kind] = _Guard(state, generation + 1, self._clock.now())
+            now = self._clock.now()
+            self._guards[scope, kind] = _Guard(state, generation + 1, now)
+            self._changes.append(((scope, kind), GuardChanged(generation + 1, state, now)))
             return True
+
+    def changes(self, scope: str, kind: str) -> list[GuardChanged]:
+        """See ``grant_ports.GuardStore``."""
+        with self._lock:
+            return [change for key, change in self._changes if key == (scope, kind)]
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
         """See ``grant_ports.GuardStore``."""

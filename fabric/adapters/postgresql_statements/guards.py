@@ -67,14 +67,21 @@ WHERE t.generation <= excluded.generation
 """)
 
 CHANGE = Statement(f"""
-WITH {NOW}
+WITH {NOW}, done AS (
 INSERT INTO fabric_guard AS g (scope, kind, state, generation, changed_at, permit_holder, permit_until)
 SELECT :scope::text, :kind::text, :state::text, 1, us, '', 0 FROM now
 WHERE (:generation::bigint = 0 AND :holder::text = '')
   OR EXISTS (SELECT FROM fabric_guard WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint)
 ON CONFLICT (scope, kind) DO UPDATE SET state = excluded.state, generation = g.generation + 1, changed_at = excluded.changed_at,
   permit_holder = '', permit_until = 0
-WHERE g.generation = :generation::bigint AND (:holder::text = '' OR g.permit_holder = :holder::text) RETURNING 1
+WHERE g.generation = :generation::bigint AND (:holder::text = '' OR g.permit_holder = :holder::text)
+RETURNING g.scope, g.kind, g.generation, g.state, g.changed_at
+)
+INSERT INTO fabric_guard_change (scope, kind, generation, state, at) SELECT scope, kind, generation, state, changed_at FROM done RETURNING 1
+""")
+
+CHANGES = Statement("""
+SELECT generation, state, at FROM fabric_guard_change WHERE scope = :scope::text AND kind = :kind::text ORDER BY generation
 """)
 
 PERMIT = Statement(f"""

@@ -10,7 +10,7 @@ from fabric.runtime.grant_ports import Budget, Entries, Reservation, SettledBy, 
 from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.adapters.journal_worlds import SECOND, WORKSPACE, MemoryWorld, PostgresqlWorld, SqliteWorld
 
-TABLES = ("budget", "budget_window", "grant", "reservation", "bucket", "guard", "guard_count")
+TABLES = ("budget", "budget_window", "grant", "reservation", "bucket", "guard", "guard_change", "guard_count")
 INSTANTS = (
     ("budget_window", "window_at"),
     ("grant", "opened_at"),

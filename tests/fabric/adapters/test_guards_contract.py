@@ -104,6 +104,22 @@ def test_a_change_takes_the_generation_that_was_seen_and_no_other(shared):
     assert found.changed_at <= found.asked_at
 
 
+def test_each_change_that_was_made_is_logged_once_and_none_that_was_not(shared):
+    assert shared.guards.changes(*KEY) == []
+    change(shared, 1, "never")
+    change(shared, 0, "open")
+    first = row(shared).changed_at
+    change(shared, 0, "stale")
+    shared.another_guards().change(*KEY, generation=1, state="half_open")
+    change(shared, 2, "closed", holder="nobody")
+    shared.guards.change("provider:other", KEY[1], generation=0, state="open")
+    permit(shared, 2, "prober")
+    change(shared, 2, "closed", holder="prober")
+    logged = shared.guards.changes(*KEY)
+    assert [(one.generation, one.state) for one in logged] == [(1, "open"), (2, "half_open"), (3, "closed")]
+    assert (logged[0].at, logged[-1].at) == (first, row(shared).changed_at)
+
+
 def test_counts_add_up_over_processes_and_end_with_their_generation(shared):
     other = shared.another_guards()
     shared.guards.tell([counted("failed", 2), counted("ok")])
@@ -203,3 +219,4 @@ def test_of_many_changes_at_once_one_counts(shared, callers):
         second = list(pool.map(lambda n: stores[n % 4].change(*KEY, generation=1, state="shut"), range(callers)))
     assert (sum(first), sum(second)) == (1, 1)
     assert row(shared).generation == 2
+    assert [one.state for one in shared.guards.changes(*KEY)] == ["open", "shut"]
