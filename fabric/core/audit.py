@@ -43,6 +43,9 @@ class Act(StrEnum):
     RUN_ERASED = "run_erased"
     """The contents of an ended run were erased, as its workspace's retention says."""
     RUN_EXPORTED = "run_exported"
+    BREAKER_OPENED = "breaker_opened"
+    """A circuit breaker was opened by hand: it stays so until somebody resets it."""
+    BREAKER_RESET = "breaker_reset"
     PROJECTION_REBUILT = "projection_rebuilt"
 
 

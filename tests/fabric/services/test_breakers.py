@@ -1,7 +1,132 @@
 """Circuit breakers by hand: opened and reset on what was seen, with a reason, told to the audit stream; and the log of their changes, pruned."""
 
-from fabric.models import GuardChange
-from fabric.services.breakers import KEPT_US, guard_changes_prune, guard_changes_to_prune
+import json
+from dataclasses import replace
+
+import pytest
+
+from fabric.core.breaker.policy import BreakerScope
+from fabric.core.breaker.table import FORCED, BreakerState
+from fabric.models import AuditLine, GuardChange
+from fabric.selectors.breakers import breakers_of
+from fabric.services import breakers
+from fabric.services.breakers import (
+    KEPT_US,
+    breaker_force_open,
+    breaker_reset,
+    guard_changes_prune,
+    guard_changes_to_prune,
+)
+from fabric.services.errors import Refused
+from tests.fabric.selectors.breaker_rows import STOPPED, TRIPPED, change, guarded
+
+
+@pytest.fixture
+def seen(actor):
+    """The provider's breaker, closed."""
+    guarded(actor)
+    return the(actor)
+
+
+def the(actor):
+    (found,) = [one for one in breakers_of(actor) if one.over == BreakerScope.PROVIDER]
+    return found
+
+
+def asked(actor, seen, reason="they are down", **other):
+    return {
+        "actor": actor,
+        "scope": seen.scope,
+        "kind": seen.kind,
+        "generation": seen.generation,
+        "reason": reason,
+    } | other
+
+
+def acts():
+    lines = AuditLine.objects.filter(kind__startswith="breaker").order_by("at", "id")
+    return [(one.kind, one.actor, one.subject, json.loads(bytes(one.body))) for one in lines]
+
+
+def test_opened_by_hand_it_is_held_until_somebody_resets_it(actor, seen):
+    opened = breaker_force_open(**asked(actor, seen))
+    standing = opened.standing
+    assert (standing.state, standing.signal, standing.by, standing.reason, standing.held) == (
+        BreakerState.OPEN, FORCED, actor.name, "they are down", True,
+    )  # fmt: skip
+    closed = breaker_reset(**asked(actor, opened, "they are back"))
+    assert (closed.standing.state, closed.standing.by, closed.generation) == (BreakerState.CLOSED, actor.name, 2)
+    told = {"breaker": seen.kind, "generation": 1, "reason": "they are down", "was": "closed"}
+    back = {"breaker": seen.kind, "generation": 2, "reason": "they are back", "was": "open"}
+    assert acts() == [
+        ("breaker_opened", actor.name, seen.scope, told),
+        ("breaker_reset", actor.name, seen.scope, back),
+    ]
+    assert [(one.generation, one.standing.reason) for one in closed.changes] == [
+        (2, "they are back"),
+        (1, "they are down"),
+    ]
+
+
+def test_one_that_stopped_for_good_is_reset_and_its_trips_are_forgotten(actor, seen):
+    change(seen, TRIPPED, STOPPED)
+    assert breaker_reset(**asked(actor, the(actor))).standing.trips == 0
+
+
+def test_what_changed_meanwhile_is_refused_and_neither_logged_nor_told(actor, seen):
+    change(seen, TRIPPED)
+    with pytest.raises(Refused, match="provider scripted changed meanwhile: it is open now") as refusal:
+        breaker_force_open(**asked(actor, seen))
+    assert (refusal.value.code, refusal.value.field) == ("conflict", "generation")
+    assert (acts(), GuardChange.objects.count()) == ([], 1)
+
+
+def test_the_row_itself_decides_whose_change_it_takes(actor, seen):
+    """What the service found may be over when it writes."""
+    assert breakers._change(seen.scope, seen.kind, 0, TRIPPED)
+    assert not breakers._change(seen.scope, seen.kind, 0, STOPPED)
+    assert not breakers._change(seen.scope, seen.kind, 2, STOPPED)
+    assert (the(actor).standing, GuardChange.objects.count()) == (TRIPPED, 1)
+    assert breakers._change(seen.scope, seen.kind, 1, STOPPED)
+    assert [one.standing for one in the(actor).changes] == [STOPPED, TRIPPED]
+
+
+def test_what_stands_so_already_is_refused(actor, seen):
+    with pytest.raises(Refused, match="is closed already: there is nothing to reset"):
+        breaker_reset(**asked(actor, seen))
+    change(seen, TRIPPED)
+    with pytest.raises(Refused, match="is open already"):
+        breaker_force_open(**asked(actor, the(actor)))
+    assert acts() == []
+
+
+@pytest.mark.parametrize(
+    ("other", "code", "says"),
+    [
+        ({"reason": " \n "}, "invalid", "needs a reason"),
+        ({"scope": "provider:none"}, "not_found", "no circuit breaker"),
+        ({"kind": "circuit_breaker:0"}, "not_found", "no circuit breaker"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(actor, seen, other, code, says):
+    with pytest.raises(Refused, match=says) as refusal:
+        breaker_force_open(**asked(actor, seen, **other))
+    assert (refusal.value.code, GuardChange.objects.count()) == (code, 0)
+
+
+def test_it_is_for_operators_of_the_workspace(actor, seen, stranger):
+    for roles in ((), ("reviewer", "finance")):
+        with pytest.raises(Refused, match="is for operator or owner") as refusal:
+            breaker_force_open(**asked(replace(actor, roles=frozenset(roles)), seen))
+        assert refusal.value.code == "forbidden"
+    with pytest.raises(Refused, match="no circuit breaker"):
+        breaker_force_open(**asked(replace(stranger, roles=frozenset({"operator"})), seen))
+    assert breaker_force_open(**asked(replace(actor, roles=frozenset({"operator"})), seen)).standing.held
+
+
+def test_every_state_has_its_word():
+    assert set(breakers.SAID) == set(BreakerState)
+
 
 # -- afterwards --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,295 @@
+"""The circuit breakers of a workspace: where each stands, how far it is from opening, and what became of it lately.
+
+Which there are follows from the published revisions; a row that an earlier revision's policy left behind is among them. A provider's row is shared by all
+workspaces: it is shown where a fabric uses that provider.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Q
+from pydantic import ValidationError
+
+from fabric.core.actor import Actor
+from fabric.core.breaker.policy import KIND, Breaker, BreakerScope, Signal
+from fabric.core.breaker.table import FORCED, BreakerState, Standing, decoded
+from fabric.core.flow import Stage
+from fabric.core.spec import FabricSpec
+from fabric.models import Fabric, Guard, GuardChange, GuardCount, Revision
+from fabric.runtime.grant_rules import SECOND_US, counts_still
+from fabric.selectors.fabrics import revision_spec
+
+DAY_US = 86_400 * SECOND_US
+CHANGES_SHOWN = 5
+LOG_MAX = 2_000
+"""Lines of the log that are looked at, the newest."""
+REVISIONS_MAX = 20
+"""So many earlier revisions of a fabric are asked whose a row is."""
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One signal of a breaker, and how far it has come."""
+
+    signal: Signal
+    count: int
+    calls: int
+    """Of a rate: all calls in its window."""
+
+    @property
+    def words(self) -> str:
+        """What is counted."""
+        return " or ".join(name.replace("_", " ") for name in self.signal.names)
+
+    @property
+    def said(self) -> str:
+        """At what it opens."""
+        one = self.signal
+        if one.mode == "rate":
+            return f"opens above {one.threshold:.0%} of at least {one.min_calls} calls in {one.window_s:g} s"
+        how = {"consecutive": "in a row", "window": f"in {one.window_s:g} s", "cumulative": "since it closed last"}
+        return f"opens at {one.threshold:g} {how[one.mode]}{', within one step' if one.per_step else ''}"
+
+    @property
+    def share(self) -> int:
+        """Whole percent of the way to its threshold, 100 at most; of a rate that has too few calls, of those calls."""
+        one = self.signal
+        if one.mode != "rate":
+            return min(100, int(100 * self.count / one.threshold))
+        if self.calls < one.min_calls:
+            return min(99, 100 * self.count // one.min_calls)
+        return min(100, int(100 * self.count / self.calls / one.threshold))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of a breaker's log."""
+
+    generation: int
+    standing: Standing
+    at: int
+
+    @property
+    def trip(self) -> bool:
+        """Whether it opened by itself."""
+        return self.standing.state in (BreakerState.OPEN, BreakerState.STOPPED) and self.standing.signal != FORCED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerView:
+    """One breaker. Instants are microseconds since the epoch."""
+
+    scope: str
+    kind: str
+    over: BreakerScope
+    name: str
+    """The provider's, agent's, tool's, stage's or fabric's."""
+    fabrics: tuple[str, ...]
+    """Names of those it stands in front of calls of; a provider's are all fabrics of this workspace with this policy."""
+    breaker: Breaker
+    published: bool
+    """False: only runs of an earlier revision still meet it."""
+    standing: Standing
+    generation: int
+    changed_at: int
+    signals: tuple[Counted, ...]
+    holder: str
+    """Who has the probe's permit: ``run/command#attempt``; empty: nobody."""
+    holder_until: int
+    now: int
+    changes: tuple[Change, ...]
+    """The last ones, the newest first."""
+    trips: int
+    """How often it opened by itself in the last 24 hours."""
+
+    @property
+    def cools_at(self) -> int | None:
+        """When a probe may go out; None where no cooldown runs."""
+        if self.standing.state is not BreakerState.OPEN or self.standing.held:
+            return None
+        return self.changed_at + round(self.breaker.cooldown_s * SECOND_US)
+
+    @property
+    def cooldown_left_us(self) -> int | None:
+        """What is left of the cooldown; None where none runs."""
+        return None if self.cools_at is None else max(0, self.cools_at - self.now)
+
+    @property
+    def nearest(self) -> Counted | None:
+        """The signal that is nearest to opening it, of those that all workers count together."""
+        return max((one for one in self.signals if not one.signal.per_step), key=lambda one: one.share, default=None)
+
+    @property
+    def holder_run(self) -> str:
+        """The run whose call is the probe."""
+        return self.holder.partition("/")[0]
+
+    @property
+    def words(self) -> str:
+        """What it stands in front of."""
+        of = f" of {self.fabrics[0]}" if self.over not in (BreakerScope.PROVIDER, BreakerScope.FABRIC) else ""
+        return f"{self.over} {self.name.replace('_', ' ') if self.over is BreakerScope.STAGE else self.name}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A breaker that a revision says there is."""
+
+    breaker: Breaker
+    over: BreakerScope
+    name: str
+    published: bool
+    fabrics: list[str] = field(default_factory=list)
+
+
+def breakers_of(actor: Actor, *, now: int | None = None) -> list[BreakerView]:
+    """All of the actor's workspace, those that stop calls first, then those nearest to it. ``now``: microseconds since the epoch."""
+    at = time.time_ns() // 1_000 if now is None else now
+    rows = {(row.scope, row.kind): row for row in _rows(actor)}
+    found = _known(actor, rows)
+    return sorted(_views(found, rows, at), key=_order)
+
+
+def breakers_open(actor: Actor, *, now: int) -> list[BreakerView]:
+    """Those that are not closed, in the same order."""
+    rows = {(row.scope, row.kind): row for row in _rows(actor) if decoded(row.state).state is not BreakerState.CLOSED}
+    if not rows:
+        return []
+    known = _known(actor, rows)
+    return sorted(_views({key: one for key, one in known.items() if key in rows}, rows, now), key=_order)
+
+
+def breaker_find(actor: Actor, scope: str, kind: str, *, now: int | None = None) -> BreakerView | None:
+    """One of the workspace's."""
+    return next((one for one in breakers_of(actor, now=now) if (one.scope, one.kind) == (scope, kind)), None)
+
+
+_SEVERITY = (BreakerState.STOPPED, BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
+
+
+def _order(one: BreakerView) -> tuple[object, ...]:
+    nearest = one.nearest.share if one.nearest else 0
+    return (_SEVERITY.index(one.standing.state), -nearest, -one.trips, one.over, one.name, one.scope, one.kind)
+
+
+# -- which there are ---------------------------------------------------------------------------------------------------
+
+
+def _rows(actor: Actor) -> Iterator[Guard]:
+    """Rows of breakers that may be this workspace's."""
+    mine = set(Fabric.objects.filter(workspace_id=actor.workspace_id).values_list("id", flat=True))
+    for row in Guard.objects.filter(kind__startswith=f"{KIND}:"):
+        over, _, rest = row.scope.partition(":")
+        if over == BreakerScope.PROVIDER or rest.partition(":")[0] in mine:
+            yield row
+
+
+def _known(actor: Actor, rows: Iterable[Key]) -> dict[Key, _Found]:
+    """By scope and kind: the published revisions' breakers, and those of earlier ones that have left a row."""
+    found: dict[Key, _Found] = {}
+    fabrics = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).order_by("name")
+    for fabric_id, name, revision_id in fabrics.values_list("id", "name", "published_id"):
+        _add(found, _of_revision(fabric_id, name, revision_id, published=True), name)
+    left = set(rows) - set(found)
+    if left:
+        earlier: dict[Key, _Found] = {}
+        for fabric_id, name, revision_id in fabrics.values_list("id", "name", "published_id"):
+            past = Revision.objects.filter(fabric_id=fabric_id).exclude(id=revision_id).order_by("-number")
+            for one in past.values_list("id", flat=True)[:REVISIONS_MAX]:
+                _add(earlier, _of_revision(fabric_id, name, one, published=False), name)
+        found |= {key: one for key, one in earlier.items() if key in left}
+    return found
+
+
+def _add(found: dict[Key, _Found], more: Iterable[tuple[Key, _Found]], name: str) -> None:
+    for key, one in more:
+        fabrics = found.setdefault(key, one).fabrics
+        if name not in fabrics:
+            fabrics.append(name)
+
+
+def _of_revision(fabric_id: str, name: str, revision_id: str, *, published: bool) -> Iterator[tuple[Key, _Found]]:
+    try:
+        spec = revision_spec(revision_id)
+    except ValidationError:  # Of a version that is not read any more: no run of it can begin.
+        return
+    for breaker in spec.policy.breakers:
+        for scope, called in _scopes(breaker.scope, fabric_id, name, spec):
+            yield (scope, breaker.kind), _Found(breaker, breaker.scope, called, published)
+
+
+def _scopes(over: BreakerScope, fabric_id: str, name: str, spec: FabricSpec) -> list[tuple[str, str]]:
+    """The rows of one breaker with what each stands in front of: ``breaker.passing.scope_of`` for every call that a run could make."""
+    match over:
+        case BreakerScope.PROVIDER:
+            return [(f"provider:{one}", one) for one in sorted({model.provider for model in spec.models})]
+        case BreakerScope.AGENT:
+            return [(f"agent:{fabric_id}:{one.name}", one.name) for one in spec.agents]
+        case BreakerScope.TOOL:
+            return [(f"tool:{fabric_id}:{one.name}", one.name) for one in spec.tools]
+        case BreakerScope.STAGE:
+            return [(f"stage:{fabric_id}:{one.value}", one.value) for one in Stage]
+        case BreakerScope.FABRIC:
+            return [(f"fabric:{fabric_id}", name)]
+
+
+# -- where they stand --------------------------------------------------------------------------------------------------
+
+
+def _views(found: Mapping[Key, _Found], rows: Mapping[Key, Guard], now: int) -> Iterator[BreakerView]:
+    counts, log = _counts(found, rows, now), _log(found)
+    for (scope, kind), one in found.items():
+        row = rows.get((scope, kind))
+        changes = log.get((scope, kind), [])
+        had = row is not None and row.permit_until > now
+        counted = counts.get((scope, kind), {})
+        yield BreakerView(
+            scope=scope,
+            kind=kind,
+            over=one.over,
+            name=one.name,
+            fabrics=tuple(one.fabrics),
+            breaker=one.breaker,
+            published=one.published,
+            standing=decoded(row.state if row else ""),
+            generation=row.generation if row else 0,
+            changed_at=row.changed_at if row else 0,
+            signals=tuple(
+                Counted(signal, counted.get(signal.key, 0), counted.get(f"{signal.key}:all", 0))
+                for signal in one.breaker.signals
+            ),
+            holder=row.permit_holder if row and had else "",
+            holder_until=row.permit_until if row and had else 0,
+            now=now,
+            changes=tuple(changes[:CHANGES_SHOWN]),
+            trips=sum(change.trip for change in changes if change.at > now - DAY_US),
+        )
+
+
+def _of(keys: Iterable[Key]) -> Q:
+    """Rows of these scopes, whatever their kind; the caller looks whose they are."""
+    return Q(scope__in=sorted({scope for scope, _ in keys}), kind__startswith=f"{KIND}:")
+
+
+def _counts(keys: Iterable[Key], rows: Mapping[Key, Guard], now: int) -> Mapping[Key, Mapping[str, int]]:
+    """By signal, of each row's generation: what ``GuardStore.guards`` counts."""
+    counts: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for one in GuardCount.objects.filter(_of(keys)):
+        row = rows.get((one.scope, one.kind))
+        current = one.generation == (row.generation if row else 0)
+        if current and (one.ring < 0 or counts_still(one.slot_at, now)):
+            counts[one.scope, one.kind][one.signal] += one.n
+    return counts
+
+
+def _log(keys: Iterable[Key]) -> Mapping[Key, Sequence[Change]]:
+    """The log's newest lines, the newest first."""
+    log: dict[Key, list[Change]] = defaultdict(list)
+    for one in GuardChange.objects.filter(_of(keys)).order_by("-at", "-generation")[:LOG_MAX]:
+        log[one.scope, one.kind].append(Change(one.generation, decoded(one.state), one.at))
+    return log

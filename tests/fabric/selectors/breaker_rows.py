@@ -1,0 +1,45 @@
+"""A fabric with breakers, and rows of theirs as calls leave them: through the store itself."""
+
+from fabric import wiring
+from fabric.core.breaker.table import BreakerState, Standing, encoded
+from fabric.models import Fabric
+from fabric.runtime.grant_ports import Count
+from fabric.services.fabrics import fabric_publish
+from tests.fabric.services.world import SMALL
+
+BREAKERS = """
+  breakers:
+    - {preset: endpoint, cooldown_s: 60}
+    - {preset: semantic}
+    - {scope: tool, signals: [{names: [timeout], mode: rate, threshold: 0.5}], cooldown_s: 30}
+"""
+
+
+def guarded(actor, breakers=BREAKERS):
+    """The small fabric with breakers: its id."""
+    fabric_publish(actor=actor, source=SMALL.replace("1000000}\n", "1000000}" + breakers, 1))
+    return Fabric.objects.get(name="small", workspace_id=actor.workspace_id).id
+
+
+def change(one, *standings: Standing):
+    """Moves a breaker as its calls do."""
+    for number, standing in enumerate(standings):
+        assert wiring.guards().change(one.scope, one.kind, generation=one.generation + number, state=encoded(standing))
+
+
+def tell(one, **counts):
+    """Counts signals of a breaker, by their place: ``s0`` the first one's, ``all0`` all calls of its rate."""
+    told = []
+    for name, n in counts.items():
+        signal = one.signals[int(name[-1])].signal
+        key = signal.key + (":all" if name.startswith("all") else "")
+        windowed = signal.mode in ("window", "rate")
+        told.append(
+            Count(scope=one.scope, kind=one.kind, generation=one.generation, signal=key, n=n, windowed=windowed)
+        )
+    wiring.guards().tell(told)
+
+
+TRIPPED = Standing(state=BreakerState.OPEN, trips=1, signal="timeout", failures=5, threshold=5.0)
+STOPPED = Standing(state=BreakerState.STOPPED, trips=3, signal="timeout", failures=5, threshold=5.0)
+HALF_OPEN = Standing(state=BreakerState.HALF_OPEN, trips=1, signal="timeout", failures=5, threshold=5.0)

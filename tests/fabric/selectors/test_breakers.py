@@ -1,0 +1,132 @@
+"""Circuit breakers as people see them: which there are, how near each is to opening, and what became of it."""
+
+import time
+
+import pytest
+
+from fabric import wiring
+from fabric.core.breaker.policy import BreakerScope
+from fabric.core.breaker.table import FORCED, BreakerState, Standing
+from fabric.models import GuardChange, Workspace
+from fabric.selectors.breakers import DAY_US, breaker_find, breakers_of, breakers_open
+from fabric.services.fabrics import fabric_publish
+from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell
+from tests.fabric.services.world import SMALL
+
+US = 1_000_000
+
+
+def the(actor, over, name=None):
+    (found,) = [one for one in breakers_of(actor) if one.over == over and name in (None, one.name)]
+    return found
+
+
+def test_without_breakers_there_are_none(actor, small):
+    assert breakers_of(actor) == []
+    assert breakers_open(actor, now=0) == []
+
+
+def test_every_breaker_of_the_published_policy_is_there_and_closed(actor):
+    fabric_id = guarded(actor)
+    found = breakers_of(actor)
+    assert {one.scope for one in found} == {
+        "provider:scripted",
+        *(f"agent:{fabric_id}:{name}" for name in ("planner", "reader")),
+        f"tool:{fabric_id}:read_document",
+    }
+    assert {one.standing.state for one in found} == {BreakerState.CLOSED}
+    assert all(one.published and one.fabrics == ("small",) and not one.changes for one in found)
+    assert {one.words for one in found} == {
+        "provider scripted", "agent planner of small", "agent reader of small", "tool read_document of small"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("over", "count"), [("stage", 5), ("fabric", 1)])
+def test_a_stage_and_a_fabric_have_theirs(actor, over, count):
+    guarded(actor, f"\n  breakers: [{{preset: endpoint, scope: {over}}}]\n")
+    assert len(breakers_of(actor)) == count
+
+
+def test_counts_are_those_of_the_generation_beside_their_thresholds(actor):
+    guarded(actor)
+    tell(the(actor, BreakerScope.PROVIDER), s0=4)
+    tool = the(actor, BreakerScope.TOOL)
+    tell(tool, s0=4, all0=10)
+    first, rate = the(actor, BreakerScope.PROVIDER).signals[0], the(actor, BreakerScope.TOOL).signals[0]
+    assert (first.count, first.share, first.words, first.said) == (
+        4,
+        80,
+        "timeout or server error",
+        "opens at 5 in a row",
+    )
+    assert (rate.count, rate.calls, rate.share) == (4, 10, 80)
+    assert rate.said == "opens above 50% of at least 10 calls in 60 s"
+    change(tool, Standing(state=BreakerState.OPEN, trips=1, signal="timeout", failures=6, threshold=0.5))
+    assert the(actor, BreakerScope.TOOL).signals[0].count == 0
+    assert breakers_of(actor)[0].over == BreakerScope.TOOL
+
+
+def test_a_rate_of_few_calls_is_no_nearer_than_the_calls_it_lacks(actor):
+    guarded(actor)
+    tell(the(actor, BreakerScope.TOOL), s0=3, all0=3)
+    assert the(actor, BreakerScope.TOOL).signals[0].share == 30
+
+
+def test_an_open_one_says_what_is_left_of_its_cooldown(actor):
+    guarded(actor)
+    change(the(actor, BreakerScope.PROVIDER), TRIPPED)
+    seen = the(actor, BreakerScope.PROVIDER)
+    assert seen.cools_at == seen.changed_at + 60 * US
+    assert 0 < seen.cooldown_left_us <= 60 * US
+    later = breaker_find(actor, seen.scope, seen.kind, now=seen.cools_at + US)
+    assert later.cooldown_left_us == 0
+    assert [one.scope for one in breakers_open(actor, now=seen.changed_at)] == [seen.scope]
+
+
+@pytest.mark.parametrize("held", [STOPPED, Standing(state=BreakerState.OPEN, signal=FORCED, by="ana", reason="x")])
+def test_one_that_only_a_person_closes_has_no_cooldown(actor, held):
+    guarded(actor)
+    change(the(actor, BreakerScope.PROVIDER), held)
+    assert the(actor, BreakerScope.PROVIDER).cools_at is None
+
+
+def test_who_has_the_probes_permit_is_told_until_it_expires(actor):
+    guarded(actor)
+    change(the(actor, BreakerScope.PROVIDER), TRIPPED, HALF_OPEN)
+    seen = the(actor, BreakerScope.PROVIDER)
+    assert wiring.guards().permit(seen.scope, seen.kind, generation=2, holder="run1/plan.0#1", for_s=30)
+    probed = the(actor, BreakerScope.PROVIDER)
+    assert (probed.holder, probed.holder_run) == ("run1/plan.0#1", "run1")
+    assert breaker_find(actor, seen.scope, seen.kind, now=probed.holder_until).holder == ""
+
+
+def test_trips_of_a_day_and_the_last_changes_come_from_the_log(actor):
+    guarded(actor)
+    forced = Standing(state=BreakerState.OPEN, signal=FORCED, by="ana", reason="maintenance")
+    change(the(actor, BreakerScope.PROVIDER), TRIPPED, HALF_OPEN, TRIPPED, HALF_OPEN, Standing(), forced, Standing())
+    GuardChange.objects.filter(generation=1).update(at=time.time_ns() // 1_000 - DAY_US - US)
+    seen = the(actor, BreakerScope.PROVIDER)
+    assert seen.trips == 1
+    assert [one.generation for one in seen.changes] == [7, 6, 5, 4, 3]
+    assert (seen.changes[1].standing.by, seen.changes[1].trip, seen.changes[4].trip) == ("ana", False, True)
+
+
+def test_a_row_of_an_earlier_revision_stays_until_nothing_of_it_is_left(actor):
+    guarded(actor)
+    before = the(actor, BreakerScope.PROVIDER)
+    change(before, TRIPPED)
+    fabric_publish(actor=actor, source=SMALL)
+    (seen,) = breakers_of(actor)
+    assert (seen.scope, seen.published, seen.standing) == (before.scope, False, TRIPPED)
+
+
+def test_a_providers_row_is_shown_to_every_workspace_that_uses_it_and_nothing_else_of_others(actor, stranger):
+    guarded(actor)
+    change(the(actor, BreakerScope.PROVIDER), TRIPPED)
+    change(the(actor, BreakerScope.TOOL), TRIPPED)
+    assert breakers_of(stranger) == []
+    assert breakers_open(stranger, now=0) == []
+    assert Workspace.objects.count() == 2
+    guarded(stranger, "\n  breakers: [{preset: endpoint, cooldown_s: 60}]\n")
+    (seen,) = breakers_of(stranger)
+    assert (seen.scope, seen.standing) == ("provider:scripted", TRIPPED)
