@@ -37,6 +37,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("g r", "runs", "go", "runs"),
             Key("g v", "reviews", "go", "reviews"),
             Key("g f", "fabrics", "go", "fabrics"),
+            Key("g b", "breakers", "go", "breakers"),
             Key("n", "start a run", "go", "start"),
         ),
     ),

@@ -18,6 +18,7 @@ from console.access import actor_of, is_staff
 from console.keys import KEYS, Key
 from fabric.core.actor import Actor
 from fabric.selectors import standing
+from fabric.selectors.breakers import breakers_open_count
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ NAV: tuple[Place, ...] = (
         "open",
     ),
     Place("fabrics", "Fabrics", "fabric", ("fabrics", "fabric")),
+    Place("breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"),
     Place("start", "New run", "plus", ("start",)),
 )
 """The navigation, in its order. A row whose page there is not is left out."""

@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from console.views import (
+    breakers,
     fabrics,
     health,
     login,
@@ -48,6 +49,9 @@ urlpatterns = [
     path("fabrics/<str:name>", fabrics.fabric, name="fabric"),
     path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),
     path("fabrics/<str:name>/r<int:number>.yaml", fabrics.download, name="fabric-yaml"),
+    path("breakers", breakers.breakers, name="breakers"),
+    path("breakers/live", breakers.live, name="breakers-live"),
+    path("breakers/<str:scope>/<slug:digest>", breakers.breaker, name="breaker"),
     path("search", search.results, name="search"),
     path("frame", search.frame, name="frame"),
     path("styleguide", styleguide.styleguide, name="styleguide"),

@@ -11,6 +11,7 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from fabric.core.breaker.table import BreakerState
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import FailureType, Tier
 
@@ -30,6 +31,14 @@ STATES: Mapping[str, tuple[str, str, str]] = {
     RunState.CANCELLED: ("Cancelled", "neutral", "x"),
 }
 """Word, tone and icon of each run state; total over ``RunState``."""
+
+BREAKERS: Mapping[str, tuple[str, str, str]] = {
+    BreakerState.CLOSED: ("Closed", "ok", "okc"),
+    BreakerState.OPEN: ("Open", "danger", "breaker"),
+    BreakerState.HALF_OPEN: ("Half open", "warn", "wait"),
+    BreakerState.STOPPED: ("Stopped", "danger", "stop"),
+}
+"""Word, tone and icon of each state of a circuit breaker; total over ``BreakerState``."""
 
 RECOVERED = ("Completed after recovery", "ok", "recov")
 """What completed only after something had gone wrong."""
@@ -120,6 +129,12 @@ def state_badge(run: Any) -> SafeString:
         return badge(*RECOVERED, "recovered")
     word, tone, name = STATES.get(run.state, (run.state, "neutral", "unknown"))
     return badge(word, tone, name)
+
+
+@register.simple_tag
+def breaker_badge(state: BreakerState, extra: str = "") -> SafeString:
+    """A circuit breaker's state."""
+    return badge(*BREAKERS[state], extra)
 
 
 @register.simple_tag

@@ -120,7 +120,11 @@ def live(request: HttpRequest) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect("overview")
     now = time.time_ns() // 1_000
-    html = _boards.shared(actor_of(request.user), now)
+    return fresh_part(request, _boards.shared(actor_of(request.user), now), now)
+
+
+def fresh_part(request: HttpRequest, html: str, now: int) -> HttpResponse:
+    """The answer to a page that asks once a second: its part, or that it is the same. ``now``: microseconds since the epoch."""
     tag = f'"{hashlib.sha256(html.encode()).hexdigest()[:32]}"'
     same = request.headers.get("If-None-Match") == tag
     response = HttpResponseNotModified() if same else HttpResponse(html)

@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from console.templatetags.figures import usd
-from console.templatetags.marks import STATES
+from console.templatetags.marks import BREAKERS, STATES
 from console.templatetags.said import inert
+from fabric.core.breaker.table import BreakerState
 from fabric.core.flow import TERMINAL, RunState
 from fabric.selectors.attention import Attention, Group, Item, Kind
 from fabric.selectors.overview import COUNTED, TILE_OF, States, Tile
@@ -43,6 +44,9 @@ WORDS: Mapping[Kind, Words] = {
     ),
     Kind.FAILED: Words(
         "Failed", "danger", "xc", "one run failed in the last 24 hours", "{} runs failed in the last 24 hours", "ended"
+    ),
+    Kind.BREAKER: Words(
+        "Breaker open", "warn", "breaker", "one circuit breaker holds calls back", "{} circuit breakers hold calls back", "changed", "Look"
     ),
     Kind.NEAR_CEILING: Words(
         "Ceiling near", "warn", "coins", "one run is near its ceiling", "{} runs are near their ceilings", "", "Watch"
@@ -107,6 +111,7 @@ ALL_OF: Mapping[Kind, tuple[str, str]] = {
     Kind.NO_WORKER: ("", ""),
     Kind.QUARANTINED: ("runs", "state:quarantined"),
     Kind.FAILED: ("runs", "state:failed,aborted ended:-24h"),
+    Kind.BREAKER: ("breakers", ""),
     Kind.NEAR_CEILING: ("runs", "state:running"),
     Kind.NEAR_DEADLINE: ("runs", "state:running"),
     Kind.NO_PROGRESS: ("runs", "state:queued,running,cancelling,unwinding"),
@@ -123,6 +128,8 @@ def everything(kind: Kind) -> Everything:
         return Everything()
     if route == "reviews":
         return Everything(reverse(route), "All reviews")
+    if route == "breakers":
+        return Everything(reverse(route), "All breakers")
     word = "Running" if query == "state:running" else "All of them"
     return Everything(f"{reverse(route)}?{urlencode({'q': query})}", word)
 
@@ -204,6 +211,9 @@ def line(item: Item) -> Line:
     if item.kind is Kind.FAILED:
         badge, tone, icon = STATES[item.state]
     address = reverse("run", args=[item.run_id]) if item.run_id else f"{reverse('overview')}#card-workers"
+    if item.kind is Kind.BREAKER:
+        badge, tone, icon = BREAKERS.get(item.state, (badge, tone, icon))
+        address = reverse("breakers")
     if item.question:
         address += f"#question-{item.question}"
     small = tuple(part for part in (item.fabric_name, *_small(item)) if part)
@@ -217,6 +227,9 @@ def _text(item: Item) -> str:
             return "No worker is alive" + (
                 "; a run that is started now would wait." if not item.observed else f" and {_runs(item)}."
             )
+        case Kind.BREAKER:
+            passes = "only a probe" if item.state == BreakerState.HALF_OPEN else "no call"
+            return f"The circuit breaker of {title} lets {passes} pass."
         case Kind.NEAR_CEILING:
             return f"“{title}” has spent {usd(item.observed)} of {usd(item.limit)}."
         case Kind.NO_PROGRESS:

@@ -14,6 +14,7 @@ from fabric.core.flow import RunState
 from fabric.models import Escalation, Run
 from fabric.models.escalations import OPEN
 from fabric.models.runs import ASKED_FOR, BAD
+from fabric.selectors.breakers import BreakerView, breakers_open
 from fabric.selectors.fabrics import run_cap
 from fabric.selectors.overview import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
 
@@ -36,6 +37,7 @@ class Kind(StrEnum):
     NO_WORKER = "no_worker"
     QUARANTINED = "quarantined"
     FAILED = "failed"
+    BREAKER = "breaker"
     NEAR_CEILING = "near_ceiling"
     NEAR_DEADLINE = "near_deadline"
     NO_PROGRESS = "no_progress"
@@ -96,6 +98,7 @@ def attention(actor: Actor, now: int) -> Attention:
         Kind.NO_WORKER: _without_worker(actor, now),
         Kind.QUARANTINED: live_runs(actor, RunState.QUARANTINED).order_by("created_at"),
         Kind.FAILED: _failed(actor, now),
+        Kind.BREAKER: [_breaker(one) for one in breakers_open(actor, now=now)],
         Kind.NEAR_CEILING: near[Kind.NEAR_CEILING],
         Kind.NEAR_DEADLINE: near[Kind.NEAR_DEADLINE],
         Kind.NO_PROGRESS: live_runs(actor, *IN_HAND).filter(claims__gte=CLAIMS_LONG).order_by("-claims"),
@@ -167,6 +170,12 @@ def _without_worker(actor: Actor, now: int) -> list[Item]:
     count = waiting.values("id")[: COUNTED + 1].count()
     oldest = waiting.values_list("created_at", flat=True).first()
     return [Item(kind=Kind.NO_WORKER, observed=count, limit=COUNTED, at=oldest)]
+
+
+def _breaker(one: BreakerView) -> Item:
+    state = one.standing.state.value
+    opened = one.standing.reason or one.standing.signal.replace("_", " ")
+    return Item(kind=Kind.BREAKER, title=one.words, state=state, at=one.changed_at, reason=opened)
 
 
 def _waiting_long(actor: Actor, now: int) -> Iterable[Item] | QuerySet[Run]:

@@ -164,6 +164,11 @@ def breakers_open(actor: Actor, *, now: int) -> list[BreakerView]:
     return sorted(_views({key: one for key, one in known.items() if key in rows}, rows, now), key=_order)
 
 
+def breakers_open_count(actor: Actor, most: int) -> int:
+    """How many are not closed, ``most`` at most."""
+    return min(most, len(breakers_open(actor, now=0)))
+
+
 def breaker_find(actor: Actor, scope: str, kind: str, *, now: int | None = None) -> BreakerView | None:
     """One of the workspace's."""
     return next((one for one in breakers_of(actor, now=now) if (one.scope, one.kind) == (scope, kind)), None)

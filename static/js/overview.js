@@ -1,11 +1,11 @@
-// The overview asks once a second. What comes back unchanged is not put into the page; what does not come back is said by the badge.
+// A board (the overview, the breakers) asks once a second. What comes back unchanged is not put into the page; what does not come back is said by the badge.
 import { heard, look, paused } from "./badge.js";
 
 const SPEAK_MS = 5000;
 
-const board = document.getElementById("overview");
+const board = document.querySelector("[data-board]");
 const badge = () => document.getElementById("live");
-const sentence = () => document.getElementById("overview-answer")?.textContent.trim() ?? "";
+const sentence = () => document.querySelector("[data-answer]")?.textContent.trim() ?? "";
 
 let shown = "";
 let spoken = sentence();

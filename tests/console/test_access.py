@@ -20,6 +20,8 @@ SAMPLE = {
     "card": "workers",
     "run_id": str(uuid4()),
     "seq": 1,
+    "scope": "provider:scripted",
+    "digest": "92e507dd97e0",
     "token": "x",
     "rest": "nowhere",
     "escalation_id": "0123456789abcdef",

@@ -299,6 +299,7 @@ LISTS = (
     Scene("runs-wrong-query", "/runs?q=state:nosuch", status=422),
     Scene("reviews", "/reviews"),
     Scene("fabrics", "/fabrics"),
+    Scene("breakers", "/breakers"),
     *(
         Scene(f"fabric-{tab}", f"/fabrics/contract-check?tab={tab}")
         for tab in ("agents", "topology", "stages", "limits", "table", "yaml", "versions")

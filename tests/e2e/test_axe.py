@@ -43,6 +43,7 @@ NO_PAGE = {
     "reviews-news": "a part of the list of reviews",
     "overview-live": "a part of the overview",
     "overview-card": "a part of the overview",
+    "breakers-live": "a part of the breakers' page",
     "fabric-yaml": "a file",
 }
 """Routes that are no page of ours, and what they are instead."""
@@ -85,7 +86,14 @@ def views(run_id: str) -> list[str]:
     return named + [f"{reverse('fabric', args=['doubtful'])}?tab={tab}" for tab in TABS]
 
 
-KNOWN = {"run_id": "019a1f3c-5d20-7c11-9a5e-4c81d7e20b1f", "seq": 3, "name": "doubtful", "number": 1}
+KNOWN = {
+    "run_id": "019a1f3c-5d20-7c11-9a5e-4c81d7e20b1f",
+    "seq": 3,
+    "name": "doubtful",
+    "number": 1,
+    "scope": "provider:scripted",
+    "digest": "92e507dd97e0",
+}
 
 
 def test_every_route_is_a_page_that_is_looked_at_or_says_why_it_is_none():

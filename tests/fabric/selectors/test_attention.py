@@ -6,6 +6,8 @@ import pytest
 
 from fabric.selectors import attention as module
 from fabric.selectors.attention import Kind, attention, review_queue
+from fabric.selectors.breakers import breakers_of
+from tests.fabric.selectors.breaker_rows import STOPPED, change, guarded
 from tests.fabric.selectors.rows import MINUTE, NOW, question_row, run_row, worker_row
 from tests.fabric.selectors.test_overview import plans_of
 
@@ -30,7 +32,7 @@ def trouble(actor, small) -> None:
 
 
 def test_the_most_harmful_is_first(actor, trouble):
-    assert kinds(actor) == [kind for kind in Kind if kind is not Kind.NO_WORKER]
+    assert kinds(actor) == [kind for kind in Kind if kind not in (Kind.NO_WORKER, Kind.BREAKER)]
     assert all(group.count == 1 for group in attention(actor, NOW).groups)
 
 
@@ -71,6 +73,22 @@ def test_without_a_worker_that_is_what_is_said(actor, small):
     run_row(actor, small, "waiting", asked=3)
     (group,) = attention(actor, NOW).groups
     assert (group.kind, group.items[0].observed) == (Kind.NO_WORKER, 2)
+
+
+def test_a_breaker_that_is_not_closed_is_named(actor):
+    worker_row()
+    guarded(actor)
+    assert kinds(actor) == []
+    (seen,) = [one for one in breakers_of(actor) if one.over == "provider"]
+    change(seen, STOPPED)
+    (group,) = attention(actor, NOW).groups
+    (item,) = group.items
+    assert (group.kind, item.title, item.state, item.reason) == (
+        Kind.BREAKER,
+        "provider scripted",
+        "stopped",
+        "timeout",
+    )
 
 
 def test_what_is_not_named_is_counted(actor, small, monkeypatch):
