@@ -1,6 +1,7 @@
 """Circuit breakers by hand: opened and reset on what was seen, with a reason, told to the audit stream; and the log of their changes, pruned."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,7 @@ from fabric.services.breakers import (
     guard_changes_to_prune,
 )
 from fabric.services.errors import Refused
+from tests.fabric.management.console import command
 from tests.fabric.selectors.breaker_rows import STOPPED, TRIPPED, change, guarded
 
 
@@ -126,6 +128,52 @@ def test_it_is_for_operators_of_the_workspace(actor, seen, stranger):
 
 def test_every_state_has_its_word():
     assert set(breakers.SAID) == set(BreakerState)
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_lists_and_moves_them(actor):
+    assert "No fabric has a circuit breaker" in command("breakers").out
+    guarded(actor)
+    assert (
+        "provider:scripted circuit_breaker:92e507dd97e0: closed, 0 x timeout or server error" in command("breakers").out
+    )
+    said = command("breakers", "--open", "provider:scripted", "--reason", "They are down.")
+    assert (said.code, the(actor).standing.reason) == (0, "They are down.")
+    assert "open (forced by owner: They are down.), until somebody resets it; 0 trips in 24 h" in said.out
+    (told,) = command("breakers", "--reset", "provider:scripted", "--reason", "back", "--json").last["breakers"]
+    assert (told["state"], told["by"], told["generation"], told["signals"][0]["share"]) == ("closed", "owner", 2, 0)
+    change(the(actor), TRIPPED)
+    assert re.search(
+        r"open \(5 x timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breakers").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--open", "provider:scripted"), "needs a reason"),
+        (("--open", "provider:none", "--reason", "x"), "there is no circuit breaker 'provider:none'"),
+        (("--reset", "provider:scripted", "--reason", "x"), "closed already"),
+    ],
+)
+def test_the_command_says_what_it_did_not_do(actor, seen, words, says):
+    said = command("breakers", *words)
+    assert says in said.err
+    assert said.code
+    assert GuardChange.objects.count() == 0
+
+
+def test_of_several_in_one_scope_the_command_wants_to_know_which(actor):
+    guarded(actor, "\n  breakers: [{preset: endpoint}, {preset: endpoint, cooldown_s: 9}]\n")
+    assert (
+        "has 2 circuit breakers; say which with --kind: circuit_breaker:"
+        in command("breakers", "--open", "provider:scripted", "--reason", "x").err
+    )
+    kind = breakers_of(actor)[1].kind
+    assert command("breakers", "--open", "provider:scripted", "--kind", kind, "--reason", "x").code == 0
+    assert [one.standing.held for one in breakers_of(actor) if one.kind == kind] == [True]
 
 
 # -- afterwards --------------------------------------------------------------------------------------------------------

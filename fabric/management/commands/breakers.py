@@ -1,0 +1,114 @@
+"""`manage.py breakers`: where the circuit breakers of the workspace stand; opens or resets one by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric.core.actor import Actor
+from fabric.management.base import OK, FabricCommand
+from fabric.selectors.breakers import BreakerView, breakers_of
+from fabric.selectors.words import duration
+from fabric.services.breakers import SAID, breaker_force_open, breaker_reset
+from fabric.services.errors import Refused
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Lists breakers, or moves one."""
+
+    help = (
+        "List the circuit breakers that stand in front of this workspace's calls, or open or reset one by hand: in every worker "
+        "within a second. What is opened by hand stays so until it is reset."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to do."""
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--open", metavar="SCOPE", default="", help="let no call pass the breaker of this scope, as listed"
+        )
+        what.add_argument(
+            "--reset", metavar="SCOPE", default="", help="close the breaker of this scope, its trips forgotten"
+        )
+        parser.add_argument("--kind", default="", help="which one, where a scope has several, as listed")
+        parser.add_argument("--reason", default="", help="why: kept with the breaker and in the audit stream; needed")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        actor = owner_actor()
+        found: Sequence[BreakerView] = breakers_of(actor)
+        for service, scope in ((breaker_force_open, options["open"]), (breaker_reset, options["reset"])):
+            if scope:
+                found = [_moved(service, actor, found, scope, options["kind"], options["reason"])]
+        if options["json"]:
+            self.put({"breakers": [told(one) for one in found]})
+            return OK
+        for one in found:
+            self.stdout.write(f"{one.scope} {one.kind}: {_line(one)}")
+        if not found:
+            self.stdout.write(
+                "No fabric has a circuit breaker: publish one with policy.breakers, such as [{preset: endpoint}]."
+            )
+        return OK
+
+
+def _moved(
+    service: Callable[..., BreakerView], actor: Actor, found: Sequence[BreakerView], scope: str, kind: str, reason: str
+) -> BreakerView:
+    meant = [one for one in found if one.scope == scope and kind in ("", one.kind)]
+    if len(meant) != 1:
+        those = ", ".join(one.kind for one in meant)
+        message = (
+            f"the scope {scope[:80]!r} has {len(meant)} circuit breakers; say which with --kind: {those}"
+            if meant
+            else f"there is no circuit breaker {f'{scope} {kind}'.strip()[:120]!r}; `manage.py breakers` lists them"
+        )
+        raise Refused(message, code="invalid" if meant else "not_found", field="scope")
+    (one,) = meant
+    return service(actor=actor, scope=scope, kind=one.kind, generation=one.generation, reason=reason)
+
+
+def _line(one: BreakerView) -> str:
+    standing = one.standing
+    said = SAID[standing.state]
+    if standing.signal:
+        times = f"{standing.failures} x " if standing.failures else ""
+        said += f" ({times}{standing.signal.replace('_', ' ')}{f' by {standing.by}: {standing.reason}' if standing.reason else ''})"
+    if standing.held:
+        said += ", until somebody resets it"
+    elif one.cooldown_left_us is not None:
+        said += f", {duration(one.cooldown_left_us / 1_000_000)} of its cooldown left"
+    elif one.holder:
+        said += f", probed by {one.holder}"
+    if one.nearest is not None and not standing.signal:
+        said += f", {one.nearest.count} x {one.nearest.words} ({one.nearest.said})"
+    return f"{said}; {one.trips} trip{'s' if one.trips != 1 else ''} in 24 h"
+
+
+def told(one: BreakerView) -> dict[str, Any]:
+    """A breaker as a program reads it; instants are microseconds since the epoch."""
+    return {
+        "scope": one.scope,
+        "kind": one.kind,
+        "fabrics": list(one.fabrics),
+        "published": one.published,
+        "state": one.standing.state.value,
+        "held": one.standing.held,
+        "signal": one.standing.signal,
+        "by": one.standing.by,
+        "reason": one.standing.reason,
+        "generation": one.generation,
+        "changed_at": one.changed_at,
+        "cooldown_left_us": one.cooldown_left_us,
+        "probe": one.holder,
+        "trips_24h": one.trips,
+        "signals": [
+            {"names": list(each.signal.names), "mode": each.signal.mode, "threshold": each.signal.threshold}
+            | {"count": each.count, "calls": each.calls, "share": each.share}
+            for each in one.signals
+        ],
+    }
