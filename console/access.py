@@ -89,6 +89,9 @@ ROUTES: Mapping[str, Policy] = {
     "api-escalation-decision": Policy.API,
     "api-escalation-undo": Policy.API,
     "api-escalation-continue": Policy.API,
+    "api-breakers": Policy.API,
+    "api-breakers-open": Policy.API,
+    "api-breakers-reset": Policy.API,
 }
 """Pages, fragments and the API, by route name."""
 

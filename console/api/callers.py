@@ -43,6 +43,9 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-escalation-decision", "POST"): Scope.DECIDE,
     ("api-escalation-undo", "POST"): Scope.DECIDE,
     ("api-escalation-continue", "POST"): Scope.DECIDE,
+    ("api-breakers", "GET"): Scope.READ,
+    ("api-breakers-open", "POST"): Scope.RUN,
+    ("api-breakers-reset", "POST"): Scope.RUN,
 }
 """The scope of each operation, by route name and method."""
 

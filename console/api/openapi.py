@@ -57,6 +57,13 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("listRunEvents", 200): "A page of events; empty when there is nothing after the cursor yet.",
     ("listEscalations", 200): "A page of questions.",
     ("getEscalation", 200): "The question.",
+    ("listBreakers", 200): "The breakers.",
+    ("openBreaker", 200): "It is open, until somebody resets it.",
+    ("openBreaker", 404): "There is no such breaker in this workspace.",
+    ("openBreaker", 409): "It is open already, or changed since it was listed.",
+    ("resetBreaker", 200): "It is closed.",
+    ("resetBreaker", 404): "There is no such breaker in this workspace.",
+    ("resetBreaker", 409): "It is closed already, or changed since it was listed.",
 }  # fmt: skip
 """What a status means for one operation: every success, and every error that is special to it."""
 
@@ -64,6 +71,7 @@ TAGS: Mapping[str, str] = {
     "fabrics": "Configured multi-agent systems and their published revisions.",
     "runs": "Executions of a fabric.",
     "events": "What happened in a run, as its journal has it.",
+    "breakers": "Circuit breakers: what stops calls to what fails again and again.",
     "escalations": "Questions that runs wait with, and their answers.",
 }
 

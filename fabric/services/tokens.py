@@ -48,7 +48,7 @@ class Scope(StrEnum):
     READ = "read"
     """Look at fabrics, runs, events and escalations."""
     RUN = "run"
-    """Start and cancel runs."""
+    """Start and cancel runs; move circuit breakers."""
     DECIDE = "decide"
     """Answer escalations in the user's name."""
 
