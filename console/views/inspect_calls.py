@@ -221,6 +221,8 @@ def attempt_failed(seen: Seen) -> list[Section]:
         Pair("cause", words(fact["cause"]), tone="warn"),
         Pair("class", words(fact["error_class"])),
         Pair("message", fact["message"]),
+        Pair("not sent", f"held back by the {words(fact['trip']['mechanism'])}" if fact.get("trip") else None),
+        Pair("breaker opens in", int(wait * 1e6) if (wait := fact.get("breaker_wait_s")) is not None else None, "us"),
         Pair("status", fact["status"], "code"),
         Pair("Retry-After", None if fact["retry_after_s"] is None else int(fact["retry_after_s"] * 1e6), "us"),
         Pair("charged", fact["charged_usd_micros"], "usd", f"{fact['charged_tokens']:,} tokens"),
@@ -287,6 +289,14 @@ def worded(seen: Seen) -> list[Section]:
     return [facts, *shown]
 
 
+WAITS = {
+    "backoff": "backoff with full jitter",
+    "retry_after": "as the provider asked",
+    "breaker": "until its circuit breaker lets somebody probe",
+}
+"""Why a call waits for its next attempt; total by test."""
+
+
 def retry(seen: Seen) -> list[Section]:
     """A wait before the next attempt."""
     fact = seen.fact
@@ -297,7 +307,7 @@ def retry(seen: Seen) -> list[Section]:
             "waits",
             int(fact["delay_s"] * 1e6),
             "us",
-            "as the provider asked" if fact["source"] == "retry_after" else "backoff with full jitter",
+            WAITS[fact["source"]],
         ),
         Pair("not before", fact["not_before"], "at"),
         Pair("attempt", fact["attempt"], "count"),

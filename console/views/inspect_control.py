@@ -35,6 +35,49 @@ def paused(seen: Seen) -> list[Section]:
     return [_by("Paused", seen), clocks, told("What follows", note)]
 
 
+def alerted(seen: Seen) -> list[Section]:
+    """What people are told of, and that the run goes on."""
+    fact = seen.fact
+    facts = pairs(
+        "Alert",
+        Pair("from", words(fact["mechanism"])),
+        Pair("cause", words(fact["cause"]), tone="warn"),
+        Pair("message", fact["message"]),
+        Pair("decided", words(fact["reaction"])),
+        Pair("step", fact["step_id"], "code"),
+    )
+    return [facts, told("What follows", "The run goes on as decided; nobody has to answer.")]
+
+
+def model_changed(seen: Seen) -> list[Section]:
+    """Which model answers from now on, and why."""
+    fact = seen.fact
+    return [
+        pairs(
+            "Another model",
+            Pair("agent", fact["agent"]),
+            Pair("until now", fact["before"], "code"),
+            Pair("from now on", fact["model"], "code"),
+            Pair("why", words(fact["reason"])),
+            Pair("step", fact["step_id"], "code"),
+        )
+    ]
+
+
+def cap_raised(seen: Seen) -> list[Section]:
+    """Who gave the run more money, and how much it is."""
+    fact = seen.fact
+    return [
+        pairs(
+            "New cap",
+            Pair("by", fact["actor"]),
+            Pair("may spend", fact["cap_usd_micros"], "usd"),
+            Pair("before", fact["before_usd_micros"], "usd"),
+            Pair("question", fact["escalation_id"], "code"),
+        )
+    ]
+
+
 def resumed(seen: Seen) -> list[Section]:
     """Who."""
     return [pairs("Resumed", Pair("by", seen.fact["actor"]))]

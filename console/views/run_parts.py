@@ -140,6 +140,10 @@ class SettingLine:
         value = self.setting.value
         if value is None:
             return "off"
+        if isinstance(value, frozenset | tuple):
+            return ", ".join(str(one) for one in sorted(value)) or "none"
+        if isinstance(value, bool | str):
+            return str(value).replace("_", " ").lower() if isinstance(value, bool) else value.replace("_", " ")
         if self.setting.name.endswith("_usd_micros"):
             return usd(value)
         return span(round(value * 1_000_000)) if self.setting.name.endswith("_s") else f"{value:,}"

@@ -61,6 +61,7 @@ SPEC = FabricSpec.model_validate(
             "budget": {"run_usd_micros": MANY},
             "limits": {"sub_agents_spawned": MANY, "run_events": MANY, "run_payload_bytes": MANY},
             "humans": {"failure_rounds": MANY},
+            "failure_signature": {"limit": MANY},
         },
         "decision_table": {"provider_failure": {"batch": {"rungs": [{"reaction": "escalate"}]}}},
         "reviewers": ["nobody"],

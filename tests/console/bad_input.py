@@ -12,7 +12,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
-from fabric.models import Escalation, Event, Inbox, Run
+from fabric.core.breaker.policy import BreakerScope, endpoint
+from fabric.models import Escalation, Event, Fabric, Inbox, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
@@ -75,19 +76,40 @@ FORMS = {
         (302, 409, 413, 422),
     ),
     "decide": FormCase(
-        ("verb", "digest", "message", "edited"), {"verb": "approve", "digest": "{digest}"}, 409, "was answered by owner"
+        ("verb", "digest", "message", "edited", "cap_usd"),
+        {"verb": "approve", "digest": "{digest}"},
+        409,
+        "was answered by owner",
     ),
     "decision-undo": FormCase(("answer",), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer",), {}, 302, "", after="decide"),
+    "breaker": FormCase(
+        ("act", "generation", "reason"),
+        {"act": "open", "generation": "0", "reason": "Maintenance."},
+        409,
+        "changed meanwhile",
+        (400, 404, 409, 413, 422),
+    ),
     "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
 """Every route that takes a form."""
 
 
+BREAKER = endpoint().kind.partition(":")[2]
+"""The digest of a provider's breaker."""
+
+
+def guarded(name, scope):
+    """A fabric whose calls a breaker stands in front of."""
+    breakers = f"policy:\n  breakers: [{{preset: endpoint, scope: {scope}}}]\n"
+    return SMALL.replace("name: small", f"name: {name}").replace("policy:\n", breakers)
+
+
 @pytest.fixture
 def run(actor, doubtful):
-    """A run that waits for a person, so that every page has something to show."""
+    """A run that waits for a person, and a circuit breaker, so that every page has something to show."""
+    fabric_publish(actor=actor, source=guarded("guarded", "provider"))
     return ran(actor, doubtful)
 
 
@@ -99,12 +121,14 @@ def question(actor, run):
 @pytest.fixture
 def foreign(stranger):
     """Names of another workspace's things: a run, a question, a fabric."""
-    for source in (SMALL, DOUBTFUL):
-        fabric_publish(actor=stranger, source=source.replace("name: small", "name: theirs"))
+    fabric_publish(actor=stranger, source=guarded("theirs", "fabric"))
+    of = Fabric.objects.get(name="theirs").id
+    fabric_publish(actor=stranger, source=DOUBTFUL)
     asked = {"store": wiring.store(), "nudge": NullNudge(), "actor": stranger, "documents": (NOTES,)}
     started = run_start(fabric="theirs", text="their secret", **asked)
     theirs = escalations_open(stranger, ran(stranger, "doubtful").id)[0]
-    return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs"}
+    breaker = {"scope": f"fabric:{of}", "digest": endpoint(BreakerScope.FABRIC).kind.partition(":")[2]}
+    return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs", **breaker}
 
 
 def routes():
@@ -136,6 +160,8 @@ def filled(address, run, question, **named):
         "number": "1",
         "token": "nosuchtoken",
         "card": "runs",
+        "scope": "provider:scripted",
+        "digest": BREAKER,
         **named,
     }
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)

@@ -109,7 +109,10 @@ def test_addresses_that_name_nothing(browser, run, path):
     assert answer.status_code != 200 or path.startswith("/login/")
 
 
-KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"}
+KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"} | {
+    "scope": f"fabric:{uuid4()}",
+    "digest": "0123456789ab",
+}
 """Each kind of id in an address, and one that there is not."""
 WITHIN = {"seq", "number", "card", "token"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""

@@ -26,7 +26,7 @@ def test_keys_lead_to_every_place_of_the_sheet(visit):
     visitor = visit()
     page = visitor.page
     going = [key for _, group in KEYS for key in group if key.do == "go"]
-    assert len(going) == 5
+    assert len(going) == 6
     for key in going:
         page.goto("/search")
         page.locator("h1").click()
@@ -278,6 +278,7 @@ def test_on_a_phone_there_is_a_tab_bar_and_nothing_scrolls_sideways(visit, waiti
         "Runs",
         "Reviews",
         "Fabrics",
+        "Breakers",
         "New run",
     ]
     assert not page.locator(".nav").is_visible()

@@ -129,14 +129,17 @@ def after(
 ) -> Standing:
     """Where it stands then; the same object when nothing changes, so that nothing need be written.
 
-    A probe that passed counts; it closes the breaker when ``success_threshold`` have. The ``max_trips``-th opening stops it for good.
+    A probe that passed counts; it closes the breaker when ``success_threshold`` have. The ``max_trips``-th opening stops it for good. One that opened by
+    itself can be held open by a person.
     """
     if happened is Happened.PROBE_PASSED and standing.state is BreakerState.HALF_OPEN:
         passed = standing.passed + 1
         if passed < policy.success_threshold:
             return replace(standing, passed=passed)
     reached = TRANSITIONS[standing.state, happened]
-    if reached is standing.state:
+    if reached is standing.state and (
+        happened is not Happened.FORCED_OPEN or standing.held or reached is not BreakerState.OPEN
+    ):
         return standing
     if reached is BreakerState.CLOSED:
         forgets = policy.reset_on_success or happened is Happened.RESET

@@ -1,6 +1,6 @@
 """Circuit breaker: who fails again and again is not called for a while (S0 "Circuit Breaker"; S3 "Circuit breaker"; semantics.md 4).
 
-Stops: calls of an endpoint that does not answer, and of an agent whose calls repeat or whose answers have not the promised form. Asked when a call is about to
+Stops: calls of an endpoint that does not answer, and of an agent whose calls repeat or whose answers have not the promised form, or that spends too fast. Asked when a call is about to
 go out, after everything that is decided in the run: its row is shared by all workers, and a probe's permit is exact. A refused call is an attempt
 that failed without having been sent; the signal that opened the breaker names its row. Streaks of one step are counted here; what endpoints do is counted
 by all workers together (``breaker/passing.py``). Does not stop: an endpoint that answers wrongly in the right form.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "circuit_breaker"
 SCOPE = Scope.STEP
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"send"})
-OBSERVES: frozenset[str] = frozenset({"tool_answered", "model_answered", "attempt_failed"})
+OBSERVES: frozenset[str] = frozenset({"tool_answered", "model_answered", "attempt_failed", "reaction_decided"})
 
 
 @value()
@@ -49,6 +49,8 @@ class State:
     """Whether the last executed call equalled the one before."""
     invalid: int = 0
     """Answers without the promised form in a row."""
+    costly: int = 0
+    """How often the step spent too fast."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -57,7 +59,7 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Counts executed calls that equal the one before, and answers that cannot be used; what a breaker refused begins both anew."""
+    """Counts executed calls that equal the one before, answers that cannot be used, and rates that tripped; what a breaker refused begins all anew."""
     fact: Any = event.fact
     if fact.kind == "tool_answered":
         call = f"{fact.tool} {fact.args_hash}"
@@ -65,8 +67,11 @@ def observe(state: State, event: Event) -> State:
         return replace(state, last=call, identical=state.identical + 1 if repeated else 1, repeated=repeated)
     if fact.kind == "model_answered":
         return replace(state, invalid=state.invalid + 1) if fact.verdict == "rejected" else _clean(state)
+    if fact.kind == "reaction_decided":
+        fast = any(trip.cause is Cause.COST_VELOCITY for trip in (fact.cause, *fact.causes) if trip.mechanism != NAME)
+        return replace(state, costly=state.costly + 1) if fast else state
     if fact.trip is not None and fact.trip.mechanism == NAME:
-        return replace(state, identical=0, invalid=0)
+        return replace(state, identical=0, invalid=0, costly=0)
     return state
 
 
@@ -76,7 +81,11 @@ def _clean(state: State) -> State:
 
 def streaks(state: State) -> Mapping[SignalName, int]:
     """What the step has counted, by signal."""
-    return {SignalName.IDENTICAL_CALL: state.identical, SignalName.SCHEMA_INVALID: state.invalid}
+    return {
+        SignalName.IDENTICAL_CALL: state.identical,
+        SignalName.SCHEMA_INVALID: state.invalid,
+        SignalName.COST_RATE: state.costly,
+    }
 
 
 def just_seen(state: State) -> frozenset[SignalName]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from typing import get_args, get_type_hints
 
 import pytest
 
 from console.views import json_tree
 from console.views.inspect import INSPECT
+from console.views.inspect_calls import WAITS
 from console.views.inspect_decision import REACTION_ICONS
 from fabric.core.decision_table import Reaction
 from fabric.core.envelope import KINDS
-from fabric.core.events import LateResultIgnored, ToolAnswered
+from fabric.core.events import LateResultIgnored, RetryScheduled, ToolAnswered
 from fabric.models import Event
 from fabric.runtime.ports import Document
 from fabric.selectors import moments
@@ -78,6 +80,7 @@ class TestEveryKind:
     def test_every_kind_is_explained_and_no_other_is(self):
         assert set(INSPECT) == set(KINDS)
         assert set(REACTION_ICONS) == set(Reaction)
+        assert set(WAITS) == set(get_args(get_type_hints(RetryScheduled)["source"]))
 
     def test_every_kind_has_its_page(self, look, actor, small):
         run_id = journal(actor, ran(actor, small).id, every_kind({"text": "so it goes", "list": [1, {"a": None}]}))

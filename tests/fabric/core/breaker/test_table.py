@@ -92,6 +92,15 @@ def test_a_person_opens_it_without_a_trip_and_until_a_person_resets_it():
     assert after(ONCE, standing, Happened.RESET, by="ops").state is BreakerState.CLOSED
 
 
+def test_one_that_opened_by_itself_can_be_held_open_by_a_person():
+    opened = run(ONCE, Happened.TRIPPED)
+    held = after(ONCE, opened, Happened.FORCED_OPEN, by="ops", reason="the provider asked")
+    assert (held.state, held.signal, held.trips, held.held) == (BreakerState.OPEN, FORCED, 1, True)
+    assert after(ONCE, held, Happened.FORCED_OPEN, by="dana", reason="again") is held
+    stopped = run(ONCE, Happened.TRIPPED, *[Happened.COOLED, Happened.PROBE_FAILED] * 2)
+    assert after(ONCE, stopped, Happened.FORCED_OPEN, by="ops", reason="again") is stopped
+
+
 def test_nothing_is_written_where_nothing_changes():
     assert after(ONCE, CLOSED, Happened.PROBE_FAILED) is CLOSED
     opened = run(ONCE, Happened.TRIPPED)

@@ -11,7 +11,7 @@ from fabric.core.failure import record
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.circuit_breaker import SAID, State, cause_of, just_seen, observe, refusal, streaks, wait_us
-from fabric.core.taxonomy import CLASSIFY, Cause, FailureType
+from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
 from fabric.core.verdict import Pass
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, failed
@@ -57,6 +57,30 @@ def test_answers_without_the_promised_form_are_one_until_a_good_one():
     assert streaks(state)[SignalName.SCHEMA_INVALID] == 2
     assert just_seen(state) == {SignalName.SCHEMA_INVALID}
     assert streaks(observe(state, said("calls")))[SignalName.SCHEMA_INVALID] == 0
+
+
+def decided(cause, mechanism="cost_velocity"):
+    trip = ev.TripRecord(mechanism=mechanism, cause=cause, message="too fast")
+    return at(
+        ev.ReactionDecided(
+            failure_type=FailureType.COST_OVERRUN,
+            tier=Tier.BATCH,
+            table="t",
+            rung=0,
+            reaction="cheaper_model",
+            scope="call:c",
+            spent=0,
+            bound=1,
+            cause=trip,
+            step_id=STEP,
+        )
+    )
+
+
+def test_a_rate_that_tripped_is_counted_and_what_a_breaker_says_of_it_is_not():
+    assert streaks(seen(decided(Cause.COST_VELOCITY)))[SignalName.COST_RATE] == 1
+    assert streaks(seen(decided(Cause.COST_VELOCITY, "circuit_breaker")))[SignalName.COST_RATE] == 0
+    assert streaks(seen(decided(Cause.BUDGET_GATE)))[SignalName.COST_RATE] == 0
 
 
 def test_what_a_breaker_refused_begins_both_anew_and_another_failure_does_not():
