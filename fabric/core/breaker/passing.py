@@ -1,7 +1,7 @@
 """Which circuit breakers stand in front of a call, and how a call passes them, as steps without input and output: whoever has the rows carries them out.
 
 ``passing`` and ``settled`` are generators of ``Step``: the host sends each to ``adapters/guards.py`` and the answer back in; the simulator asks its
-store at once. Only the process that makes a change journals nothing of it: the row is the breaker, the run's journal says what its own call met.
+store at once. Changes are the row's, and its log's; a run's journal says what its own call met.
 """
 
 from __future__ import annotations
