@@ -229,7 +229,7 @@ class TestEachBody:
 
 def test_every_kind_of_id_is_known_here(ids, foreign):
     named = {parameter for _, path, _ in OPERATIONS.values() for parameter in re.findall(r"{(\w+)}", path)}
-    assert named == set(ids) == set(foreign)
+    assert named == set(ids) == set(foreign) - {"scope", "digest"}  # A breaker is named in a body.
 
 
 @pytest.mark.parametrize("name", NAMING)
