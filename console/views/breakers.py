@@ -82,7 +82,7 @@ MOVES: Mapping[str, Move] = {
             "Runs that meet it wait, use a fallback or stop, as their fabric's decision table says.",
             "It has no cooldown: it stays open until somebody resets it.",
         ),
-        frozenset({BreakerState.CLOSED, BreakerState.HALF_OPEN}),
+        frozenset({BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN}),
         breaker_force_open,
         "The breaker is open until somebody resets it.",
     ),
@@ -203,12 +203,17 @@ def breaker(request: HttpRequest, scope: str, digest: str) -> HttpResponse:
     return render(request, "breakers/one.html", _page(actor, seen, form, acted), status=status)
 
 
+def _possible(move: Move, seen: BreakerView) -> bool:
+    """Whether a move changes anything: one that is held open cannot be opened."""
+    return seen.standing.state in move.states and not (move.name == "open" and seen.standing.held)
+
+
 def _page(actor: Actor, seen: BreakerView, form: MoveForm, acted: str) -> dict[str, Any]:
     return {
         "one": seen,
         "digest": seen.kind.partition(":")[2],
         "meters": [Meter(counted) for counted in seen.signals],
-        "moves": [move for move in MOVES.values() if seen.standing.state in move.states],
+        "moves": [move for move in MOVES.values() if _possible(move, seen)],
         "may": may_move(actor),
         "form": form,
         "acted": acted,

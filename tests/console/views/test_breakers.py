@@ -87,6 +87,16 @@ def test_one_is_opened_and_reset_by_hand(browser, actor, seen):
     ]  # fmt: skip
 
 
+def test_one_that_tripped_can_be_held_open_and_one_that_stopped_cannot_be_opened(browser, actor, seen):
+    change(seen, TRIPPED)
+    assert "Open it by hand" in text(browser.get(address(seen)))
+    browser.post(address(seen), {"act": "open", "generation": "1", "reason": "They asked."})
+    assert provider(actor).standing.held
+    assert "Open it by hand" not in text(browser.get(address(seen)))
+    change(provider(actor), STOPPED)
+    assert "Open it by hand" not in text(browser.get(address(seen)))
+
+
 def test_a_form_of_before_is_refused_with_what_is_so_now_and_keeps_the_reason(browser, actor, seen):
     breaker_force_open(actor=actor, scope=seen.scope, kind=seen.kind, generation=0, reason="first")
     breaker = provider(actor)
