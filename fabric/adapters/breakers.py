@@ -15,7 +15,7 @@ from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
-from fabric.runtime.breaking import counted, ended, gates_for, probed, refused, row_of
+from fabric.runtime.breaking import counted, ended, gates_for, holder_of, probed, refused, row_of
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.ports import Claimed
 
@@ -67,12 +67,12 @@ class Breakers:
             try:
                 step = steps.send(answer)
             except StopIteration as found:
-                break_off: tuple[Met, ...] | Looked = found.value
+                met: tuple[Met, ...] | Looked = found.value
                 break
-            answer = await _asked(guards, step, _holder(key), permit_s)
-        if isinstance(break_off, Looked):
-            return refused(break_off, compiled, calling.driver.run, command)
-        self._met[key] = break_off
+            answer = await _asked(guards, step, holder_of(*key), permit_s)
+        if isinstance(met, Looked):
+            return refused(met, compiled, calling.driver.run, command)
+        self._met[key] = met
         return None
 
     def noted(self, key: Key, result: Result) -> Result:
@@ -93,12 +93,7 @@ class Breakers:
     def _say(self, key: Key, steps: Iterable[Step]) -> None:
         assert self._guards is not None
         for step in steps:
-            _tell(self._guards, step, _holder(key))
-
-
-def _holder(key: Key) -> str:
-    """Who holds a probe's permit: the attempt."""
-    return f"{key[0]}/{key[1]}#{key[2]}"
+            _tell(self._guards, step, holder_of(*key))
 
 
 async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> Any:

@@ -111,6 +111,8 @@ PERSONAL_DATA = Rule(
 
 _END = r"(?:\s|[;&|\"'`)]|$)"
 _ROOTS = r"(?:/(?:\*|bin|boot|data|dev|etc|home|lib|opt|root|srv|sys|usr|var)?(?:/\*?)?|~(?:/\*?)?|\$\{?HOME\}?(?:/\*?)?|\*|\.{1,2}(?:/\*?)?|[A-Za-z]:\\?\*?)"
+_PRIVATE = r"(?:/(?:etc|home|root|proc)/|~/\.|\.env)"
+_SENDS = r"\s(?:-d|--data(?:-binary|-raw|-urlencode)?|-F|--form|-T|--upload-file)\s*[\"']?(?:\w+=)?"
 _TABLE = r"[`\"\[]?\w+[`\"\]]?(?:\.[`\"\[]?\w+[`\"\]]?)?"
 
 DESTRUCTIVE_COMMANDS = Rule(
@@ -197,11 +199,11 @@ EXFILTRATION_LINKS = Rule(
         ),
         Pattern(
             "upload",
-            r"(?i)\bcurl\b[^\n|;]{0,300}\s(?:-d|--data(?:-binary|-raw|-urlencode)?|-F|--form|-T|--upload-file)\s*[\"']?(?:\w+=)?@?(?:\$\(|`|@?/etc/|@?~/\.|@?\.env|@?/home/|@?/root/|@?/proc/)[^\n]{0,300}https?://|\bcurl\b[^\n|;]{0,300}https?://[^\n|;]{0,300}\s(?:-d|--data(?:-binary|-raw|-urlencode)?|-F|--form|-T|--upload-file)\s*[\"']?(?:\w+=)?@?(?:\$\(|`|/etc/|~/\.|\.env|/home/|/root/|/proc/)",
+            rf"(?i)\bcurl\b[^\n|;]{{0,300}}{_SENDS}@?(?:\$\(|`|@?{_PRIVATE})[^\n]{{0,300}}https?://|\bcurl\b[^\n|;]{{0,300}}https?://[^\n|;]{{0,300}}{_SENDS}@?(?:\$\(|`|{_PRIVATE})",
         ),
         Pattern(
             "post_file",
-            r"(?i)\bwget\b[^\n|;]{0,300}--post-(?:file|data)=[\"']?(?:\$\(|`|/etc/|~/\.|\.env|/home/|/root/|/proc/)",
+            rf"(?i)\bwget\b[^\n|;]{{0,300}}--post-(?:file|data)=[\"']?(?:\$\(|`|{_PRIVATE})",
         ),
         Pattern(
             "pipe_out",

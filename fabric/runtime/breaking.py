@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from fabric.core import command_ids
 from fabric.core.breaker.passing import Gate, Looked, Met, Step, gates_of, reopened, settled
-from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US
+from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
+from fabric.core.fingerprint import encode
 from fabric.core.frozen import replace
 from fabric.core.guard import judge
 from fabric.core.inputs import CallFailed, Result
@@ -36,12 +37,21 @@ def refused(looked: Looked, compiled: Compiled, run: Run, command: Command) -> C
     proposal = Proposal(kind="send", stage=step.stage, step_id=step.id, agent=command.agent, looked=looked)
     trip = judge(proposal, View(looked.asked_at, run, compiled.spec), compiled.spec.policy)[0]
     left = circuit_breaker.wait_us(looked)
+    answer = open_answer(
+        looked.breaker,
+        looked.standing,
+        changed_at=looked.changed_at,
+        now=looked.asked_at,
+        agent=command.agent,
+        fallback=looked.breaker.on_open != "none",
+    )
     return CallFailed(
         command_id=command.command_id,
         attempt=command.attempt,
         cause=trip.cause,
         message=trip.message,
         breaker_wait_s=None if left is None else left / US,
+        raw=encode(answer).decode(),
         outcome=Outcome.REJECTED,
         trip=trip,
     )
@@ -67,6 +77,11 @@ def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Itera
         return settled(met, None if said == CLEAN else said, frozenset())
     state = state_of(run.guards, circuit_breaker, command_ids.step_of(result.command_id))
     return settled(met, None, circuit_breaker.just_seen(state))
+
+
+def holder_of(run_id: str, command_id: str, attempt: int) -> str:
+    """Who holds a probe's permit: the attempt."""
+    return f"{run_id}/{command_id}#{attempt}"
 
 
 def counted(step: Step) -> Count:

@@ -9,7 +9,7 @@ from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
-from fabric.runtime.breaking import counted, ended, gates_for, probed, refused, row_of
+from fabric.runtime.breaking import counted, ended, gates_for, holder_of, probed, refused, row_of
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.grant_ports import GuardStore
 
@@ -55,7 +55,7 @@ class VirtualBreakers:
             self._carried_out(step, key, 0.0)
 
     def _carried_out(self, step: Step, key: Key, permit_s: float) -> Any:
-        store, holder = self._store, f"{key[0]}/{key[1]}#{key[2]}"
+        store, holder = self._store, holder_of(*key)
         where = (step.key.scope, step.key.kind)
         if step.do == "look":
             return store.guards([where])[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -130,10 +131,16 @@ class Breaker(_Part):
     @property
     def kind(self) -> str:
         """What its rows are called beside their scope: a breaker is shared by whoever has the same policy, of any fabric and revision."""
-        return f"{KIND}:{fingerprint(self.model_dump(mode='json'))[:12]}"
+        return _kind_of(self)
 
 
 KIND = "circuit_breaker"
+
+
+@lru_cache(maxsize=1_024)
+def _kind_of(breaker: Breaker) -> str:
+    """Asked with every call, and the same for as long as a revision lives."""
+    return f"{KIND}:{fingerprint(breaker.model_dump(mode='json'))[:12]}"
 
 
 def semantic(scope: BreakerScope = BreakerScope.AGENT) -> Breaker:

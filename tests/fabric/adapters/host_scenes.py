@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.elapsed import Elapsed, elapsed_s
+from fabric.adapters.grants_sqlite import SqliteGrants
+from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import NullNudge
@@ -29,6 +32,7 @@ from fabric.runtime.ports import Batch, Claimed, JournalStore, NewRun, Written
 from fabric.runtime.prompts import overhead_bytes
 from simulator.bench.answers import ANSWERS
 from simulator.bench.flow5 import SPEC
+from simulator.kernel.memory_guards import MemoryGuards
 from simulator.kernel.memory_store import MemoryStore
 from tests.fabric.adapters.journal_worlds import new_run
 
@@ -333,3 +337,17 @@ class _Noticed:
         self.idle = not (host._asking or wanted)
         self.done.set()
         return iter(())
+
+
+def sharing(kind: str, folder: Path, template: Path) -> Site:
+    """A site whose hosts share budgets, retry tokens and guards: in ``memory``, or in a file (``sqlite``)."""
+    if kind == "memory":
+        store = Watched()
+        made = Site(store)
+        made.shared = store.grants, MemoryGuards(SYSTEM_CLOCK)
+        return made
+    path = folder / "fabric.sqlite3"
+    path.write_bytes(template.read_bytes())
+    made = Site(SqliteStore(path))
+    made.shared = SqliteGrants(path), SqliteGuards(path)
+    return made

@@ -5,16 +5,11 @@ import threading
 
 import pytest
 
-from fabric.adapters.clock import SYSTEM_CLOCK
-from fabric.adapters.grants_sqlite import SqliteGrants
-from fabric.adapters.guards_sqlite import SqliteGuards
-from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.core.breaker.table import Happened, Standing, after, decoded, encoded
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause
 from simulator.bench.flow5 import SPEC
-from simulator.kernel.memory_guards import MemoryGuards
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, policy, said
+from tests.fabric.adapters.host_scenes import WAIT_S, policy, said, sharing
 
 SCOPE = f"provider:{SPEC.models[0].provider}"
 RETRY = {"base_s": 0.001, "cap_s": 0.01}
@@ -33,14 +28,7 @@ def away(request):
 
 @pytest.fixture(params=["memory", "sqlite"])
 def site(request, tmp_path, sqlite_template):
-    if request.param == "memory":
-        made = Site(Watched())
-        made.shared = made.store.grants, MemoryGuards(SYSTEM_CLOCK)
-    else:
-        path = tmp_path / "fabric.sqlite3"
-        path.write_bytes(sqlite_template.read_bytes())
-        made = Site(SqliteStore(path))
-        made.shared = SqliteGrants(path), SqliteGuards(path)
+    made = sharing(request.param, tmp_path, sqlite_template)
     made.spec = policy(budget=RICH, retry=RETRY, breakers=[breaker()])
     yield made
     made.close()

@@ -5,15 +5,12 @@ import threading
 import pytest
 
 from fabric.adapters.clock import SYSTEM_CLOCK
-from fabric.adapters.grants_sqlite import SqliteGrants
-from fabric.adapters.guards_sqlite import SqliteGuards
-from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.core.frozen import replace
 from fabric.runtime.grant_ports import TokenAsk
 from fabric.runtime.ports import Written
 from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.adapters.grant_worlds import reserving
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, overloaded_once, policy, settled
+from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, overloaded_once, policy, settled, sharing
 from tests.fabric.adapters.journal_worlds import WORKSPACE, Journal
 
 RICH = 10_000_000
@@ -34,14 +31,7 @@ class Gone(Watched):
 
 @pytest.fixture(params=["memory", "sqlite"])
 def site(request, tmp_path, sqlite_template):
-    if request.param == "memory":
-        made = Site(Watched())
-        made.shared = made.store.grants, MemoryGuards(SYSTEM_CLOCK)
-    else:
-        path = tmp_path / "fabric.sqlite3"
-        path.write_bytes(sqlite_template.read_bytes())
-        made = Site(SqliteStore(path))
-        made.shared = SqliteGrants(path), SqliteGuards(path)
+    made = sharing(request.param, tmp_path, sqlite_template)
     made.spec = HOUR
     yield made
     made.close()

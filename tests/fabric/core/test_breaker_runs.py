@@ -83,6 +83,16 @@ def test_a_refused_call_is_neither_sent_nor_paid_nor_a_retry():
     assert skipped["retry"] == "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
     assert skipped["wait_for_breaker"] == "only a person lets calls pass its circuit breaker again"
     assert "opened by dana: maintenance" in made.question.fact.reason
+    (content,) = made.content_of(ev.AttemptFailed)
+    assert json.loads(content["raw"]) == {  # S3's answer, as it is.
+        "error": "circuit_breaker_open",
+        "message": "worker is not called until somebody resets it: its circuit breaker opened (forced)",
+        "agent_id": "worker",
+        "failures": 0,
+        "threshold": 0.0,
+        "retry_after_ms": None,
+        "fallback_available": False,
+    }
 
 
 def test_interactive_does_not_wait_and_surfaces():
