@@ -42,11 +42,18 @@ def model_of(work: Work, step: Step) -> str:
 
 
 def model_proposal(
-    work: Work, step: Step, opened: tuple[Message, ...], *, turn: int, attempt: int, cheaper: str = ""
+    work: Work,
+    step: Step,
+    opened: tuple[Message, ...],
+    *,
+    turn: int,
+    attempt: int,
+    instead: str = "",
+    cheaper: bool = False,
 ) -> Proposal:
-    """What the guard is asked before a model call. ``cheaper``: the model that would answer in place of the step's, because of what that costs."""
+    """What the guard is asked before a model call. ``instead``: the model that would answer in place of the step's; ``cheaper``: because of what that costs."""
     agent = work.compiled.spec.agent(step.agent)
-    model = cheaper or model_of(work, step)
+    model = instead or model_of(work, step)
     tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step, opened))
     price = work.compiled.prices.get(model)
     return Proposal(
@@ -58,7 +65,7 @@ def model_proposal(
         turn=turn,
         attempt=attempt,
         final=step.final,
-        cheaper=bool(cheaper),
+        cheaper=cheaper,
         worst_usd_micros=None if price is None else price.cost(tokens_in, agent.max_output_tokens),
         worst_tokens=tokens_in + agent.max_output_tokens,
         timeout_s=timeout_s(work),

@@ -48,7 +48,7 @@ def _not_cheaper(work: Work, step: Step, failure: Failure, own: str, name: str) 
     issued, opened = failure.issued, prompt.opening(work.run, step)
     turn, attempt = (step.turns + 1, 1) if issued is None else (issued.turn, issued.attempt + 1)
     now = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt)
-    proposal = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt, cheaper=name)
+    proposal = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt, instead=name, cheaper=True)
     worst, before = proposal.worst_usd_micros, now.worst_usd_micros
     if worst is not None and before is not None and worst >= before:
         return f"{name} would not cost less than {own}"

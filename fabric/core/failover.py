@@ -1,12 +1,11 @@
-"""Failover: which model is asked instead when one fails, chosen and not carried out (S1 "Model fallbacks"; semantics.md 4 "Failover").
+"""Failover: which model is asked instead when one fails (S1 "Model fallbacks"; semantics.md 4 "Failover"). The choice alone; ``swap.py`` carries it out.
 
-A model's chain is what it names in ``fallbacks``, and what those name, nearest first. Not in force yet: the rung *fallback model* is
-skipped as not configured.
+A model's chain is what it names in ``fallbacks``, and what those name, nearest first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -99,10 +98,13 @@ class Lost:
     """The call that failed, as far as the choice needs it."""
 
     model: str
+    """The one that failed."""
     cause: Cause
     tier: Tier
+    stands_for: str = ""
+    """The model that it stood in for, whose chain goes on; empty: it failed in its own right."""
     needs: frozenset[Capability] = frozenset()
-    """What the call cannot do without: tool use where it offers tools."""
+    """What the call cannot do without: tool use where it offers tools, and what its agent says."""
     input_tokens: int = 1_000
     output_tokens: int = 1_000
     """What the call is expected to take; only the proportion and the order of costs hang on it."""
@@ -133,27 +135,44 @@ class Failover:
     passed_over: tuple[PassedOver, ...] = ()
 
 
-def choose(lost: Lost, models: Mapping[str, ModelSpec], prices: Mapping[str, Price]) -> Failover:
+def _willing(name: str) -> str:
+    return ""
+
+
+def choose(
+    lost: Lost,
+    models: Mapping[str, ModelSpec],
+    prices: Mapping[str, Price],
+    refuses: Callable[[str], str] = _willing,
+) -> Failover:
     """The model to ask instead. ``models`` and ``prices`` by name, of one revision; KeyError when ``lost.model`` is none of them.
 
     Endpoints are taken in the order in which the chain first names them. Of one endpoint's models that one is taken which lacks the fewest
     capabilities of the lost model's; then the one whose cost for this call differs the least; then the one that the chain names first.
+    ``refuses`` says why a model that is fit may not take the call now, such as what it costs; it is asked in that order, and no further than needed.
     """
     target = TARGETS[lost.cause]
     if target is Target.NOWHERE:
         return Failover("", reason=f"{lost.cause} would not go away with another model")
-    names = chain({name: model.fallbacks for name, model in models.items()}, lost.model)
+    origin = lost.stands_for or lost.model
+    names = chain({name: model.fallbacks for name, model in models.items()}, origin)
     if not names:
-        return Failover("", reason=f"model {lost.model!r} names no fallbacks")
-    why_not = {name: _why_not(lost, target, models, prices, name) for name in names}
-    over = tuple(PassedOver(name, reason) for name, reason in why_not.items() if reason)
-    fit = [name for name in names if not why_not[name]]
-    if not fit:
-        return Failover("", reason=f"no model of {lost.model!r}'s chain can take the call", passed_over=over)
-    first = endpoint_of(models[fit[0]])
-    near = [name for name in fit if endpoint_of(models[name]) == first]
-    chosen = min(near, key=lambda name: _distance(lost, models, prices, name))
-    return Failover(chosen, ASKS_FIRST[lost.tier] and not lost.approved, passed_over=over)
+        return Failover("", reason=f"model {origin!r} names no fallbacks")
+    over: list[PassedOver] = []
+    fit: list[str] = []
+    for name in names:
+        reason = _why_not(lost, target, models, prices, name)
+        if reason:
+            over.append(PassedOver(name, reason))
+        else:
+            fit.append(name)
+    endpoints = list(dict.fromkeys(endpoint_of(models[name]) for name in names))
+    fit.sort(key=lambda name: (endpoints.index(endpoint_of(models[name])), _distance(lost, models, prices, name)))
+    for name in fit:
+        if not (reason := refuses(name)):
+            return Failover(name, ASKS_FIRST[lost.tier] and not lost.approved, passed_over=tuple(over))
+        over.append(PassedOver(name, reason))
+    return Failover("", reason=f"no model of {origin!r}'s chain can take the call", passed_over=tuple(over))
 
 
 def endpoint_of(model: ModelSpec) -> tuple[str, str]:
@@ -165,7 +184,7 @@ def _why_not(
     lost: Lost, target: Target, models: Mapping[str, ModelSpec], prices: Mapping[str, Price], name: str
 ) -> str:
     model = models[name]
-    if name in lost.tried:
+    if name in lost.tried or name == lost.model:
         return "it was asked already"
     if lacking := sorted(lost.needs - model.capable):
         return f"the call needs {', '.join(lacking)}"

@@ -51,6 +51,8 @@ class DecisionMade:
     """``edit``: what is to stand in place of what was shown."""
     cap_usd_micros: int | None = None
     """``approve`` of a cost overrun: most the run may spend from now on, altogether; None: its cap stays."""
+    model: str = ""
+    """``approve`` of a failure that another model may do away with: the one that the question names; empty: the agent's own again."""
     kind: Literal["decision_made"] = "decision_made"
     version: Literal[3] = 3
 

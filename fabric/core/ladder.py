@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import cheaper, children, guard
+from fabric.core import cheaper, children, guard, swap
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
@@ -105,13 +105,6 @@ Applies = Callable[[Work, Failure, Trip, int], str]
 
 def _always(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     return ""
-
-
-def _not_configured(what: str) -> Applies:
-    def reason(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
-        return f"no {what} is configured"
-
-    return reason
 
 
 NOT_RUN_AGAIN: Mapping[Cause, str] = {
@@ -268,18 +261,31 @@ def _cheaper_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     return cheaper.why_not(work, failure, trip)
 
 
+def _fallback_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    return swap.why_not(work, failure, trip)
+
+
+def _safe_fallback(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    """As the last rung it always applies, and surfaces where there is no answer."""
+    if work.compiled.spec.safe_fallback is None:
+        return "no static answer is configured"
+    if trip.mechanism == circuit_breaker.NAME and circuit_breaker.fallback_of(trip) != "static_answer":
+        return "its circuit breaker names no static answer as its fallback (on_open)"
+    return ""
+
+
 APPLIES: Mapping[Reaction, Applies] = {
     Reaction.HALT: _always,
     Reaction.ABORT: _always,
     Reaction.ESCALATE: _always,
     Reaction.SURFACE: _always,
-    Reaction.SAFE_FALLBACK: _always,
+    Reaction.SAFE_FALLBACK: _safe_fallback,
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,
     Reaction.HANDOVER: _handover,
-    Reaction.FALLBACK_MODEL: _not_configured("fallback model"),
+    Reaction.FALLBACK_MODEL: _fallback_model,
     Reaction.CHEAPER_MODEL: _cheaper_model,
     Reaction.WAIT_FOR_BREAKER: _wait,
 }

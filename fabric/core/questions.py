@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fabric.core import calls, children, raised_cap
+from fabric.core import calls, children, raised_cap, swap
 from fabric.core import events as ev
 from fabric.core.failure import Failure, record
 from fabric.core.family import at_work
@@ -49,6 +49,8 @@ def rounds_spent(work: Work, failure: Failure) -> bool:
 def open_question(work: Work, failure: Failure, choice: Choice) -> None:
     """Opens an escalation about a failure and parks what it is about. Nothing of that branch moves until it is answered."""
     item: Item = "post_stage" if choice.trip.cause is Cause.BELOW_TAU else "failure"
+    other = swap.offered(work, failure, choice.trip).model if item == "failure" else ""
+    takes_model = _takes_model(work, failure, other) if other else {}
     step_id = _parked(work, failure) if item == "failure" else ""
     scope = scope_of(failure, work)
     for key, question in list(work.run.questions.items()):
@@ -64,7 +66,8 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         step_id=step_id,
         scope=scope,
         role=choice.rung.role,
-        content=_shown(work, failure, choice, item),
+        content=_shown(work, failure, choice, item) | takes_model,
+        model=other,
         round_=work.run.rounds.get(scope, 0) + 1,
     )
 
@@ -109,6 +112,7 @@ def _open(
     content: JSON,
     round_: int = 1,
     bound: str = "",
+    model: str = "",
 ) -> None:
     due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
     humans = work.compiled.spec.policy.humans
@@ -130,6 +134,7 @@ def _open(
             onward_at=work.ctx.now + int(due * humans.onward_at),
             due_at=work.ctx.now + due,
             round=round_,
+            model=model,
         ),
         content,
     )
@@ -174,6 +179,19 @@ def _shown(work: Work, failure: Failure, choice: Choice, item: str) -> JSON:
         "takes_cap": raised_cap.takes_cap(work, item, choice.failure_type),
         "reject": "the run is aborted",
         "expiry": "rejected by the system",
+    }
+
+
+def _takes_model(work: Work, failure: Failure, other: str) -> dict[str, JSON]:
+    """What a person is told about the model that may answer in place of the one that failed. An approval is bound to these bytes."""
+    step = work.run.steps[failure.step_id]
+    return {
+        "takes_model": {
+            "model": other,
+            "before": calls.model_of(work, step),
+            "needs": sorted(swap.needs(work, step)),
+            "more_usd_micros": swap.more_usd_micros(work, step, failure, other),
+        }
     }
 
 

@@ -16,6 +16,7 @@ from fabric.core import (
     mutations,
     questions,
     stages,
+    swap,
     unwinding,
 )
 from fabric.core import events as ev
@@ -134,7 +135,7 @@ def _wait_for_breaker(work: Work, failure: Failure, choice: Choice) -> None:
     _schedule(work, failure.issued, ladder.wait_s(work, failure), "breaker", 0)
 
 
-Source = Literal["backoff", "retry_after", "breaker"]
+Source = Literal["backoff", "retry_after", "breaker", "failover"]
 
 
 def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source, takes: int) -> None:
@@ -192,6 +193,12 @@ def _terminate(work: Work, failure: Failure, choice: Choice) -> None:
 
 def _cheaper_model(work: Work, failure: Failure, choice: Choice) -> None:
     cheaper.change(work, failure)
+
+
+def _fallback_model(work: Work, failure: Failure, choice: Choice) -> None:
+    swap.change(work, failure, choice.trip)
+    assert failure.issued is not None  # ladder.APPLIES
+    _schedule(work, failure.issued, 0.0, "failover", retry_budget.UNITS)
 
 
 def _replan(work: Work, failure: Failure, choice: Choice) -> None:
@@ -314,10 +321,6 @@ def settle(work: Work) -> None:
     )
 
 
-def _unavailable(work: Work, failure: Failure, choice: Choice) -> None:
-    raise AssertionError(f"{choice.rung.reaction} never applies yet, so the ladder cannot have chosen it")
-
-
 REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.RETRY: _retry,
     Reaction.INJECT: _inject,
@@ -329,7 +332,7 @@ REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.ABORT: _abort,
     Reaction.HALT: _halt,
     Reaction.HANDOVER: _hand_over,
-    Reaction.FALLBACK_MODEL: _unavailable,
+    Reaction.FALLBACK_MODEL: _fallback_model,
     Reaction.CHEAPER_MODEL: _cheaper_model,
     Reaction.WAIT_FOR_BREAKER: _wait_for_breaker,
 }

@@ -63,6 +63,10 @@ class Step:
     """A person approved this activation: its next failure goes to the ladder's last rung."""
     model: str = ""
     """The model that answers in place of the agent's own; empty: its own."""
+    stands_for: str = ""
+    """The model whose chain of fallbacks it is taken from; empty: it is nobody's stand-in."""
+    tried: tuple[str, ...] = ()
+    """Models that the call which is out was given to before."""
     note_ref: str = ""
     output_ref: str = ""
     prompt_bytes: int = 0

@@ -36,6 +36,11 @@ def _absent(value: object) -> bool:
     return value is None
 
 
+def _empty(value: object) -> bool:
+    """The same for lists."""
+    return value == ()
+
+
 class _Named(SpecGroup):
     name: Name
 
@@ -170,6 +175,11 @@ class AgentSpec(_Named):
         default="json",
         description="json: the stage's schema. text: plain words, citations as [name]; not for planner or critic.",
     )
+    needs: tuple[Literal["structured_output", "vision", "reasoning"], ...] = Field(
+        default=(),
+        exclude_if=_empty,
+        description="What a model must be capable of to stand in for its own, beside the tool use that its tools ask for.",
+    )
     max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0, description="How much of each attached document stands in its prompt; 0: it reads them by tools."
@@ -271,6 +281,11 @@ class FabricSpec(SpecGroup):
     def agent(self, name: str) -> AgentSpec:
         """The agent of that name; KeyError when there is none."""
         return _by_name(self.agents, name)
+
+    def needs(self, agent: AgentSpec) -> frozenset[Capability]:
+        """What a model must be capable of that answers for an agent."""
+        told = {Capability(name) for name in agent.needs}
+        return frozenset(told | ({Capability.TOOL_USE} if agent.tools else set()))
 
     def model(self, name: str) -> ModelSpec:
         """The model of that name; KeyError when there is none."""

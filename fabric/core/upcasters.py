@@ -42,6 +42,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("compensation_failed", 1): same,
     ("child_answered", 1): same,
     ("replanned", 1): same,
+    ("escalation_opened", 2): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -54,7 +55,7 @@ SINCE: Mapping[str, int] = {
     "attempt_failed": 3,
     "call_issued": 2,
     "call_refused": 3,
-    "escalation_opened": 2,
+    "escalation_opened": 3,
     "reaction_decided": 3,
     "stage_entered": 3,
     "stage_left": 3,

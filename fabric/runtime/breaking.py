@@ -43,7 +43,7 @@ def refused(looked: Looked, compiled: Compiled, run: Run, command: Command) -> C
         changed_at=looked.changed_at,
         now=looked.asked_at,
         agent=command.agent,
-        fallback=looked.breaker.on_open != "none",
+        fallback=_fallback_there(looked, compiled, command),
     )
     return CallFailed(
         command_id=command.command_id,
@@ -55,6 +55,17 @@ def refused(looked: Looked, compiled: Compiled, run: Run, command: Command) -> C
         outcome=Outcome.REJECTED,
         trip=trip,
     )
+
+
+def _fallback_there(looked: Looked, compiled: Compiled, command: Command) -> bool:
+    """Whether there is the fallback that the breaker names; whether it is used is the decision table's."""
+    spec = compiled.spec
+    match looked.breaker.on_open:
+        case "model":
+            return isinstance(command, CallModel) and bool(spec.model(command.model).fallbacks)
+        case "static_answer":
+            return spec.safe_fallback is not None
+    return False
 
 
 def probed(met: tuple[Met, ...], result: Result) -> Result:

@@ -14,6 +14,7 @@ from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalNa
 from fabric.core.breaker.signals import NEUTRAL, US, Neutral, Tally, passage, tallies, tripped
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
+from fabric.core.fallbacks import chain
 from fabric.core.frozen import replace, value
 from fabric.core.spec import FabricSpec
 
@@ -140,14 +141,28 @@ def gates_of(
     command: CallModel | CallTool,
     streaks: Mapping[SignalName, int],
 ) -> tuple[Gate, ...]:
-    """The breakers in front of a call, in the policy's order. What a tool's endpoint says counts for the tool alone; a model's for all of its own."""
+    """The breakers in front of a call, in the policy's order. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
+
+    A call that a stand-in takes is the fallback that ``on_open: model`` speaks of: of such breakers it passes those that do not go by the model.
+    """
     found = []
+    stands_in = isinstance(command, CallModel) and _stands_in(spec, command)
     for breaker in breakers:
         scope = scope_of(breaker.scope, fabric_id, spec, command)
+        if stands_in and breaker.on_open == "model" and breaker.scope is not BreakerScope.PROVIDER:
+            continue
         if scope is not None:
             counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
             found.append(Gate(breaker, Key(scope, breaker.kind), counts, streaks))
     return tuple(found)
+
+
+def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
+    """Whether the model is one of those that may stand in for its agent's own."""
+    own = spec.agent(command.agent).model
+    if command.model == own:
+        return False
+    return command.model in chain({model.name: model.fallbacks for model in spec.models}, own)
 
 
 def passing(gates: Iterable[Gate]) -> Steps:

@@ -76,6 +76,7 @@ from fabric.core.events.lifecycle import (
 from fabric.core.events.parts import (
     Check,
     GateResult,
+    PassedModel,
     ProposedCall,
     TripRecord,
 )
@@ -226,6 +227,7 @@ __all__ = [
     "OutputAccepted",
     "OutputKept",
     "OwnershipTaken",
+    "PassedModel",
     "ProposedCall",
     "ReactionDecided",
     "ReconciliationEnded",

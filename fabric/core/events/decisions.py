@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.events.parts import TripRecord
+from fabric.core.events.parts import PassedModel, TripRecord
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, FailureType, Tier
@@ -75,6 +75,18 @@ class ModelChanged:
     model: str
     reason: str
     """The reaction that led to it."""
+    command_id: str = ""
+    """Fallback model: the call that failed; empty: a person put the model in place for the whole step."""
+    cause: Cause | None = None
+    """Fallback model: why the call failed."""
+    needs: tuple[str, ...] = ()
+    """Fallback model: what the model had to be capable of."""
+    more_usd_micros: int = 0
+    """Fallback model: what the call may cost at worst above what it might have cost before; below zero: less."""
+    passed_over: tuple[PassedModel, ...] = ()
+    """Fallback model: models of the chain that could not take the call."""
+    actor: str = ""
+    """Who approved it; empty: the decision table."""
     kind: ClassVar[str] = "model_changed"
     version: ClassVar[int] = 1
 
@@ -94,13 +106,15 @@ class CapRaised:
 
 @value(kw_only=True)
 class RetryScheduled:
-    """The same call again at ``not_before``: backoff with full jitter, the provider's Retry-After, or when a circuit breaker lets somebody probe."""
+    """The same call again at ``not_before``: backoff with full jitter, the provider's Retry-After, when a circuit breaker lets somebody probe, or at once
+    with another model.
+    """
 
     command_id: str
     attempt: int
     not_before: int
     delay_s: float
-    source: Literal["backoff", "retry_after", "breaker"]
+    source: Literal["backoff", "retry_after", "breaker", "failover"]
     tokens_left: int
     """Thousandths of a retry token in the budget after this one."""
     kind: ClassVar[str] = "retry_scheduled"
@@ -158,8 +172,10 @@ class EscalationOpened:
     due_at: int
     on_expiry: Literal["reject", "nothing"] = "reject"
     round: int = 1
+    model: str = ""
+    """The model that an approval may name, to answer in place of the one that failed; empty: there is none."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

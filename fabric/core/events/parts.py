@@ -53,6 +53,14 @@ class GrantUse:
 
 
 @value(kw_only=True)
+class PassedModel:
+    """A model of a chain of fallbacks that could not take a call, and why."""
+
+    model: str
+    reason: str
+
+
+@value(kw_only=True)
 class TripRecord:
     """A trip as it is journaled: the mechanism, its cause, the sentence and the numbers."""
 

@@ -33,7 +33,8 @@ def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
     timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
     if fact.call == "tool" or fact.attempt > 1:
         return replace(run, pending=pending, timers=timers)
-    return with_step(run, replace(run.steps[fact.step_id], turns=fact.turn), pending=pending, timers=timers)
+    step = replace(run.steps[fact.step_id], turns=fact.turn, tried=())
+    return with_step(run, step, pending=pending, timers=timers)
 
 
 def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:

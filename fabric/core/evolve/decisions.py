@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core import events as ev
+from fabric.core.decision_table import Reaction
 from fabric.core.envelope import Event
 from fabric.core.evolve import saga
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
@@ -34,7 +35,11 @@ def _message_injected(run: Run, event: Event, fact: ev.MessageInjected) -> Run:
 
 
 def _model_changed(run: Run, event: Event, fact: ev.ModelChanged) -> Run:
-    return with_step(run, replace(run.steps[fact.step_id], model=fact.model))
+    step = run.steps[fact.step_id]
+    if fact.reason != Reaction.FALLBACK_MODEL:
+        return with_step(run, replace(step, model=fact.model, stands_for="", tried=()))
+    stands_for = step.stands_for or fact.before
+    return with_step(run, replace(step, model=fact.model, stands_for=stands_for, tried=(*step.tried, fact.before)))
 
 
 def _tools_stripped(run: Run, event: Event, fact: ev.ToolsStripped) -> Run:

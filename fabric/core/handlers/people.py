@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core import children, ladder, pre_action, questions, raised_cap, reactions, unwinding
+from fabric.core import children, ladder, pre_action, questions, raised_cap, reactions, swap, unwinding
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.failure import Failure
@@ -40,7 +40,7 @@ def decided(work: Work, given: DecisionMade) -> None:
     again = questions.steps_to_rerun(work, question)
     told = given.message or f"Approved for one more try. What went wrong: {question.fact.reason}"
     if again:
-        _run_again(work, question.fact, again, told)
+        _run_again(work, question.fact, again, told, given)
     else:
         _plan_again(work, question.fact)
 
@@ -50,7 +50,7 @@ def _unfit(work: Work, given: DecisionMade) -> str:
     fact = work.run.questions[given.escalation_id].fact
     if fact.item == "pre_action":
         return pre_action.problem(work, fact, given)
-    return raised_cap.problem(work, fact, given)
+    return raised_cap.problem(work, fact, given) or swap.problem(work, fact, given)
 
 
 def _rejected(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> None:
@@ -61,12 +61,13 @@ def _rejected(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> Non
     reactions.end(work, RunState.ABORTED, "reject", f"{who}{said} ({fact.reason})")
 
 
-def _run_again(work: Work, fact: ev.EscalationOpened, step_ids: list[str], told: str) -> None:
+def _run_again(work: Work, fact: ev.EscalationOpened, step_ids: list[str], told: str, given: DecisionMade) -> None:
     trips = ladder.respawned(work, fact.stage, step_ids)
     if trips:
         reactions.react(work, Failure(tuple(trips), fact.stage, fact.step_id))
     else:
         reactions.rerun(work, step_ids, told, approved=True)
+        swap.approve(work, fact, given)
 
 
 def _plan_again(work: Work, fact: ev.EscalationOpened) -> None:

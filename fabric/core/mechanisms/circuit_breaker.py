@@ -125,10 +125,17 @@ def refusal(looked: Looked, agent: str) -> Trip:
     }
     if left is not None:
         details["retry_after_ms"] = left // 1_000
+    if looked.breaker.on_open != "none":
+        details["fallback"] = looked.breaker.on_open
     scope = f"{looked.breaker.scope}:{looked.scope.rpartition(':')[2]}"
     evidence = Evidence(standing.threshold, standing.failures, "failures", scope, _window(looked), details)
     message = f"the circuit breaker of {scope.replace(':', ' ')} is {SAID[standing.state]} {until} ({what})"
     return Trip(NAME, cause_of(standing.signal), evidence, message)
+
+
+def fallback_of(trip: Trip) -> str:
+    """Which fallback the breaker that refused a call says there is (``on_open``)."""
+    return str(trip.evidence.details.get("fallback", "none"))
 
 
 SAID = {

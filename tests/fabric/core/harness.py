@@ -158,6 +158,7 @@ class World(Told):
         message: str = "",
         edited: JSON = None,
         cap_usd_micros: int | None = None,
+        model: str = "",
     ) -> World:
         """Answers the oldest open question."""
         question = self.question.fact
@@ -170,6 +171,7 @@ class World(Told):
             message=message,
             edited=edited,
             cap_usd_micros=cap_usd_micros,
+            model=model,
         )
         self.put(given)
         return self

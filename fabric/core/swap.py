@@ -1,0 +1,174 @@
+"""The rung *fallback model*: the failed call again, to a model that stands in for the one that was asked (semantics.md 3, 4 "Failover"; S1 "Model fallbacks").
+
+Which one is ``failover.py``'s choice, of those that may take this call now: that every protection would let pass, at their own price, and that no open circuit
+breaker is known to stand in front of. It answers for the rest of its step; an activation that is opened anew begins with its agent's own model. In
+high-stakes no rung swaps: a person who is asked about the failure may name the model (``offered``, ``approve``).
+"""
+
+from __future__ import annotations
+
+from fabric.core import calls, guard, prompt
+from fabric.core import events as ev
+from fabric.core.decision_table import Reaction
+from fabric.core.failover import TARGETS, Failover, Lost, Target, choose
+from fabric.core.failure import Failure
+from fabric.core.inputs import DecisionMade
+from fabric.core.mechanisms import circuit_breaker
+from fabric.core.mechanisms.contract import Proposal
+from fabric.core.run import Step
+from fabric.core.spec import Capability
+from fabric.core.verdict import Trip
+from fabric.core.work import Work
+
+BREAKER_ALLOWS = "model"
+"""What ``on_open`` of the breaker that refused a call says where another model may be asked."""
+REASON_CHARS_MAX = 500
+
+
+def why_not(work: Work, failure: Failure, trip: Trip) -> str:
+    """Why no other model can take the call; empty: one can."""
+    found = _found(work, failure, trip)
+    if found.asks_first:
+        return f"in {work.run.tier} a person approves another model before it is asked"
+    return "" if found.model else _why_none(found)
+
+
+def offered(work: Work, failure: Failure, trip: Trip) -> Failover:
+    """The model that a person who is asked about the failure may put in place; none where none can take the call."""
+    return _found(work, failure, trip)
+
+
+def change(work: Work, failure: Failure, trip: Trip) -> None:
+    """Puts the other model in place; the failed call's next attempt goes to it."""
+    step, issued = work.run.steps[failure.step_id], failure.issued
+    found = _found(work, failure, trip)
+    assert found.model, "the ladder chose a rung that does not apply"
+    assert issued is not None
+    work.emit(
+        ev.ModelChanged(
+            step_id=step.id,
+            agent=step.agent,
+            before=calls.model_of(work, step),
+            model=found.model,
+            reason=Reaction.FALLBACK_MODEL,
+            command_id=issued.command_id,
+            cause=trip.cause,
+            needs=tuple(sorted(needs(work, step))),
+            more_usd_micros=more_usd_micros(work, step, failure, found.model),
+            passed_over=tuple(ev.PassedModel(model=one.model, reason=one.reason) for one in found.passed_over),
+        )
+    )
+
+
+def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
+    """Why the model that an answer names cannot be taken; empty: it can, or none is named."""
+    if not given.model:
+        return ""
+    if given.verb != "approve" or not fact.model:
+        return "another model goes with the approval of a failed call, and this is another question or answer"
+    if given.model != fact.model:
+        return f"the question is about model {fact.model}, and the answer names {given.model}"
+    return ""
+
+
+def approve(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> None:
+    """Puts the model in place that a person approved, in the step that runs once more."""
+    if not given.model:
+        return
+    step = _newest(work, fact)
+    work.emit(
+        ev.ModelChanged(
+            step_id=step.id,
+            agent=step.agent,
+            before=calls.model_of(work, step),
+            model=given.model,
+            reason=Reaction.FALLBACK_MODEL,
+            needs=tuple(sorted(needs(work, step))),
+            actor=given.actor,
+        )
+    )
+
+
+def _newest(work: Work, fact: ev.EscalationOpened) -> Step:
+    """The activation that took the place of the failed one."""
+    stage, branch = fact.step_id.split(".")[:2]
+    return next(one for one in work.run.steps.values() if (one.stage, str(one.branch)) == (stage, branch))
+
+
+def needs(work: Work, step: Step) -> frozenset[Capability]:
+    """What a model must be capable of that takes the step's next call."""
+    found = work.compiled.spec.needs(work.compiled.spec.agent(step.agent))
+    return found - {Capability.TOOL_USE} if step.final else found
+
+
+def more_usd_micros(work: Work, step: Step, failure: Failure, name: str) -> int:
+    """What the call may cost at worst above what it might have cost before, micro-dollars."""
+    own, other = (_proposal(work, step, failure, model).worst_usd_micros or 0 for model in ("", name))
+    return other - own
+
+
+def _found(work: Work, failure: Failure, trip: Trip) -> Failover:
+    step, issued = work.run.steps.get(failure.step_id), failure.issued
+    if step is None or step.status != "active" or failure.blocked or issued is None or issued.call != "model":
+        return Failover("", reason="no model call is at fault")
+    if work.run.ending is not None:
+        return Failover("", reason="the run is ending")
+    if TARGETS[trip.cause] is Target.NOWHERE:
+        return Failover("", reason=f"{trip.cause} would not go away with another model")
+    models = {model.name: model for model in work.compiled.spec.models}
+    if not models[step.stands_for or issued.target].fallbacks:
+        return Failover("", reason="no fallback model is configured")
+    refused = trip.mechanism == circuit_breaker.NAME
+    if refused and circuit_breaker.fallback_of(trip) != BREAKER_ALLOWS:
+        return Failover("", reason="its circuit breaker names no model as its fallback (on_open)")
+    agent = work.compiled.spec.agent(step.agent)
+    worst = _proposal(work, step, failure, "").worst_tokens
+    lost = Lost(
+        model=issued.target,
+        cause=trip.cause,
+        tier=work.run.tier,
+        stands_for=step.stands_for,
+        needs=needs(work, step),
+        input_tokens=worst - agent.max_output_tokens,
+        output_tokens=agent.max_output_tokens,
+        tried=frozenset(step.tried),
+    )
+
+    def refuses(name: str) -> str:
+        if refused and trip.evidence.scope == f"provider:{models[name].provider}":
+            return "the circuit breaker of its provider is open"
+        return _refused(work, step, failure, name)
+
+    return choose(lost, models, work.compiled.prices, refuses)
+
+
+def _refused(work: Work, step: Step, failure: Failure, name: str) -> str:
+    """Why a model may not take the call now: what it may cost at worst, the time that is left, and a retry token, since it is one more attempt."""
+    assert failure.issued is not None
+    policy, issued = work.compiled.spec.policy, failure.issued
+    retry = Proposal(
+        kind="retry",
+        stage=step.stage,
+        step_id=step.id,
+        target=name,
+        command_id=issued.command_id,
+        attempt=issued.attempt + 1,
+        timeout_s=calls.timeout_s(work),
+    )
+    for proposal in (_proposal(work, step, failure, name), retry):
+        trips = guard.judge(proposal, work.view, policy)
+        if trips:
+            return trips[0].message
+    return ""
+
+
+def _proposal(work: Work, step: Step, failure: Failure, name: str) -> Proposal:
+    assert failure.issued is not None
+    opened = prompt.opening(work.run, step)
+    issued = failure.issued
+    return calls.model_proposal(work, step, opened, turn=issued.turn, attempt=issued.attempt + 1, instead=name)
+
+
+def _why_none(found: Failover) -> str:
+    each = "; ".join(f"{one.model}: {one.reason}" for one in found.passed_over)
+    return (f"{found.reason} ({each})" if each else found.reason)[:REASON_CHARS_MAX]
