@@ -19,6 +19,7 @@ from fabric.core.fallbacks import chain
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.services import publication_fallbacks
 from fabric.services.fabric_yaml import Problem
 
 REPLANS_MAX = 2
@@ -179,6 +180,14 @@ def _critics(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         yield Problem("topology.critic", sentence)
 
 
+def _stand_ins(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    yield from publication_fallbacks.incapable(spec)
+
+
+def _on_open(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    yield from publication_fallbacks.missing(spec)
+
+
 def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for path, sentence in gate_problems(spec):
         yield Problem(path, sentence)
@@ -310,6 +319,8 @@ RULES: tuple[Rule, ...] = (
     _effects,
     _tools,
     _tool_users,
+    _stand_ins,
+    _on_open,
     _critics,
     _gates,
     _branches,

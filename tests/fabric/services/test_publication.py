@@ -151,6 +151,16 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
     "_tool_users": ({"models": [model(tool_calls=False)]}, "agents.1.tools", "takes no tool calls"),
+    "_stand_ins": (
+        {"models": [model(fallbacks=["words"]), model(name="words", tool_calls=False)]},
+        "models.0.fallbacks.0",
+        "model 'words' would stand in for agent 'reader', which needs tool_use",
+    ),
+    "_on_open": (
+        {"policy": policy(breakers=[{"preset": "endpoint", "on_open": "model"}])},
+        "policy.breakers.0.on_open",
+        "no model of the fabric names fallbacks",
+    ),
     "_critics": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
@@ -332,6 +342,38 @@ def test_more_replans_may_be_agreed_upon():
 def test_a_model_that_only_stands_in_for_another_is_used():
     spec = small(models=[model(fallbacks=["spare"]), model(name="spare", fallbacks=["last"]), model(name="last")])
     assert publication_warnings(spec) == []
+
+
+def test_a_fallback_further_down_the_chain_is_held_to_what_the_agent_needs_too():
+    models = [model(fallbacks=["spare"]), model(name="spare", fallbacks=["last"]), model(name="last", tool_calls=False)]
+    ((path, sentence),) = told(small(models=models))
+    assert (path, "'last'" in sentence) == ("models.1.fallbacks.0", True)
+    tree = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
+    agents = [agent | {"needs": ["vision"]} if agent["name"] == "reader" else agent for agent in tree["agents"]]
+    seeing = model(name="spare", capabilities=["vision"])
+    assert told(small(models=[model(fallbacks=["spare"]), seeing], agents=agents)) == []
+    ((path, sentence),) = told(small(models=[model(fallbacks=["spare"]), model(name="spare")], agents=agents))
+    assert (path, "needs vision" in sentence) == ("models.0.fallbacks.0", True)
+
+
+def test_a_fallback_without_a_price_is_refused_at_its_price():
+    ((path, sentence),) = told(small(models=[model(fallbacks=["spare"]), model(name="spare", price=None)]))
+    assert (path, "'spare'" in sentence) == ("models.1.price", True)
+
+
+@pytest.mark.parametrize(
+    ("breaker", "sentence"),
+    [
+        ({"preset": "endpoint", "scope": "tool", "on_open": "model"}, "stands behind this breaker is a tool"),
+        ({"preset": "endpoint", "on_open": "static_answer"}, "give safe_fallback a text"),
+    ],
+)
+def test_a_breaker_s_fallback_has_to_exist(breaker, sentence):
+    pair = [model(fallbacks=["spare"]), model(name="spare")]
+    ((path, said),) = told(small(models=pair, policy=policy(breakers=[breaker])))
+    assert (path, sentence in said) == ("policy.breakers.0.on_open", True)
+    fine = [{"preset": "endpoint", "on_open": "model"}, {"preset": "semantic", "on_open": "static_answer"}]
+    assert told(small(models=pair, policy=policy(breakers=fine), safe_fallback="Later.")) == []
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "google"])
