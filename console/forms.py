@@ -146,6 +146,9 @@ class DecisionForm(forms.Form):
         },
     )
 
+    model = forms.CharField(max_length=63, required=False)
+    """The other model, where its box was ticked."""
+
     def __init__(self, *args: Any, shown: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.shown = shown
@@ -176,6 +179,7 @@ class DecisionForm(forms.Form):
         cleaned["value"] = value
         cap = cleaned.get("cap_usd")
         cleaned["cap_usd_micros"] = int(cap * 1_000_000) if cap is not None and verb == "approve" else None
+        cleaned["model"] = cleaned.get("model", "") if verb == "approve" else ""
         return cleaned
 
 

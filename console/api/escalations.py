@@ -115,6 +115,13 @@ class DecisionIn(Given):
         "in micro-dollars; null: its cap stays.",
         examples=[None],
     )
+    model: str = Field(
+        default="",
+        max_length=63,
+        description="With approve, where the question's content says takes_model: the model named there, to answer in place of the one that "
+        "failed; empty: the agent's own is asked again.",
+        examples=[""],
+    )
 
 
 class DecisionOut(Told):
@@ -207,6 +214,7 @@ def decide(
             digest=body.digest,
             edited=body.edited,
             cap_usd_micros=body.cap_usd_micros,
+            model=body.model,
         )
     except Refused as refusal:
         if refusal.code != "conflict":

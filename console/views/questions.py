@@ -68,6 +68,7 @@ def form_of(
     message: str = "",
     edited: Any = None,
     cap_usd_micros: int | None = None,
+    model: str = "",
 ) -> DecisionForm:
     """The form of a question: what was sent, or what is to stand in it at first."""
     shown = question.content.get("payload")
@@ -77,7 +78,7 @@ def form_of(
         else ""
     )
     cap = None if cap_usd_micros is None else Decimal(cap_usd_micros) / 1_000_000
-    return DecisionForm(data, initial={"message": message, "edited": text, "cap_usd": cap}, shown=shown)
+    return DecisionForm(data, initial={"message": message, "edited": text, "cap_usd": cap, "model": model}, shown=shown)
 
 
 def cards(actor: Actor, questions: Sequence[EscalationView]) -> list[Card]:
@@ -103,5 +104,11 @@ def _card(actor: Actor, question: EscalationView, sent: list[SentAnswer]) -> Car
     if last is None or last.decision is None or not mine or last.fate != "taken_back":
         return Card(question, form_of(question))
     given = last.decision
-    form = form_of(question, message=given.message, edited=given.edited, cap_usd_micros=given.cap_usd_micros)
+    form = form_of(
+        question,
+        message=given.message,
+        edited=given.edited,
+        cap_usd_micros=given.cap_usd_micros,
+        model=given.model,
+    )
     return Card(question, form, kept=True, edited=last.decision.edited is not None)

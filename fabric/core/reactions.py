@@ -196,9 +196,11 @@ def _cheaper_model(work: Work, failure: Failure, choice: Choice) -> None:
 
 
 def _fallback_model(work: Work, failure: Failure, choice: Choice) -> None:
+    issued = failure.issued
+    assert issued is not None  # ladder.APPLIES
     swap.change(work, failure, choice.trip)
-    assert failure.issued is not None  # ladder.APPLIES
-    _schedule(work, failure.issued, 0.0, "failover", retry_budget.UNITS)
+    if swap.repeats(work, issued.target, work.run.steps[failure.step_id].model):
+        _schedule(work, issued, 0.0, "failover", retry_budget.UNITS)
 
 
 def _replan(work: Work, failure: Failure, choice: Choice) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
-from fabric.core.failover import TARGETS, Failover, Lost, Target, choose
+from fabric.core.failover import TARGETS, Failover, Lost, Target, choose, endpoint_of
 from fabric.core.failure import Failure
 from fabric.core.inputs import DecisionMade
 from fabric.core.mechanisms import circuit_breaker
@@ -143,10 +143,10 @@ def _found(work: Work, failure: Failure, trip: Trip) -> Failover:
 
 
 def _refused(work: Work, step: Step, failure: Failure, name: str) -> str:
-    """Why a model may not take the call now: what it may cost at worst, the time that is left, and a retry token, since it is one more attempt."""
+    """Why a model may not take the call now: what it may cost at worst, the time that is left, and a retry token where the same endpoint is asked again."""
     assert failure.issued is not None
     policy, issued = work.compiled.spec.policy, failure.issued
-    retry = Proposal(
+    again = Proposal(
         kind="retry",
         stage=step.stage,
         step_id=step.id,
@@ -155,11 +155,17 @@ def _refused(work: Work, step: Step, failure: Failure, name: str) -> str:
         attempt=issued.attempt + 1,
         timeout_s=calls.timeout_s(work),
     )
-    for proposal in (_proposal(work, step, failure, name), retry):
+    proposals = (_proposal(work, step, failure, name), *((again,) if repeats(work, issued.target, name) else ()))
+    for proposal in proposals:
         trips = guard.judge(proposal, work.view, policy)
         if trips:
             return trips[0].message
     return ""
+
+
+def repeats(work: Work, failed: str, name: str) -> bool:
+    """Whether the endpoint that failed is asked again: that is a retry, whatever the model. The first attempt at another endpoint is none."""
+    return endpoint_of(work.compiled.spec.model(failed)) == endpoint_of(work.compiled.spec.model(name))
 
 
 def _proposal(work: Work, step: Step, failure: Failure, name: str) -> Proposal:

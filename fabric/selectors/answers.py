@@ -33,6 +33,8 @@ class Answer:
     """What was put in place of what was shown, where it was edited."""
     cap_usd_micros: int | None = None
     """What the run may spend from then on, where it was named."""
+    model: str = ""
+    """The model that answers in place of the one that failed, where it was named."""
     takes_at: int | None = None
     """From when on its run takes it; None: it has."""
 
@@ -62,6 +64,7 @@ class SentAnswer:
             message=given.message,
             edited=given.edited,
             cap_usd_micros=given.cap_usd_micros,
+            model=given.model,
             takes_at=self.takes_at,
         )
 
@@ -91,6 +94,7 @@ def answer_of(item: EscalationView) -> Answer | None:
         message=said[0].message if said else None,
         edited=said[0].edited if said else None,
         cap_usd_micros=said[0].cap_usd_micros if said else None,
+        model=said[0].model if said else "",
     )
 
 

@@ -77,13 +77,14 @@ def escalation_decide(
     digest: str = "",
     edited: JSON = None,
     cap_usd_micros: int | None = None,
+    model: str = "",
     undo_s: float = 0.0,
 ) -> DecisionTaken:
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
     ``edited``: with ``edit``, the arguments that the call is to be made with. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
-    now on, altogether. ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again
-    (verb, message, digest, edit and cap) is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, an edit or a cap that does not fit, or a rejection or
+    now on, altogether. ``model``: with ``approve`` of a failed call, the model that the question names, to answer in its place. ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again
+    (verb, message, digest, edit, cap and model) is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, an edit, a cap or a model that does not fit, or a rejection or
     response without its reason), too_large (message, edit), conflict (answered otherwise, withdrawn, or about something else by now), unavailable.
     """
     _may_decide(actor)
@@ -101,6 +102,7 @@ def escalation_decide(
             message=_message(message),
             edited=written,
             cap_usd_micros=cap_usd_micros,
+            model=model,
         )
         given = answer_of(item)
         if given is not None:
@@ -239,6 +241,8 @@ def _possible(item: EscalationView, decision: DecisionMade) -> None:
     wrong_cap = "" if decision.cap_usd_micros is None else _cap_problem(item, decision.verb, decision.cap_usd_micros)
     if wrong_cap:
         raise Refused(wrong_cap, code="invalid", field="cap_usd_micros")
+    if decision.model and (wrong_model := _model_problem(item, decision.verb, decision.model)):
+        raise Refused(wrong_model, code="invalid", field="model")
 
 
 def _cap_problem(item: EscalationView, verb: str, cap: int) -> str:
@@ -249,6 +253,16 @@ def _cap_problem(item: EscalationView, verb: str, cap: int) -> str:
     most = revision_spec(item.revision_id).policy.budget.session_usd_micros or MOST_USD_MICROS
     if not before < cap <= most:
         return f"the new cap must be more than the present {before:,} micro-dollars, and {most:,} at most"
+    return ""
+
+
+def _model_problem(item: EscalationView, verb: str, model: str) -> str:
+    """Why another model cannot be put in place."""
+    takes = item.content.get("takes_model")
+    if verb != "approve" or not takes:
+        return f"another model goes with the approval of a call that failed; item {item.id} takes none"
+    if model != takes["model"]:
+        return f"item {item.id} asks about model {takes['model']!r}, not about {model[:63]!r}; name that one or none"
     return ""
 
 
@@ -279,10 +293,11 @@ def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
     """Whether the answer that a question has is this very one."""
     if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
         return False
-    return given.message is None or (given.message, given.edited, given.cap_usd_micros) == (
+    return given.message is None or (given.message, given.edited, given.cap_usd_micros, given.model) == (
         mine.message,
         mine.edited,
         mine.cap_usd_micros,
+        mine.model,
     )
 
 

@@ -19,6 +19,7 @@ from fabric.core.actor import Actor
 from fabric.runtime.ports import Document
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.runs import run_events, run_get, run_outcome
+from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import owner_actor
@@ -79,6 +80,12 @@ class Installation:
     def outcome(self, run_id: str) -> Any:
         """The run's outcome."""
         return run_outcome(self.actor, run_id)
+
+    def answer(self, question: Any, verb: str, **more: Any) -> None:
+        """A person answers a question."""
+        escalation_decide(
+            store=wiring.store(), nudge=wiring.nudge(), actor=self.actor, escalation_id=question.id, verb=verb, **more
+        )
 
     def questions(self, run_id: str) -> list[Any]:
         """Its open questions."""

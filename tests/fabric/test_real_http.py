@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -121,3 +122,92 @@ def test_high_stakes_asks_a_person_when_the_endpoint_is_down(site: Installation)
     row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "high_stakes"), 90.0)
     assert row.state == "waiting"
     assert [question.stage for question in site.questions(row.id)] == ["plan"]
+
+
+# -- another model -----------------------------------------------------------------------------------------------------
+
+
+def with_fallback(url: str) -> dict[str, str]:
+    """Texts of the sample replaced, so that another endpoint's model stands behind its one."""
+    price = "price: {input_usd_per_mtok: 0, output_usd_per_mtok: 0}"
+    spare = f"{{name: spare, provider: openai, model: scripted, base_url: '{url}', {price}}}"
+    return SHORT | {f"    {price}\n": f"    {price}\n    fallbacks: [spare]\n  - {spare}\n"}
+
+
+def run_with_fallback(settings: Any, script: Any, tier: str = "interactive") -> tuple[Any, list[Any], list[int]]:
+    """One run whose own endpoint answers by the script, and whose fallback is well: its row, its events, requests of each."""
+    with ScriptedEndpoint(script) as own, ScriptedEndpoint(agents()) as spare:
+        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "scripted", "sk-test", own.url
+        settings.FABRIC_ALLOWED_HOSTS = [urlsplit(spare.url).netloc]
+        with installation() as site:
+            name = site.publish("document-review", **with_fallback(spare.url))
+            row = site.rest(site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, tier))
+            return row, site.events(row.id), [len(own.wait(0)), len(spare.wait(0))]
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [([refusal(503, "overloaded")], "server_error"), ([hang()], "timeout")],
+    ids=["unavailable", "hang"],
+)
+def test_a_run_goes_on_with_the_fallback_of_an_endpoint_that_is_down(settings: Any, script: Any, cause: str) -> None:
+    """Retried while there is a budget for it, then asked of the other endpoint, in every step; each attempt and each swap is an event."""
+    row, events, (own, spare) = run_with_fallback(settings, script)
+    assert row.state == "completed", row.reason
+    swaps = [event.fact for event in events if event.kind == "model_changed"]
+    assert {(fact["before"], fact["model"], fact["cause"]) for fact in swaps} == {("reviewer-model", "spare", cause)}
+    assert own == len(swaps) + sum(event.kind == "retry_scheduled" for event in events)
+    assert len(swaps) >= 4
+    asked = [event.fact for event in events if event.kind == "call_issued" and event.fact["call"] == "model"]
+    assert len(asked) == own + spare
+
+
+def test_a_retry_after_over_the_cap_goes_to_the_fallback_at_once(settings: Any) -> None:
+    """Over the cap there is no waiting: the other endpoint is asked instead."""
+    row, events, (own, _) = run_with_fallback(settings, [refusal(429, "slow down", headers={"Retry-After": "3600"})])
+    assert row.state == "completed", row.reason
+    kinds = [event.kind for event in events]
+    assert own == kinds.count("model_changed")
+    skipped = [event.fact["reason"] for event in events if event.kind == "rung_skipped"]
+    assert set(skipped) == {"Retry-After of 3600 s is over the cap of 60 s"}
+
+
+def test_a_retry_after_is_waited_for_as_it_says(settings: Any) -> None:
+    """Two seconds, not the backoff's one at most."""
+    row, events, _ = run_with_fallback(settings, after_one(refusal(429, "slow down", headers={"Retry-After": "2"})))
+    assert row.state == "completed", row.reason
+    (waited,) = [event for event in events if event.kind == "retry_scheduled"]
+    assert (waited.fact["delay_s"], waited.fact["source"]) == (2.0, "retry_after")
+    again = next(e for e in events if e.kind == "call_issued" and e.fact["attempt"] == 2)
+    assert again.at - waited.at >= 2_000_000
+
+
+def after_one(first: Any) -> Any:
+    """One refusal, then the scripted agents."""
+    reply, said = agents(), iter([first])
+    return lambda received: next(said, None) or reply(received)
+
+
+def test_a_wrong_key_is_never_swapped(settings: Any) -> None:
+    """The same would come of it, or it is not ours to go round: the run says so."""
+    row, events, (_, spare) = run_with_fallback(settings, [refusal(401, "Incorrect API key", code="invalid_api_key")])
+    assert (row.state, spare) == ("failed", 0)
+    assert "model_changed" not in [event.kind for event in events]
+
+
+def test_in_high_stakes_the_other_endpoint_is_asked_when_a_person_approved_it(settings: Any) -> None:
+    """The cell has no swap: a person is asked, sees which model it would be, and names it."""
+    with ScriptedEndpoint([refusal(503, "overloaded")]) as own, ScriptedEndpoint(agents()) as spare:
+        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = "scripted", "sk-test", own.url
+        settings.FABRIC_ALLOWED_HOSTS = [urlsplit(spare.url).netloc]
+        with installation() as site:
+            name = site.publish("document-review", **with_fallback(spare.url))
+            row = site.rest(site.start(name, "Which is older?", DOCUMENTS, "high_stakes"), 90.0)
+            assert (row.state, len(spare.wait(0))) == ("waiting", 0)
+            (question,) = site.questions(row.id)
+            assert question.content["takes_model"]["model"] == "spare"
+            site.answer(question, "approve", model="spare")
+            with site.heard:
+                site.heard.wait_for(lambda: "model_changed" in site.kinds(row.id), 60.0)
+            (changed,) = [event.fact for event in site.events(row.id) if event.kind == "model_changed"]
+    assert (changed["model"], changed["actor"] != "") == ("spare", True)

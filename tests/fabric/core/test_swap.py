@@ -169,13 +169,24 @@ def test_one_that_lacks_what_the_call_needs_is_passed_over():
     )
 
 
-def test_a_swap_is_one_more_attempt_and_takes_a_retry_token():
-    world = ran(fabric(retry={"bucket": 3, "earn": 0.0}), by_model(small=DOWN, other=summary()), prices=PRICES)
+NEAR = {"name": "other", "provider": "scripted"}
+
+
+def test_another_model_of_the_same_endpoint_is_a_retry_of_it_and_takes_a_token():
+    retry, script = {"bucket": 3, "earn": 0.0}, by_model(small=DOWN, other=summary())
+    world = ran(fabric(NEAR, retry=retry), script, prices=PRICES)
     assert [fact.tokens_left for fact in world.of(ev.RetryScheduled)] == [2_000, 1_000, 0]
     assert [fact.source for fact in world.of(ev.RetryScheduled)] == ["backoff", "backoff", "failover"]
-    empty = ran(fabric(retry={"bucket": 1, "earn": 0.0}), by_model(small=DOWN, other=summary()), prices=PRICES)
+    empty = ran(fabric(NEAR, retry={"bucket": 1, "earn": 0.0}), by_model(small=DOWN, other=summary()), prices=PRICES)
     assert empty.reactions[:2] == ["retry", "surface"]
     assert "other: the run's retry budget is empty" in skips(empty)[1][1]
+
+
+def test_another_endpoint_is_asked_although_the_retry_budget_is_empty():
+    world = ran(fabric(retry={"bucket": 1, "earn": 0.0}), by_model(small=DOWN, other=summary()), prices=PRICES)
+    assert world.reactions == ["retry", "fallback_model"]
+    assert skips(world) == [("retry", "retry_budget_empty: the run's retry budget is empty")]
+    assert (len(world.of(ev.RetryScheduled)), world.end.state) == (1, RunState.COMPLETED)
 
 
 def test_the_stand_in_answers_for_the_rest_of_its_step_and_the_next_call_counts_anew():
