@@ -25,6 +25,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     judgements,
     progress_checks,
     saga_checks,
+    swap_checks,
 )
 from simulator.kernel.seen import CHECKS, Seen, difference, on
 
@@ -142,13 +143,14 @@ def attempts_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         return "the call had been answered"
     if before and (fact.command_id, before) not in seen.settled:
         return f"attempt {before} is still out"
-    if before and seen.keys[fact.command_id] != fact.key:
+    asked = f"{fact.command_id} {fact.target}"  # Another model is another request: a key of its own.
+    if before and seen.keys.get(asked, fact.key) != fact.key:
         return "its idempotency key changed"
     if event.at < seen.not_before.pop(fact.command_id, 0):
         return "it was issued before its time"
     if epoch_of(fact.command_id) != seen.run.epoch:
         return f"it belongs to an epoch that is not {seen.run.epoch}"
-    seen.attempts[fact.command_id], seen.keys[fact.command_id] = fact.attempt, fact.key
+    seen.attempts[fact.command_id], seen.keys[asked] = fact.attempt, fact.key
     seen.first_attempts += fact.attempt == 1
     return ""
 

@@ -81,6 +81,8 @@ def said_by_a_decision(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         told = decision is not None and "alert" in decision.accompanies
         same = about == (fact.mechanism, fact.cause, fact.reaction)
         return "" if told and same else "no decision says so"
+    if fact.reason == Reaction.FALLBACK_MODEL:
+        return ""  # ``swap_checks``.
     if decision is None or decision.reaction != fact.reason or decision.step_id != fact.step_id:
         return "no decision says so"
     before = seen.run.steps[fact.step_id].model or seen.compiled.spec.agent(fact.agent).model

@@ -196,7 +196,15 @@ class Outside:
             message="done otherwise" if verb == "respond" else "",
             edited={**json.loads(change.content)["payload"], "by": actor} if edits else None,
             cap_usd_micros=self._new_cap(change, verb),
+            model=self._model(change, verb),
         )
+
+    def _model(self, change: EscalationChange, verb: str) -> str:
+        """The other model that is named now and then, one that nobody spoke of as well."""
+        takes = json.loads(change.content).get("takes_model")
+        if verb != "approve" or not takes or self._clicks % 3 == 0:
+            return ""
+        return str(takes["model"]) if self._clicks % 3 == 1 else "nobody"
 
     def _new_cap(self, change: EscalationChange, verb: str) -> int | None:
         """What finance names now and then, too little as well."""

@@ -20,6 +20,7 @@ from simulator.kernel.breaker_plants import BREAKER_PLANTS
 from simulator.kernel.durable_plants import DURABLE_PLANTS
 from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
+from simulator.kernel.swap_plants import SWAP_PLANTS
 
 MINUTE_US = 60_000_000
 
@@ -120,6 +121,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "old_epoch_accepted": _old_epoch_accepted,
     "child_cancel_not_sent": _child_cancel_not_sent,
     **BREAKER_PLANTS,
+    **SWAP_PLANTS,
     **SAGA_PLANTS,
     **GRANT_PLANTS,
     **DURABLE_PLANTS,

@@ -35,6 +35,7 @@ class Seen:
     attempts: dict[str, int] = field(default_factory=dict)
     """The newest attempt of each call."""
     keys: dict[str, str] = field(default_factory=dict)
+    """By call and whom it goes to."""
     held: dict[str, int] = field(default_factory=dict)
     """Micro-dollars reserved by each call in flight."""
     settled: set[tuple[str, int]] = field(default_factory=set)
@@ -96,6 +97,10 @@ class Seen:
     """The latest decision."""
     skipped: list[tuple[str, int]] = field(default_factory=list)
     """Rungs skipped since the last event of another kind."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why the newest failed attempt of each call failed."""
+    offered: dict[str, str] = field(default_factory=dict)
+    """The model that each question names."""
     family: Mapping[str, Seen] = field(default_factory=dict)
     """Every run of the world, by id."""
     children: dict[str, Any] = field(default_factory=dict)

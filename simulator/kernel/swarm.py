@@ -97,6 +97,7 @@ def variant(number: int) -> Fabric:
     family = Random(f"family {number}")  # noqa: S311 - of its own, so that fabrics without children stay as they were
     tree["policy"]["limits"]["fan_out_inline_max"] = family.choice((64, 64, 1, 2, 3))
     _above(tree, Random(f"above {number}"))  # noqa: S311 - the same
+    _swaps(tree, Random(f"swaps {number}"))  # noqa: S311 - the same
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
@@ -112,6 +113,22 @@ def _above(tree: JSON, rng: Random) -> None:
         tree["safe_fallback"] = "This cannot be answered here."
     if rng.random() < 0.15:
         tree["policy"]["limits"]["max_node_visits"] = rng.choice((1, 2))
+
+
+def _swaps(tree: JSON, rng: Random) -> None:
+    """In some fabrics with fallbacks cells swap sooner than by default, in a tier that must not as well."""
+    if not tree["models"][0].get("fallbacks"):
+        return
+    swap: JSON = {"reaction": Reaction.FALLBACK_MODEL, "times": rng.choice((1, 2))}
+    for failure in (
+        FailureType.PROVIDER,
+        FailureType.SCHEMA_GROUNDING,
+        FailureType.COST_OVERRUN,
+        FailureType.UNSAFE_OUTPUT,
+    ):
+        for tier in TIERS if rng.random() < 0.6 else ():
+            row = tree["decision_table"].setdefault(failure, {})
+            row[tier] = {"rungs": [swap, {"reaction": Reaction.ESCALATE}]}
 
 
 def _leads(tree: JSON) -> dict[str, FabricSpec]:
@@ -170,14 +187,7 @@ def _spec(rng: Random, number: int) -> JSON:
     return {
         "name": f"swarm-{number}",
         "title": "A fabric of the swarm",
-        "models": [
-            {"name": "model", "provider": "scripted", "price": _price(rng), "cheaper": _cheaper(number)},
-            {
-                "name": "small",
-                "provider": "scripted",
-                "price": {"input_usd_per_mtok": "0.1", "output_usd_per_mtok": "0.1"},
-            },
-        ],
+        "models": _models(rng, number),
         "tools": [
             {"name": name, "polling": name == "poll", "effect": "idempotent" if name == "put" else "read_only"}
             for name in tools
@@ -208,6 +218,20 @@ def _changing(rng: Random) -> dict[str, JSON]:
         waived = {"approval": "waived", "deviation": "Small sums."} if rng.random() < 0.5 else {}
         found[WIRE] = {"name": WIRE, "effect": "irreversible", **waived}
     return found
+
+
+def _models(rng: Random, number: int) -> list[JSON]:
+    """A dear one and a cheap one; in some fabrics a chain of fallbacks behind the dear one: at its endpoint, elsewhere, one that can less."""
+    low = {"input_usd_per_mtok": "0.1", "output_usd_per_mtok": "0.1"}
+    dear = {"name": "model", "provider": "scripted", "price": _price(rng), "cheaper": _cheaper(number)}
+    models: list[JSON] = [dear, {"name": "small", "provider": "scripted", "price": low}]
+    own = Random(f"fallbacks {number}")  # noqa: S311 - of its own, so that fabrics without fallbacks stay as they were
+    if own.random() < 0.4:
+        dear["fallbacks"] = own.choice((["small"], ["away"], ["away", "small"], ["mute", "away"]))
+        high = {"input_usd_per_mtok": "1.5", "output_usd_per_mtok": "9"}
+        models.append({"name": "away", "provider": "elsewhere", "price": own.choice((low, high))})
+        models.append({"name": "mute", "provider": "elsewhere", "price": low, "tool_calls": False})
+    return models
 
 
 def _cheaper(number: int) -> str | None:
@@ -248,6 +272,7 @@ def _breakers(rng: Random) -> list[JSON]:
         "signals": [touchy],
         "cooldown_s": rng.choice((2.0, 60.0)),
         "max_trips": rng.choice((1, 3)),
+        "on_open": Random(f"on open {scope} {touchy}").choice(("none", "model", "static_answer")),  # noqa: S311 - of its own
     }
     few: list[list[JSON]] = [[], [], [{"preset": "endpoint"}], [{"preset": "semantic"}], [quick]]
     return rng.choice(

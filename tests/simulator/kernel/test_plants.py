@@ -37,6 +37,10 @@ FOUND_BY = {
     # Circuit breakers.
     "open_breaker_passes": {"breaker_is_heeded"},
     "permit_for_all": {"breaker_is_heeded"},
+    # Failover.
+    "swap_unapproved": {"swaps_are_allowed"},
+    "swap_for_anything": {"swaps_are_allowed"},
+    "swap_silently": {"no_silent_swap"},
     # Shared budgets.
     "grant_without_cap_check": {"caps_are_kept"},
     "reaper_refunds_unknown": {"unknown_is_worst"},
