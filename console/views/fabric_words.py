@@ -11,6 +11,7 @@ from django.conf import settings
 from console.templatetags.figures import span, thousands, usd
 from fabric.adapters.tools.registry import BUILTINS, builtin_of
 from fabric.core.cost import Price
+from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
 from fabric.selectors.limits import Limit, LimitGroup, Unit
@@ -86,11 +87,16 @@ class AgentLine:
     """Empty: it is used nowhere."""
     model: ModelLine
     tools: tuple[ToolLine, ...]
+    stand_ins: tuple[ModelLine, ...] = ()
+    """The chain of fallbacks of its model, nearest first."""
+    needs: tuple[str, ...] = ()
+    """What a stand-in has to be capable of."""
 
 
 def agents_of(spec: FabricSpec) -> list[AgentLine]:
     """The agents in the fabric's order."""
     models = {model.name: _model(model) for model in spec.models}
+    named = {model.name: model.fallbacks for model in spec.models}
     tools = {line.tool.name: line for line in tools_of(spec)}
     roles: dict[str, list[str]] = {}
     for field, name in spec.topology.roles().items():
@@ -103,6 +109,8 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
             tuple(roles.get(agent.name, ())),
             models[agent.model],
             tuple(tools[name] for name in agent.tools),
+            tuple(models[name] for name in chain(named, agent.model)),
+            tuple(sorted(spec.needs(agent))),
         )
         for agent in spec.agents
     ]

@@ -293,6 +293,7 @@ WAITS = {
     "backoff": "backoff with full jitter",
     "retry_after": "as the provider asked",
     "breaker": "until its circuit breaker lets somebody probe",
+    "failover": "at once, with another model of the same endpoint",
 }
 """Why a call waits for its next attempt; total by test."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from console.templatetags.figures import usd
 from console.views.sections import Pair, Section, content, listed, pairs, told
 from fabric.selectors.words import words
 
@@ -50,18 +51,30 @@ def alerted(seen: Seen) -> list[Section]:
 
 
 def model_changed(seen: Seen) -> list[Section]:
-    """Which model answers from now on, and why."""
+    """Which model answers from now on, why, what it had to be capable of, and what it costs more."""
     fact = seen.fact
-    return [
-        pairs(
-            "Another model",
-            Pair("agent", fact["agent"]),
-            Pair("until now", fact["before"], "code"),
-            Pair("from now on", fact["model"], "code"),
-            Pair("why", words(fact["reason"])),
-            Pair("step", fact["step_id"], "code"),
-        )
-    ]
+    because = f"{words(fact['reason'])}, {words(fact['cause'])}" if fact["cause"] else words(fact["reason"])
+    facts = pairs(
+        "Another model",
+        Pair("agent", fact["agent"]),
+        Pair("until now", fact["before"], "code"),
+        Pair("from now on", fact["model"], "code"),
+        Pair("why", because),
+        Pair("approved by", fact["actor"] or None, tone="human"),
+        Pair("needed", ", ".join(words(one) for one in fact["needs"]) or None),
+        Pair("costs", _dearer(fact["more_usd_micros"]) if fact["command_id"] else None, "text", "at worst, this call"),
+        Pair("call", fact["command_id"] or None, "code"),
+        Pair("step", fact["step_id"], "code"),
+    )
+    over = [f"{one['model']}: {one['reason']}" for one in fact["passed_over"]]
+    return [facts, listed("Passed over", over)] if over else [facts]
+
+
+def _dearer(usd_micros: int) -> str:
+    """A difference in price, in words."""
+    if not usd_micros:
+        return "the same"
+    return f"{usd(abs(usd_micros))} {'more' if usd_micros > 0 else 'less'}"
 
 
 def cap_raised(seen: Seen) -> list[Section]:

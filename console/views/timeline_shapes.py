@@ -115,6 +115,7 @@ class Pen:
             return f"{mark.count:,} {BAR_NAMES[bar.call]} {BAR_WORDS[bar.became]}, from event {bar.seq} on"
         end = self.story.at if bar.end is None else bar.end
         again = f", attempt {bar.attempt}" if bar.attempt > 1 else ""
+        again += f", in place of {inert(bar.instead_of)}" if bar.instead_of else ""
         cost = f", {usd(bar.cost_usd_micros)}" if bar.cost_usd_micros else ""
         return f"{inert(bar.target)}{again}: {BAR_WORDS[bar.became]}, {span(end - bar.start)}{cost} · event {bar.seq}"
 

@@ -220,7 +220,10 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
 def breaker_said(breaker: Breaker) -> str:
     """A circuit breaker in a few words: in front of what, opened by what, for how long."""
     signals = " or ".join(_signal_said(one) for one in breaker.signals)
-    return f"{breaker.scope}: {signals}, {breaker.cooldown_s:g} s, {breaker.max_trips} trips"
+    fallback = {"none": "", "model": ", then another model", "static_answer": ", then the static answer"}[
+        breaker.on_open
+    ]
+    return f"{breaker.scope}: {signals}, {breaker.cooldown_s:g} s, {breaker.max_trips} trips{fallback}"
 
 
 def _signal_said(signal: Signal) -> str:

@@ -128,6 +128,9 @@ def _call_issued(story: RunStory, event: Event, fact: Any) -> None:
         story.by_model.setdefault(fact.target, Tally()).calls += 1
     lane = story.lanes.get(fact.step_id)
     if lane is not None:
+        before = next((one for one in reversed(lane.bars) if one.call == "model"), None)
+        if fact.call == "model" and fact.attempt > 1 and before is not None and before.target != fact.target:
+            bar.instead_of = before.target
         lane.bars.append(bar)
         lane.tally.calls += 1
         story.by_stage.setdefault(lane.stage, Tally()).calls += 1

@@ -21,6 +21,8 @@ class Bar:
     became: BarEnd = "open"
     cost_usd_micros: int = 0
     tokens: int = 0
+    instead_of: str = ""
+    """The model that the attempt before went to, where it was another one."""
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ FORMS = {
         (302, 409, 413, 422),
     ),
     "decide": FormCase(
-        ("verb", "digest", "message", "edited", "cap_usd"),
+        ("verb", "digest", "message", "edited", "cap_usd", "model"),
         {"verb": "approve", "digest": "{digest}"},
         409,
         "was answered by owner",

@@ -33,7 +33,17 @@ def _alert_raised(fact: Fact) -> str:
 
 
 def _model_changed(fact: Fact) -> str:
-    return f"{cut(fact['model'])} answers for {cut(fact['agent'])} in place of {cut(fact['before'])} ({words(fact['reason'])})"
+    why = f"{words(fact['reason'])}, {words(fact['cause'])}" if fact["cause"] else words(fact["reason"])
+    by = f", approved by {fact['actor']}" if fact["actor"] else ""
+    return f"{cut(fact['model'])} answers for {cut(fact['agent'])} in place of {cut(fact['before'])} ({why}{by})"
+
+
+_WAITS = {
+    "backoff": "backoff",
+    "retry_after": "Retry-After",
+    "breaker": "its circuit breaker",
+    "failover": "another model",
+}
 
 
 def _cap_raised(fact: Fact) -> str:
@@ -41,7 +51,7 @@ def _cap_raised(fact: Fact) -> str:
 
 
 def _retry_scheduled(fact: Fact) -> str:
-    source = "Retry-After" if fact["source"] == "retry_after" else "backoff"
+    source = _WAITS[fact["source"]]
     left = f"{fact['tokens_left'] / 1_000:.1f} retries left in the budget"
     return f"attempt {fact['attempt']} in {duration(fact['delay_s'])} ({source}), {left}"
 

@@ -14,7 +14,7 @@ from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
-from tests.fabric.services.world import COSTLY, ran
+from tests.fabric.services.world import COSTLY, SPARED_STRICT, ran
 
 LIST = "/api/v1/escalations"
 
@@ -233,6 +233,15 @@ def test_a_call_that_asks_first_is_made_with_other_arguments(program, actor, pay
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["path"] == "edited"
     assert answer_to(program, question, "edit", edited={"to": "Ana", "usd": 40}).json()["recorded"] is True
+
+
+def test_an_approval_names_the_other_model(program, actor):
+    ran(actor, fabric_publish(actor=actor, source=SPARED_STRICT).name)
+    (asked,) = program.get(LIST).json()["escalations"]
+    refused = answer_to(program, asked, model="nobody")
+    assert refused.status_code == 422
+    assert [one["path"] for one in refused.json()["errors"]] == ["model"]
+    assert answer_to(program, asked, model="spare").json()["recorded"]
 
 
 def test_finance_names_the_new_cap(program, actor):

@@ -19,7 +19,7 @@ from fabric.selectors.overview import Tile
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import fabric_publish
 from tests.console.views.test_runs import HOSTILE, queued
-from tests.fabric.services.world import SAMPLE_NAMES, SMALL, ran, sample
+from tests.fabric.services.world import SAMPLE_NAMES, SMALL, SPARED, ran, sample
 
 CELL = "decision_table:\n  cost_overrun:\n    batch: {rungs: [{reaction: escalate, role: finance}]}\nreviewers:"
 
@@ -103,6 +103,15 @@ def test_agents(browser, small):
     assert "read_document" in page
     assert "read-only" in page
     assert "Reads one attached document" in page or "document" in page
+
+
+def test_the_chain_of_fallbacks_is_told_with_its_prices_and_what_it_must_be_capable_of(browser, actor, small):
+    fabric_publish(actor=actor, source=SPARED)
+    page = " ".join(re.sub(r"<[^>]+>", " ", text(browser.get("/fabrics/spared"))).split())
+    assert "fallbacks spare $2.0000 in, $4.0000 out" in page
+    assert "must be capable of tool use" in page
+    none = text(browser.get("/fabrics/small"))
+    assert "none: no other model answers when its provider fails" in none
 
 
 def test_a_model_without_a_price_is_unpriced_and_not_free(settings):

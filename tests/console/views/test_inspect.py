@@ -20,7 +20,7 @@ from fabric.runtime.ports import Document
 from fabric.selectors import moments
 from fabric.services.fabrics import fabric_publish
 from tests.console.views.journals import Acting, every_kind, hostile, journal, tight
-from tests.fabric.services.world import DOUBTFUL, SMALL, ran
+from tests.fabric.services.world import DOUBTFUL, SMALL, SPARED, ran
 from tests.unguarded import unguarded
 
 HOSTILE = (
@@ -224,6 +224,18 @@ class TestDecisions:
         page = look(run.id, seq_of(run.id, "reaction_decided"))
         assert re.search(r'class="rung ghost"[^>]*>.*?retry', page)
         assert "does not go away by itself" in page
+
+    def test_another_model_with_why_what_it_needed_and_what_it_costs(self, look, actor):
+        run = ran(actor, fabric_publish(actor=actor, source=SPARED).name)
+        page = look(run.id, seq_of(run.id, "model_changed"))
+        assert sections(page)[0] == "Another model"
+        told = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+        assert "until now script" in told
+        assert "from now on spare" in told
+        assert "fallback model, server error" in told
+        assert re.search(r"costs \$[\d.]+ more", told)
+        call = look(run.id, seq_of(run.id, "call_issued", 3))
+        assert "spare" in call
 
     def test_a_cause_without_a_row(self, look, actor, doubtful):
         run = ran(actor, doubtful)

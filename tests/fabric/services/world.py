@@ -86,6 +86,29 @@ COSTLY = (
 )
 """Its first call is too dear, so each run waits for finance."""
 
+SPARED = (
+    SMALL.replace("name: small", "name: spared")
+    .replace("title: A small fabric", "title: A fabric whose model is down, with another behind it")
+    .replace(
+        "    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}\n",
+        """\
+    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}
+    options: {fail: {cause: server_error}}
+    fallbacks: [spare]
+  - name: spare
+    provider: scripted
+    base_url: https://spare.example.org/v1
+    price: {input_usd_per_mtok: 2, output_usd_per_mtok: 4}
+""",
+    )
+    .replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  retry: {base_s: 0.01}")
+)
+"""Each of its calls fails, and goes to the other model where the tier lets it."""
+SPARED_STRICT = SPARED.replace("name: spared", "name: strict").replace(
+    "topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n"
+)
+"""The same in high-stakes: each run waits for a person."""
+
 NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.")
 
 
