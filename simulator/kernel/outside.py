@@ -168,7 +168,7 @@ class Outside:
 
     def _decide(self, run_id: str, change: EscalationChange, actor: str) -> None:
         world = self.world
-        verb = "approve" if world.rng.random() < 0.6 else change.verbs[-1]
+        verb = world.setup.verb or ("approve" if world.rng.random() < 0.6 else change.verbs[-1])
         wrong = world.strikes("wrong_verb")
         stale = world.strikes("stale_digest")
         if change.item == "pre_action" and verb != "approve":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core.context import Compiled, compile_spec
@@ -63,6 +63,8 @@ class Setup:
     """How long things may go wrong, virtual seconds."""
     answers_within: float
     """People answer after up to this share of the time they have; over 1: some are late."""
+    verb: Literal["approve", "reject"] | None = None
+    """What people say each time; None: it is drawn."""
 
 
 def draw(seed: int) -> Setup:

@@ -1,0 +1,165 @@
+"""One cell of the decision table, driven through the production engine in virtual time and held against what the table promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
+from fabric.core.envelope import Row, from_row
+from fabric.core.flow import RunState
+from fabric.core.signatures import effective_limit
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Direct, FailureType, Tier
+from simulator.drills.expectation import Chain, Circumstances, Link, Person, expected
+from simulator.drills.sustained import SUSTAINED, Sustained
+from simulator.kernel import faults, swarm
+from simulator.kernel.world import World
+
+Verdict = Literal["pass", "deviated", "error", "unknown"]
+REQUEST = "What does the report say?"
+LONGEST_S = 400_000.0
+"""Virtual seconds in which a run must have ended: longer than any deadline and due time."""
+_R, _F = Reaction, FailureType
+NO_BREAKER, NO_CHEAPER = "no circuit breaker refuses the call", "the failure is not one that a cheaper model ends"
+NO_FALLBACK = "the failure is not one that another model ends"
+NOTHING_TO_INJECT = "no call was blocked that a message could answer"
+NOBODY_AT_WORK = "no agent is at work that could answer with what it has"
+NOT_RETRIED = "the failure is not retried"
+
+_ALWAYS_OUT = {_R.WAIT_FOR_BREAKER: NO_BREAKER, _R.CHEAPER_MODEL: NO_CHEAPER}
+_NOT_A_CALL = {**_ALWAYS_OUT, _R.FALLBACK_MODEL: NO_FALLBACK}
+_OF_A_STAGE = {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT, _R.TERMINATE: NOBODY_AT_WORK}
+
+CANNOT: Mapping[FailureType, Mapping[Reaction, str]] = {
+    _F.TOOL_LOOP: _NOT_A_CALL,
+    _F.DEADLOCK: {**_OF_A_STAGE, _R.RETRY: "the step that planned has ended well"},
+    _F.COST_OVERRUN: {**_OF_A_STAGE, _R.RETRY: "no step has failed that could run again"},
+    _F.PROVIDER: {**_ALWAYS_OUT, _R.INJECT: NOTHING_TO_INJECT},
+    _F.SCHEMA_GROUNDING: _OF_A_STAGE,
+    _F.PLAN_MALFORMED: _OF_A_STAGE,
+    _F.NO_PROGRESS: {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT},
+    _F.UNSAFE_OUTPUT: {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT, _R.RETRY: NOT_RETRIED},
+}
+"""Reactions that cannot apply to a failure as ``sustained`` makes it, in any fabric, and why. Total over the failure types, by test."""
+
+WHOLE_STAGE = frozenset({_F.DEADLOCK, _F.COST_OVERRUN, _F.SCHEMA_GROUNDING})
+"""Failures that are a stage's, not one step's."""
+HANDS_OVER: Mapping[FailureType, Literal["plan", "step"]] = {
+    _F.DEADLOCK: "plan",
+    _F.COST_OVERRUN: "plan",
+    _F.PLAN_MALFORMED: "step",
+}
+"""What a handover gives away where whoever stands above meets the failure too."""
+OF_A_BRANCH = frozenset({_F.TOOL_LOOP, _F.NO_PROGRESS})
+"""Failures of one branch of a fan-out: where it ends without a result, the fan-in policy decides about the stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What came of one cell."""
+
+    failure: FailureType
+    tier: Tier
+    verdict: Verdict
+    expected: str
+    observed: str
+    seed: int
+
+
+def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Person) -> Circumstances:
+    """What holds in this fabric beside its table."""
+    cannot: dict[str, str] = {str(one): why for one, why in CANNOT[failure].items()}
+    cannot[Accompaniment.TICKET] = "no ticket queue is configured"
+    if spec.topology.planner is None:
+        cannot[Reaction.REPLAN] = "the plan is fixed"
+    if spec.topology.handover is None:
+        cannot[Reaction.HANDOVER] = "nobody stands above"
+    if not any(model.fallbacks for model in spec.models):
+        cannot[Reaction.FALLBACK_MODEL] = "no fallback model is configured"
+    counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
+    return Circumstances(
+        cannot=cannot,
+        replans=spec.policy.limits.replans_per_stage,
+        handover=HANDS_OVER.get(failure, "cure"),
+        moves=failure is FailureType.COST_OVERRUN,
+        step=failure not in WHOLE_STAGE,
+        call=failure is FailureType.PROVIDER,
+        planned=failure is FailureType.DEADLOCK,
+        answers=failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS),
+        counted=effective_limit(spec.policy.failure_signature.limit) if counted else None,
+        in_doubt=DIRECT[Direct.ABORT, tier],
+        person=person,
+        rounds=spec.policy.humans.failure_rounds,
+        static_answer=spec.safe_fallback is not None,
+    )
+
+
+def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Chain:
+    """What the fabric's own table says will be decided."""
+    given = circumstances(spec, failure, tier, person)
+    if failure not in OF_A_BRANCH:
+        return expected(table[failure, tier], given)
+    row = FailureType.SCHEMA_GROUNDING
+    gap = circumstances(spec, row, tier, person)
+    again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
+    return expected(table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan")))
+
+
+def observed(rows: tuple[Row, ...], state: RunState) -> Chain:
+    """The chain that a journal holds, whatever rows of the table it belongs to."""
+    links: list[Link] = []
+    asked = 0
+    for row in rows:
+        fact: Any = from_row(row.seq, row.kind, row.version, row.header).fact
+        if row.kind == "rung_skipped":
+            links.append(Link("skipped", fact.rung, fact.reaction))
+        elif row.kind == "reaction_decided":
+            links.append(Link("decided", fact.rung, fact.reaction))
+        asked += row.kind == "escalation_opened"
+    return Chain(tuple(links), state, asked)
+
+
+def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Person = "reject") -> World:
+    """The world of one run that meets the failure as often as it goes on, to its end."""
+    setup = swarm.Setup(
+        seed=seed,
+        fabric=swarm.publish(spec, "drilled"),
+        rates=faults.NONE,
+        runs=(swarm.RunPlan(0.0, tier, True, REQUEST, seed),),
+        processes=1,
+        fault_phase_s=LONGEST_S,
+        answers_within=0.01,
+        verb=person,
+    )
+    made = World(setup, ask=met.ask(spec))
+    made.run()
+    return made
+
+
+def judged(world: World, promised: Chain) -> tuple[Verdict, str]:
+    """The verdict about a world's only run, and what was seen.
+
+    ``deviated``: other decisions, or another end, than was promised. ``error``: an invariant was broken on the way. ``unknown``: nothing was decided,
+    so nothing was shown.
+    """
+    if world.watch.violations:
+        broken = world.watch.violations[0]
+        return "error", f"{broken.invariant}: {broken.sentence}"
+    [run] = world.watch.runs()
+    seen = observed(world.store.rows(run.id), run.state)
+    return "unknown" if not seen.links else "pass" if seen == promised else "deviated", str(seen)
+
+
+def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, person: Person = "reject") -> Cell:
+    """Drives the cell and judges it by the fabric's own table."""
+    world = drive(spec, SUSTAINED[failure], tier, seed=seed, person=person)
+    promised = promise(spec, world.setup.fabric.compiled.table, failure, tier, person)
+    verdict, seen = judged(world, promised)
+    return Cell(failure, tier, verdict, str(promised), seen, seed)
+
+
+def matrix(spec: FabricSpec, *, seed: int = 1) -> tuple[Cell, ...]:
+    """All 24 cells, row by row."""
+    return tuple(drill(spec, failure, tier, seed=seed) for failure in FailureType for tier in Tier)

@@ -1,0 +1,32 @@
+"""Fabrics to drill: the whole path, one worker with a tool, prices, citations that must exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.spec import FabricSpec
+from tests.simulator.kernel.worlds import PRICED, ROLES, supervisor
+
+ANSWER = "This cannot be answered here."
+
+
+def drilled(*, lead: bool = False, **changes: Any) -> FabricSpec:
+    """``lead``: with an agent above the others, who takes over. ``changes``: parts of the tree, in place of what is there."""
+    plain = supervisor().model_dump(mode="json")
+    plain["models"][0]["price"] = PRICED
+    plain["tools"] = [{"name": "lookup"}]
+    names = (*ROLES, "lead") if lead else ROLES
+    plain["agents"] = [
+        {"name": name, "instructions": f"You are {name}.", "model": "model", "tools": ["lookup"] * (name == "one")}
+        for name in names
+    ]
+    plain["gates"] = {**plain["gates"], "citations": "exist"}
+    if lead:
+        plain["topology"]["handover"] = "lead"
+    return FabricSpec.model_validate({**plain, **changes})
+
+
+def with_cell(failure: str, tier: str, *rungs: dict[str, Any], **changes: Any) -> FabricSpec:
+    """A fabric with one cell of its own."""
+    ladder = {"rungs": list(rungs), "deviation": "it is drilled"}
+    return drilled(decision_table={failure: {tier: ladder}}, **changes)

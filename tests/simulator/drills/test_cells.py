@@ -1,0 +1,119 @@
+"""Every cell of the decision table through the production engine in virtual time, held against the chain that the table promises."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fabric.core.decision_table import BOUNDED_ONLY, Reaction, table_with
+from fabric.core.flow import RunState
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import FailureType, Tier
+from simulator.drills.cells import CANNOT, Cell, drill, drive, judged, matrix, promise
+from simulator.drills.expectation import Chain, Person
+from simulator.drills.sustained import SUSTAINED, Sustained
+from tests.simulator.drills.drilled import ANSWER, drilled, with_cell
+
+FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
+CELLS = [(failure, tier) for failure in FailureType for tier in Tier]
+
+CHAINS = """
+infinite_tool_loop    | inject > terminate > completed | inject > replan > abort > aborted | escalate > aborted
+sub_agent_deadlock    | abort > aborted | skips handover > abort > aborted | escalate > aborted
+cost_overrun          | abort > aborted | skips cheaper_model > abort > aborted | escalate > aborted
+provider_failure      | retry > retry > skips fallback_model > surface > failed | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted | retry > retry > escalate > aborted
+schema_grounding_fail | retry > surface > failed | replan > replan > abort > aborted | escalate > aborted
+plan_malformed        | abort > aborted | replan > replan > abort > aborted | skips ticket > abort > aborted
+semantic_no_progress  | terminate > completed | replan > escalate > aborted | escalate > aborted
+unsafe_output         | safe_fallback > failed | halt > aborted | escalate > aborted
+"""
+"""What the default table comes to in a fabric without fallbacks, cheaper models, breakers, a lead, a static answer or tickets, by hand."""
+
+
+def by_hand() -> dict[tuple[str, str], str]:
+    lines = [[part.strip() for part in line.split("|")] for line in CHAINS.strip().splitlines()]
+    return {(row, tier): chain for row, *chains in lines for tier, chain in zip(Tier, chains, strict=True)}
+
+
+def test_there_is_a_failure_for_each_row_and_what_cannot_help_against_it():
+    assert set(SUSTAINED) == set(CANNOT) == set(FailureType)
+
+
+def test_all_24_cells_of_the_default_table_do_what_they_say():
+    found = matrix(drilled())
+    assert [(cell.failure, cell.tier) for cell in found] == CELLS
+    assert {(cell.failure, cell.tier): (cell.verdict, cell.observed) for cell in found} == {
+        key: ("pass", chain) for key, chain in by_hand().items()
+    }
+
+
+def test_all_24_cells_with_a_lead_and_a_static_answer():
+    found = matrix(drilled(lead=True, safe_fallback=ANSWER), seed=2)
+    assert [cell for cell in found if cell.verdict != "pass"] == []
+    told = {(cell.failure, cell.tier): cell.observed for cell in found}
+    assert told[FailureType.DEADLOCK, BATCH] == "handover > abort > aborted"
+    assert told[FailureType.UNSAFE_OUTPUT, FAST] == "safe_fallback > completed"
+
+
+@pytest.mark.parametrize(("failure", "tier"), [(f, t) for f, t in CELLS if f is not FailureType.COST_OVERRUN])
+def test_a_person_who_approves_each_time_is_asked_twice(failure, tier):
+    cell = drill(drilled(), failure, tier, person="approve")
+    assert cell.verdict == "pass", cell
+    assert cell.observed.count("escalate") in (0, 2)
+
+
+def test_another_cell_is_another_promise():
+    spec = with_cell("provider_failure", "interactive", {"reaction": "retry", "times": 4}, {"reaction": "abort"})
+    assert drill(spec, FailureType.PROVIDER, FAST) == Cell(
+        FailureType.PROVIDER, FAST, "pass", *["retry > retry > retry > retry > abort > aborted"] * 2, 1
+    )
+
+
+def test_a_promise_that_is_not_kept_is_a_deviation():
+    other = with_cell("plan_malformed", "batch", {"reaction": "surface"})
+    promised = promise(other, table_with(other.decision_table), FailureType.PLAN_MALFORMED, BATCH, "reject")
+    world = drive(drilled(), SUSTAINED[FailureType.PLAN_MALFORMED], BATCH, seed=1)
+    assert str(promised) == "surface > failed"
+    assert judged(world, promised) == ("deviated", "replan > replan > abort > aborted")
+
+
+def test_a_failure_that_is_not_met_shows_nothing():
+    never = Sustained(lambda spec, request: False, SUSTAINED[FailureType.PROVIDER].fails)
+    world = drive(drilled(), never, FAST, seed=1)
+    assert judged(world, Chain((), RunState.COMPLETED)) == ("unknown", "nothing decided > completed")
+
+
+def test_an_engine_that_breaks_its_rules_on_the_way_is_an_error():
+    """What the invariants find is no deviation of the table."""
+    world = drive(drilled(), SUSTAINED[FailureType.PROVIDER], FAST, seed=1)
+    world.watch.violated("planted", "run", "it was broken")
+    assert judged(world, Chain((), RunState.FAILED)) == ("error", "planted: it was broken")
+
+
+LAST = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
+BEFORE = [*sorted(BOUNDED_ONLY)]
+
+
+def drawn(seed: int) -> tuple[FabricSpec, FailureType, Tier, Person]:
+    """A fabric with a ladder of up to three bounded rungs in one cell; retries few enough for the retry budget."""
+    rng = Random(f"ladder {seed}")
+    failure, tier = rng.choice(CELLS)
+    rungs = [
+        {"reaction": str(one), "times": rng.randint(1, 2 if one is Reaction.RETRY else 3)}
+        for one in rng.sample(BEFORE, rng.randint(0, 3))
+    ]
+    rungs.append({"reaction": str(rng.choice(LAST))})
+    static = {"safe_fallback": ANSWER} if rng.random() < 0.5 else {}
+    spec = with_cell(failure, tier, *rungs, lead=rng.random() < 0.5, **static)
+    # What finance names as the new cap ends an overrun: that is not a failure that stays.
+    approves = rng.random() < 0.5 and failure is not FailureType.COST_OVERRUN
+    return spec, failure, tier, "approve" if approves else "reject"
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_any_ladder_in_any_cell_is_gone_down_as_it_stands(block):
+    for seed in range(block * 50, block * 50 + 50):
+        spec, failure, tier, person = drawn(seed)
+        cell = drill(spec, failure, tier, seed=seed, person=person)
+        assert cell.verdict == "pass", (seed, cell)
