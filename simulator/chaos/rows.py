@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,12 +52,15 @@ from fabric.runtime.ports import Document
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import workspace_default
-asked = json.load(sys.stdin)
 actor = Actor("chaos", workspace_default(), "system")
-name = fabric_publish(actor=actor, source=asked["fabric"], origin="chaos").name
-for n in range(asked["runs"]):
-    run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=name, text="What do the notes say?",
-              documents=(Document("notes.md", "The bridge is 40 metres long. It was built in 1931."),), tier="batch")
+ids = []
+for asked in json.load(sys.stdin):
+    name = fabric_publish(actor=actor, source=asked["fabric"], origin="chaos").name
+    for n in range(asked["runs"]):
+        started = run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=name, text="What do the notes say?",
+                            documents=(Document("notes.md", "The bridge is 40 metres long. It was built in 1931."),), tier=asked["tier"])
+        ids.append(started.run_id)
+print(json.dumps(ids))
 """
 
 FABRIC = """
@@ -78,13 +81,21 @@ reviewers: [owner]
 """
 
 
-def start_runs(made: Site, runs: int, options: dict[str, Any] | None = None, *, source: str = "") -> None:
-    """Starts runs of the chaos fabric, or of another ``source``, as the console does: by the service, from another process."""
+def start_runs(made: Site, runs: int, options: dict[str, Any] | None = None, *, source: str = "") -> list[str]:
+    """Starts runs of the chaos fabric, or of another ``source``, in batch; their ids."""
     source = source or FABRIC.replace("OPTIONS", json.dumps(options or {}))
-    asked = json.dumps({"fabric": source, "runs": runs})
+    return start_each(made, [{"fabric": source, "runs": runs, "tier": "batch"}])
+
+
+def start_each(made: Site, asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Publishes each ``{"fabric", "runs", "tier"}`` and starts its runs as the console does: by the service, from another process; their ids."""
     command = [sys.executable, "-c", START]
     environment = {**made.environment, "PYTHONPATH": str(ROOT)}
-    subprocess.run(command, input=asked, text=True, env=environment, cwd=ROOT, check=True)
+    done = subprocess.run(
+        command, input=json.dumps(list(asked)), text=True, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE
+    )
+    ids: list[str] = json.loads(done.stdout.strip().splitlines()[-1])
+    return ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
-from fabric.core.envelope import Row, from_row
+from fabric.core.envelope import Row, fact_json, from_row
 from fabric.core.flow import RunState
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Direct, FailureType, Tier
-from simulator.drills.expectation import Chain, Circumstances, Link, Person, expected
+from simulator.drills.expectation import Chain, Circumstances, Person, chain_of, expected
 from simulator.drills.sustained import SUSTAINED, Sustained
 from simulator.kernel import faults, swarm
 from simulator.kernel.world import World
@@ -109,16 +109,13 @@ def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, pe
 
 def observed(rows: tuple[Row, ...], state: RunState) -> Chain:
     """The chain that a journal holds, whatever rows of the table it belongs to."""
-    links: list[Link] = []
-    asked = 0
-    for row in rows:
-        fact: Any = from_row(row.seq, row.kind, row.version, row.header).fact
-        if row.kind == "rung_skipped":
-            links.append(Link("skipped", fact.rung, fact.reaction))
-        elif row.kind == "reaction_decided":
-            links.append(Link("decided", fact.rung, fact.reaction))
-        asked += row.kind == "escalation_opened"
-    return Chain(tuple(links), state, asked)
+    events = (from_row(row.seq, row.kind, row.version, row.header) for row in rows)
+    return chain_of(((event.fact.kind, fact_json(event)) for event in events), state)
+
+
+def verdict_of(seen: Chain, promised: Chain) -> Verdict:
+    """``deviated``: other decisions, or another end, than was promised; ``unknown``: nothing was decided, so nothing was shown."""
+    return "unknown" if not seen.links else "pass" if seen == promised else "deviated"
 
 
 def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Person = "reject") -> World:
@@ -139,17 +136,13 @@ def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Pe
 
 
 def judged(world: World, promised: Chain) -> tuple[Verdict, str]:
-    """The verdict about a world's only run, and what was seen.
-
-    ``deviated``: other decisions, or another end, than was promised. ``error``: an invariant was broken on the way. ``unknown``: nothing was decided,
-    so nothing was shown.
-    """
+    """The verdict about a world's only run, and what was seen. ``error``: an invariant was broken on the way."""
     if world.watch.violations:
         broken = world.watch.violations[0]
         return "error", f"{broken.invariant}: {broken.sentence}"
     [run] = world.watch.runs()
     seen = observed(world.store.rows(run.id), run.state)
-    return "unknown" if not seen.links else "pass" if seen == promised else "deviated", str(seen)
+    return verdict_of(seen, promised), str(seen)
 
 
 def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, person: Person = "reject") -> Cell:

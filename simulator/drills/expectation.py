@@ -7,9 +7,9 @@ with the engine's own choice (``fabric/core/ladder``), which it is held against:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from fabric.core.decision_table import GRAVITY, Ladder, Reaction
 from fabric.core.flow import RunState
@@ -40,6 +40,18 @@ class Chain:
 
     def __str__(self) -> str:
         return f"{' > '.join(map(str, self.links)) or 'nothing decided'} > {self.state}"
+
+
+def chain_of(facts: Iterable[tuple[str, Mapping[str, Any]]], state: RunState) -> Chain:
+    """The chain that a journal holds. ``facts``: each event's kind and its fields."""
+    links: list[Link] = []
+    asked = 0
+    for kind, fact in facts:
+        if kind in ("rung_skipped", "reaction_decided"):
+            what: Literal["decided", "skipped"] = "skipped" if kind == "rung_skipped" else "decided"
+            links.append(Link(what, fact.get("rung", 0), fact["reaction"]))
+        asked += kind == "escalation_opened"
+    return Chain(tuple(links), state, asked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType
-from fabric.runtime.call_ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from simulator.kernel import scripted
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
 
@@ -23,22 +23,45 @@ SECONDS = 0.5
 """How long each answer takes, virtual seconds."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where failures strike in a fabric: names of agents, empty where there is none, and the cap that an overrun passes, micro-dollars."""
+
+    worker: str
+    armed: str
+    """The first worker that has tools."""
+    aggregator: str
+    finalizer: str
+    cap_usd_micros: int
+
+
+def places(spec: FabricSpec) -> Places:
+    """Those of a fabric."""
+    topology = spec.topology
+    return Places(
+        worker=topology.workers[0],
+        armed=next((name for name in topology.workers if spec.agent(name).tools), ""),
+        aggregator=topology.aggregator or "",
+        finalizer=topology.finalizer or "",
+        cap_usd_micros=spec.policy.budget.run_usd_micros,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Sustained:
     """One failure, for as long as it is looked for. ``strikes``: whether this request meets it; ``fails``: what is answered then."""
 
-    strikes: Callable[[FabricSpec, ModelRequest], bool]
-    fails: Callable[[FabricSpec, ModelRequest], ModelReplied | CallFailed]
+    strikes: Callable[[Places, ModelRequest], bool]
+    fails: Callable[[Places, ModelRequest], ModelReplied | CallFailed]
+
+    def answer(self, where: Places, request: ModelRequest) -> ModelReplied | CallFailed:
+        """What is said to a request: the failure, or the scripted agent's work."""
+        return self.fails(where, request) if self.strikes(where, request) else scripted.answer(request).result
 
     def ask(self, spec: FabricSpec) -> Ask:
-        """The model of this failure in that fabric."""
-
-        def answer(request: ModelRequest) -> Reply:
-            if self.strikes(spec, request):
-                return Reply(SECONDS, self.fails(spec, request))
-            return Reply(SECONDS, scripted.answer(request).result)
-
-        return answer
+        """The model of this failure in a virtual world of that fabric."""
+        where = places(spec)
+        return lambda request: Reply(SECONDS, self.answer(where, request))
 
 
 def _says(request: ModelRequest, said: Any, *calls: ToolCall, cost_usd_micros: int | None = None) -> ModelReplied:
@@ -58,71 +81,83 @@ def _fails(request: ModelRequest, cause: Cause, status: int) -> CallFailed:
     )
 
 
-def _by(role: str) -> Callable[[FabricSpec, ModelRequest], bool]:
-    def strikes(spec: FabricSpec, request: ModelRequest) -> bool:
-        return bool(request.agent == getattr(spec.topology, role))
-
-    return strikes
+def _by(role: str) -> Callable[[Places, ModelRequest], bool]:
+    return lambda where, request: bool(request.agent == getattr(where, role))
 
 
-def _first_worker_with_tools(spec: FabricSpec, request: ModelRequest) -> bool:
-    armed = next((name for name in spec.topology.workers if spec.agent(name).tools), None)
-    return request.agent == armed and bool(request.tools)
+def _armed(where: Places, request: ModelRequest) -> bool:
+    return request.agent == where.armed and bool(request.tools)
 
 
-def _plans(spec: FabricSpec, request: ModelRequest) -> bool:
+def _plans(where: Places, request: ModelRequest) -> bool:
     return request.output == "plan"
 
 
-def _same_call(spec: FabricSpec, request: ModelRequest) -> ModelReplied:
+def _call(request: ModelRequest, words: str) -> ModelReplied:
+    """A call of the first tool on offer with these words in it."""
     turn = sum(message.role == "assistant" for message in request.messages)
-    return _says(request, "", ToolCall(call_id=f"c{turn}", tool=request.tools[0].name, args={"query": "the same"}))
+    offer = request.tools[0]
+    return _says(request, "", ToolCall(call_id=f"c{turn}", tool=offer.name, args=_arguments(offer, words)))
 
 
-def _other_words(spec: FabricSpec, request: ModelRequest) -> ModelReplied:
+FITS: Mapping[str, Any] = {"integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}
+
+
+def _arguments(offer: ToolOffer, words: str) -> dict[str, Any]:
+    """What the tool requires, the words wherever it takes text."""
+    properties: Mapping[str, Any] = offer.parameters.get("properties", {})
+    return {
+        name: properties.get(name, {}).get("enum", [FITS.get(properties.get(name, {}).get("type"), words)])[0]
+        for name in offer.parameters.get("required", properties)
+    }
+
+
+def _same_call(where: Places, request: ModelRequest) -> ModelReplied:
+    return _call(request, "the same")
+
+
+def _other_words(where: Places, request: ModelRequest) -> ModelReplied:
     """Another question in each turn; the tool says each time that there is nothing."""
-    turn = sum(message.role == "assistant" for message in request.messages)
-    args = {"query": f"{FRUITLESS} {turn}"}
-    return _says(request, "", ToolCall(call_id=f"c{turn}", tool=request.tools[0].name, args=args))
+    return _call(request, f"{FRUITLESS} {sum(message.role == 'assistant' for message in request.messages)}")
 
 
-def _twins(spec: FabricSpec, request: ModelRequest) -> ModelReplied:
-    brief = {"agent": spec.topology.workers[0], "title": "Part", "instructions": TWIN}
+def _twins(where: Places, request: ModelRequest) -> ModelReplied:
+    brief = {"agent": where.worker, "title": "Part", "instructions": TWIN}
     return _says(request, {"goal": "Answer it.", "briefs": [brief, brief], "exit_criteria": ["It is answered."]})
 
 
-def _for_nobody(spec: FabricSpec, request: ModelRequest) -> ModelReplied:
+def _for_nobody(where: Places, request: ModelRequest) -> ModelReplied:
     brief = {"agent": "nobody", "title": "Part", "instructions": "Say what bears on it."}
     return _says(request, {"goal": "Answer it.", "briefs": [brief], "exit_criteria": ["It is answered."]})
 
 
-def _all_of_the_money(spec: FabricSpec, request: ModelRequest) -> ModelReplied:
+def _all_of_the_money(where: Places, request: ModelRequest) -> ModelReplied:
     """An answer that costs what the whole run may, by its bill."""
     done = scripted.answer(request).result
     assert isinstance(done, ModelReplied)
-    return _says(request, done.text, cost_usd_micros=spec.policy.budget.run_usd_micros)
+    return _says(request, done.text, cost_usd_micros=where.cap_usd_micros)
 
 
-def _unavailable(spec: FabricSpec, request: ModelRequest) -> CallFailed:
+def _unavailable(where: Places, request: ModelRequest) -> CallFailed:
     return _fails(request, Cause.SERVER_ERROR, 503)
 
 
-def _withheld(spec: FabricSpec, request: ModelRequest) -> CallFailed:
+def _withheld(where: Places, request: ModelRequest) -> CallFailed:
     return _fails(request, Cause.CONTENT_FILTER, 400)
 
 
-def _cites_nothing(spec: FabricSpec, request: ModelRequest) -> ModelReplied:
+def _cites_nothing(where: Places, request: ModelRequest) -> ModelReplied:
     return _says(request, {"text": "It is so.", "citations": ["missing.md"]})
 
 
 SUSTAINED: Mapping[FailureType, Sustained] = {
-    FailureType.TOOL_LOOP: Sustained(_first_worker_with_tools, _same_call),
+    FailureType.TOOL_LOOP: Sustained(_armed, _same_call),
     FailureType.DEADLOCK: Sustained(_plans, _twins),
     FailureType.COST_OVERRUN: Sustained(_by("aggregator"), _all_of_the_money),
     FailureType.PROVIDER: Sustained(_by("finalizer"), _unavailable),
     FailureType.SCHEMA_GROUNDING: Sustained(_by("finalizer"), _cites_nothing),
     FailureType.PLAN_MALFORMED: Sustained(_plans, _for_nobody),
-    FailureType.NO_PROGRESS: Sustained(_first_worker_with_tools, _other_words),
+    FailureType.NO_PROGRESS: Sustained(_armed, _other_words),
     FailureType.UNSAFE_OUTPUT: Sustained(_by("finalizer"), _withheld),
 }
 """A failure for each row. Total over the failure types, by test."""

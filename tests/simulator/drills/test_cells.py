@@ -79,7 +79,7 @@ def test_a_promise_that_is_not_kept_is_a_deviation():
 
 
 def test_a_failure_that_is_not_met_shows_nothing():
-    never = Sustained(lambda spec, request: False, SUSTAINED[FailureType.PROVIDER].fails)
+    never = Sustained(lambda where, request: False, SUSTAINED[FailureType.PROVIDER].fails)
     world = drive(drilled(), never, FAST, seed=1)
     assert judged(world, Chain((), RunState.COMPLETED)) == ("unknown", "nothing decided > completed")
 

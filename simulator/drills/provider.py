@@ -1,0 +1,31 @@
+"""Sustained failures as a model provider of real workers, named by dotted path in FABRIC_PROVIDERS; and a tool that finds nothing.
+
+``ModelSpec.options`` say which failure and where: ``{"failure": "infinite_tool_loop", "places": {...}}`` (``sustained.Places``). Without them the
+scripted agents do their work.
+"""
+
+from __future__ import annotations
+
+from fabric.adapters.tools.callables import tool
+from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.taxonomy import FailureType
+from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.sustained import SUSTAINED, Places
+from simulator.kernel import scripted
+
+
+class FailingProvider:
+    """A ``ModelPort`` whose answers are a sustained failure's; it answers at once."""
+
+    async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
+        """The failure where it strikes, the scripted agent's work elsewhere. KeyError or ValueError for options that name none."""
+        options = request.model.options
+        if "failure" not in options:
+            return scripted.answer(request).result
+        return SUSTAINED[FailureType(options["failure"])].answer(Places(**options["places"]), request)
+
+
+@tool
+def lookup(*, query: str) -> dict[str, str]:
+    """Looks something up and finds nothing, whatever is asked."""
+    return {"text": "There is nothing on that."}
