@@ -10,7 +10,7 @@ from __future__ import annotations
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
-from fabric.core.failover import TARGETS, Failover, Lost, Target, choose, endpoint_of
+from fabric.core.failover import Failover, Lost, choose, endpoint_of
 from fabric.core.failure import Failure
 from fabric.core.inputs import DecisionMade
 from fabric.core.mechanisms import circuit_breaker
@@ -113,8 +113,6 @@ def _found(work: Work, failure: Failure, trip: Trip) -> Failover:
         return Failover("", reason="no model call is at fault")
     if work.run.ending is not None:
         return Failover("", reason="the run is ending")
-    if TARGETS[trip.cause] is Target.NOWHERE:
-        return Failover("", reason=f"{trip.cause} would not go away with another model")
     models = {model.name: model for model in work.compiled.spec.models}
     if not models[step.stands_for or issued.target].fallbacks:
         return Failover("", reason="no fallback model is configured")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from fabric.core import calls, failover, swap
+from fabric.core import calls, failover
 from fabric.core.failover import Target
 from fabric.core.taxonomy import Tier
 
@@ -26,12 +26,9 @@ def _swap_unapproved() -> AbstractContextManager[None]:
     return _in_place(failover, "ASKS_FIRST", dict.fromkeys(Tier, False))
 
 
-@contextmanager
-def _swap_for_anything() -> Iterator[None]:
+def _swap_for_anything() -> AbstractContextManager[None]:
     """Whatever went wrong, another model is asked."""
-    anywhere = dict.fromkeys(failover.TARGETS, Target.ANY)
-    with _in_place(failover, "TARGETS", anywhere), _in_place(swap, "TARGETS", anywhere):
-        yield
+    return _in_place(failover, "TARGETS", dict.fromkeys(failover.TARGETS, Target.ANY))
 
 
 @contextmanager

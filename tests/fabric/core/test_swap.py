@@ -116,6 +116,14 @@ def test_a_rung_that_may_be_used_twice_goes_down_the_chain_and_asks_nobody_twice
     assert "other: it was asked already" in skipped.reason
 
 
+def test_who_was_asked_before_may_be_asked_by_a_later_call():
+    table = cell("provider_failure", ("fallback_model", 2), "surface")
+    script = by_model(small=DOWN, other=[DOWN, summary()], third=[asks(call(q="x")), DOWN])
+    spec = fabric(OTHER, THIRD, fallbacks=("other", "third"), table=table)
+    world = ran(spec, {**script, "look": gives()}, prices=PRICES)
+    assert asked(world) == ["small", "other", "third", "third", "other"]
+
+
 @pytest.mark.parametrize("cause", NEVER)
 def test_what_another_model_cannot_help_is_never_swapped(cause):
     rows = ("provider_failure", "cost_overrun", "unsafe_output", "schema_grounding_fail")
