@@ -83,9 +83,9 @@ def escalation_decide(
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
     ``edited``: with ``edit``, the arguments that the call is to be made with. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
-    now on, altogether. ``model``: with ``approve`` of a failed call, the model that the question names, to answer in its place. ``undo_s``: seconds in which the answer may still be taken back. The same answer of one person again
-    (verb, message, digest, edit, cap and model) is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid (verb, an edit, a cap or a model that does not fit, or a rejection or
-    response without its reason), too_large (message, edit), conflict (answered otherwise, withdrawn, or about something else by now), unavailable.
+    now on, altogether. ``model``: with ``approve`` of a failed call, the one that the question names. ``undo_s``: seconds in which the answer may still be taken
+    back. The same answer of one person again (verb, message, digest, edit, cap, model) is one decision, also once the run has taken it. Raises Refused: not_found,
+    forbidden, invalid (verb, an edit, cap or model that does not fit, a rejection or response without its reason), too_large (message, edit), conflict (answered otherwise, withdrawn, or about something else by now), unavailable.
     """
     _may_decide(actor)
     written = _cleaned(verb, edited)
@@ -104,8 +104,7 @@ def escalation_decide(
             cap_usd_micros=cap_usd_micros,
             model=model,
         )
-        given = answer_of(item)
-        if given is not None:
+        if (given := answer_of(item)) is not None:
             if not _same(item, given, mine):
                 raise _answered(item, given)
             nudge.wake(item.run_id)

@@ -18,7 +18,7 @@ from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import login_link_create
-from tests.fabric.services.world import COSTLY, DOUBTFUL, SPARED_STRICT, ran
+from tests.fabric.services.world import COSTLY, DOUBTFUL, ran
 
 
 @pytest.fixture
@@ -369,43 +369,3 @@ def test_a_cap_that_cannot_be_is_kept_with_what_is_wrong(browser, overrun, cap):
 
 def test_a_rejection_is_none_of_the_cap(browser, overrun):
     assert capped(browser, overrun, "1.25", "reject", message="Too dear.").status_code == 200
-
-
-# -- another model -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def failed_call(actor):
-    (found,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=SPARED_STRICT).name).id)
-    return found
-
-
-def named(browser, question, model, verb="approve", **more):
-    data = {"verb": verb, "digest": question.digest, "model": model, **more}
-    return browser.post(f"/reviews/{question.id}/decision", data, headers={"HX-Request": "true"})
-
-
-def test_the_card_of_a_failed_call_offers_the_other_model_and_no_other_does(browser, failed_call, question):
-    page = html.unescape(browser.get(f"/runs/{failed_call.run_id}").content.decode())
-    assert '<input type="checkbox" name="model" value="spare"' in page
-    assert "script is asked again" in page
-    assert re.search(r"At worst the call costs \$[\d.]+ more", page)
-    assert 'name="model"' not in browser.get(f"/runs/{question.run_id}").content.decode()
-
-
-def test_the_other_model_is_named_taken_back_and_stands_ticked(browser, actor, failed_call):
-    assert "Answered by <b>spare</b>" in named(browser, failed_call, "spare").content.decode()
-    back = browser.post(f"/reviews/{failed_call.id}/undo", headers={"HX-Request": "true"}).content.decode()
-    assert 'value="spare" checked' in back
-    named(browser, failed_call, "spare")
-    browser.post(f"/reviews/{failed_call.id}/continue")
-    Following(actor, failed_call.run_id, answered=frozenset({failed_call.id})).to_rest()
-    page = browser.get(f"/runs/{failed_call.run_id}").content.decode()
-    assert "approved by owner" in html.unescape(page)
-
-
-def test_a_model_that_was_not_asked_about_is_refused_with_a_sentence(browser, failed_call):
-    refused = named(browser, failed_call, "nobody")
-    assert refused.status_code == 422
-    assert "not about 'nobody'" in html.unescape(refused.content.decode())
-    assert named(browser, failed_call, "spare", "reject", message="Not that one.").status_code == 200

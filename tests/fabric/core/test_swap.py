@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.breaker.table import Happened, Standing, after, encoded
 from fabric.core.cost import Price
 from fabric.core.flow import RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime.snapshots import restored, snapshot_of
-from simulator.kernel.breakers import VirtualBreakers
-from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.core.fabrics import tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, Script, asks, call, fails, gives, summary
@@ -311,106 +307,3 @@ def test_a_static_answer_before_the_last_rung_is_skipped_where_there_is_none():
     assert skips(world) == [("safe_fallback", "no static answer is configured")]
     given = ran(fabric(table=table, safe_fallback="Ask again later."), by_model(small=DOWN))
     assert (given.end.state, given.end.reason) == (RunState.COMPLETED, "safe_fallback")
-
-
-# -- circuit breakers --------------------------------------------------------------------------------------------------
-
-
-def opened(on_open: str, *others: JSON, scope: str = "provider", **fields: JSON) -> World:
-    """A run whose first call meets a circuit breaker that a person opened."""
-    breaker = {"preset": "endpoint", "scope": scope, "on_open": on_open}
-    spec = fabric(*others, breakers=[breaker], **fields)
-    clock = Clock()
-    store = MemoryGuards(clock)
-    script = by_model(small=summary("Own."), other=summary("Here."), third=summary("There."))
-    world = World(spec, script, prices=PRICES, breakers=VirtualBreakers(store))
-    clock.world = world
-    (policy,) = spec.policy.breakers
-    row = {"provider": "provider:scripted", "agent": "agent:fabric-1:worker"}[scope]
-    standing = after(policy, Standing(), Happened.FORCED_OPEN, by="dana", reason="maintenance")
-    assert store.change(row, policy.kind, generation=0, state=encoded(standing))
-    return world.start().go()
-
-
-class Clock:
-    """The world's."""
-
-    world: World
-
-    def now(self) -> int:
-        return self.world.now
-
-
-ONCE = cell("provider_failure", ("fallback_model", 1), "surface")
-
-
-@pytest.mark.parametrize("scope", ["provider", "agent"])
-def test_an_open_breaker_whose_fallback_is_a_model_lets_the_cell_use_it(scope):
-    world = opened("model", scope=scope, table=ONCE)
-    assert (world.reactions, asked(world)) == (["fallback_model"], ["small", "other"])
-    assert world.end.state is RunState.COMPLETED
-    [refused] = world.of(ev.AttemptFailed)
-    assert refused.trip is not None
-    assert world.of(ev.ModelChanged)[0].cause == refused.trip.cause == Cause.SERVER_ERROR
-    assert json.loads(world.content_of(ev.AttemptFailed)[0]["raw"])["fallback_available"] is True
-
-
-def test_the_cell_decides_an_open_breaker_s_fallback_is_not_used_where_no_rung_says_so():
-    world = opened("model", table=cell("provider_failure", "surface"))
-    assert world.of(ev.ModelChanged) == []
-    assert world.end.state is RunState.FAILED
-
-
-@pytest.mark.parametrize("on_open", ["none", "static_answer"])
-def test_an_open_breaker_without_a_model_as_its_fallback_swaps_to_none(on_open):
-    world = opened(on_open, table=ONCE, safe_fallback="Ask again later.")
-    assert skips(world)[0] == ("fallback_model", "its circuit breaker names no model as its fallback (on_open)")
-    assert world.of(ev.ModelChanged) == []
-
-
-def test_a_model_whose_provider_s_breaker_is_known_to_be_open_is_not_asked():
-    near = {"name": "other", "provider": "scripted", "base_url": "https://other.example.org"}
-    world = opened("model", near, table=ONCE)
-    assert "other: the circuit breaker of its provider is open" in skips(world)[0][1]
-    third = {"name": "third", "provider": "far"}
-    world = opened("model", near, third, fallbacks=("other", "third"), table=ONCE)
-    assert asked(world) == ["small", "third"]
-
-
-def test_a_static_answer_is_used_where_the_breaker_and_the_cell_say_so():
-    table = cell("provider_failure", ("safe_fallback", 1), "abort")
-    world = opened("static_answer", table=table, safe_fallback="Ask again later.")
-    assert (world.end.state, world.end.reason) == (RunState.COMPLETED, "safe_fallback")
-    assert world.requests == []
-    for on_open in ("none", "model"):
-        world = opened(on_open, table=table, safe_fallback="Ask again later.")
-        said = "its circuit breaker names no static answer as its fallback (on_open)"
-        assert (skips(world), world.end.state) == ([("safe_fallback", said)], RunState.ABORTED)
-
-
-def test_whether_there_is_a_fallback_is_said_truly():
-    for on_open, fallbacks, answer, there in (
-        ("none", ("other",), "Later.", False),
-        ("model", (), "Later.", False),
-        ("static_answer", ("other",), "", False),
-        ("static_answer", (), "Later.", True),
-    ):
-        world = opened(on_open, fallbacks=fallbacks, safe_fallback=answer)
-        said = json.loads(world.content_of(ev.AttemptFailed)[0]["raw"])["fallback_available"]
-        assert said is there, (on_open, fallbacks, answer)
-
-
-def test_a_stand_in_whose_own_breaker_is_open_is_an_attempt_that_was_not_sent():
-    spec = fabric(breakers=[{"preset": "endpoint", "on_open": "model"}])
-    clock = Clock()
-    store = MemoryGuards(clock)
-    world = World(spec, by_model(small=DOWN, other=summary()), prices=PRICES, breakers=VirtualBreakers(store))
-    clock.world = world
-    (policy,) = spec.policy.breakers
-    standing = after(policy, Standing(), Happened.FORCED_OPEN, by="dana", reason="maintenance")
-    assert store.change("provider:elsewhere", policy.kind, generation=0, state=encoded(standing))
-    world.start().go()
-    assert world.reactions[:4] == ["retry", "retry", "fallback_model", "surface"]
-    last = world.of(ev.AttemptFailed)[-1]
-    assert (last.attempt, last.charged_usd_micros, last.trip is not None) == (4, 0, True)
-    assert len(world.requests) == 3

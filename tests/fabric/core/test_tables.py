@@ -222,14 +222,5 @@ def test_every_reaction_has_a_row_in(table):
     assert set(table) == set(Reaction)
 
 
-def test_reactions_that_are_not_wired_never_apply():
-    unwired = {reaction for reaction, function in reactions.REACTIONS.items() if function is reactions._unavailable}
-    assert unwired == {
-        Reaction.FALLBACK_MODEL,
-    }
-    for reaction in unwired:
-        assert ladder.APPLIES[reaction](None, None, None, 0).startswith("no ")
-
-
 def test_what_a_run_may_still_do_after_its_last_word_only_ends_it():
     assert set(GRAVITY[: GRAVITY.index(Reaction.TERMINATE)]) == reactions.ENDINGS
