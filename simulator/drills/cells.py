@@ -8,6 +8,7 @@ from typing import Literal
 
 from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
 from fabric.core.envelope import Row, fact_json, from_row
+from fabric.core.fallbacks import chain
 from fabric.core.flow import RunState
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
@@ -44,7 +45,7 @@ CANNOT: Mapping[FailureType, Mapping[Reaction, str]] = {
 }
 """Reactions that cannot apply to a failure as ``sustained`` makes it, in any fabric, and why. Total over the failure types, by test."""
 
-WHOLE_STAGE = frozenset({_F.DEADLOCK, _F.COST_OVERRUN, _F.SCHEMA_GROUNDING})
+WHOLE_STAGE = frozenset({_F.DEADLOCK, _F.COST_OVERRUN})
 """Failures that are a stage's, not one step's."""
 HANDS_OVER: Mapping[FailureType, Literal["plan", "step"]] = {
     _F.DEADLOCK: "plan",
@@ -76,8 +77,6 @@ def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Pe
         cannot[Reaction.REPLAN] = "the plan is fixed"
     if spec.topology.handover is None:
         cannot[Reaction.HANDOVER] = "nobody stands above"
-    if not any(model.fallbacks for model in spec.models):
-        cannot[Reaction.FALLBACK_MODEL] = "no fallback model is configured"
     counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
     return Circumstances(
         cannot=cannot,
@@ -92,8 +91,15 @@ def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Pe
         in_doubt=DIRECT[Direct.ABORT, tier],
         person=person,
         rounds=spec.policy.humans.failure_rounds,
+        fallbacks=0 if tier is Tier.HIGH_STAKES else _stand_ins(spec),  # There a person has to name one.
         static_answer=spec.safe_fallback is not None,
     )
+
+
+def _stand_ins(spec: FabricSpec) -> int:
+    """How many models stand behind the finalizer's, whose provider fails."""
+    own = spec.agent(spec.topology.finalizer).model if spec.topology.finalizer else ""
+    return len(chain({model.name: model.fallbacks for model in spec.models}, own))
 
 
 def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Chain:
@@ -104,7 +110,7 @@ def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, pe
     row = FailureType.SCHEMA_GROUNDING
     gap = circumstances(spec, row, tier, person)
     again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
-    return expected(table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan")))
+    return expected(table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan", step=False)))
 
 
 def observed(rows: tuple[Row, ...], state: RunState) -> Chain:

@@ -81,6 +81,8 @@ class Circumstances:
     person: Person = "reject"
     rounds: int = 2
     """Questions about one failure, before the run is aborted instead."""
+    fallbacks: int = 0
+    """Models that may stand in for the one that failed, one after the other."""
     static_answer: bool = False
     """Whether the fabric has an answer for *safe fallback*."""
 
@@ -122,7 +124,7 @@ class _Walk:
         self.rungs, self.given, self.links = ladder.rungs, given, links
         self.spent: Counter[int] = Counter()
         self.replanned, self.stage = replanned, "first"
-        self.failures = self.asked = 0
+        self.failures = self.asked = self.swapped = 0
         self.approved = self.handed_over = self.stopped = False
 
     def decide(self) -> RunState | None:
@@ -151,6 +153,8 @@ class _Walk:
     def _cannot(self, reaction: Reaction) -> bool:
         if reaction in self.given.cannot or (reaction is Reaction.HANDOVER and self.handed_over):
             return True
+        if reaction is Reaction.FALLBACK_MODEL and self.swapped >= self.given.fallbacks:
+            return True
         return self._plans_again(reaction) and self.replanned[self.stage] >= self.given.replans
 
     def _plans_again(self, reaction: Reaction) -> bool:
@@ -170,6 +174,7 @@ class _Walk:
         if self._plans_again(reaction):
             self.replanned[self.stage] += 1
             self.planned_again()
+        self.swapped += reaction is Reaction.FALLBACK_MODEL
         if reaction is Reaction.HANDOVER:
             self.handed_over = True
             return RunState.COMPLETED if self.given.handover == "cure" else None
@@ -180,6 +185,7 @@ class _Walk:
         self.approved = self.given.step
         if self.given.call:
             self._other_call()
+            self.swapped = 0
         if self.given.planned:
             if self.replanned[self.stage] >= self.given.replans:
                 return RunState.ABORTED
@@ -192,11 +198,13 @@ class _Walk:
             return RunState.COMPLETED
         again, self.stopped = self.stopped, True
         self._other_call()
+        self.swapped = min(self.swapped, 1)  # The model that stands in goes on; the others may follow it once more.
         return RunState.FAILED if again or Reaction.TERMINATE in self.given.cannot else None
 
     def planned_again(self) -> None:
         """What was spent survives a replan, retries excepted: the new plan makes its own calls."""
         self._other_call()
+        self.swapped = 0
         if self.given.handover == "step":
             self.handed_over = False  # The new plan is its own agent's again.
         moved = self.given.moves and self.stage == "first"

@@ -201,7 +201,7 @@ class Outside:
 
     def _model(self, change: EscalationChange, verb: str) -> str:
         """The other model that is named now and then, one that nobody spoke of as well."""
-        takes = json.loads(change.content).get("takes_model")
+        takes = json.loads(change.content).get("takes_model") if self.world.setup.verb is None else None
         if verb != "approve" or not takes or self._clicks % 3 == 0:
             return ""
         return str(takes["model"]) if self._clicks % 3 == 1 else "nobody"

@@ -10,10 +10,16 @@ from tests.simulator.kernel.worlds import PRICED, ROLES, supervisor
 ANSWER = "This cannot be answered here."
 
 
-def drilled(*, lead: bool = False, **changes: Any) -> FabricSpec:
-    """``lead``: with an agent above the others, who takes over. ``changes``: parts of the tree, in place of what is there."""
+def drilled(*, lead: bool = False, fallbacks: int = 0, **changes: Any) -> FabricSpec:
+    """A fabric with an agent above the others, who takes over (``lead``), and so many models behind the one that all use.
+
+    ``changes``: parts of the tree, in place of what is there.
+    """
     plain = supervisor().model_dump(mode="json")
     plain["models"][0]["price"] = PRICED
+    behind = [f"model{n}" for n in range(fallbacks)]
+    plain["models"] += [{**plain["models"][0], "name": name} for name in behind]
+    plain["models"][0]["fallbacks"] = behind
     plain["tools"] = [{"name": "lookup"}]
     names = (*ROLES, "lead") if lead else ROLES
     plain["agents"] = [

@@ -48,11 +48,12 @@ def test_all_24_cells_of_the_default_table_do_what_they_say():
     }
 
 
-def test_all_24_cells_with_a_lead_and_a_static_answer():
-    found = matrix(drilled(lead=True, safe_fallback=ANSWER), seed=2)
+def test_all_24_cells_with_a_lead_another_model_and_a_static_answer():
+    found = matrix(drilled(lead=True, fallbacks=1, safe_fallback=ANSWER), seed=2)
     assert [cell for cell in found if cell.verdict != "pass"] == []
     told = {(cell.failure, cell.tier): cell.observed for cell in found}
     assert told[FailureType.DEADLOCK, BATCH] == "handover > abort > aborted"
+    assert told[FailureType.PROVIDER, FAST] == "retry > retry > fallback_model > surface > failed"
     assert told[FailureType.UNSAFE_OUTPUT, FAST] == "safe_fallback > completed"
 
 
@@ -105,7 +106,7 @@ def drawn(seed: int) -> tuple[FabricSpec, FailureType, Tier, Person]:
     ]
     rungs.append({"reaction": str(rng.choice(LAST))})
     static = {"safe_fallback": ANSWER} if rng.random() < 0.5 else {}
-    spec = with_cell(failure, tier, *rungs, lead=rng.random() < 0.5, **static)
+    spec = with_cell(failure, tier, *rungs, lead=rng.random() < 0.5, fallbacks=rng.choice((0, 1, 2)), **static)
     # What finance names as the new cap ends an overrun: that is not a failure that stays.
     approves = rng.random() < 0.5 and failure is not FailureType.COST_OVERRUN
     return spec, failure, tier, "approve" if approves else "reject"
