@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 from fabric.core.frozen import value
@@ -34,7 +35,8 @@ class CallModel:
     step_id: str
     agent: str
     model: str
-    messages: tuple[Message, ...]
+    messages: Iterable[Message]
+    """In order; a conversation's are made when they are read (``prompt.Messages``)."""
     tools: tuple[str, ...]
     output: str
     """Name in ``payloads.AGENT_OUTPUT``; the endpoint is asked for that schema where it can be."""

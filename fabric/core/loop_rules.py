@@ -174,7 +174,7 @@ Turn = tuple[tuple[Call, ...], tuple[str, ...]]
 
 
 def _periodic(config: LoopDetector, asked: Asked) -> Found | None:
-    turns = _turns(asked)[-config.period_window :]
+    turns = _turns(asked, config.period_window)
     for period in PERIODS:
         needed = period * config.period_repeats
         if len(turns) < needed:
@@ -196,7 +196,7 @@ def _periodic(config: LoopDetector, asked: Asked) -> Found | None:
 def _fabro(config: LoopDetector, asked: Asked) -> Found | None:
     """S1 to the letter: the window is full, and all complete groups of one, two or three turns in it are equal, whatever their results."""
     size = config.period_window
-    turns = [calls for calls, _ in _turns(asked)[-size:]]
+    turns = [calls for calls, _ in _turns(asked, size)]
     if len(turns) < size:
         return None
     for period in FABRO_PERIODS:
@@ -215,19 +215,26 @@ def _groups(turns: list[T], period: int, repeats: int) -> list[list[T]]:
     return [tail[n : n + period] for n in range(0, period * repeats, period)]
 
 
-def _turns(asked: Asked) -> list[Turn]:
-    """Executed turns, the proposed one last without results."""
-    turns: list[Turn] = []
+def _turns(asked: Asked, size: int) -> list[Turn]:
+    """The last ``size`` turns, oldest first: executed ones and the proposed one, which has no results. No more of the window is read than that."""
+    turns: list[Turn] = [(asked.wave, ("",) * len(asked.wave))]
     current: list[Seen] = []
-    for seen in asked.calls:
+    for seen in reversed(asked.calls):
         if current and seen.turn != current[0].turn:
-            turns.append((tuple(s.call for s in current), tuple(s.masked for s in current)))
+            turns.append(_turn(current))
             current = []
-        current.append(seen)
-    if current and current[0].turn != asked.turn:
-        turns.append((tuple(s.call for s in current), tuple(s.masked for s in current)))
-    turns.append((asked.wave, ("",) * len(asked.wave)))
-    return turns
+            if len(turns) >= size:
+                break
+        if seen.turn != asked.turn:
+            current.append(seen)
+    if current:
+        turns.append(_turn(current))
+    return turns[:size][::-1]
+
+
+def _turn(calls: list[Seen]) -> Turn:
+    """A turn of calls that stand newest first."""
+    return tuple(seen.call for seen in reversed(calls)), tuple(seen.masked for seen in reversed(calls))
 
 
 def _same_results(results: list[tuple[str, ...]]) -> bool:

@@ -5,12 +5,12 @@ Only references and template names are decided here, so the journal keeps a dige
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from fabric.core.commands import Message
 from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
-from fabric.core.frozen import replace
+from fabric.core.frozen import replace, value
 from fabric.core.run import CallRecord, Run, Step, Turn
 from fabric.core.topologies.slices import is_slice, refs_of
 from fabric.core.work import Work
@@ -55,16 +55,30 @@ def _summaries(run: Run) -> tuple[str, ...]:
     return tuple(ref for step in latest for ref in refs_of(run, step))
 
 
-def messages(run: Run, step: Step, opened: tuple[Message, ...] = ()) -> tuple[Message, ...]:
+@value()
+class Messages:
+    """The whole prompt of a step's next request, message by message. Made each time it is read: a decision issues it and looks at none of it, so that a
+    turn costs the engine the same however long the conversation is.
+    """
+
+    opened: tuple[Message, ...]
+    note_ref: str
+    history: tuple[Turn, ...]
+    final: bool
+
+    def __iter__(self) -> Iterator[Message]:
+        yield from self.opened
+        if self.note_ref:
+            yield Message(role="user", template="note@1", refs=(self.note_ref,))
+        for turn in self.history:
+            yield from _turn(turn)
+        if self.final:
+            yield Message(role="user", template="final@1")
+
+
+def messages(run: Run, step: Step, opened: tuple[Message, ...] = ()) -> Messages:
     """The whole prompt of the step's next request. ``opened``: its opening, where the caller has it."""
-    found = list(opened or opening(run, step))
-    if step.note_ref:
-        found.append(Message(role="user", template="note@1", refs=(step.note_ref,)))
-    for turn in step.history:
-        found.extend(_turn(turn))
-    if step.final:
-        found.append(Message(role="user", template="final@1"))
-    return tuple(found)
+    return Messages(opened or opening(run, step), step.note_ref, step.history, step.final)
 
 
 def _turn(turn: Turn) -> list[Message]:

@@ -110,7 +110,9 @@ def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, pe
     row = FailureType.SCHEMA_GROUNDING
     gap = circumstances(spec, row, tier, person)
     again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
-    return expected(table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan", step=False)))
+    return expected(
+        table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan", step=False))
+    )
 
 
 def observed(rows: tuple[Row, ...], state: RunState) -> Chain:

@@ -8,6 +8,7 @@ with ``--peers`` beside the same flow on DBOS and LangGraph, each in an environm
 ``manage.py bench idle``: what a worker asks of the database while --paused runs wait for a person.
 ``manage.py bench chord``: flow5 through a Celery worker beside the same as a Celery chord, and messages a run.
 ``manage.py bench capped``: runs in real worker processes under a cap of their fabric's hour; ``--kill-between`` of the workers are killed.
+``manage.py bench turn``: what the guard of one tool call and a whole turn cost in process, early and late in a step; with ``--peers`` beside a turn on LangGraph.
 ``manage.py bench spends``: real processes that spend against shared caps, and are killed between any two lines with ``--kill-between``.
 """
 
@@ -49,6 +50,7 @@ class Command(BaseCommand):
         "idle: statements a second, connections, threads and memory of a worker without runs and with --paused that wait. "
         "chord: runs a second and messages a run through Celery, beside a Celery chord. "
         "fanout: microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
+        "turn: microseconds of the guard for one tool call and of a whole turn, at turns 10 and 200. "
         "spends, capped: whether shared caps hold, of bare calls and of whole runs; it fails when one does not."
     )
 
@@ -63,7 +65,7 @@ class Command(BaseCommand):
             "--held", action="store_true", help="hold each COMMIT until every unfinished run has a batch ready"
         )
         parser.add_argument(
-            "--peers", action="store_true", help="flow5: beside DBOS and LangGraph (installs them, once)"
+            "--peers", action="store_true", help="flow5, turn: beside DBOS and LangGraph (installs them, once)"
         )
         parser.add_argument("--viewers", type=int, default=100, help="live: pages that follow (default 100)")
         parser.add_argument("--rate", type=int, default=200, help="live: events a second (default 200)")
@@ -199,6 +201,16 @@ class Command(BaseCommand):
         if found.faults():
             raise CommandError(f"the cap did not hold: {found.faults()}")
 
+    def _turn(self, options: dict[str, Any]) -> None:
+        from simulator.bench import turns
+        from simulator.bench.peers.environments import PeerMissing
+
+        try:
+            found = turns.measure(options["rounds"], peers=options["peers"])
+        except PeerMissing as error:
+            raise CommandError(str(error), returncode=2) from None
+        self._say(found, options)
+
     def _in_own_database(self, options: dict[str, Any]) -> None:
         command = [sys.executable, str(database.ROOT / "manage.py"), "bench", options["work"]]
         for name in ("db", "events", *NUMBERS, "kill_between"):
@@ -223,6 +235,7 @@ WORKS: Mapping[str, Callable[[Command, dict[str, Any]], None]] = {
     "pages": Command._pages,
     "resume": Command._long,
     "spends": Command._spends,
+    "turn": Command._turn,
 }
 """Every benchmark by its name; each says what it found."""
 
