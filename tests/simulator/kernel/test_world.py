@@ -18,11 +18,6 @@ from tests.simulator.kernel.worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 1_200
-NOT_WIRED = {
-    Reaction.FALLBACK_MODEL,
-    Reaction.CHEAPER_MODEL,
-    Reaction.WAIT_FOR_BREAKER,
-}
 CRASHES = {"claim", "append", "perform", "performed", "wakeat", "release", "before_commit", "after_commit"}
 PATHS = {
     "taken_over",
@@ -77,7 +72,7 @@ def test_many_seeds_break_no_rule(reports):
 def test_every_fault_and_every_path_is_met(reports):
     met = sum((report.sometimes for report in reports), Counter())
     wanted = {*FAULTS, *PATHS, *(f"crash_at_{point}" for point in CRASHES), *(f"ended_{state}" for state in TERMINAL)}
-    wanted |= {f"reaction_{reaction}" for reaction in Reaction if reaction not in NOT_WIRED}
+    wanted |= {f"reaction_{reaction}" for reaction in Reaction}
     wanted |= {kind for kind in KINDS if kind != "handed_off"}  # There are no peers yet.
     assert {name for name in wanted if not met[name]} == set()
 
