@@ -86,8 +86,8 @@ def judge(config: LoopDetector, asked: Asked) -> Found | None:
 
 
 def repeated_answer(config: LoopDetector, answers: Sequence[str]) -> Found | None:
-    """E: the last answer was given as often before as the threshold says. ``answers``: fingerprints of the masked texts of one step's answers, those
-    without calls; empty for one of fewer than 40 characters.
+    """E: the last answer was given as often before as the threshold says. ``answers``: fingerprints of the masked answers that one agent gave to one brief,
+    those without calls, since a person spoke; empty for one of fewer than 40 characters.
     """
     if config.preset or "E" not in config.detectors or not answers or not answers[-1]:
         return None

@@ -150,7 +150,7 @@ class LoopDetector(_Policy):
     consecutive_threshold: Positive = Field(
         default=6, description="D: the same call this often in a row, whatever its results."
     )
-    answer_threshold: Positive = Field(default=3, description="E: the same unusable answer this often in a step.")
+    answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
     ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
+from fabric.core.fingerprint import digest
 from fabric.core.frozen import value
 from fabric.core.taxonomy import ErrorClass
 
@@ -49,6 +50,15 @@ def effective_limit(limit: int) -> int:
     return limit if limit > 0 else LIMIT
 
 
+def of_tool(node: str, tool: str, error: str) -> str:
+    """An error that a tool gives its model, as ``node/tool|fingerprint``: a deterministic failure of that tool in one conversation, whoever of it calls.
+    ``node``: the conversation, which is a stage's branch in a run: those who hear of an error may learn from it, and those of another branch do not.
+    A fingerprint, so that the fact that carries it holds nothing of what the tool said.
+    """
+    where = f"{node}/{tool}"
+    return f"{where}|{digest(signature(where, ErrorClass.DETERMINISTIC, error))[:16]}"
+
+
 @value()
 class Failures:
     """How often each signature was met in a run, and which a person has spoken since.
@@ -57,7 +67,9 @@ class Failures:
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    heard: frozenset[str] = frozenset()
+    heard: tuple[str, ...] = ()
+    turns: Mapping[str, str] = field(default_factory=dict)
+    """By signature of a tool's error: the turn that counted it last."""
 
 
 def counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
@@ -65,16 +77,24 @@ def counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
     return {**counts, key: counts.get(key, 0) + 1}
 
 
-def failed(before: Failures, key: str) -> Failures:
-    """After one more failure with this signature."""
-    return Failures(counted(before.counts, key), before.heard - {key})
+def failed(before: Failures, key: str, turn: str = "") -> Failures:
+    """After one more failure with this signature. ``turn``: of a tool's error, the answer that proposed the call; the calls of one answer fail together,
+    before its model could learn from it, and count once.
+    """
+    if turn and before.turns.get(key) == turn:
+        return before
+    turns = {**before.turns, key: turn} if turn else before.turns
+    heard = tuple(one for one in before.heard if one != key)
+    return Failures(counted(before.counts, key), heard, turns)
 
 
 def spoken(before: Failures) -> Failures:
     """After a person's word."""
-    return Failures(before.counts, frozenset(before.counts))
+    return Failures(before.counts, tuple(before.counts), before.turns)
 
 
-def reached(before: Failures, key: str, limit: int = LIMIT) -> bool:
-    """Whether one more failure with this signature stops the run: a threshold, it acts at the limit itself."""
+def reached(before: Failures, key: str, limit: int = LIMIT, turn: str = "") -> bool:
+    """Whether one more failure with this signature stops the run: a threshold, it acts at the limit itself. ``turn`` as in ``failed``."""
+    if turn and before.turns.get(key) == turn:
+        return False
     return before.counts.get(key, 0) + 1 >= effective_limit(limit) and key not in before.heard

@@ -43,6 +43,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("child_answered", 1): same,
     ("replanned", 1): same,
     ("escalation_opened", 2): same,
+    ("tool_answered", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -97,6 +98,7 @@ SINCE: Mapping[str, int] = {
     "replanned": 3,
     "call_edited": 2,
     "call_responded": 2,
+    "tool_answered": 3,
     "alert_raised": 3,
     "model_changed": 3,
     "cap_raised": 3,

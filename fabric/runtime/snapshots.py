@@ -17,7 +17,7 @@ from msgspec import inspect
 from fabric.core.context import Contents
 from fabric.core.evolve import EVOLVE
 from fabric.core.frozen import replace, value
-from fabric.core.mechanisms import ORDER, deadlock_monitor
+from fabric.core.mechanisms import ORDER, deadlock_monitor, loop_detector, state_of
 from fabric.core.run import Run, Step
 from fabric.runtime.batch_parts import Snapshot
 
@@ -103,7 +103,7 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
     Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. Of the mechanisms
-    only the deadlock monitor compares contents that no step holds. ``sources``: and what its tools
+    only the deadlock monitor and the loop detector compare contents that no step holds. ``sources``: and what its tools
     answered, which its answers are held against.
     """
     steps = tuple(
@@ -112,7 +112,8 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     )
     rest = replace(run, steps={}, guards={})
     moves = run.guards.get(deadlock_monitor.NAME)
-    return tuple(dict.fromkeys(text for text in _texts((rest, steps, moves)) if text in known))
+    said = tuple(state_of(run.guards, loop_detector, step).answers for step in run.steps)
+    return tuple(dict.fromkeys(text for text in _texts((rest, steps, moves, said)) if text in known))
 
 
 def _results(step: Step) -> tuple[str, ...]:

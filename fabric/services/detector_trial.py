@@ -1,15 +1,16 @@
 """What the loop detectors and the failure signature would have stopped of recorded runs (docs/detectors.md).
 
-The rules are those of ``core/loop_rules.py`` and ``core/signatures.py``, with the limits of the default policy: what is measured is what the engine enforces.
-A trace has no steps of ours, so each agent of it has one until a person speaks; each call of a tool is a turn, and an answer is a text that no call of the
-same agent follows. A tool's error is a deterministic failure of that tool.
+The rules are those of ``core/loop_rules.py`` and ``core/signatures.py``, with the limits of the default policy: what is measured is what the engine enforces
+(``tests/fabric/services/test_detector_agreement.py`` puts the same traces through both). A trace has no steps of ours, so each agent of it has one until a
+person speaks; each call of a tool is a turn, and an answer is a text that no call of the same agent follows. A tool's error is a deterministic failure of
+that tool, whoever calls it: the agents of a trace hear one another.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fabric.core.fingerprint import fingerprint
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, RULES, Asked, Seen, judge, repeated_answer
 from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.policy import LoopDetector
-from fabric.core.signatures import LIMIT, Failures, failed, reached, signature, spoken
+from fabric.core.signatures import LIMIT, Failures, failed, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import ErrorClass
 from fabric.services.traces import Trace, TraceStep, traces_in
 
@@ -35,6 +36,9 @@ OURS = (*sorted(DEFAULT.detectors), "failure_signature")
 DOCUMENTS = ("flow", "fabro", "signature_of_document")
 """S0's and S1's rules to the letter: nothing excuses, and no window ends where a person speaks."""
 NAMES = (*OURS, "ours", "flow", "fabro", "ag2", "signature_of_document", "documents")
+
+CONVERSATION = "trace"
+"""The agents of a trace hear one another: it is one conversation, as a branch of a run is."""
 
 _PERSON = re.compile(r"user|human|person|customer", re.IGNORECASE)
 
@@ -55,7 +59,21 @@ def is_person(step: TraceStep) -> bool:
 
 def stopped_by(trace: Trace) -> frozenset[str]:
     """Names of the rules that would have stopped a run, those of ``NAMES`` that are made of others too."""
+    fired = {name for _, name in trips(trace)}
+    fired |= {"ours"} if fired & set(OURS) else set()
+    return frozenset(fired | ({"documents"} if fired & set(DOCUMENTS) else set()))
+
+
+def trips(trace: Trace) -> Iterator[tuple[int, str]]:
+    """Where each rule would have stopped a run first, in the order of the steps: ``(number of the step, from 0, rule)``."""
     fired: set[str] = set()
+    for number, found in _judged(trace, fired):
+        yield from ((number, name) for name in NAMES if name in found - fired)
+        fired |= found
+
+
+def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
+    """What each step trips. ``fired``: rules that are not asked about calls any more."""
     ours: dict[str, _Window] = {}
     whole: dict[str, _Window] = {}
     failures, literal = Failures(), Failures()
@@ -63,19 +81,20 @@ def stopped_by(trace: Trace) -> frozenset[str]:
         if is_person(step):
             ours, failures = {}, spoken(failures)
         elif step.kind == "tool":
-            fired |= _call(ours.setdefault(step.agent, _Window()), step, number, DEFAULT.detectors - fired)
-            fired |= _call(whole.setdefault(step.agent, _Window()), step, number, {"flow", "fabro", "ag2"} - fired)
+            found = _call(ours.setdefault(step.agent, _Window()), step, number, DEFAULT.detectors - fired)
+            found |= _call(whole.setdefault(step.agent, _Window()), step, number, {"flow", "fabro", "ag2"} - fired)
             if step.error:
+                turn, key = str(number), of_tool(CONVERSATION, step.tool, step.error)
+                found |= {"failure_signature"} if reached(failures, key, LIMIT, turn) else set()
+                failures = failed(failures, key, turn)
                 key = signature(step.tool, ErrorClass.DETERMINISTIC, step.error)
-                fired |= {"failure_signature"} if reached(failures, key, LIMIT) else set()
-                fired |= {"signature_of_document"} if reached(literal, key, LIMIT) else set()
-                failures, literal = failed(failures, key), failed(literal, key)
-        elif _is_answer(trace.steps, number):
+                found |= {"signature_of_document"} if reached(literal, key, LIMIT) else set()
+                literal = failed(literal, key)
+            yield number, found
+        elif is_answer(trace.steps, number):
             window = ours.setdefault(step.agent, _Window())
             window.answers.append(step.masked if step.chars >= ANSWER_CHARS_MIN else "")
-            fired |= {"E"} if repeated_answer(DEFAULT, window.answers) else set()
-    fired |= {"ours"} if fired & set(OURS) else set()
-    return frozenset(fired | ({"documents"} if fired & set(DOCUMENTS) else set()))
+            yield number, {"E"} if repeated_answer(DEFAULT, window.answers) else set()
 
 
 def _call(window: _Window, step: TraceStep, number: int, rules: Iterable[str]) -> set[str]:
@@ -99,7 +118,7 @@ def _args(text: str) -> JSON:
     return found if isinstance(found, dict) else text
 
 
-def _is_answer(steps: tuple[TraceStep, ...], number: int) -> bool:
+def is_answer(steps: tuple[TraceStep, ...], number: int) -> bool:
     """Whether a text is what an agent answered, not what it said on its way to a call."""
     step = steps[number]
     if step.kind not in ("model", "message"):

@@ -23,6 +23,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     child_checks,
     control_checks,
     judgements,
+    loop_checks,
     progress_checks,
     saga_checks,
     swap_checks,
@@ -215,39 +216,6 @@ def agents_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if seen.spawned > limits.sub_agents_spawned:
         return f"{seen.spawned} agents were spawned, at most {limits.sub_agents_spawned}"
     return f"{alive} agents are alive, at most {limits.sub_agents_alive}" if alive > limits.sub_agents_alive else ""
-
-
-@on("call_issued", "call_deduplicated", "tool_answered")
-def loops_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """No tool call goes out that would be the third like it in five with equal results, or the sixth in a row (detectors A and D)."""
-    window = seen.windows.setdefault(fact.step_id, [])
-    if fact.kind == "tool_answered":
-        for n, (tool, args_hash, call_id, masked) in enumerate(window):
-            if call_id == fact.call_id and not masked:
-                window[n] = (tool, args_hash, call_id, fact.masked_hash)
-        return ""
-    if fact.kind == "call_deduplicated":
-        window.append((fact.tool, fact.args_hash, fact.call_id, fact.masked_hash))
-        return ""
-    if fact.call != "tool" or fact.attempt > 1:
-        return ""
-    policy = seen.compiled.spec.policy.loop_detector
-    recent = [
-        masked
-        for tool, args, _, masked in window[1 - policy.identical_window :]
-        if (tool, args) == (fact.target, fact.args_hash)
-    ]
-    window.append((fact.target, fact.args_hash, fact.call_id, ""))
-    if seen.compiled.spec.tool(fact.target).polling:
-        return ""
-    if len(recent) + 1 >= policy.identical_threshold and len(set(recent) - {""}) <= 1:
-        return f"{fact.target} goes out {len(recent) + 1} times in {policy.identical_window} calls, same arguments, same results"
-    tail = {call[:2] for call in window[-policy.consecutive_threshold :]}
-    return (
-        "the same call goes out too often in a row"
-        if len(window) >= policy.consecutive_threshold and len(tail) == 1
-        else ""
-    )
 
 
 def may_execute(seen: Seen, command: Call, now: int) -> str:

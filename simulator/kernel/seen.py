@@ -89,8 +89,18 @@ class Seen:
     """Batches committed so far."""
     caused: dict[str, int] = field(default_factory=dict)
     """The batch that holds the events of an input."""
-    windows: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
-    """Tool calls of each step, oldest first: tool, arguments, call id, masked result."""
+    windows: dict[str, list[tuple[str, str, str, str, int]]] = field(default_factory=dict)
+    """Tool calls of each step, oldest first: tool, arguments, call id, masked result, turn."""
+    warned: set[str] = field(default_factory=set)
+    """Steps of which a call was blocked as a loop."""
+    proposed: dict[str, int] = field(default_factory=dict)
+    """How many calls each step's last answer proposed."""
+    errors: dict[str, set[str]] = field(default_factory=dict)
+    """The turns in which a tool gave its model an error, by what makes it the same."""
+    heard_errors: set[str] = field(default_factory=set)
+    """Errors that a person has spoken since."""
+    unanswered: dict[str, str] = field(default_factory=dict)
+    """By step: the error that came as often as it may, and has not been decided about."""
     changes: Changes = field(default_factory=Changes)
     """Calls that change the world, and what was done about them."""
     decided: Any = None

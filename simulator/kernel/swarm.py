@@ -100,6 +100,7 @@ def variant(number: int) -> Fabric:
     tree["policy"]["limits"]["fan_out_inline_max"] = family.choice((64, 64, 1, 2, 3))
     _above(tree, Random(f"above {number}"))  # noqa: S311 - the same
     _swaps(tree, Random(f"swaps {number}"))  # noqa: S311 - the same
+    _loops(tree, Random(f"loops {number}"))  # noqa: S311 - the same
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
@@ -131,6 +132,16 @@ def _swaps(tree: JSON, rng: Random) -> None:
         for tier in TIERS if rng.random() < 0.6 else ():
             row = tree["decision_table"].setdefault(failure, {})
             row[tier] = {"rungs": [swap, {"reaction": Reaction.ESCALATE}]}
+
+
+def _loops(tree: JSON, rng: Random) -> None:
+    """In some fabrics one document's rule against loops in place of the detectors, and another limit of errors that come back."""
+    if rng.random() < 0.35:
+        preset = rng.choice(("flow", "fabro", "ag2"))
+        # S1's ten turns are more than most agents of the swarm live to see.
+        tree["policy"]["loop_detector"] = {"preset": preset, "period_window": rng.choice((4, 6, 10))}
+    if rng.random() < 0.3:
+        tree["policy"]["failure_signature"] = {"limit": rng.choice((0, 1, 2))}
 
 
 def _leads(tree: JSON) -> dict[str, FabricSpec]:

@@ -88,8 +88,10 @@ class ToolAnswered:
     """Fingerprint of the result with clocks, ids and durations masked."""
     error: bool = False
     sanitized: bool = False
+    failure: str = ""
+    """What makes an error the same error again: its tool, and a fingerprint of its signature; empty for a result."""
     kind: ClassVar[str] = "tool_answered"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

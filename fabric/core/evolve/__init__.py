@@ -12,7 +12,7 @@ from fabric.core.envelope import Event
 from fabric.core.evolve import calls, children, control, decisions, lifecycle, saga
 from fabric.core.evolve.parts import Evolve
 from fabric.core.frozen import replace, stamp
-from fabric.core.mechanisms import observe
+from fabric.core.mechanisms import branch_key, observe
 from fabric.core.run import Run
 
 EVOLVE: Mapping[str, Evolve] = {
@@ -35,6 +35,7 @@ def evolve(run: Run, event: Event) -> Run:
     guards = observe(run.guards, event)
     if fact.kind in FORGETS:
         gone = run.steps.keys() - changed.steps.keys()
+        gone |= {branch_key(step) for step in run.steps} - {branch_key(step) for step in changed.steps}
         guards = {key: state for key, state in guards.items() if key.partition("/")[2] not in gone}
     if changed is run:
         size = run.content_bytes + event.content_bytes

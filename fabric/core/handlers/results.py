@@ -43,7 +43,7 @@ def finished(work: Work, given: ToolFinished) -> None:
             CallFailed(command_id=given.command_id, attempt=given.attempt, cause=Cause.UNKNOWN, message=given.error),
         )
         return
-    agent_loop.tool_answered(work, pending, given)
+    _react_to(work, agent_loop.tool_answered(work, pending, given))
 
 
 def failed(work: Work, given: CallFailed) -> None:
@@ -127,7 +127,7 @@ def _after_all(work: Work, pending: Pending, given: ModelReplied | ToolFinished 
         return
     if isinstance(given, ToolFinished) and mutations.outcome_of(given) is Outcome.ANSWERED:
         mutations.dropped(work, "its result came after all", command_id=given.command_id)
-        agent_loop.tool_answered(work, pending, given)
+        _react_to(work, agent_loop.tool_answered(work, pending, given))
     else:
         mutations.late(work, given)
 

@@ -56,32 +56,38 @@ FRESH: Mapping[str, Any] = {module.NAME: module.State() for module in ORDER}
 """What each mechanism remembers before anything was observed."""
 
 
-def _observers() -> dict[str, tuple[tuple[ModuleType, bool], ...]]:
+def _observers() -> dict[str, tuple[ModuleType, ...]]:
     kinds = {kind for module in ORDER for kind in module.OBSERVES}
-    return {kind: tuple((m, m.SCOPE is Scope.STEP) for m in ORDER if kind in m.OBSERVES) for kind in kinds}
+    return {kind: tuple(m for m in ORDER if kind in m.OBSERVES) for kind in kinds}
 
 
 _OBSERVERS = _observers()
-"""Who observes a kind of event, and whether it keeps a state for each step."""
+"""Who observes a kind of event."""
 
 
 def scope_key(module: ModuleType, step_id: str) -> str:
     """Where a mechanism's state is kept in ``Run.guards``."""
-    return f"{module.NAME}/{step_id}" if module.SCOPE is Scope.STEP else module.NAME
+    if module.SCOPE is Scope.RUN:
+        return str(module.NAME)
+    return f"{module.NAME}/{step_id if module.SCOPE is Scope.STEP else branch_key(step_id)}"
+
+
+def branch_key(step_id: str) -> str:
+    """A step without its round: its branch in its epoch."""
+    return step_id.rpartition(".r")[0]
 
 
 def state_of(guards: Mapping[str, Any], module: ModuleType, step_id: str = "") -> Any:
-    """What a mechanism remembers, of a step where it keeps a state for each."""
+    """What a mechanism remembers, of a step or its branch where it keeps a state for each."""
     return guards.get(scope_key(module, step_id), FRESH[module.NAME])
 
 
 def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """The mechanism states after ``event``; the same mapping when it changes none of them."""
     changed: dict[str, Any] | None = None
-    for module, by_step in _OBSERVERS.get(event.fact.kind, ()):
-        name = module.NAME
-        key = f"{name}/{getattr(event.fact, 'step_id', '')}" if by_step else name
-        before = guards.get(key, FRESH[name])
+    for module in _OBSERVERS.get(event.fact.kind, ()):
+        key = scope_key(module, getattr(event.fact, "step_id", ""))
+        before = guards.get(key, FRESH[module.NAME])
         after = module.observe(before, event)
         if after is not before:
             if changed is None:

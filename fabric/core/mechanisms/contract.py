@@ -49,6 +49,8 @@ class Scope(StrEnum):
     """What one State of a mechanism belongs to."""
 
     RUN = "run"
+    BRANCH = "branch"
+    """A branch of a stage in one epoch, whatever the round."""
     STEP = "step"
 
 

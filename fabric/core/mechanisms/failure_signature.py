@@ -1,21 +1,21 @@
 """Failure signature: one failure that comes back ends the run, whatever succeeded in between (S1 "Failure signatures and circuit breakers").
 
-Stops: "work succeeds, verify fails, again and again", and a tool that breaks, recovers and breaks the same way: the third failure with one signature
-``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch and round, or the stage as a whole. Deterministic and
-structural failures count, as ``CLASSIFY`` says; a success never takes one off. A threshold: it acts at the N-th. Does not stop: transient failures
-(the retry budget does), and one failure that says something else each time.
+Stops: "work succeeds, verify fails, again and again", a tool that breaks, recovers and breaks the same way, and an agent whose tool tells it the same
+error again and again: the third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch
+and round, or the stage as a whole; of an error that a tool gives its model, the tool as that branch calls it. Deterministic and structural failures
+count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass. A threshold: it acts at the N-th. The rules are
+``core/signatures.py``. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one
+answer that fail alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import FailureSignature as Config
-from fabric.core.signatures import counted, effective_limit, signature
+from fabric.core.signatures import Failures as State
+from fabric.core.signatures import effective_limit, failed, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import CLASSIFY, Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 NAME = "failure_signature"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"failure"})
-OBSERVES: frozenset[str] = frozenset({"reaction_decided"})
-
-
-@value()
-class State:
-    """How often each signature was met in this run."""
-
-    counts: Mapping[str, int] = field(default_factory=dict)
+OBSERVES: frozenset[str] = frozenset({"reaction_decided", "tool_answered", "escalation_decided"})
+__all__ = ["APPLIES_TO", "NAME", "OBSERVES", "SCOPE", "Config", "State", "check", "config", "observe", "of_error"]
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -41,28 +35,45 @@ def config(policy: FlowPolicy) -> Config:
     return policy.failure_signature
 
 
+def of_error(step_id: str, tool: str, error: str) -> str:
+    """The signature of an error that a tool gives its model."""
+    return of_tool(_node(step_id, ""), tool, error)
+
+
 def observe(state: State, event: Event) -> State:
-    """Counts what was decided about: the failure and those that came with it, each signature once a decision."""
+    """Counts a tool's error, and what was decided about: the failure and those that came with it, each signature once a decision. Hears a person's word."""
     fact: Any = event.fact
+    if fact.kind == "escalation_decided":
+        return state if fact.system else spoken(state)
+    if fact.kind == "tool_answered":
+        return failed(state, fact.failure, _turn(fact.command_id)) if fact.failure else state
     node = _node(fact.step_id, fact.scope.partition(":")[2])
-    counts = state.counts
     for key in dict.fromkeys(_key(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes)):
         if key:
-            counts = counted(counts, key)
-    return state if counts is state.counts else replace(state, counts=counts)
+            state = failed(state, key)
+    return state
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Trips at the failure that would be the N-th of its signature."""
     if proposal.cause is None:
         return PASS
-    key = _key(_node(proposal.step_id, proposal.stage), proposal.cause, proposal.message)
-    limit, observed = effective_limit(config.limit), state.counts.get(key, 0) + 1
-    if not key or observed < limit:
+    node, turn = _node(proposal.step_id, proposal.stage), ""
+    named = key = _key(node, proposal.cause, proposal.message)
+    if proposal.target:
+        key, turn = of_error(proposal.step_id, proposal.target, proposal.message), _turn(proposal.command_id)
+        named = _key(f"{node}/{proposal.target}", proposal.cause, proposal.message)
+    if not key or not reached(state, key, config.limit, turn):
         return PASS
+    limit, observed = effective_limit(config.limit), state.counts.get(key, 0) + 1
     message = f"the same failure came {observed} times in this run: {proposal.message}"
-    evidence = Evidence(limit, observed, "failures", "run", details={"signature": key})
+    evidence = Evidence(limit, observed, "failures", "run", details={"signature": named})
     return Trip(NAME, Cause.REPEATED_FAILURE, evidence, message)
+
+
+def _turn(command_id: str) -> str:
+    """The answer that proposed a tool call."""
+    return command_id.rpartition(".c")[0]
 
 
 def _node(step_id: str, stage: str) -> str:

@@ -2,9 +2,10 @@
 
 Stops, before the call that reaches the threshold is executed: A, the same (tool, arguments) three times in five calls with equal masked results; B,
 periods 2 and 3 repeated twice at the end of the last 10 turns, with equal results; C, near-identical calls of which two in the last five had the same
-masked result; D, the same call for the sixth time in a row, whatever its results. E: before the next request, an agent that gave the same unusable answer
-for the third time (not in the plan stage, whose malformed plans have a row of their own). Or the one rule of a preset. Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not
-there yet counts as equal in A and B.
+masked result; D, the same call for the sixth time in a row, whatever its results. E: before the next request, an agent that gave the same answer for the
+third time, refused at once or given back by a gate (not in the plan stage, whose malformed plans have a row of their own). Or the one rule of a preset.
+Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal in A and B.
+A window is one branch's in one epoch: its calls are those of the newest activation, its answers those of all. A person's word begins both anew; a call with a person's arguments is one like any other.
 Does not stop: calls that differ in a number or a date, the same call with another result (up to D), and tools declared as polling.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.fingerprint import masked_fingerprint
+from fabric.core.fingerprint import encode, masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, Asked, Found, Seen, judge, repeated_answer
@@ -29,26 +30,29 @@ if TYPE_CHECKING:
 
 JSON = Any
 NAME = "loop_detector"
-SCOPE = Scope.STEP
+SCOPE = Scope.BRANCH
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"tool", "model"})
 OBSERVES: frozenset[str] = frozenset(
-    {"call_issued", "tool_answered", "call_deduplicated", "call_refused", "model_answered"}
+    {"call_issued", "tool_answered", "call_deduplicated", "call_refused", "model_answered", "step_opened"}
+    | {"call_responded"}
 )
 KEPT = 160
 """Calls remembered: ten turns of sixteen calls, so that a step of any length costs the same."""
 ANSWERS_KEPT = 16
-"""Unusable answers remembered; corrections end a step long before."""
+"""Answers remembered; corrections and rungs end a part long before."""
 
 
 @value()
 class State:
-    """The step's window, oldest first."""
+    """The windows, oldest first."""
 
     calls: tuple[Seen, ...] = ()
     answers: tuple[str, ...] = ()
-    """References of the answers that could not be used."""
+    """References of the answers that no call came with."""
     warned: bool = False
-    """Whether a call was blocked here before."""
+    """Whether a call was blocked in this activation before."""
+    agent: str = ""
+    """Whose they are, from the second activation on."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -57,8 +61,13 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Adds a newly issued tool call, and later its result; an answer that could not be used; a call that was blocked here."""
+    """Adds a newly issued tool call, and later its result; an answer; a call that was blocked here. Begins anew where a person spoke."""
     fact: Any = event.fact
+    if fact.kind == "step_opened":
+        anew = fact.approved or (state.agent and state.agent != fact.agent)
+        return State(answers=() if anew else state.answers, agent=fact.agent)
+    if fact.kind == "call_responded":
+        return State(agent=state.agent)
     if fact.kind == "call_issued":
         if fact.call != "tool" or fact.attempt > 1:
             return state
@@ -70,7 +79,7 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "call_refused":
         return replace(state, warned=True) if fact.mechanism == NAME and not state.warned else state
     if fact.kind == "model_answered":
-        if fact.verdict != "rejected" or not event.content_ref:
+        if fact.verdict == "calls" or not event.content_ref:
             return state
         return replace(state, answers=(*state.answers, event.content_ref)[-ANSWERS_KEPT:])
     calls = list(state.calls)
@@ -103,10 +112,15 @@ def _answers(config: Config, state: State, proposal: Proposal, view: View) -> Ve
         return PASS
     if proposal.stage is Stage.PLAN:
         return PASS  # A malformed plan has a row of its own, and its corrections lead there.
-    texts = [view.contents.read(ref)["text"] for ref in state.answers]
-    marks = [masked_fingerprint(text) if len(text) >= ANSWER_CHARS_MIN else "" for text in texts]
-    found = repeated_answer(config, marks)
+    found = repeated_answer(config, [_mark(view.contents.read(ref)) for ref in state.answers])
     return PASS if found is None else _trip(found, {}, "answers", "")
+
+
+def _mark(content: JSON) -> str:
+    """An answer, masked; empty for one that says too little. What fits its schema is compared as it was read."""
+    said = content["output"] if "output" in content else content["text"]
+    size = len(said) if isinstance(said, str) else len(encode(said))
+    return masked_fingerprint(said) if size >= ANSWER_CHARS_MIN else ""
 
 
 def _like(proposal: Proposal, view: View) -> Callable[[Seen], bool]:

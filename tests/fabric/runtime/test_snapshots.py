@@ -145,7 +145,7 @@ def test_a_replan_leaves_nothing_of_the_epoch_before_but_what_its_branches_spent
                 continue
             found += 1
             epochs = {f".e{epoch}." for epoch in range(run.epoch)}
-            held = [*run.guards, *(f"{key}." for key in run.spent_rungs), *run.steps]
+            held = [*(f"{key}." for key in run.guards), *(f"{key}." for key in run.spent_rungs), *run.steps]
             assert not [key for key in held for epoch in epochs if epoch in key]
         if found >= 3:
             return

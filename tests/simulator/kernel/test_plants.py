@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from simulator.kernel.campaign import campaign, simulate
 from simulator.kernel.plants import PLANTS
+from simulator.kernel.swarm import draw
 
 SEEDS = 2_000
 FOUND_BY = {
@@ -25,6 +28,9 @@ FOUND_BY = {
     "pause_issues": {"paused_issues_nothing"},
     "terminate_cancels": {"terminated_ends_at_once"},
     "expiry_over_answer": {"no_expiry_over_an_answer"},
+    # What comes back.
+    "loops_pass": {"loops_in_bounds"},
+    "errors_pass": {"errors_in_bounds"},
     # Sagas.
     "refusal_settles_doubt": {"settled_while_in_doubt"},
     "compensation_twice": {"newest_first"},
@@ -62,3 +68,11 @@ def test_a_planted_bug_is_found(plant):
     assert found is not None, f"not found in {SEEDS} seeds"
     assert found.violations[0].invariant in FOUND_BY[plant]
     assert simulate(found.seed).violations == ()
+
+
+@pytest.mark.parametrize("preset", ["flow", "fabro", "ag2"])
+def test_the_rule_of_each_preset_is_missed_when_it_is_taken_out(preset):
+    seeds = (seed for seed in range(SEEDS) if draw(seed).fabric.compiled.spec.policy.loop_detector.preset == preset)
+    found = next((report for report in map(partial(simulate, plant="loops_pass"), seeds) if report.violations), None)
+    assert found is not None, f"not found in {SEEDS} seeds"
+    assert found.violations[0].invariant == "loops_in_bounds"

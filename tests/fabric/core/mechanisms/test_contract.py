@@ -97,17 +97,18 @@ def test_policy_without_policies_and_guardrails_allows_everything():
     assert mechanisms.policy.check(mechanisms.policy.Config(), mechanisms.policy.State(), proposal(), view()) == Pass()
 
 
-def test_states_are_kept_by_run_or_by_step():
+def test_states_are_kept_by_run_by_branch_or_by_step():
+    step = "fan_out.0.e1.r2"
+    of = {Scope.RUN: "", Scope.BRANCH: "/fan_out.0.e1", Scope.STEP: f"/{step}"}
     for module in ORDER:
-        expected = f"{module.NAME}/s" if module.SCOPE is Scope.STEP else module.NAME
-        assert scope_key(module, "s") == expected
+        assert scope_key(module, step) == f"{module.NAME}{of[module.SCOPE]}"
 
 
 def test_an_event_changes_the_states_of_those_that_observe_it_and_no_other():
     before = {}
     after = observe(before, at(issued(call="tool", target="look")))
     assert before == {}
-    assert set(after) == {"budget", "retry_budget", "loop_detector/fan_out.0.e0.r0", "saga/fan_out.0.e0.r0"}
+    assert set(after) == {"budget", "retry_budget", "loop_detector/fan_out.0.e0", "saga/fan_out.0.e0.r0"}
     observers = {scope_key(m, "fan_out.0.e0.r0") for m in ORDER if "call_issued" in m.OBSERVES}
     assert observers - set(after) == {"cost_velocity"}  # A tool costs nothing.
 

@@ -14,7 +14,7 @@ from fabric.core.verdict import PASS, Evidence
 from tests.fabric.core.fabrics import lone, proposal, view
 from tests.fabric.core.harness import ran
 from tests.fabric.core.mechanisms.facts import STEP, at
-from tests.fabric.core.scripts import asks, call, fails, gives, summary
+from tests.fabric.core.scripts import Script, asks, call, fails, gives, summary
 
 COUNTED = [cause for cause, row in CLASSIFY.items() if row.signature_counted]
 
@@ -159,3 +159,124 @@ def test_where_the_table_does_the_same_its_row_holds_and_the_repetition_is_a_cau
     assert (last.reaction, last.failure_type, last.cause.cause) == ("abort", "schema_grounding_fail", Cause.UNKNOWN)
     assert [trip.cause for trip in last.causes] == [Cause.REPEATED_FAILURE]
     assert CLASSIFY[Cause.REPEATED_FAILURE].goes_to is Direct.ABORT
+
+
+# -- errors that a tool gives its model --------------------------------------------------------------------------------
+
+
+def looking(*answers, tier: Tier = Tier.INTERACTIVE, **fields):
+    """An agent that looks for something else each time, whatever it is told."""
+    pages = [asks(call(q=f"page {n}")) for n in range(len(answers))]
+    limits = {"corrections_per_step": 20}
+    return ran(lone(limits=limits, **fields), {"worker": [*pages, summary()], "look": list(answers)}, tier=tier)
+
+
+def error(n: int = 0):
+    return gives(error=f"no such file: line {n}")
+
+
+@pytest.mark.parametrize("tier", [Tier.INTERACTIVE, Tier.BATCH])
+def test_the_third_error_that_a_tool_gives_its_model_aborts(tier):
+    world = looking(error(1), gives("text"), error(2), error(3), gives("text"), tier=tier)
+    assert world.reactions == ["abort"]
+    (decided_,) = world.of(ev.ReactionDecided)
+    assert (decided_.cause.mechanism, decided_.cause.cause) == ("failure_signature", Cause.REPEATED_FAILURE)
+    assert (decided_.cause.evidence.limit, decided_.cause.evidence.observed) == (3, 3)
+    assert decided_.cause.evidence.details == {"signature": "fan_out.0/look|deterministic|no such file: line <n>"}
+    assert len(world.executed) == 4
+    assert world.end.reason == "the same failure came 3 times in this run: no such file: line 3"
+
+
+def test_two_of_them_and_errors_that_say_something_else_leave_the_run_alone():
+    assert looking(error(1), error(2), gives("text")).end.state is RunState.COMPLETED
+    others = [gives(error=f"no such {what}") for what in ("file", "row", "page", "key")]
+    assert looking(*others).end.state is RunState.COMPLETED
+
+
+def test_the_calls_of_one_answer_fail_together_and_count_once():
+    waves = [asks(*[call(q=f"page {5 * wave + n}") for n in range(5)]) for wave in range(3)]
+    world = ran(lone(), {"worker": [*waves[:2], summary()], "look": error()})
+    assert (len(world.executed), world.end.state) == (10, RunState.COMPLETED)
+    again = ran(lone(), {"worker": [*waves, summary()], "look": error()})
+    assert again.reactions == ["abort"]
+
+
+def test_branches_that_fail_alike_are_no_repetition():
+    script = {
+        "worker": lambda c: summary() if c.command_id.endswith("t2") else asks(call(q=c.command_id)),
+        "look": error(),
+    }
+    assert ran(lone(workers=4), script).end.state is RunState.COMPLETED
+
+
+def test_in_high_stakes_a_person_is_asked_and_their_word_lets_one_more_pass():
+    world = looking(*[error(n) for n in range(6)], tier=Tier.HIGH_STAKES)
+    assert world.reactions == ["escalate"]
+    assert len(world.executed) == 3
+    world.decide("approve").go()
+    assert len(world.executed) == 5, "the fourth passed, the fifth did not"
+    assert world.reactions == ["escalate", "escalate"]
+
+
+def test_an_agent_that_was_stopped_has_its_last_word_whatever_its_tool_still_says():
+    slow = error().after(20)
+    worker = [
+        asks(call("look", q="a")),
+        asks(call("look", q="b")),
+        asks(call("slow", q="c"), call(q="a"), call(q="b")),
+        summary(),
+    ]
+    # The third answer's slow call is out when two equal calls are blocked and the tools are stripped.
+    table = {"infinite_tool_loop": {"interactive": {"rungs": [{"reaction": "terminate"}]}}}
+    fabric = lone(
+        tools=("look", "slow"), table=table, loop_detector={"identical_threshold": 2}, failure_signature={"limit": 1}
+    )
+    world = ran(fabric, {"worker": worker, "look": gives("text"), "slow": slow})
+    assert (world.end.state, world.end.truncated) == (RunState.COMPLETED, True)
+
+
+def test_nothing_of_what_the_tool_said_stands_in_the_fact():
+    world = looking(gives(error="the key is sk-abcdef123"))
+    (fact,) = world.of(ev.ToolAnswered)
+    assert fact.failure.startswith("fan_out.0/look|")
+    assert "sk-" not in fact.failure
+    assert world.run.guards["failure_signature"].counts == {fact.failure: 1}
+
+
+# -- the examples of semantics.md 4, through the engine -----------------------------------------------------------------
+
+
+def verified(*said: str):
+    """Work succeeds, verify fails, again and again, whatever the work was."""
+    tests = [asks(call("verify", q=f"round {n}")) for n in range(len(said))]
+    work = [asks(call("work", q=f"round {n}")) for n in range(len(said))]
+    turns = [one for pair in zip(work, tests, strict=True) for one in pair]
+    script: dict[str, Script] = {
+        "worker": [*turns, summary()],
+        "work": gives("done"),
+        "verify": [gives(error=text) for text in said],
+    }
+    return ran(lone(tools=("work", "verify"), limits={"corrections_per_step": 20}), script)
+
+
+EXAMPLES = {
+    "test failed": "verify|deterministic|test failed",
+    "commit abc123def0": "verify|deterministic|commit <hex>",
+    "abcdef": "verify|deterministic|abcdef",
+    "line 42": "verify|deterministic|line <n>",
+}
+
+
+@pytest.mark.parametrize(("said", "signature"), EXAMPLES.items(), ids=EXAMPLES)
+def test_work_succeeds_verify_fails_again_and_again_aborts_at_the_third_verify_failure(said, signature):
+    world = verified(*[said] * 5)
+    assert world.end.state is RunState.ABORTED
+    assert [name for name, _ in world.executed] == ["work", "verify"] * 3
+    (decided_,) = world.of(ev.ReactionDecided)
+    assert decided_.cause.evidence.details["signature"] == f"fan_out.0/{signature}"
+
+
+def test_what_differs_each_time_in_the_examples_does_not_make_another_failure():
+    assert verified("commit abc123def0", "commit 0fedcba9", "commit aaaaaaa").end.state is RunState.ABORTED
+    assert verified("line 42", "line 43", "line 44").end.state is RunState.ABORTED
+    assert verified("abcdef", "abcdee", "abcded").end.state is RunState.COMPLETED
