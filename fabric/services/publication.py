@@ -21,6 +21,7 @@ from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import publication_fallbacks
 from fabric.services.fabric_yaml import Problem
+from fabric.services.publication_limits import LIMITS
 
 REPLANS_MAX = 2
 """semantics.md 1: at most two replans a stage."""
@@ -193,45 +194,6 @@ def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         yield Problem(path, sentence)
 
 
-# -- limits that would not hold ----------------------------------------------------------------------------------------
-
-
-def _branches(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    briefs = len(spec.topology.plan.briefs) if spec.topology.plan else 0
-    limits = spec.policy.limits
-    for field in ("plan_branches", "sub_agents_alive", "sub_agents_spawned"):
-        if briefs > getattr(limits, field):
-            sentence = (
-                f"the fixed plan has {briefs} briefs, more than policy.limits.{field} ({getattr(limits, field)}) allows"
-            )
-            yield Problem("topology.plan.briefs", f"{sentence}; shorten the plan or raise the limit")
-
-
-def _detectors(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    loops = spec.policy.loop_detector
-    if loops.identical_threshold > loops.identical_window:
-        sentence = f"{loops.identical_threshold} equal calls among the last {loops.identical_window} can never be"
-        yield Problem(
-            "policy.loop_detector.identical_threshold", f"{sentence}, which would switch the detector off; lower it"
-        )
-    if 2 * loops.period_repeats > loops.period_window:
-        sentence = f"{loops.period_repeats} repetitions do not fit into the last {loops.period_window} turns"
-        yield Problem(
-            "policy.loop_detector.period_repeats", f"{sentence}, which would switch the detector off; lower it"
-        )
-
-
-def _replans(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    limit = spec.policy.limits.replans_per_stage
-    cells = (ladder for row in spec.decision_table.values() for ladder in row.values())
-    if limit > REPLANS_MAX and not any(cell.deviation and replans(cell) > REPLANS_MAX for cell in cells):
-        sentence = f"{limit} replans a stage, where at most {REPLANS_MAX} are allowed"
-        yield Problem(
-            "policy.limits.replans_per_stage",
-            f"{sentence}; lower it, or give the cell that needs more a `deviation` with the reason",
-        )
-
-
 # -- the decision table ------------------------------------------------------------------------------------------------
 
 
@@ -251,6 +213,34 @@ def _reviewers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     if asked:
         more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
         yield Problem("reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer")
+
+
+def _replans(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    limit = spec.policy.limits.replans_per_stage
+    cells = (ladder for row in spec.decision_table.values() for ladder in row.values())
+    if limit > REPLANS_MAX and not any(cell.deviation and replans(cell) > REPLANS_MAX for cell in cells):
+        sentence = f"{limit} replans a stage, where at most {REPLANS_MAX} are allowed"
+        yield Problem(
+            "policy.limits.replans_per_stage",
+            f"{sentence}; lower it, or give the cell that needs more a `deviation` with the reason",
+        )
+
+
+def _fallbacks(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """A cell of the author's own that says safe_fallback has something to fall back to."""
+    for failure, tier in _falling_back(spec):
+        if tier in spec.decision_table.get(failure, {}):
+            sentence = "says safe_fallback, and the fabric has no static answer; give it one in safe_fallback, or let the cell say surface"
+            yield Problem(f"decision_table.{failure}.{tier}", sentence)
+
+
+def _falling_back(spec: FabricSpec) -> list[tuple[FailureType, Tier]]:
+    """The cells in force that say safe_fallback while there is none."""
+    if spec.safe_fallback is not None:
+        return []
+    table, asked = table_with(spec.decision_table), Reaction.SAFE_FALLBACK
+    cells = [(failure, tier) for failure in FailureType for tier in spec.tiers.allowed]
+    return [cell for cell in cells if any(rung.reaction is asked for rung in table[cell].rungs)]
 
 
 def _deviations(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -323,10 +313,10 @@ RULES: tuple[Rule, ...] = (
     _on_open,
     _critics,
     _gates,
-    _branches,
-    _detectors,
+    *LIMITS,
     _replans,
     _reviewers,
+    _fallbacks,
     _deviations,
 )
 """Every rule, in the order in which problems are told."""
@@ -349,6 +339,9 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
         for n, item in enumerate(items):
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
+    for failure, tier in _falling_back(spec):
+        sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
+        found.append(Problem("safe_fallback", sentence))
     named = [(f"policy.deadlines.{tier}", tier) for tier in spec.policy.deadlines]
     named += [
         (f"decision_table.{failure}.{tier}", tier) for failure, row in spec.decision_table.items() for tier in row

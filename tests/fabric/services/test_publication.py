@@ -165,8 +165,17 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
     "_detectors": ({"policy": policy(loop_detector={"identical_threshold": 6})}, "policy.loop_detector.identical_threshold", "switch the detector off"),
+    "_quorum": ({"policy": policy(fan_in={"mode": "quorum", "k": 17})}, "policy.fan_in.k", "a quorum of 17 can never be met, policy.limits.plan_branches allows 16 briefs"),
+    "_reminders": ({"policy": policy(humans={"reminder_at": 0.8})}, "policy.humans.reminder_at", "0.8 is not before onward_at (0.75)"),
+    "_deadlines": ({"policy": policy(deadlines={"batch": {"call_s": 5, "stage_s": 60, "run_s": 30}})}, "policy.deadlines.batch.stage_s", "60 s is longer than run_s (30 s)"),
+    "_silence": ({"policy": policy(deadlines={"batch": {"call_s": 40, "stage_s": 60, "run_s": 90}})}, "policy.deadlines.batch.call_s", "30 s without an event are taken for a stall"),
     "_replans": ({"policy": policy(limits={"replans_per_stage": 3})}, "policy.limits.replans_per_stage", "at most 2 are allowed"),
     "_reviewers": ({"reviewers": []}, "reviewers", "name users or roles who answer"),
+    "_fallbacks": (
+        {"safe_fallback": None, "decision_table": cell("cost_overrun", "interactive", {"reaction": "safe_fallback"})},
+        "decision_table.cost_overrun.interactive",
+        "the fabric has no static answer; give it one in safe_fallback, or let the cell say surface",
+    ),
     "_deviations": (
         {"decision_table": cell("provider_failure", "high_stakes", {"reaction": "surface"})},
         "decision_table.provider_failure.high_stakes",

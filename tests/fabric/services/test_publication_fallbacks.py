@@ -33,7 +33,7 @@ def test_a_fallback_without_a_price_is_refused_at_its_price():
 )
 def test_a_breaker_s_fallback_has_to_exist(breaker, sentence):
     pair = [model(fallbacks=["spare"]), model(name="spare")]
-    ((path, said),) = told(small(models=pair, policy=policy(breakers=[breaker])))
+    ((path, said),) = told(small(models=pair, policy=policy(breakers=[breaker]), safe_fallback=None))
     assert (path, sentence in said) == ("policy.breakers.0.on_open", True)
     fine = [{"preset": "endpoint", "on_open": "model"}, {"preset": "semantic", "on_open": "static_answer"}]
     assert told(small(models=pair, policy=policy(breakers=fine), safe_fallback="Later.")) == []

@@ -38,6 +38,7 @@ topology:
 policy:
   budget: {run_usd_micros: 1000000}
 reviewers: [owner]
+safe_fallback: This cannot be answered here.
 """
 DOUBTFUL = (
     SMALL.replace("name: small", "name: doubtful")

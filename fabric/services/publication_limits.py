@@ -1,0 +1,97 @@
+"""Limits, windows and deadlines that would not hold as they are written, each with the field that it is about (semantics.md 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fabric.core.mechanisms import loop_detector, stall_watchdog
+from fabric.core.spec import FabricSpec
+from fabric.services.fabric_yaml import Problem
+
+
+def _branches(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    briefs = len(spec.topology.plan.briefs) if spec.topology.plan else 0
+    limits = spec.policy.limits
+    for field in ("plan_branches", "sub_agents_alive", "sub_agents_spawned"):
+        if briefs > getattr(limits, field):
+            sentence = (
+                f"the fixed plan has {briefs} briefs, more than policy.limits.{field} ({getattr(limits, field)}) allows"
+            )
+            yield Problem("topology.plan.briefs", f"{sentence}; shorten the plan or raise the limit")
+
+
+OFF = "which would switch the detector off; lower it"
+
+
+def _detectors(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    """A threshold above its window can never be reached."""
+    loops, kept = spec.policy.loop_detector, loop_detector.KEPT
+    found = []
+    if loops.identical_threshold > loops.identical_window:
+        sentence = f"{loops.identical_threshold} equal calls among the last {loops.identical_window} can never be"
+        found.append(("identical_threshold", sentence))
+    if 2 * loops.period_repeats > loops.period_window:
+        sentence = f"{loops.period_repeats} repetitions do not fit into the last {loops.period_window} turns"
+        found.append(("period_repeats", sentence))
+    for field in ("identical_window", "period_window", "consecutive_threshold", "ag2_threshold"):
+        if (given := getattr(loops, field)) > kept:
+            yield Problem(
+                f"policy.loop_detector.{field}",
+                f"{given} is more than the {kept} calls of a step that are remembered, {OFF}",
+            )
+    if loops.answer_threshold > loop_detector.ANSWERS_KEPT:
+        sentence = f"{loops.answer_threshold} is more than the {loop_detector.ANSWERS_KEPT} answers of a branch that are remembered"
+        found.append(("answer_threshold", sentence))
+    for field, sentence in found:
+        yield Problem(f"policy.loop_detector.{field}", f"{sentence}, {OFF}")
+
+
+def _quorum(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    """A quorum that no plan can meet fails every run."""
+    k, limits, plan = spec.policy.fan_in.k, spec.policy.limits, spec.topology.plan
+    most = len(plan.briefs) if plan else limits.plan_branches
+    if k is not None and k > most:
+        whose = "the fixed plan has" if plan else "policy.limits.plan_branches allows"
+        yield Problem("policy.fan_in.k", f"a quorum of {k} can never be met, {whose} {most} briefs; lower it")
+
+
+def _reminders(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    humans = spec.policy.humans
+    if humans.reminder_at >= humans.onward_at:
+        sentence = f"{humans.reminder_at:g} is not before onward_at ({humans.onward_at:g}), so nobody would be reminded first; lower it"
+        yield Problem("policy.humans.reminder_at", sentence)
+
+
+def _deadlines(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    """What is inside ends before what is around it."""
+    for tier, given in spec.policy.deadlines.items():
+        for inner, outer in (("call_s", "stage_s"), ("stage_s", "run_s")):
+            if getattr(given, inner) > getattr(given, outer):
+                sentence = f"{getattr(given, inner):g} s is longer than {outer} ({getattr(given, outer):g} s); lower it"
+                yield Problem(f"policy.deadlines.{tier}.{inner}", sentence)
+
+
+def _silence(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    """Who lets a single call take longer than what is taken for a stall has to say so: a call that is out does not hold the watchdog off."""
+    if spec.policy.stall_watchdog.after_s is not None:
+        return
+    for tier in spec.tiers.allowed:
+        call_s = spec.policy.deadlines_of(tier).call_s
+        window = stall_watchdog.window_s(spec.policy, tier)
+        if call_s > window:
+            sentence = (
+                f"a call may take {call_s:g} s in tier {tier}, and {window:g} s without an event are taken for a stall (half the stage's "
+                "deadline, 30 min at most); lower call_s, raise stage_s, or say so in policy.stall_watchdog.after_s (seconds; 0: off)"
+            )
+            yield Problem(f"policy.deadlines.{tier}.call_s", sentence)
+
+
+LIMITS: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (
+    _branches,
+    _detectors,
+    _quorum,
+    _reminders,
+    _deadlines,
+    _silence,
+)
+"""Every rule, in the order in which problems are told."""
