@@ -78,6 +78,7 @@ ROUTES: Mapping[str, Policy] = {
     "api-runs": Policy.API,
     "api-run": Policy.API,
     "api-run-cancel": Policy.API,
+    "api-run-explain": Policy.API,
     "api-run-terminate": Policy.API,
     "api-run-pause": Policy.API,
     "api-run-resume": Policy.API,

@@ -4,7 +4,8 @@
 every kind of event that they can lead to is in it. A file that has been committed is never made anew: a new version of the program adds one.
 
 A line is a run: what its row knows (``run_id``, ``tier``, ``seed``), its rows in order with their bytes in base64, the inputs it took, and what
-the version that wrote it said of it (``columns``: the run row after the last event).
+the version that wrote it said of it (``columns``: the run row after the last event). From format 3 on also the fabric it ran (``spec``; of a nested child
+with the topology that it runs), so that its decisions can be derived again; of the files before, ``tables.json`` has the tables by their digest.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from fabric.core.decision_table import Ladder, Table, table_with
 from fabric.core.envelope import KINDS
 from fabric.core.flow import FORMAT
 from fabric.core.inputs import INBOX
+from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime import projection
 from fabric.runtime.ports import StoredRow
 from simulator.kernel import swarm
@@ -44,6 +49,13 @@ def files() -> list[Path]:
 def format_of(path: Path) -> int:
     """The format that a golden file's version of the program wrote."""
     return int(path.name.partition(".")[0].rpartition("-format-")[2])
+
+
+def tables() -> dict[str, Table]:
+    """Decision tables by digest, of the files whose fabrics are not in them."""
+    known = json.loads((DIRECTORY / "tables.json").read_text())
+    cells = TypeAdapter(dict[FailureType, dict[Tier, Ladder]])
+    return {digest: table_with(cells.validate_python(own)) for digest, own in known.items()}
 
 
 def read(path: Path) -> Iterator[JSON]:
@@ -103,6 +115,7 @@ def _run(world: World, run: Any, rows: Any) -> JSON:
         "tier": run.tier,
         "seed": run.seed,
         "columns": {name: getattr(columns, name) for name in names},
+        "spec": world.watch.compiled(run.id).spec.model_dump(mode="json", by_alias=True),
         "inputs": [text(INBOX.dump_json(one)) for one in given],
         "rows": [
             {

@@ -14,7 +14,7 @@ from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 from ninja.parser import Parser
 
-from console.api import breakers, escalations, events, exports, fabrics, runs
+from console.api import breakers, escalations, events, explained, exports, fabrics, runs
 from console.api.bodies import read_json
 from console.api.problems import RETRY_AFTER, FieldError, Problem
 from console.api.responses import id_of, problem_response
@@ -44,7 +44,16 @@ api = NinjaAPI(
     docs_url=None,
     parser=StrictParser(),
 )
-for router in (fabrics.router, runs.router, events.router, exports.router, escalations.router, breakers.router):
+ROUTERS = (
+    fabrics.router,
+    runs.router,
+    explained.router,
+    events.router,
+    exports.router,
+    escalations.router,
+    breakers.router,
+)
+for router in ROUTERS:
     api.add_router("", router)
 
 

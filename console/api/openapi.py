@@ -54,6 +54,8 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("getCostPerSuccess", 200): "What a success costs.",
     ("listRuns", 200): "A page of runs.",
     ("getRun", 200): "The run.",
+    ("explainRun", 200): "Its decisions.",
+    ("explainRun", 409): "Its journal cannot be read.",
     ("listRunEvents", 200): "A page of events; empty when there is nothing after the cursor yet.",
     ("listEscalations", 200): "A page of questions.",
     ("getEscalation", 200): "The question.",

@@ -22,6 +22,7 @@ from fabric.runtime.batch_parts import RunColumns
 from simulator.kernel import (  # noqa: F401 - importing them registers their checks
     child_checks,
     control_checks,
+    decision_checks,
     judgements,
     loop_checks,
     progress_checks,

@@ -20,6 +20,7 @@ from fabric.core.run import Pending, Run, Step
 from fabric.core.verdict import PASS, Verdict
 from fabric.core.work import Work
 from simulator.kernel.breaker_plants import BREAKER_PLANTS
+from simulator.kernel.decision_plants import DECISION_PLANTS
 from simulator.kernel.durable_plants import DURABLE_PLANTS
 from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
@@ -136,6 +137,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "errors_pass": _deaf(failure_signature),
     **BREAKER_PLANTS,
     **SWAP_PLANTS,
+    **DECISION_PLANTS,
     **SAGA_PLANTS,
     **GRANT_PLANTS,
     **DURABLE_PLANTS,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fabric.core.context import Compiled
+from fabric.core.derivation import Ledger
 from fabric.core.envelope import KINDS, Event
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import InboxInput
@@ -128,6 +129,11 @@ class Seen:
     """It was ended without being folded."""
     questions: set[str] = field(default_factory=set)
     """All that it ever asked."""
+    ledger: Ledger = field(init=False)
+    """What decisions are derived from anew."""
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.run.tier)
 
     def take(self, event: Event, after: Run, hashed: bytes) -> None:
         """Goes on to the next event."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.commands import Call
+from fabric.core.context import Compiled
 from fabric.core.envelope import from_row
 from fabric.core.evolve import evolve
 from fabric.core.flow import RunState
@@ -87,6 +88,10 @@ class Watch:
     def run(self, run_id: str) -> Run:
         """A run as its journal folds."""
         return self._seen[run_id].run
+
+    def compiled(self, run_id: str) -> Compiled:
+        """The fabric that a run runs; of a nested child with its own topology."""
+        return self._seen[run_id].compiled
 
     def inputs(self, run_id: str) -> list[InboxInput]:
         """What was given to a run from outside, in the order in which it was given."""

@@ -42,6 +42,7 @@ from fabric.runtime.happenings import (
 from fabric.runtime.outgoing import WAKES
 from fabric.runtime.ports import Batch, Claimed, InboxItem, StoredRow
 from fabric.runtime.quarantine import CLAIMS_MAX, verdict
+from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.family_member import Member
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails
@@ -71,6 +72,7 @@ class Household:
     def __post_init__(self) -> None:
         self.now = T0
         self.runs: dict[str, Member] = {}
+        self.following: dict[str, Deriving] = {}
         self.order = 0
         self.requests: list[tuple[str, ModelRequest]] = []
         self.queue: list[tuple[int, int, str, int, Happening]] = []
@@ -291,7 +293,10 @@ class Household:
     def _written(self, member: Member, batch: Batch) -> None:
         assert batch.last_seq == len(member.rows)
         member.rows += batch.rows
-        member.events += [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
+        following = self.following.setdefault(member.run_id, Deriving(self.compiled, member.tier))
+        for row in batch.rows:
+            member.events.append(from_row(row.seq, row.kind, row.version, row.header))
+            following.take(member.events[-1])
         member.run = fold(Run(member.run_id, tier=member.tier, seed=member.seed), member.events)
         chained = [(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in member.rows]
         assert verify_chain(chained, ZERO_HASH) is None

@@ -1,7 +1,7 @@
 """A small scripted world around the real driver: a clock, a journal in a list, models and tools that answer from a script.
 
-After every commit it refolds the journal and holds it against the driver's state, verifies the chain, and renders each prompt to hold its size
-against what was reserved for it: so every test that drives a run tests those as well.
+After every commit it refolds the journal and holds it against the driver's state, verifies the chain, derives each decision again from the events
+before it, and renders each prompt to hold its size against what was reserved for it: so every test that drives a run tests those as well.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from fabric.runtime.happenings import (
 from fabric.runtime.ports import Batch, Claimed, Document, InboxItem, StoredRow
 from fabric.runtime.snapshots import Cadence
 from simulator.kernel.breakers import VirtualBreakers
+from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
 from tests.fabric.core.tills import Till
@@ -110,6 +111,7 @@ class World(Told):
             prompt_overhead=overhead,
             evaluators=gate_evaluators(self.spec),
         )
+        self.deriving = Deriving(self.compiled, self.tier)
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 
@@ -311,7 +313,9 @@ class World(Told):
         self.batches += 1
         self.written.append(batch)
         self.rows += batch.rows
-        self.events += [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
+        for row in batch.rows:
+            self.events.append(from_row(row.seq, row.kind, row.version, row.header))
+            self.deriving.take(self.events[-1])
         if batch.release:
             self._resting_wake = batch.wake_at
         self.run = fold(Run("run-1", tier=self.tier, seed=self.seed), self.events)

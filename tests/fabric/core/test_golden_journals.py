@@ -1,15 +1,18 @@
 """What older versions of the program wrote is read by this one (``tests/golden.py`` says how the files came to be)."""
 
+from collections import Counter
 from hashlib import sha256
 
 import pytest
 
+from fabric.core.derivation import Rules, derived_all
 from fabric.core.envelope import NO_PAYLOAD, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import FORMAT
 from fabric.core.inputs import INBOX
 from fabric.core.run import Run
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime import projection
 from tests import golden
@@ -52,7 +55,7 @@ SHOWN = {
         *("compensation_abandoned", "unwinding_omitted", "run_paused", "run_resumed", "terminate_accepted"),
         *("run_forked", "run_quarantined", "run_released_from_quarantine"),
     },
-    3: set(),  # Causes of protections that came since; its journals are made with the release.
+    3: {"alert_raised", "model_changed", "cap_raised", "child_answered", "replanned", "retry_scheduled"},
 }
 """What a file of each format has to show at least."""
 
@@ -63,6 +66,46 @@ def test_each_format_has_files_that_show_what_it_brought():
         shown[golden.format_of(path)] |= {row.kind for run in golden.read(path) for row in run["rows"]}
     assert set(SHOWN) == set(shown)
     assert {format: sorted(kinds - shown[format]) for format, kinds in SHOWN.items()} == {1: [], 2: [], 3: []}
+
+
+FIRST_WITH_SPECS = 3
+"""The format whose files hold the fabrics."""
+
+
+def rules_of(run):
+    """What a decision of a golden run is derived under; None where its table was not kept."""
+    if "spec" in run:
+        return lambda topology, version: Rules.of_spec(FabricSpec.model_validate(run["spec"]))
+    tables = golden.tables()
+    return lambda topology, version: Rules.table_alone(tables[version]) if version in tables else None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
+def test_each_decision_derives_from_its_journal(path):
+    found = Counter()
+    for run in golden.read(path):
+        events = [from_row(row.seq, row.kind, row.version, row.header) for row in run["rows"]]
+        for one in derived_all(events, Tier(run["tier"]), rules_of(run)):
+            assert one.verdict != "different", (run["run_id"], one.seq, one.differences)
+            found[one.verdict] += 1
+    assert found["equal"] >= 70
+    # Of the first format's fabrics those with cells of their own were not kept.
+    assert found["other_table"] == (25 if golden.format_of(path) == 1 else 0)
+
+
+def test_the_fabrics_that_are_kept_are_those_that_ran():
+    compared = 0
+    for path in FILES:
+        if golden.format_of(path) < FIRST_WITH_SPECS:
+            continue
+        for run in golden.read(path):
+            facts = [from_row(row.seq, row.kind, row.version, row.header).fact for row in run["rows"]]
+            started = next((fact for fact in facts if fact.kind == "run_started"), None)
+            nested = any(fact.kind == "lineage_pinned" and fact.topology for fact in facts)
+            if started is not None and not nested:
+                assert FabricSpec.model_validate(run["spec"]).digest() == started.revision
+                compared += 1
+    assert compared >= 10
 
 
 def test_each_input_is_read(runs):

@@ -47,6 +47,8 @@ FOUND_BY = {
     "swap_unapproved": {"swaps_are_allowed"},
     "swap_for_anything": {"swaps_are_allowed"},
     "swap_silently": {"no_silent_swap"},
+    # What a decision says of itself.
+    "wrong_rung": {"decision_derives"},
     # Shared budgets.
     "grant_without_cap_check": {"caps_are_kept"},
     "reaper_refunds_unknown": {"unknown_is_worst"},

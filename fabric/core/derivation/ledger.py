@@ -1,0 +1,216 @@
+"""What the decision table asks about a run, counted anew from its facts: a ledger of its own beside ``evolve``, so that the two can disagree.
+
+Kept small on purpose: whose step it is and where it stands, what each rung was used for, replans, rounds with people, what a failed attempt said of its
+wait, and which failures came back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.decision_table import Accompaniment
+from fabric.core.signatures import signature
+from fabric.core.taxonomy import CLASSIFY, Cause, Tier
+
+RungUse = tuple[str, int, str]
+"""Row (``direct`` for none), rung, scope."""
+
+
+@dataclass(slots=True)
+class StepSeen:
+    """A step as its facts tell it."""
+
+    stage: str
+    branch: int
+    agent: str = ""
+    status: str = "active"
+    final: bool = False
+    approved: bool = False
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One run up to some event. Changed in place by ``noted``."""
+
+    tier: Tier
+    stage: str = "plan"
+    topology: str = ""
+    """The worker whose topology a nested child runs."""
+    slice: bool = False
+    """Its plan is its parent's."""
+    planner: str = ""
+    truncated: bool = False
+    steps: dict[str, StepSeen] = field(default_factory=dict)
+    uses: Counter[RungUse] = field(default_factory=Counter)
+    rows: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Decisions by row and what they were about: a branch of a stage, or a stage."""
+    replans: Counter[str] = field(default_factory=Counter)
+    rounds: Counter[str] = field(default_factory=Counter)
+    signatures: Counter[str] = field(default_factory=Counter)
+    calls: dict[str, str] = field(default_factory=dict)
+    """``model`` or ``tool``, by command."""
+    attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
+    """The latest failed attempt of each call."""
+    parked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Open questions: item and step."""
+    skipped: list[ev.RungSkipped] = field(default_factory=list)
+    """Rungs passed over since the last fact of another kind."""
+
+    def about(self, step_id: str, scope: str) -> str:
+        """What a decision is about, whatever the epoch and round: a stage's branch, or the stage."""
+        return step_id.partition(".e")[0] or scope.partition(":")[2]
+
+
+def noted(ledger: Ledger, fact: ev.Fact) -> None:
+    """Takes one more fact in."""
+    if not isinstance(fact, ev.RungSkipped):
+        if not isinstance(fact, ev.ReactionDecided):
+            ledger.skipped.clear()
+        act = TAKES.get(fact.kind)
+        if act is not None:
+            act(ledger, fact)
+        if isinstance(fact, ev.ReactionDecided):
+            ledger.skipped.clear()
+    else:
+        ledger.skipped.append(fact)
+
+
+def signature_of(about: str, cause: Cause, message: str) -> str:
+    """What a failure is recognised by when it comes back; empty for what does not count."""
+    row = CLASSIFY[cause]
+    return signature(about, row.error_class, message) if row.signature_counted else ""
+
+
+def passed_over(ledger: Ledger) -> dict[int, str]:
+    """The rungs that were recorded as passed over before the decision that comes next, with their reasons; accompaniments are none."""
+    with_it = {str(one) for one in Accompaniment}
+    return {one.rung: one.reason for one in ledger.skipped if one.reaction not in with_it}
+
+
+# -- one function a kind -----------------------------------------------------------------------------------------------
+
+
+def _started(ledger: Ledger, fact: ev.RunStarted) -> None:
+    ledger.tier = fact.tier
+
+
+def _lineage(ledger: Ledger, fact: ev.LineagePinned) -> None:
+    ledger.slice, ledger.topology = fact.purpose == "slice", fact.topology
+    ledger.stage = "fan_out" if ledger.slice else ledger.stage
+
+
+def _forked(ledger: Ledger, fact: ev.RunForked) -> None:
+    kept = {str(one.stage) for one in fact.stages}
+    order = ("plan", "fan_out", "fan_in", "validate", "finalize")
+    ledger.stage = next((stage for stage in order if stage not in kept), ledger.stage)
+    for one in fact.branches:
+        ledger.steps[f"fan_out.{one.branch}.e0.r0"] = StepSeen("fan_out", one.branch, one.agent, "done")
+
+
+def _stage_entered(ledger: Ledger, fact: ev.StageEntered) -> None:
+    ledger.stage = str(fact.stage)
+    for branch, agent in enumerate(fact.agents):
+        ledger.steps[f"{fact.stage}.{branch}.e{fact.epoch}.r0"] = StepSeen(str(fact.stage), branch, agent)
+
+
+def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:
+    gone = [key for key, one in ledger.steps.items() if (one.stage, one.branch) == (str(fact.stage), fact.branch)]
+    for key in gone:
+        del ledger.steps[key]
+        _forget(ledger, lambda scope, key=key: scope.startswith(f"call:{key}."))  # type: ignore[misc]
+    ledger.steps[fact.step_id] = StepSeen(str(fact.stage), fact.branch, fact.agent, approved=fact.approved)
+
+
+def _replanned(ledger: Ledger, fact: ev.Replanned) -> None:
+    """Rungs spent survive it, those of a call or of one activation excepted."""
+    ledger.replans[str(fact.stage)] += 1
+    ledger.steps.clear()
+    ledger.stage, ledger.truncated = "plan", False
+    ledger.planner = fact.planner or ledger.planner
+    _forget(ledger, lambda scope: ".e" in scope)
+
+
+def _forget(ledger: Ledger, gone: Callable[[str], bool]) -> None:
+    for key in [key for key in ledger.uses if gone(key[2])]:
+        del ledger.uses[key]
+
+
+def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
+    row = fact.failure_type or "direct"
+    about = ledger.about(fact.step_id, fact.scope)
+    ledger.uses[row, fact.rung, fact.scope] += 1
+    ledger.rows[row, about] += 1
+    found = dict.fromkeys(signature_of(about, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))
+    ledger.signatures.update(key for key in found if key)
+
+
+def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
+    ledger.parked[fact.escalation_id] = (fact.item, fact.step_id)
+    if fact.item == "failure":
+        ledger.rounds[fact.scope] += 1
+    if fact.step_id and fact.item != "child":
+        _status(ledger, fact.step_id, "parked")
+
+
+def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
+    item, step_id = ledger.parked.pop(fact.escalation_id, ("", ""))
+    if item == "pre_action" and fact.verb != "reject":
+        _status(ledger, step_id, "active")
+
+
+def _status(ledger: Ledger, step_id: str, status: str) -> None:
+    if step_id in ledger.steps:
+        ledger.steps[step_id].status = status
+
+
+def _model_answered(ledger: Ledger, fact: ev.ModelAnswered) -> None:
+    if fact.verdict == "output":
+        _status(ledger, fact.step_id, "done")
+
+
+def _child_answered(ledger: Ledger, fact: ev.ChildAnswered) -> None:
+    step = ledger.steps.get(fact.step_id)
+    if step is not None and not fact.late and fact.state == "completed" and step.status == "delegated":
+        step.status = "done"
+
+
+def _stripped(ledger: Ledger, fact: ev.ToolsStripped) -> None:
+    ledger.truncated = True
+    if fact.step_id in ledger.steps:
+        ledger.steps[fact.step_id].final = True
+
+
+def _issued(ledger: Ledger, fact: ev.CallIssued) -> None:
+    ledger.calls[fact.command_id] = fact.call
+
+
+def _attempt_failed(ledger: Ledger, fact: ev.AttemptFailed) -> None:
+    ledger.attempts[fact.command_id] = fact
+
+
+TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
+    "run_started": _started,
+    "lineage_pinned": _lineage,
+    "run_forked": _forked,
+    "stage_entered": _stage_entered,
+    "step_opened": _step_opened,
+    "replanned": _replanned,
+    "reaction_decided": _decided,
+    "escalation_opened": _asked,
+    "escalation_decided": _answered,
+    "escalation_withdrawn": lambda ledger, fact: ledger.parked.pop(fact.escalation_id, None),
+    "model_answered": _model_answered,
+    "output_accepted": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
+    "output_kept": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
+    "step_failed": lambda ledger, fact: _status(ledger, fact.step_id, "failed"),
+    "child_spawned": lambda ledger, fact: _status(ledger, fact.step_id, "delegated"),
+    "child_answered": _child_answered,
+    "tools_stripped": _stripped,
+    "call_issued": _issued,
+    "attempt_failed": _attempt_failed,
+}
+"""What a kind of fact changes; a kind that is not here changes nothing that a decision asks."""

@@ -1,0 +1,337 @@
+"""The walk from trips to a reaction, written a second time: row, cell, rungs spent and passed over, the gravest of several.
+
+It shares the table and the classification with ``ladder.py`` and nothing else. What the journal decides about a rung is derived (``RUNGS``); what it does
+not (a clock, a shared budget, a guard's word) is taken as the journal recorded it, with the reason that stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fabric.core import events as ev
+from fabric.core.cheaper import HELPS
+from fabric.core.context import Compiled
+from fabric.core.decision_table import (
+    COUNTED_PER,
+    DIRECT,
+    GRAVITY,
+    CountScope,
+    Reaction,
+    Rung,
+    Table,
+    table_digest,
+    table_with,
+)
+from fabric.core.derivation.ledger import Ledger, passed_over, signature_of
+from fabric.core.mechanisms import ORDER, circuit_breaker, failure_signature
+from fabric.core.signatures import effective_limit
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import CLASSIFY, Cause, Direct, FailureType, Tier
+
+ENDS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.SURFACE, Reaction.SAFE_FALLBACK})
+LIMITS = frozenset({Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT})
+TOO_LATE = frozenset({Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.DEADLINE_NEAR})
+AT_ITS_END = frozenset({Cause.CORRECTIONS_SPENT, Cause.PARTIAL_FAN_IN})
+_RANK = {module.NAME: rank for rank, module in enumerate(ORDER)}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a decision is derived under. ``spec`` None: only the table is known, and what a fabric says of its own is taken as recorded."""
+
+    table: Table
+    version: str
+    spec: FabricSpec | None = None
+
+    @classmethod
+    def of(cls, compiled: Compiled, topology: str = "") -> Rules:
+        """Those of a revision, as a run sees them that runs this worker's topology."""
+        own = compiled.within(topology)
+        return cls(own.table, own.table_version, own.spec)
+
+    @classmethod
+    def of_spec(cls, spec: FabricSpec) -> Rules:
+        """Those of a fabric whose evaluators are not at hand: no decision asks for them."""
+        table = table_with(spec.decision_table)
+        return cls(table, table_digest(table), spec)
+
+    @classmethod
+    def table_alone(cls, table: Table) -> Rules:
+        """Those of a table whose fabric is not at hand."""
+        return cls(table, table_digest(table))
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What the table says about one trip."""
+
+    trip: ev.TripRecord
+    row: FailureType | None
+    index: int
+    rung: Rung
+    scope: str
+    spent: int
+    skipped: tuple[int, ...] = ()
+    recorded: tuple[int, ...] = field(default=(), compare=False)
+    """Of those passed over, the ones whose reason the journal does not hold the numbers of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One rung that is looked at: where, and about what."""
+
+    ledger: Ledger
+    rules: Rules
+    fact: ev.ReactionDecided
+    trip: ev.TripRecord
+
+
+def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> tuple[Walked, Reaction]:
+    """The walk that wins and the reaction, from what the decision recorded of its trips, its step and its call, and from all facts before it."""
+    trips = sorted((fact.cause, *fact.causes), key=_stands)
+    walks = [_walk(Asked(ledger, rules, fact, trip), own=trip is fact.cause) for trip in trips]
+    won = min(walks, key=lambda walk: GRAVITY.index(walk.rung.reaction))
+    return won, _final(ledger, rules, fact, won)
+
+
+def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | None:
+    """Whether one of its failures had come so often that its return is a cause of its own; None: the limit is not known."""
+    if rules.spec is None:
+        return None
+    limit = effective_limit(rules.spec.policy.failure_signature.limit)
+    about = fact.step_id.partition(".e")[0] or _stage(ledger, fact)
+    trips = [trip for trip in (fact.cause, *fact.causes) if not came_back(trip)]
+    keys = (signature_of(about, trip.cause, trip.message) for trip in trips)
+    return any(key and ledger.signatures[key] + 1 >= limit for key in keys)
+
+
+def came_back(trip: ev.TripRecord) -> bool:
+    """Whether it says that a failure came back. A port may give its cause as well: that is a failure like any."""
+    return trip.mechanism == failure_signature.NAME
+
+
+def _stands(trip: ev.TripRecord) -> int:
+    """Guard order; what no mechanism judged comes after, and a failure that came back after that."""
+    return len(_RANK) + 1 if came_back(trip) else _RANK.get(trip.mechanism, len(_RANK))
+
+
+def _walk(asked: Asked, *, own: bool) -> Walked:
+    ledger, fact, trip = asked.ledger, asked.fact, asked.trip
+    goes_to = CLASSIFY[trip.cause].goes_to
+    if isinstance(goes_to, Direct):
+        back = trip.cause is Cause.GOAL_UNMET and _goes_back(asked)
+        rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
+        return Walked(trip, None, 0, rung, _scope(ledger, fact, CountScope.STAGE), 0)
+    rungs = asked.rules.table[goes_to, ledger.tier].rungs
+    told = passed_over(ledger) if own or goes_to == fact.failure_type else {}
+    skipped: list[int] = []
+    recorded: list[int] = []
+    for index, rung in enumerate(rungs):
+        scope = _scope(ledger, fact, COUNTED_PER[rung.reaction])
+        spent = ledger.uses[goes_to, index, scope]
+        if index == len(rungs) - 1:
+            break
+        if rung.times is not None and spent >= rung.times:
+            continue
+        applies = _applies(asked, rung.reaction)
+        if applies is None:
+            applies = index not in told if own else _milder(fact, rung, rungs[index + 1 :])
+            recorded += [] if applies else [index]
+        if applies:
+            break
+        skipped.append(index)
+    return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
+
+
+def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...]) -> bool:
+    """Of a trip that lost, a rung that the journal leaves open: it is taken to apply where it loses as well, since something milder won nothing either."""
+    return GRAVITY.index(rung.reaction) >= max(GRAVITY.index(one.reaction) for one in after)
+
+
+def _applies(asked: Asked, reaction: Reaction) -> bool | None:
+    step = asked.ledger.steps.get(asked.fact.step_id)
+    if CLASSIFY[asked.trip.cause].last_rung or (step is not None and step.approved):
+        return False
+    return RUNGS[reaction](asked)
+
+
+def _goes_back(asked: Asked) -> bool:
+    """Whether an unmet goal has somewhere to go back to, and may."""
+    spec = asked.rules.spec
+    if spec is None:
+        return asked.fact.reaction == Reaction.REPLAN
+    return spec.policy.goal_gates.retry == "replan" and bool(_replan(asked))
+
+
+def _stage(ledger: Ledger, fact: ev.ReactionDecided) -> str:
+    return fact.step_id.partition(".")[0] or ledger.stage
+
+
+def _scope(ledger: Ledger, fact: ev.ReactionDecided, per: CountScope) -> str:
+    if per is CountScope.CALL and fact.command_id:
+        return f"call:{fact.command_id}"
+    if per is CountScope.CALL and fact.step_id:
+        return f"step:{fact.step_id.rpartition('.r')[0]}"
+    if per is CountScope.STEP and fact.step_id:
+        return f"step:{fact.step_id.partition('.e')[0]}"
+    return f"stage:{_stage(ledger, fact)}"
+
+
+def _final(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, won: Walked) -> Reaction:
+    """The rung's reaction, or what stands for it: an answer that was the last one is not tried again, a person is not asked for ever."""
+    if last_word(ledger, fact) and won.rung.reaction not in ENDS:
+        return Reaction.SURFACE
+    if won.rung.reaction is not Reaction.ESCALATE or won.trip.cause is Cause.BELOW_TAU:
+        return won.rung.reaction
+    step = ledger.steps.get(fact.step_id)
+    stage = _stage(ledger, fact)
+    asked = ledger.rounds[f"{stage}.{step.branch}" if step is not None else stage]
+    most = rules.spec.policy.humans.failure_rounds if rules.spec is not None else None
+    spent = asked >= most if most is not None else fact.reaction == Reaction.ABORT
+    return Reaction.ABORT if spent else Reaction.ESCALATE
+
+
+def last_word(ledger: Ledger, fact: ev.ReactionDecided) -> bool:
+    """Whether what failed was the one answer that an agent may still give."""
+    step = ledger.steps.get(fact.step_id)
+    if step is not None and step.status == "active":
+        return step.final and not fact.command_id
+    return ledger.truncated
+
+
+# -- rungs -------------------------------------------------------------------------------------------------------------
+
+
+def _yes(asked: Asked) -> bool:
+    return True
+
+
+def _terminate(asked: Asked) -> bool:
+    step = asked.ledger.steps.get(asked.fact.step_id)
+    return step is not None and step.status == "active" and not step.final
+
+
+def _replan(asked: Asked) -> bool | None:
+    if asked.trip.cause is Cause.RUN_DEADLINE or asked.ledger.slice:
+        return False
+    spec = asked.rules.spec
+    if spec is None:
+        return None
+    used = asked.ledger.replans[_stage(asked.ledger, asked.fact)]
+    return spec.topology.planner is not None and used < spec.policy.limits.replans_per_stage
+
+
+def _inject(asked: Asked) -> bool | None:
+    """Only into what was withheld; that a call was is in the journal before the decision, whose it was is not always."""
+    return False if asked.trip.cause in LIMITS or asked.fact.command_id or not asked.fact.step_id else None
+
+
+def _retry(asked: Asked) -> bool | None:
+    fact, trip = asked.fact, asked.trip
+    if trip.cause in AT_ITS_END or trip.mechanism == circuit_breaker.NAME:
+        return False
+    if not fact.command_id:
+        return None  # As many agents as are allowed may be at work.
+    row = CLASSIFY[trip.cause]
+    if not row.retried and row.flow_class != "semantic":
+        return False
+    failed = asked.ledger.attempts.get(fact.command_id)
+    after, spec = None if failed is None else failed.retry_after_s, asked.rules.spec
+    if after is not None and spec is not None and after > spec.policy.retry.cap_s:
+        return False
+    return None
+
+
+def _wait(asked: Asked) -> bool | None:
+    failed = asked.ledger.attempts.get(asked.fact.command_id)
+    return False if failed is None or failed.breaker_wait_s is None else None
+
+
+def _handover(asked: Asked) -> bool | None:
+    if asked.trip.cause in TOO_LATE:
+        return False
+    if asked.rules.spec is None:
+        return None
+    above, step = asked.rules.spec.topology.handover, asked.ledger.steps.get(asked.fact.step_id)
+    if above is None:
+        return False
+    if step is None:
+        return False if asked.ledger.planner == above else _replan(asked)
+    return False if step.agent == above else None
+
+
+def _fallback_model(asked: Asked) -> bool | None:
+    """Only for a failed call of a model; who may take it is a matter of prices, breakers and what is left, and in high-stakes a person's."""
+    fact, spec = asked.fact, asked.rules.spec
+    if not fact.command_id or asked.ledger.calls.get(fact.command_id) == "tool" or asked.ledger.tier is Tier.HIGH_STAKES:
+        return False
+    return False if spec is not None and not any(model.fallbacks for model in spec.models) else None
+
+
+def _safe_fallback(asked: Asked) -> bool | None:
+    spec, details = asked.rules.spec, asked.trip.evidence.details
+    if asked.trip.mechanism == circuit_breaker.NAME and details.get("fallback", "none") != "static_answer":
+        return False
+    return None if spec is None else spec.safe_fallback is not None
+
+
+def _cheaper(asked: Asked) -> bool | None:
+    step = asked.ledger.steps.get(asked.fact.step_id)
+    of_tool = asked.ledger.calls.get(asked.fact.command_id) == "tool"
+    return False if step is None or step.status != "active" or of_tool or asked.trip.cause not in HELPS else None
+
+
+RUNGS: Mapping[Reaction, Callable[[Asked], bool | None]] = {
+    Reaction.HALT: _yes,
+    Reaction.ABORT: _yes,
+    Reaction.ESCALATE: _yes,
+    Reaction.SURFACE: _yes,
+    Reaction.SAFE_FALLBACK: _safe_fallback,
+    Reaction.TERMINATE: _terminate,
+    Reaction.REPLAN: _replan,
+    Reaction.INJECT: _inject,
+    Reaction.RETRY: _retry,
+    Reaction.HANDOVER: _handover,
+    Reaction.FALLBACK_MODEL: _fallback_model,
+    Reaction.CHEAPER_MODEL: _cheaper,
+    Reaction.WAIT_FOR_BREAKER: _wait,
+}
+"""Whether a rung applies, as far as the journal alone can say; None: it cannot. Total over reactions, by test."""
+
+
+# -- other tiers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """What another tier would have done about the same failure, met as often."""
+
+    tier: Tier
+    reaction: Reaction
+    rung: int
+    times: int | None
+    rungs: tuple[Rung, ...]
+    """Its ladder; one rung for a direct reaction."""
+
+
+def otherwise(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> list[Otherwise]:
+    """The other tiers' reactions at the same count of this row's failures about the same thing. ``ledger``: before the decision."""
+    goes_to = CLASSIFY[fact.cause.cause].goes_to
+    others = [tier for tier in Tier if tier != fact.tier]
+    if isinstance(goes_to, Direct):
+        said = [(tier, DIRECT[goes_to, tier]) for tier in others]
+        return [Otherwise(tier, one, 0, None, (Rung(reaction=one),)) for tier, one in said]
+    left = ledger.rows[goes_to, ledger.about(fact.step_id, fact.scope)]
+    return [_otherwise(Asked(ledger, rules, fact, fact.cause), goes_to, tier, left) for tier in others]
+
+
+def _otherwise(asked: Asked, row: FailureType, tier: Tier, left: int) -> Otherwise:
+    rungs = asked.rules.table[row, tier].rungs
+    for index, rung in enumerate(rungs):
+        last = index == len(rungs) - 1
+        if last or (_applies(asked, rung.reaction) is not False and left < (rung.times or 0)):
+            return Otherwise(tier, rung.reaction, index, rung.times, rungs)
+        if _applies(asked, rung.reaction) is not False:
+            left -= rung.times or 0
+    raise AssertionError("a ladder without a last rung")  # Ladder's validator rules this out

@@ -1,0 +1,78 @@
+"""`manage.py explain RUN`: each decision of a run, why it was taken, what the other tiers would have done, and whether it follows from the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric import wiring
+from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.selectors.explain import VERDICTS, Explained, as_json, reaction_words, run_explain
+from fabric.selectors.words import instant, words
+from fabric.services.workspaces import owner_actor
+
+STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}
+
+
+class Command(FabricCommand):
+    """Explains one run."""
+
+    help = (
+        "Say of each decision of a run when it was taken, which mechanism tripped on which numbers, the cell and rung, what the other tiers would have "
+        "done, what followed, and whether it follows from the journal once more. Exit code 1 when one does not."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The run."""
+        parser.add_argument("run", metavar="RUN", help="the run's id")
+        parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Explains it."""
+        found = run_explain(owner_actor(), options["run"], wiring.compiled)
+        run = found.run
+        if options["json"]:
+            told = [as_json(one) for one in found.decisions]
+            self.put({"run_id": run.id, "erased": run.erased, "derives": found.derives, "decisions": told})
+        else:
+            for line in self._lines(found.decisions):
+                self.stdout.write(line)
+        if run.erased:
+            self.tell(
+                f"What run {run.id} was given and said was erased by retention; its decisions are facts, which stay."
+            )
+        if not found.decisions and not options["json"]:
+            self.stdout.write(f"Run {run.id} needed no decision: nothing failed and nothing tripped in it.")
+        return OK if found.derives else OTHER_END
+
+    def _lines(self, decisions: tuple[Explained, ...]) -> Iterator[str]:
+        for number, one in enumerate(decisions, 1):
+            yield from _told(number, one)
+            yield ""
+
+
+def _told(number: int, one: Explained) -> Iterator[str]:
+    fact, derived = one.derived.fact, one.derived
+    row = words(fact.failure_type) if fact.failure_type else "no row, a direct reaction"
+    use = f", use {fact.spent + 1} of {fact.bound}" if fact.bound else ""
+    yield f"{number}. event {derived.seq}, {instant(derived.at)}: {words(fact.reaction)}"
+    yield f"   tripped      {words(fact.cause.mechanism)}: {fact.cause.message}"
+    yield f"   evidence     {one.evidence or 'none beside what it says'}"
+    yield f"   cell         {row} x {words(fact.tier)}, rung {fact.rung + 1}{use}, counted per {fact.scope}"
+    yield f"   class        {', '.join(words(name) for name in one.classes) or 'none: no mechanism judged it'}"
+    for n, rung in enumerate(one.rungs, 1):
+        why = f": {rung.why}" + ("" if rung.derived else " (as recorded)") if rung.why else ""
+        yield f"   rung {n}       {reaction_words(rung.reaction, rung.times)}  {STATES[rung.state]}{why}".rstrip()
+    for trip in fact.causes:
+        yield f"   with it      {words(trip.mechanism)}: {trip.message}"
+    for name in fact.accompanies:
+        yield f"   accompanied  {words(name)}"
+    for other in one.others:
+        yield f"   {words(other.tier)} would have: {words(other.reaction)} (rung {other.rung + 1})"
+    for follow in one.followed:
+        yield f"   followed     event {follow.seq}: {words(follow.kind)} {follow.says}".rstrip()
+    yield f"   {VERDICTS[derived.verdict]}"
+    for one_field in derived.differences:
+        yield f"     {one_field.field}: recorded {one_field.recorded}, derived {one_field.derived}"

@@ -1,0 +1,268 @@
+"""Why a run did what it did: each decision in order, with its evidence, its cell, what the other tiers would have done and what followed.
+
+Read from the journal's headers alone, so that it says the same after contents were erased; and each decision is derived again from them
+(``fabric.core.derivation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fabric.core.actor import Actor
+from fabric.core.context import Compiled
+from fabric.core.decision_table import Rung
+from fabric.core.derivation import Derived, Rules, derived_all
+from fabric.core.envelope import Event as Journaled
+from fabric.core.envelope import from_row
+from fabric.core.events import TripRecord
+from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
+from fabric.models import Event
+from fabric.selectors.errors import Refused
+from fabric.selectors.run_events import EventRow, event_row, step_agents
+from fabric.selectors.runs import RunView, run_get
+from fabric.selectors.story_trips import TRIPS
+from fabric.selectors.words import dollars, words
+
+RungState = Literal["taken", "spent", "skipped", "ahead"]
+CONSEQUENCES = frozenset(
+    {
+        *("retry_scheduled", "message_injected", "tools_stripped", "model_changed", "alert_raised", "step_failed"),
+        *("replanned", "unwinding_started", "unwinding_finished", "compensation_stuck", "escalation_opened"),
+        *("escalation_decided", "escalation_withdrawn", "cap_raised", "run_ending", "run_ended", "run_quarantined"),
+    }
+)
+"""Kinds that say what a decision came to."""
+FOLLOWED_MAX = 8
+_COLUMNS = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRung:
+    """One rung of the cell."""
+
+    reaction: str
+    times: int | None
+    state: RungState
+    why: str = ""
+    """Why it was passed over."""
+    derived: bool = True
+    """False: the reason is as recorded, since its numbers are not in the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """One event that followed from a decision."""
+
+    seq: int
+    at: int
+    kind: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class ElseWhere:
+    """What another tier would have done at the same count."""
+
+    tier: str
+    reaction: str
+    rung: int
+    rungs: tuple[Rung, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One decision."""
+
+    derived: Derived
+    evidence: str
+    """The numbers in a sentence."""
+    classes: tuple[str, ...]
+    """The MAST classes that the mechanism answers; empty for what no mechanism judged."""
+    rungs: tuple[ExplainedRung, ...]
+    """Empty for a direct reaction, and where the table is not at hand."""
+    others: tuple[ElseWhere, ...]
+    followed: tuple[Followed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunExplained:
+    """All decisions of a run."""
+
+    run: RunView
+    decisions: tuple[Explained, ...]
+
+    @property
+    def derives(self) -> bool:
+        """Whether every decision follows from the journal as it was recorded."""
+        return all(one.derived.verdict == "equal" for one in self.decisions)
+
+
+def run_explain(actor: Actor, run_id: str, compiled: Callable[[str], Compiled]) -> RunExplained:
+    """Every decision of a run. ``compiled``: gives a revision by its row's id. Refused not_found; conflict for a journal that cannot be read."""
+    view = run_get(actor, run_id)
+    rows, events = _journal(view)
+    revision = compiled(view.revision_id)
+    derived = derived_all(events, Tier(view.tier), lambda topology, version: rules_at(revision, topology, version))
+    return RunExplained(view, tuple(_explained(one, rows, revision) for one in derived))
+
+
+def rules_at(revision: Compiled, topology: str, version: str) -> Rules | None:
+    """The revision's rules as a run sees them that runs this worker's topology; None where their table is another one."""
+    known = not topology or topology in revision.nested
+    rules = Rules.of(revision, topology) if known else None
+    return rules if rules is not None and rules.version == version else None
+
+
+def _journal(view: RunView) -> tuple[list[EventRow], list[Journaled]]:
+    agents = step_agents(view.id, view.last_seq)
+    rows: list[EventRow] = []
+    events: list[Journaled] = []
+    for stored in Event.objects.filter(run_id=view.id, seq__lte=view.last_seq).order_by("seq").values_list(*_COLUMNS):
+        rows.append(event_row(agents, *stored))
+        seq, kind, version = stored[:3]
+        try:
+            if seq != len(rows):
+                raise ValueError(f"event {len(rows)} is missing")
+            events.append(from_row(seq, kind, version, bytes(stored[4])))
+        except (ValueError, LookupError, TypeError) as error:
+            message = f"event {len(rows)} of run {view.id} cannot be read ({error}), so nothing after it can be derived"
+            raise Refused(f"{message}; `manage.py replay_run {view.id}` says what is wrong", code="conflict") from None
+    return rows, events
+
+
+def _explained(one: Derived, rows: Sequence[EventRow], revision: Compiled) -> Explained:
+    fact = one.fact
+    return Explained(
+        derived=one,
+        evidence=in_words(fact.cause),
+        classes=tuple(MECHANISM_CLASSES.get(fact.cause.mechanism, ())),
+        rungs=_rungs(one, revision),
+        others=tuple(ElseWhere(str(o.tier), str(o.reaction), o.rung, o.rungs) for o in one.others),
+        followed=tuple(_followed(fact.reaction, rows[one.seq :])),
+    )
+
+
+def _rungs(one: Derived, revision: Compiled) -> tuple[ExplainedRung, ...]:
+    fact = one.fact
+    if fact.failure_type is None or one.verdict == "other_table":
+        return ()
+    told = {rung: (why, derived) for rung, why, derived in one.skipped}
+    found = []
+    for n, rung in enumerate(revision.table[fact.failure_type, fact.tier].rungs):
+        state: RungState = (
+            "taken" if n == fact.rung else "ahead" if n > fact.rung else "skipped" if n in told else "spent"
+        )
+        why, derived = told.get(n, ("", True))
+        found.append(ExplainedRung(str(rung.reaction), rung.times, state, why, derived))
+    return tuple(found)
+
+
+def _followed(reaction: str, later: Sequence[EventRow]) -> Iterator[Followed]:
+    """What came of it up to the next decision; and of a question its answer, of an end the end, however far off."""
+    asked, shown, over = "", 0, False
+    for row in later:
+        over = over or row.kind == "reaction_decided"
+        mine = asked and row.fact.get("escalation_id") == asked
+        if row.kind not in CONSEQUENCES or (over and not mine):
+            if over and not asked:
+                return
+            continue
+        if row.kind == "escalation_opened" and not over and reaction == "escalate":
+            asked = str(row.fact.get("escalation_id", ""))
+        yield Followed(row.seq, row.at, row.kind, row.summary)
+        shown += 1
+        if (mine and row.kind != "escalation_opened" and over) or shown == FOLLOWED_MAX:
+            return
+
+
+def in_words(trip: TripRecord) -> str:
+    """A trip's numbers in one sentence: what was observed, the limit, in which unit, scope and window, and the cycle where there is one."""
+    seen, told = trip.evidence, TRIPS.get(trip.mechanism)
+    parts = []
+    if seen.observed is not None and seen.limit is not None:
+        parts.append(f"observed {_number(seen.observed, seen.unit)}, limit {_number(seen.limit, seen.unit)}")
+    elif seen.observed is not None:
+        parts.append(f"observed {_number(seen.observed, seen.unit)}")
+    if seen.window:
+        parts.append(f"window {seen.window}")
+    if seen.scope:
+        parts.append(f"scope {seen.scope}")
+    cycle = seen.details.get("cycle")
+    if isinstance(cycle, list) and cycle:
+        parts.append(f"cycle {' -> '.join(map(str, cycle))}")
+    if told is not None:
+        parts.append(told[1](trip))
+    return "; ".join(parts)
+
+
+def _number(given: float, unit: str) -> str:
+    if unit == "usd_micros":
+        return dollars(int(given))
+    said = f"{given:,}" if isinstance(given, int) else f"{given:,.4f}".rstrip("0").rstrip(".")
+    return f"{said} {unit}".strip()
+
+
+# -- as JSON -----------------------------------------------------------------------------------------------------------
+
+
+def as_json(one: Explained) -> Mapping[str, Any]:
+    """One decision as the command and the API tell it."""
+    fact = one.derived.fact
+    return {
+        "seq": one.derived.seq,
+        "at": one.derived.at,
+        "step_id": fact.step_id,
+        "command_id": fact.command_id,
+        "failure_type": None if fact.failure_type is None else str(fact.failure_type),
+        "classes": [str(found) for found in one.classes],
+        "tier": str(fact.tier),
+        "table": fact.table,
+        "reaction": str(fact.reaction),
+        "rung": fact.rung + 1,
+        "use": fact.spent + 1,
+        "bound": fact.bound,
+        "scope": fact.scope,
+        "accompanies": list(fact.accompanies),
+        "cause": {**_trip(fact.cause), "evidence_in_words": one.evidence},
+        "causes": [_trip(trip) for trip in fact.causes],
+        "rungs": [
+            {"reaction": r.reaction, "times": r.times, "state": r.state, "why": r.why, "derived": r.derived}
+            for r in one.rungs
+        ],
+        "other_tiers": [{"tier": o.tier, "reaction": o.reaction, "rung": o.rung + 1} for o in one.others],
+        "followed": [{"seq": f.seq, "at": f.at, "kind": f.kind, "says": f.says} for f in one.followed],
+        "derivation": one.derived.verdict,
+        "differences": [
+            {"field": d.field, "recorded": d.recorded, "derived": d.derived} for d in one.derived.differences
+        ],
+    }
+
+
+def _trip(trip: TripRecord) -> dict[str, Any]:
+    seen = trip.evidence
+    return {
+        "mechanism": trip.mechanism,
+        "cause": str(trip.cause),
+        "message": trip.message,
+        "limit": seen.limit,
+        "observed": seen.observed,
+        "unit": seen.unit,
+        "scope": seen.scope,
+        "window": seen.window,
+        "details": dict(seen.details),
+    }
+
+
+VERDICTS: Mapping[str, str] = {
+    "equal": "derived again from the journal: equal",
+    "different": "derived again from the journal: different",
+    "other_table": "not derived: it was taken under a decision table that this version does not derive from the fabric",
+}
+"""Total over ``Verdict``, by test."""
+
+
+def reaction_words(reaction: str, times: int | None) -> str:
+    """A rung in words."""
+    return words(reaction) + (f" x{times}" if times else "")

@@ -1,0 +1,140 @@
+"""Decisions derived again (semantics.md, general rules): the second walk agrees with every run, and says where a journal is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.decision_table import DEFAULT_TABLE, DIRECT, Reaction
+from fabric.core.derivation import Ledger, Rules, derived_all, noted, otherwise
+from fabric.core.derivation.ledger import TAKES
+from fabric.core.derivation.walk import RUNGS
+from fabric.core.envelope import KINDS
+from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
+from tests.fabric.core.fabrics import spec
+from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import asks, call, fails, gives, summary
+
+LOOPS = {
+    "worker": [asks(call(q="same")), asks(call(q="same")), asks(call(q="same")), summary()],
+    "look": gives({"n": 1}),
+}
+
+
+def looped(tier=Tier.INTERACTIVE):
+    return ran(spec(), LOOPS, tier=tier)
+
+
+def changed(world, **fields):
+    """The run's events with one field of its first decision recorded otherwise."""
+    done = False
+    events = []
+    for event in world.events:
+        wrong = isinstance(event.fact, ev.ReactionDecided) and not done
+        done = done or wrong
+        events.append(dataclasses.replace(event, fact=dataclasses.replace(event.fact, **fields)) if wrong else event)
+    assert done
+    return events
+
+
+def derived(world, events=None):
+    return derived_all(events or world.events, world.tier, lambda topology, version: Rules.of(world.compiled, topology))
+
+
+def test_every_rung_is_judged():
+    assert set(RUNGS) == set(Reaction)
+
+
+def test_the_ledger_knows_only_kinds_that_there_are():
+    assert set(TAKES) <= set(KINDS)
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_loop_is_derived_in_each_tier(tier):
+    found = derived(looped(tier))
+    assert found
+    assert {one.verdict for one in found} == {"equal"}
+    # semantics.md 3, row infinite tool loop.
+    first = {Tier.INTERACTIVE: "inject", Tier.BATCH: "inject", Tier.HIGH_STAKES: "escalate"}
+    assert found[0].fact.reaction == first[tier]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "differs"),
+    [
+        ("rung", 1, "rung"),
+        ("reaction", "abort", "reaction"),
+        ("spent", 1, "spent"),
+        ("bound", 2, "bound"),
+        ("scope", "stage:plan", "scope"),
+        ("failure_type", FailureType.PROVIDER, "row"),
+        ("tier", Tier.BATCH, "tier"),
+        ("accompanies", ("block",), "with it"),
+    ],
+)
+def test_a_field_that_is_recorded_wrongly_is_named(field, value, differs):
+    world = looped()
+    found = derived(world, changed(world, **{field: value}))[0]
+    assert found.verdict == "different"
+    assert differs in {one.field for one in found.differences}
+
+
+def test_a_decision_under_another_table_is_not_derived():
+    world = looped()
+    assert derived(world, changed(world, table="0" * 32))[0].verdict == "other_table"
+
+
+def test_a_rung_that_is_passed_over_without_a_word_is_named():
+    """Retries of a call whose provider fails for good: the fallback model cannot be there, and the journal has to say so."""
+    world = ran(spec(), {"worker": fails(Cause.SERVER_ERROR)})
+    silent = [event for event in world.events if event.fact.kind != "rung_skipped"]
+    assert {one.verdict for one in derived(world)} == {"equal"}
+    assert "passed over" in {d.field for one in derived(world, silent) for d in one.differences}
+
+
+def test_a_graver_trip_wins():
+    """semantics.md, one reaction at a time: a budget that refuses aborts, a loop would only be told about."""
+    world = looped()
+    at = next(n for n, event in enumerate(world.events) if isinstance(event.fact, ev.ReactionDecided))
+    loop = world.events[at].fact.cause
+    broke = ev.TripRecord(mechanism="budget", cause=Cause.BUDGET_GATE, message="no money")
+    found = derived(world, changed(world, causes=(broke,)))[0]
+    assert ("cause", "budget: budget_gate") in {(one.field, one.derived) for one in found.differences}
+    assert loop.mechanism == "loop_detector"
+
+
+@pytest.mark.parametrize("tier", Tier)
+@pytest.mark.parametrize("cause", list(Cause))
+def test_what_the_others_would_have_done_is_in_the_table(cause, tier):
+    """The first failure of its kind meets a rung of the other tiers' cells, or their direct reaction."""
+    fact = ev.ReactionDecided(
+        failure_type=None, tier=tier, table="", rung=0, reaction="abort", scope="stage:plan", spent=0, bound=None,
+        cause=ev.TripRecord(mechanism="provider", cause=cause, message="m"),
+    )  # fmt: skip
+    said = otherwise(Ledger(tier), Rules.table_alone(DEFAULT_TABLE), fact)
+    assert [one.tier for one in said] == [other for other in Tier if other != tier]
+    row = CLASSIFY[cause].goes_to
+    for one in said:
+        if isinstance(row, FailureType):
+            assert one.rungs == DEFAULT_TABLE[row, one.tier].rungs
+            assert one.rungs[one.rung].reaction is one.reaction
+        else:
+            assert one.reaction is DIRECT[row, one.tier]
+
+
+def test_the_others_are_asked_at_the_same_count():
+    """semantics.md 3: interactive tells a loop once and then stops the agent; batch tells it once and then replans."""
+    world = ran(spec(), {**LOOPS, "worker": asks(call(q="same"))})
+    decisions = [one for one in derived(world) if one.fact.cause.cause is Cause.LOOP_DETECTED]
+    batch = [next(o.reaction for o in one.others if o.tier is Tier.BATCH) for one in decisions]
+    assert batch[:2] == [Reaction.INJECT, Reaction.REPLAN]
+
+
+def test_the_ledger_forgets_with_a_replan_what_was_counted_for_a_call():
+    ledger = Ledger(Tier.BATCH)
+    ledger.uses["x", 0, "call:fan_out.0.e0.r0.t1"] = 2
+    ledger.uses["x", 1, "step:fan_out.0"] = 1
+    noted(ledger, ev.Replanned(stage="fan_out", epoch=1, reason="r"))
+    assert dict(ledger.uses) == {("x", 1, "step:fan_out.0"): 1}
