@@ -69,6 +69,7 @@ ROUTES: Mapping[str, Policy] = {
     "breakers": Policy.SIGNED_IN,
     "breakers-live": Policy.SIGNED_IN,
     "breaker": Policy.SIGNED_IN,
+    "protections": Policy.SIGNED_IN,
     "api-docs": Policy.SIGNED_IN,
     "api-openapi": Policy.API,
     "api-unknown": Policy.API,

@@ -59,8 +59,11 @@ NAV: tuple[Place, ...] = (
     Place("start", "New run", "plus", ("start",)),
 )
 """The navigation, in its order. A row whose page there is not is left out."""
-MORE: tuple[Place, ...] = (Place("api-docs", "API reference", "braces", ("api",)),)
-"""What stands below it: for who builds on this, not for who watches."""
+MORE: tuple[Place, ...] = (
+    Place("protections", "Protections", "lock", ("protections",)),
+    Place("api-docs", "API reference", "braces", ("api",)),
+)
+"""What stands below it: for who looks things up, not for who watches."""
 STAFF: tuple[Place, ...] = (Place("styleguide", "Style guide", "star", ("styleguide",)),)
 """What stands there too for who looks after the installation."""
 

@@ -35,12 +35,6 @@ class TripOut(Told):
     )
 
 
-class CauseOut(TripOut):
-    """What decided."""
-
-    evidence_in_words: str = Field(description="The numbers in a sentence.")
-
-
 class RungOut(Told):
     """One rung of the cell."""
 
@@ -95,8 +89,10 @@ class DecisionExplainedOut(Told):
     bound: int | None = Field(description="Of how many; null: it is the last rung.", examples=[1])
     scope: str = Field(description="What its uses are counted against.", examples=["step:fan_out.0"])
     accompanies: list[str] = Field(description="What went with it: block, alert, ticket.")
-    cause: CauseOut = Field(description="What decided.")
-    causes: list[TripOut] = Field(description="What tripped with it and was milder, or came later in the guard order.")
+    evidence: str = Field(description="The numbers of what decided, in a sentence.")
+    trips: list[TripOut] = Field(
+        description="What tripped: first what decided, then what was milder or came later in the guard order."
+    )
     rungs: list[RungOut] = Field(
         description="The cell; empty for a direct reaction, and where its table is not at hand."
     )

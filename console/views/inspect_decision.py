@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from console.templatetags.figures import span, usd
 from console.templatetags.marks import FAILURES, TIERS
-from console.views.sections import Pair, Section, pairs
+from console.views.sections import Pair, Section, pairs, told
 from fabric import wiring
-from fabric.core.decision_table import Ladder, Reaction, Rung
+from fabric.core.decision_table import Reaction, Rung
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.explain import VERDICTS, Explained, decision_explained
 from fabric.selectors.words import words
 
 if TYPE_CHECKING:
     from console.views.inspect import Seen
 
 JSON = Any
-RungState = Literal["taken", "spent", "skipped", "ahead", "first"]
+RungState = Literal["taken", "spent", "skipped", "ahead", "first", "before"]
 
 REACTION_ICONS: Mapping[Reaction, str] = {
     Reaction.HALT: "stop",
@@ -75,7 +76,14 @@ class RungMark:
     @property
     def says(self) -> str:
         """Its state in a word, for who does not see colours and lines."""
-        return {"taken": "taken now", "spent": "spent", "skipped": "passed over", "ahead": "", "first": ""}[self.state]
+        return {
+            "taken": "taken now",
+            "spent": "spent",
+            "skipped": "passed over",
+            "ahead": "",
+            "first": "",
+            "before": "before it",
+        }[self.state]
 
 
 def decided(seen: Seen) -> list[Section]:
@@ -85,8 +93,16 @@ def decided(seen: Seen) -> list[Section]:
     sections = [_cell(seen)]
     sections += [_evidence(trip, first=n == 0) for n, trip in enumerate(trips)]
     sections.append(_numbers(seen))
-    others = _others(seen)
-    return [*sections, others] if others else sections
+    explained = decision_explained(seen.actor, seen.run.id, seen.record.row.seq, wiring.compiled)
+    if explained is None:
+        return [
+            *sections,
+            told(
+                "Derived again",
+                "Not here: `manage.py explain` derives what lies this far in, or says what cannot be read.",
+            ),
+        ]
+    return [*sections, *_others(explained), *_followed(explained), _derived(explained)]
 
 
 def _cell(seen: Seen) -> Section:
@@ -186,22 +202,38 @@ def _replans(seen: Seen, limit: int) -> str:
     return f"{used} of {limit} in {words(stage)}" if stage else ""
 
 
-def _others(seen: Seen) -> Section | None:
-    fact = seen.fact
-    if fact["failure_type"] is None:
-        return None
-    table = wiring.compiled(seen.run.revision_id).table
-    failure = FailureType(fact["failure_type"])
-    others = [(TIERS[tier], _ladder(table[failure, tier])) for tier in Tier if tier != fact["tier"]]
-    return Section("others", "Other tiers would have", "", {"others": others})
+def _others(explained: Explained) -> list[Section]:
+    """What each of the other tiers would have done about it, met as often."""
+    found = [(TIERS[one.tier], _ladder(one.rungs, one.rung)) for one in explained.others]
+    return [Section("others", "Other tiers would have", "at the same count", {"others": found})] if found else []
 
 
-def _ladder(ladder: Ladder) -> list[RungMark]:
-    last = len(ladder.rungs) - 1
-    return [
-        RungMark(rung.reaction, rung.times, "first" if n == 0 else "ahead", n == last)
-        for n, rung in enumerate(ladder.rungs)
+def _ladder(rungs: tuple[Rung, ...], at: int) -> list[RungMark]:
+    last = len(rungs) - 1
+    states: list[RungState] = ["ahead" if n > at else "first" if n == at else "before" for n in range(len(rungs))]
+    return [RungMark(rung.reaction, rung.times, states[n], n == last) for n, rung in enumerate(rungs)]
+
+
+def _followed(explained: Explained) -> list[Section]:
+    rows = [Pair(words(one.kind), one.seq, "seq", one.says) for one in explained.followed]
+    return [pairs("What followed", *rows)] if rows else []
+
+
+def _derived(explained: Explained) -> Section:
+    """Whether the decision follows from the journal once more."""
+    one = explained.derived
+    tone = "ok" if one.verdict == "equal" else "danger"
+    rows = [Pair("verdict", VERDICTS[one.verdict], tone=tone)]
+    rows += [
+        Pair(
+            f"rung {rung + 1} passed over",
+            "follows from the journal" if known else "as recorded: its numbers are not in the journal",
+        )
+        for rung, _, known in one.skipped
     ]
+    rows += [Pair(d.field, d.recorded, "text", f"derived: {d.derived}", tone="danger") for d in one.differences]
+    classes = ", ".join(words(name) for name in explained.classes)
+    return pairs("Derived again", *rows, Pair("failure class", classes or "none: no mechanism judged it"))
 
 
 def skipped(seen: Seen) -> list[Section]:

@@ -20,6 +20,7 @@ from fabric.core.events import TripRecord
 from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
 from fabric.models import Event
 from fabric.selectors.errors import Refused
+from fabric.selectors.moments import FOLD_MAX
 from fabric.selectors.run_events import EventRow, event_row, step_agents
 from fabric.selectors.runs import RunView, run_get
 from fabric.selectors.story_trips import TRIPS
@@ -35,6 +36,8 @@ CONSEQUENCES = frozenset(
 )
 """Kinds that say what a decision came to."""
 FOLLOWED_MAX = 8
+FOLLOWED_WITHIN = 500
+"""How far after one decision is looked for what followed, where it is asked for alone."""
 _COLUMNS = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
 
 
@@ -108,6 +111,20 @@ def run_explain(actor: Actor, run_id: str, compiled: Callable[[str], Compiled]) 
     return RunExplained(view, tuple(_explained(one, rows, revision) for one in derived))
 
 
+def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[str], Compiled]) -> Explained | None:
+    """One decision; None where it lies too far in to be derived for a page, or the journal up to it cannot be read. Refused not_found."""
+    view = run_get(actor, run_id)
+    if seq > FOLD_MAX:
+        return None
+    try:
+        rows, events = _journal(view, upto=seq + FOLLOWED_WITHIN)
+    except Refused:
+        return None
+    revision, tier = compiled(view.revision_id), Tier(view.tier)
+    derived = derived_all(events, tier, lambda topology, version: rules_at(revision, topology, version))
+    return next((_explained(one, rows, revision) for one in derived if one.seq == seq), None)
+
+
 def rules_at(revision: Compiled, topology: str, version: str) -> Rules | None:
     """The revision's rules as a run sees them that runs this worker's topology; None where their table is another one."""
     known = not topology or topology in revision.nested
@@ -115,11 +132,12 @@ def rules_at(revision: Compiled, topology: str, version: str) -> Rules | None:
     return rules if rules is not None and rules.version == version else None
 
 
-def _journal(view: RunView) -> tuple[list[EventRow], list[Journaled]]:
+def _journal(view: RunView, upto: int | None = None) -> tuple[list[EventRow], list[Journaled]]:
     agents = step_agents(view.id, view.last_seq)
     rows: list[EventRow] = []
     events: list[Journaled] = []
-    for stored in Event.objects.filter(run_id=view.id, seq__lte=view.last_seq).order_by("seq").values_list(*_COLUMNS):
+    last = view.last_seq if upto is None else min(upto, view.last_seq)
+    for stored in Event.objects.filter(run_id=view.id, seq__lte=last).order_by("seq").values_list(*_COLUMNS):
         rows.append(event_row(agents, *stored))
         seq, kind, version = stored[:3]
         try:
@@ -225,8 +243,8 @@ def as_json(one: Explained) -> Mapping[str, Any]:
         "bound": fact.bound,
         "scope": fact.scope,
         "accompanies": list(fact.accompanies),
-        "cause": {**_trip(fact.cause), "evidence_in_words": one.evidence},
-        "causes": [_trip(trip) for trip in fact.causes],
+        "evidence": one.evidence,
+        "trips": [_trip(trip) for trip in (fact.cause, *fact.causes)],
         "rungs": [
             {"reaction": r.reaction, "times": r.times, "state": r.state, "why": r.why, "derived": r.derived}
             for r in one.rungs

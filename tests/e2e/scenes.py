@@ -300,6 +300,7 @@ LISTS = (
     Scene("reviews", "/reviews"),
     Scene("fabrics", "/fabrics"),
     Scene("breakers", "/breakers"),
+    Scene("protections", "/protections"),
     *(
         Scene(f"fabric-{tab}", f"/fabrics/contract-check?tab={tab}")
         for tab in ("agents", "topology", "stages", "limits", "table", "yaml", "versions")

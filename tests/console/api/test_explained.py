@@ -16,7 +16,7 @@ def test_a_decision_is_explained(program, actor, doubtful):
     # semantics.md 1: below tau is no failure type and has no ladder; it escalates at once in every tier.
     assert (one["failure_type"], one["reaction"], one["rungs"]) == (None, "escalate", [])
     assert {other["reaction"] for other in one["other_tiers"]} == {"escalate"}
-    assert (one["cause"]["mechanism"], one["cause"]["limit"], one["cause"]["observed"]) == ("escalation", 0.7, 0.55)
+    assert tuple(one["trips"][0][name] for name in ("mechanism", "limit", "observed")) == ("escalation", 0.7, 0.55)
     assert one["followed"][0]["kind"] == "escalation_opened"
 
 

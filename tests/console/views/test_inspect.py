@@ -241,7 +241,10 @@ class TestDecisions:
         run = ran(actor, doubtful)
         page = look(run.id, seq_of(run.id, "reaction_decided"))
         assert "no row of the table" in page
-        assert "Other tiers" not in page
+        # semantics.md 2: below tau escalates in every tier.
+        assert page.split("Other tiers would have")[1].split("</dl>")[0].count("escalate") == 2
+        assert "derived again from the journal: equal" in page
+        assert "escalation opened" in page.split("What followed")[1]
 
     def test_a_question_with_what_was_shown(self, look, actor, doubtful):
         assert "doubtful" in DOUBTFUL

@@ -40,7 +40,7 @@ def test_a_loop_is_explained(actor):
     first = done.last["decisions"][0]
     # semantics.md 3 and 4: the third equal call in five is told about once.
     assert (first["failure_type"], first["reaction"], first["rung"]) == ("infinite_tool_loop", "inject", 1)
-    assert (first["cause"]["mechanism"], first["cause"]["observed"], first["cause"]["limit"]) == ("loop_detector", 3, 3)
+    assert tuple(first["trips"][0][name] for name in ("mechanism", "observed", "limit")) == ("loop_detector", 3, 3)
     assert first["classes"] == ["inter_agent_misalignment", "verification_and_termination"]
     assert {one["tier"]: one["reaction"] for one in first["other_tiers"]} == {
         "batch": "inject",
@@ -93,7 +93,7 @@ def test_what_was_erased_is_said_and_the_decisions_stay(actor):
     done = command("explain", run.id, "--json")
     assert (done.code, done.last["erased"], done.last["derives"]) == (0, True, True)
     assert "was erased by retention" in done.err
-    assert done.last["decisions"][0]["cause"]["observed"] == 3
+    assert done.last["decisions"][0]["trips"][0]["observed"] == 3
 
 
 def test_a_journal_with_a_hole_is_one_sentence(actor):

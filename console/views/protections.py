@@ -1,0 +1,33 @@
+"""The mechanisms by the classes of failure that they answer (MAST), with what each stops and what it is set to by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from fabric.core.taxonomy import FailureClass
+from fabric.selectors.protections import protections as all_of_them
+
+CLASSES: Mapping[FailureClass, tuple[str, str]] = {
+    FailureClass.SPECIFICATION: ("Specification & design", "the task, the roles or the plan were wrong from the start"),
+    FailureClass.INTER_AGENT: (
+        "Inter-agent misalignment",
+        "agents work past each other, repeat, or wait for each other",
+    ),
+    FailureClass.VERIFICATION: (
+        "Verification & termination",
+        "nobody checks, nobody stops, or it is stopped too early",
+    ),
+}
+"""Name and meaning of each class; total by test."""
+
+
+@require_safe
+def protections(request: HttpRequest) -> HttpResponse:
+    """The table: a row a mechanism in guard order, a column a class."""
+    rows = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in all_of_them()]
+    counts = [(title, about, sum(one.answers(which) for one, _ in rows)) for which, (title, about) in CLASSES.items()]
+    return render(request, "protections/list.html", {"rows": rows, "classes": counts})

@@ -1,0 +1,107 @@
+"""Every mechanism with the MAST classes it answers, what it stops and what it is set to by itself: data of the program, the same for every workspace.
+
+MAST (Cemri et al., "Why Do Multi-Agent LLM Systems Fail?", 2025) sorts failures of multi-agent systems into three classes. Which mechanism answers which
+is ``taxonomy.MECHANISM_CLASSES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from fabric.core.mechanisms import ORDER
+from fabric.core.policy import Budget, FlowPolicy
+from fabric.core.taxonomy import MECHANISM_CLASSES, FailureClass
+from fabric.selectors.run_margins import MARGINS
+
+STOPS: Mapping[str, str] = {
+    "policy": "actions that nobody allowed: scope, persona, guardrails on arguments",
+    "budget": "calls whose worst case no longer fits under a cap",
+    "cost_velocity": "spending that would use up the cap within minutes",
+    "deadline": "attempts after, or too shortly before, a deadline",
+    "hop_limit": "endless handoffs, nesting, turns, visits and sub-agents",
+    "run_caps": "journals, payloads and calls without end",
+    "retry_budget": "storms of retries",
+    "circuit_breaker": "calls to what fails again and again",
+    "loop_detector": "an agent that repeats its calls",
+    "deadlock_monitor": "agents that pass the same thing round and round",
+    "progress": "turns that all come to the same",
+    "saga": "changes of the world without a way back, and changes made twice",
+    "validation_gate": "payloads that are malformed, denied, untrue or without a source",
+    "goal_gate": "a run that ends before its goals are met",
+    "failure_signature": "one failure that comes back, whatever succeeded in between",
+    "stall_watchdog": "a run in which nothing happens any more",
+    "escalation": "answers that their critic trusts too little",
+}
+"""What each mechanism stops; total over the mechanisms, by test."""
+SOURCES: Mapping[str, str] = {
+    "policy": "semantics.md 1 and 9",
+    "run_caps": "design.md 2.3",
+    "progress": "semantics.md 2",
+    "validation_gate": "semantics.md 1",
+    "escalation": "semantics.md 1",
+}
+"""Where its rule stands, where that is not section 4."""
+SECTION = "semantics.md 4"
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """One row of the table."""
+
+    place: int
+    """In the guard order, from 1."""
+    name: str
+    title: str
+    stops: str
+    classes: tuple[FailureClass, ...]
+    defaults: tuple[tuple[str, str], ...]
+    """Settings that have a default, and it; without those that are off."""
+    source: str
+
+    def answers(self, which: FailureClass) -> bool:
+        """Whether it answers failures of that class."""
+        return which in self.classes
+
+
+def protections() -> list[Protection]:
+    """All of them, in guard order."""
+    return [
+        Protection(
+            place,
+            module.NAME,
+            MARGINS[module.NAME].title,
+            STOPS[module.NAME],
+            MECHANISM_CLASSES[module.NAME],
+            tuple(_defaults(module.NAME)),
+            SOURCES.get(module.NAME, SECTION),
+        )
+        for place, module in enumerate(ORDER, 1)
+    ]
+
+
+_STANDARD = FlowPolicy(budget=Budget(run_usd_micros=1))
+"""A policy that says nothing; the money cap has no default and is left out below."""
+
+
+def _defaults(name: str) -> list[tuple[str, str]]:
+    row = MARGINS[name]
+    if row.policy is None:
+        return []
+    part: BaseModel = row.policy(_STANDARD)
+    fields = type(part).model_fields
+    names = row.fields or tuple(fields)
+    found = ((key, getattr(part, key)) for key in names if fields[key].get_default() is not PydanticUndefined)
+    return [(key, _said(value)) for key, value in found if value not in (None, (), {}, "")]
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple | list | frozenset):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

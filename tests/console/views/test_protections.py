@@ -1,0 +1,49 @@
+"""The page of protections: every mechanism with the MAST classes that it answers (semantics.md 2)."""
+
+from __future__ import annotations
+
+import re
+
+from console.views.protections import CLASSES
+from fabric.core.mechanisms import ORDER
+from fabric.core.taxonomy import MECHANISM_CLASSES, FailureClass
+from fabric.selectors.protections import SOURCES, STOPS, protections
+
+
+def test_the_table_is_total():
+    names = [module.NAME for module in ORDER]
+    assert set(STOPS) == set(names) == set(MECHANISM_CLASSES)
+    assert set(SOURCES) <= set(names)
+    assert set(CLASSES) == set(FailureClass)
+    assert [one.name for one in protections()] == names
+    # semantics.md 2: the breaker, budgets, saga and watchdog included.
+    assert {"circuit_breaker", "budget", "saga", "stall_watchdog", "run_caps", "deadlock_monitor"} <= set(names)
+
+
+def test_each_class_is_answered_by_somebody():
+    assert all(any(one.answers(which) for one in protections()) for which in FailureClass)
+
+
+def test_defaults_are_those_of_the_rules():
+    """semantics.md 4: 5 handoffs, 8 levels, 25 turns, 16 calls a turn; a bucket of 10 retries; tau and money have rows of their own."""
+    said = {one.name: dict(one.defaults) for one in protections()}
+    limits = said["hop_limit"]
+    assert (limits["hops"], limits["recursion"], limits["turns"], limits["calls_per_turn"]) == ("5", "8", "25", "16")
+    assert said["retry_budget"]["bucket"] == "10"
+    assert "run_usd_micros" not in said["budget"]
+
+
+def test_the_page_has_a_row_each_and_says_where_the_classes_are_from(browser):
+    page = browser.get("/protections")
+    assert page.status_code == 200
+    text = page.content.decode()
+    for one in protections():
+        row = re.search(rf'<tr id="{one.name}">.*?</tr>', text, re.DOTALL)
+        assert row is not None
+        assert row.group().count('data-tone="ok"') == len(one.classes)
+    assert "MAST" in text
+    assert "Cemri" in text
+
+
+def test_a_stranger_is_not_shown_it(client):
+    assert client.get("/protections").status_code in (302, 401, 403)
