@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from fabric.core import events as ev
 from fabric.core.derivation.ledger import Ledger, noted, passed_over
-from fabric.core.derivation.walk import Otherwise, Rules, came_back, derive, last_word, otherwise, repeats
+from fabric.core.derivation.walk import ENDS, Otherwise, Rules, came_back, derive, last_word, otherwise, repeats
 from fabric.core.envelope import Event
 from fabric.core.taxonomy import Tier
 
@@ -63,7 +63,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
         skipped = tuple((rung, why, False) for rung, why in told.items())
         return Derived(event.seq, event.at, fact, "other_table", (), skipped, ())
     won, reaction = derive(ledger, rules, fact)
-    cut_short = last_word(ledger, fact) and reaction != won.rung.reaction
+    cut_short = last_word(ledger, fact) and won.rung.reaction not in ENDS
     pairs = {
         "cause": (f"{fact.cause.mechanism}: {fact.cause.cause}", f"{won.trip.mechanism}: {won.trip.cause}"),
         "row": (fact.failure_type, won.row),

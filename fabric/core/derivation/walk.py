@@ -85,12 +85,14 @@ class Asked:
     rules: Rules
     fact: ev.ReactionDecided
     trip: ev.TripRecord
+    tier: Tier
+    """Whose ladder it stands in."""
 
 
 def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> tuple[Walked, Reaction]:
     """The walk that wins and the reaction, from what the decision recorded of its trips, its step and its call, and from all facts before it."""
     trips = sorted((fact.cause, *fact.causes), key=_stands)
-    walks = [_walk(Asked(ledger, rules, fact, trip), own=trip is fact.cause) for trip in trips]
+    walks = [_walk(Asked(ledger, rules, fact, trip, ledger.tier), own=trip is fact.cause) for trip in trips]
     won = min(walks, key=lambda walk: GRAVITY.index(walk.rung.reaction))
     return won, _final(ledger, rules, fact, won)
 
@@ -264,7 +266,7 @@ def _handover(asked: Asked) -> bool | None:
 def _fallback_model(asked: Asked) -> bool | None:
     """Only for a failed call of a model; who may take it is a matter of prices, breakers and what is left, and in high-stakes a person's."""
     fact, spec = asked.fact, asked.rules.spec
-    if not fact.command_id or asked.ledger.calls.get(fact.command_id) == "tool" or asked.ledger.tier is Tier.HIGH_STAKES:
+    if not fact.command_id or asked.ledger.calls.get(fact.command_id) == "tool" or asked.tier is Tier.HIGH_STAKES:
         return False
     return False if spec is not None and not any(model.fallbacks for model in spec.models) else None
 
@@ -323,15 +325,15 @@ def otherwise(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> list[Ot
         said = [(tier, DIRECT[goes_to, tier]) for tier in others]
         return [Otherwise(tier, one, 0, None, (Rung(reaction=one),)) for tier, one in said]
     left = ledger.rows[goes_to, ledger.about(fact.step_id, fact.scope)]
-    return [_otherwise(Asked(ledger, rules, fact, fact.cause), goes_to, tier, left) for tier in others]
+    return [_otherwise(Asked(ledger, rules, fact, fact.cause, tier), goes_to, left) for tier in others]
 
 
-def _otherwise(asked: Asked, row: FailureType, tier: Tier, left: int) -> Otherwise:
-    rungs = asked.rules.table[row, tier].rungs
+def _otherwise(asked: Asked, row: FailureType, left: int) -> Otherwise:
+    rungs = asked.rules.table[row, asked.tier].rungs
     for index, rung in enumerate(rungs):
         last = index == len(rungs) - 1
         if last or (_applies(asked, rung.reaction) is not False and left < (rung.times or 0)):
-            return Otherwise(tier, rung.reaction, index, rung.times, rungs)
+            return Otherwise(asked.tier, rung.reaction, index, rung.times, rungs)
         if _applies(asked, rung.reaction) is not False:
             left -= rung.times or 0
     raise AssertionError("a ladder without a last rung")  # Ladder's validator rules this out
