@@ -47,6 +47,13 @@ SOURCES: Mapping[str, str] = {
 }
 """Where its rule stands, where that is not section 4."""
 SECTION = "semantics.md 4"
+OTHERWISE: Mapping[str, str] = {
+    "budget": "no default: publication asks for a cap",
+    "deadline": "each tier has its own",
+    "stall_watchdog": "half of the stage's time, 30 min at most",
+    "circuit_breaker": "off unless a fabric names one",
+}
+"""What is said of a mechanism whose defaults are no single values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,8 @@ class Protection:
     defaults: tuple[tuple[str, str], ...]
     """Settings that have a default, and it; without those that are off."""
     source: str
+    otherwise: str = ""
+    """What is said where nothing has a default of its own."""
 
     def answers(self, which: FailureClass) -> bool:
         """Whether it answers failures of that class."""
@@ -79,6 +88,7 @@ def protections() -> list[Protection]:
             MECHANISM_CLASSES[module.NAME],
             tuple(_defaults(module.NAME)),
             SOURCES.get(module.NAME, SECTION),
+            OTHERWISE.get(module.NAME, "nothing to set"),
         )
         for place, module in enumerate(ORDER, 1)
     ]
@@ -103,5 +113,5 @@ def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple | list | frozenset):
-        return ", ".join(map(str, value))
+        return ", ".join(sorted(map(str, value)))
     return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
