@@ -33,6 +33,8 @@ from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_postgresql import PostgresqlStore
 from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.adapters.memories_postgresql import PostgresqlMemories
+from fabric.adapters.memories_sqlite import SqliteMemories
 from fabric.adapters.nudge import Listener, Nudged, OnMessage
 from fabric.adapters.nudge_broker import BrokerNudge
 from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
@@ -124,6 +126,12 @@ def guards() -> PostgresqlGuards | SqliteGuards:
 
 
 @lru_cache(maxsize=1)
+def memories() -> PostgresqlMemories | SqliteMemories:
+    """What fabrics remember beyond their runs."""
+    return PostgresqlMemories(dsn()) if _is_postgresql() else SqliteMemories(Path(connection.settings_dict["NAME"]))
+
+
+@lru_cache(maxsize=1)
 def clock() -> Clock:
     """The time for services, by the store's clock."""
     return AskingClock(lambda: store().now())
@@ -163,8 +171,8 @@ def compile_revision(spec: FabricSpec) -> Compiled:
     """A spec with its prices, validators and prompt sizes, as this installation sees them."""
     installed = here.installation()
     prices = {model.name: price for model in spec.models if (price := installed.price(model)) is not None}
-    validators = {tool.name: validator_of(tool) for tool in spec.tools}
-    offered = {tool.name: offers(tool) for tool in spec.tools}
+    validators = {tool.name: validator_of(tool) for tool in spec.all_tools}
+    offered = {tool.name: offers(tool) for tool in spec.all_tools}
     overhead = {agent.name: overhead_bytes(spec, agent, offered) for agent in spec.agents}
     evaluators = gate_evaluators(spec)
     rules = evaluators_digest(sorted(validators.items()))
@@ -193,7 +201,7 @@ def _revision(revision_id: str) -> Revision:
         found = compiled(revision_id)
     finally:
         connection.close()
-    return Revision(found, {tool.name: offers(tool) for tool in found.spec.tools})
+    return Revision(found, {tool.name: offers(tool) for tool in found.spec.all_tools})
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -256,7 +264,9 @@ def new_host(config: HostConfig | None = None) -> RunHost:
         store=store(),
         writer=JournalWriter(store(), _local_nudge()),
         models=_tried("models", model_port(steady.now)),
-        tools=_tried("tools", ToolRunner(gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), now=steady.now)),
+        tools=_tried(
+            "tools", ToolRunner(gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), memories=memories(), now=steady.now)
+        ),
         clock=steady,
         revision=_revision,
         grants=grants(),

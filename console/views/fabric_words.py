@@ -46,10 +46,12 @@ class ToolLine:
 
 
 def tools_of(spec: FabricSpec) -> list[ToolLine]:
-    """The tools in the fabric's order."""
+    """The tools in the fabric's order, then those of its memories that an agent names."""
+    named = {name for agent in spec.agents for name in agent.tools}
     return [
         ToolLine(tool, *EFFECTS[tool.effect], tuple(agent.name for agent in spec.agents if tool.name in agent.tools))
-        for tool in spec.tools
+        for tool in spec.all_tools
+        if tool.kind != "memory" or tool.name in named
     ]
 
 

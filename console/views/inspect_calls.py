@@ -83,7 +83,7 @@ def _prompt(seen: Seen) -> list[Section]:
     _, fact = seen.moment.issued[seen.fact["command_id"]]
     try:
         spec = wiring.compiled(seen.run.revision_id).spec
-        asked = prompt_at(seen.actor, seen.run.id, seen.moment, fact, spec, {t.name: offers(t) for t in spec.tools})
+        asked = prompt_at(seen.actor, seen.run.id, seen.moment, fact, spec, {t.name: offers(t) for t in spec.all_tools})
     except Erased:
         return [erased("Prompt")]
     except (KeyError, LookupError, TypeError, ValueError, Refused):

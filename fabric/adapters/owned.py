@@ -154,6 +154,7 @@ def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call
         spec=spec,
         contents=contents,
         documents=documents,
+        fabric_id=claimed.fabric_id,
     )
     return lambda: ports.tools.run(wanted)
 

@@ -10,15 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fabric.core import calls, guard, mutations, wave
+from fabric.core import calls, mutations, wave
 from fabric.core import events as ev
 from fabric.core.demands import problems_of
 from fabric.core.failure import Failure
-from fabric.core.fingerprint import masked_fingerprint
-from fabric.core.flow import Stage
-from fabric.core.inputs import ModelReplied, ToolFinished
-from fabric.core.mechanisms import failure_signature
-from fabric.core.mechanisms.contract import Proposal
+from fabric.core.inputs import ModelReplied
 from fabric.core.payloads import AGENT_OUTPUT
 from fabric.core.prompt import OUTPUT
 from fabric.core.run import Pending, Step
@@ -181,47 +177,3 @@ def again(work: Work, pending: Pending) -> Failure | None:
     step = work.run.steps[pending.issued.step_id]
     unanswered(work, work.run.pending[pending.issued.command_id], trips[0], "it may not start again")
     return Failure(tuple(trips), step.stage, step.id)
-
-
-def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failure | None:
-    """Journals a tool's result; an error is data for the model, and the third of one kind stops it. Gives back what stopped it."""
-    issued = pending.issued
-    trips = _came_back(work, issued, finished.error) if finished.error else []
-    content = (
-        {"error": {"cause": "tool_error", "message": finished.error}} if finished.error else {"result": finished.result}
-    )
-    event = work.emit(
-        ev.ToolAnswered(
-            command_id=issued.command_id,
-            attempt=issued.attempt,
-            step_id=issued.step_id,
-            call_id=issued.call_id,
-            tool=issued.target,
-            args_hash=issued.args_hash,
-            masked_hash=masked_fingerprint(content),
-            error=bool(finished.error),
-            sanitized=finished.sanitized,
-            failure=failure_signature.of_error(issued.step_id, issued.target, finished.error) if finished.error else "",
-        ),
-        content,
-    )
-    said = finished.error[:500] or "it answered"
-    mutations.settle(work, issued.command_id, mutations.outcome_of(finished), reason=said, result_ref=event.content_ref)
-    step = work.run.steps.get(issued.step_id)
-    if not trips or work.run.ending is not None or step is None or step.status != "active" or step.final:
-        return None  # An agent that was stopped has its last word; nobody else is left to stop.
-    return Failure(tuple(trips), step.stage, step.id)
-
-
-def _came_back(work: Work, issued: ev.CallIssued, error: str) -> list[Trip]:
-    """What speaks against one more error of a tool."""
-    proposal = Proposal(
-        kind="failure",
-        stage=Stage(issued.step_id.partition(".")[0]),
-        step_id=issued.step_id,
-        target=issued.target,
-        command_id=issued.command_id,
-        cause=Cause.TOOL_CONSTRAINT,
-        message=error[:500],
-    )
-    return guard.judge(proposal, work.view, work.compiled.spec.policy)

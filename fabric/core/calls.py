@@ -201,6 +201,8 @@ def _issue(work: Work, issued: ev.CallIssued, opened: tuple[Message, ...] = ()) 
     if issued.call == "tool":
         mutations.intend(work, issued)
     work.emit(issued)
+    if issued.call == "tool" and work.compiled.spec.in_journal(issued.target):
+        return  # Nobody is asked: ``run_memory`` answers it in this decision.
     work.commands.append(command_for(work.run, work.compiled.spec, issued, opened))
 
 

@@ -36,3 +36,26 @@ def cycles(named: Named) -> Iterator[tuple[str, ...]]:
             elif name in named and name not in done:
                 path.append(name)
                 ahead.append(iter(named[name]))
+
+
+def fallback_problems(models: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """What is wrong with the fallbacks of models, by name in the fabric's order: a sentence each, with its path."""
+    for n, fallbacks in enumerate(models.values()):
+        for m, fallback in enumerate(fallbacks):
+            if fallback not in models:
+                yield f"models.{n}.fallbacks.{m}: no model is named {fallback!r}"
+            elif fallback in fallbacks[:m]:
+                yield f"models.{n}.fallbacks.{m}: {fallback!r} is there twice"
+    places = {name: n for n, name in enumerate(models)}
+    for way in cycles(models):
+        yield f"models.{places[way[0]]}.fallbacks: {' -> '.join(way)} leads back to where it began; take one of them out"
+
+
+def cheaper_problems(models: Mapping[str, str | None]) -> Iterator[str]:
+    """What is wrong with the cheaper ones of models, by name in the fabric's order: a sentence each, with its path."""
+    places = {name: n for n, name in enumerate(models)}
+    for name, cheaper in models.items():
+        if cheaper and cheaper not in models:
+            yield f"models.{places[name]}.cheaper: no model is named {cheaper!r}"
+    for way in cycles({name: (cheaper,) if cheaper else () for name, cheaper in models.items()}):
+        yield f"models.{places[way[0]]}.cheaper: {' -> '.join(way)} leads back to where it began; take one of them out"

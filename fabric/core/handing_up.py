@@ -18,7 +18,7 @@ from fabric.core.work import Work
 
 
 def kept(work: Work) -> tuple[HandedUp, ...]:
-    """What the run hands up at its end, the oldest first."""
+    """What the run hands up at its end, the oldest first; not what it wrote to a memory of its own, which ends with it."""
     return tuple(
         HandedUp(
             key=one.key,
@@ -33,7 +33,7 @@ def kept(work: Work) -> tuple[HandedUp, ...]:
             reason=one.reason,
         )
         for one in work.run.saga.mutations
-        if one.status in STAYS
+        if one.status in STAYS and not work.compiled.spec.in_journal(one.tool)
     )
 
 
@@ -58,4 +58,6 @@ def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> N
 
 def awaited(work: Work) -> bool:
     """Whether a child is alive that may still hand something up: nothing is undone before it, which is the newest, is known."""
-    return bool(work.run.family.alive) and any(Effect(tool.effect) in MUTATES for tool in work.ctx.compiled.spec.tools)
+    return bool(work.run.family.alive) and any(
+        Effect(tool.effect) in MUTATES for tool in work.ctx.compiled.spec.all_tools
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -21,19 +22,21 @@ from pydantic import (
 
 from fabric.core.cost import Price
 from fabric.core.decision_table import Ladder
-from fabric.core.fallbacks import cycles
+from fabric.core.fallbacks import cheaper_problems, fallback_problems
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.gates import Gates
 from fabric.core.payloads import Brief, Plan
 from fabric.core.policy import FlowPolicy
+from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
+from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Prose, SpecGroup
 from fabric.core.taxonomy import FailureType, Tier
 
 
 def _absent(value: object) -> bool:
     """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
-    return value is None
+    return value is None or value == ()
 
 
 def _empty(value: object) -> bool:
@@ -135,7 +138,9 @@ class ModelSpec(_Named):
 class ToolSpec(_Named):
     """A tool, and what running it does to the world."""
 
-    kind: Literal["builtin", "callable", "http"] = "builtin"
+    kind: Literal["builtin", "callable", "http", "memory"] = Field(
+        default="builtin", description="Of memory are the tools that the engine makes of a memory, and no other."
+    )
     effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
     description: Prose = ""
     parameters: dict[str, Any] | None = Field(
@@ -248,6 +253,12 @@ class FabricSpec(SpecGroup):
     tiers: Tiers = Tiers()
     models: Annotated[tuple[ModelSpec, ...], Field(min_length=1)]
     tools: tuple[ToolSpec, ...] = ()
+    memories: Annotated[tuple[MemorySpec, ...], Field(max_length=16)] = Field(
+        default=(),
+        exclude_if=_absent,
+        description="What runs remember. Agents write and read by the tools that they name: memory_write_NAME, "
+        "memory_read_NAME, memory_delete_NAME.",
+    )
     agents: Annotated[tuple[AgentSpec, ...], Field(min_length=1)]
     topology: SupervisorTopology
     gates: Gates = Gates()
@@ -271,8 +282,9 @@ class FabricSpec(SpecGroup):
             *_unknown(self),
             *_unknown_ways_back(self),
             *_unknown_goals(self),
-            *_fallbacks(self),
-            *_cheaper(self),
+            *fallback_problems({model.name: model.fallbacks for model in self.models}),
+            *cheaper_problems({model.name: model.cheaper for model in self.models}),
+            *memory_problems(self.memories, [(tool.name, tool.kind) for tool in self.tools]),
         ]
         if problems:
             raise ValueError("; ".join(problems))
@@ -292,8 +304,32 @@ class FabricSpec(SpecGroup):
         return _by_name(self.models, name)
 
     def tool(self, name: str) -> ToolSpec:
-        """The tool of that name; KeyError when there is none."""
-        return _by_name(self.tools, name)
+        """The tool of that name, declared or made of a memory; KeyError when there is none."""
+        made = self._made.get(name)
+        return _by_name(self.tools, name) if made is None else made[0]
+
+    def memory_of(self, tool: str) -> tuple[MemorySpec, Verb] | None:
+        """The memory that an engine-made tool is of, and what it does with it; None for every other tool."""
+        made = self._made.get(tool)
+        return None if made is None else made[1:]
+
+    def in_journal(self, tool: str) -> bool:
+        """Whether a tool is of a run's own memory, which is its journal: calling it asks nobody."""
+        found = self.memory_of(tool)
+        return found is not None and found[0].scope == "run"
+
+    @property
+    def all_tools(self) -> tuple[ToolSpec, ...]:
+        """The declared tools, then those that the engine makes of memories."""
+        return (*self.tools, *(made[0] for made in self._made.values()))
+
+    @cached_property
+    def _made(self) -> dict[str, tuple[ToolSpec, MemorySpec, Verb]]:
+        return {
+            fields["name"]: (ToolSpec.model_validate(fields), memory, verb)
+            for memory in self.memories
+            for verb, fields in engine_made(memory)
+        }
 
     def digest(self) -> str:
         """The revision: 128 bits in hex over the canonical JSON of the whole tree."""
@@ -321,6 +357,7 @@ def _duplicates(spec: FabricSpec) -> Any:
 def _unknown(spec: FabricSpec) -> Any:
     agents = {agent.name for agent in spec.agents}
     models, tools = {model.name for model in spec.models}, {tool.name for tool in spec.tools}
+    tools |= {tool_name(verb, memory.name) for memory in spec.memories for verb in OFFERED}
     for field, name in spec.topology.roles().items():
         if name not in agents:
             yield f"topology.{field}: no agent is named {name!r}"
@@ -353,29 +390,6 @@ def _unknown_goals(spec: FabricSpec) -> Any:
     for n, node in enumerate(spec.policy.goal_gates.nodes):
         if node not in spec.topology.workers and node not in tuple(Stage):
             yield f"policy.goal_gates.nodes.{n}: {node!r} is no stage and no worker of this fabric"
-
-
-def _fallbacks(spec: FabricSpec) -> Any:
-    models = {model.name: model.fallbacks for model in spec.models}
-    for n, model in enumerate(spec.models):
-        for m, name in enumerate(model.fallbacks):
-            if name not in models:
-                yield f"models.{n}.fallbacks.{m}: no model is named {name!r}"
-            elif name in model.fallbacks[:m]:
-                yield f"models.{n}.fallbacks.{m}: {name!r} is there twice"
-    places = {model.name: n for n, model in enumerate(spec.models)}
-    for way in cycles(models):
-        yield f"models.{places[way[0]]}.fallbacks: {' -> '.join(way)} leads back to where it began; take one of them out"
-
-
-def _cheaper(spec: FabricSpec) -> Any:
-    named = {model.name: (model.cheaper,) if model.cheaper else () for model in spec.models}
-    places = {model.name: n for n, model in enumerate(spec.models)}
-    for name, (cheaper, *_) in ((name, those) for name, those in named.items() if those):
-        if cheaper not in named:
-            yield f"models.{places[name]}.cheaper: no model is named {cheaper!r}"
-    for way in cycles(named):
-        yield f"models.{places[way[0]]}.cheaper: {' -> '.join(way)} leads back to where it began; take one of them out"
 
 
 CITATION = re.compile(r"\[([^\[\]\n]{1,200})\]")

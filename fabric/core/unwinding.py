@@ -105,9 +105,14 @@ def _next(work: Work, key: str) -> bool:
         work.emit(ev.CompensationSkipped(of_key=key, tool=mutation.tool, reason=CANNOT))
         return False
     early = mutation.status in DOUBTFUL and work.ctx.now < mutation.deadline_at
-    if not early and not _held(work):
-        _issue(work, mutation, None)
-    return True
+    if early or _held(work):
+        return True
+    _issue(work, mutation, None)
+    return _is_out(work)
+
+
+def _is_out(work: Work) -> bool:
+    return work.run.saga.unwinding is not None and work.run.saga.unwinding.current is not None
 
 
 def _held(work: Work) -> bool:
@@ -138,6 +143,10 @@ def _issue(work: Work, mutation: Mutation, before: Errand | None) -> None:
     assert work.run.saga.unwinding is not None
     assert work.run.saga.unwinding.current is not None
     current = work.run.saga.unwinding.current
+    if work.compiled.spec.in_journal(tool):
+        undone = ToolFinished(command_id=current.command_id, attempt=current.attempt, result={"restored": True})
+        answered(work, current, undone)  # What stands in a run's memory follows from what was not undone.
+        return
     if given is not None and (found := work.compiled.evaluators.hits("arguments", given["args"])):
         _withheld(work, current, found)
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import calls, guard, mutations, questions
+from fabric.core import calls, guard, mutations, questions, run_memory
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import digest, fingerprint, masked_fingerprint
@@ -161,6 +161,7 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         _ask_before(work, step, one, index)
     else:
         calls.run_tool(work, step, one.fact(), index, turn, key)
+        run_memory.answered(work, calls.command_id_of(step, turn, index))
     return []
 
 

@@ -7,6 +7,7 @@ from fabric.models.incarnations import Incarnation
 from fabric.models.journal import Event, Inbox, Snapshot
 from fabric.models.keys import KeyField, new_id
 from fabric.models.logins import LoginLink
+from fabric.models.memories import MemoryEntry
 from fabric.models.runs import Attachment, Family, Priority, Run
 from fabric.models.shared import (
     BudgetWindow,
@@ -40,6 +41,7 @@ __all__ = [
     "Incarnation",
     "KeyField",
     "LoginLink",
+    "MemoryEntry",
     "Priority",
     "RetryBucket",
     "Revision",

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from fabric.core.frozen import value
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import ModelSpec, ToolSpec
+from fabric.runtime.memory_port import MemoryCall
 from fabric.runtime.ports import Document
 
 JSON = Any
@@ -72,6 +73,8 @@ class ToolRequest:
     idempotency_key: str
     deadline_at: int
     documents: Callable[[], tuple[Document, ...]]
+    memory: MemoryCall | None = None
+    """What it is about, where it is a tool of a memory."""
 
 
 class ModelPort(Protocol):

@@ -12,11 +12,13 @@ from typing import Any
 from fabric.core.commands import CallModel, CallTool, Message
 from fabric.core.context import Contents
 from fabric.core.inputs import ToolCall
+from fabric.core.memory import Origin
 from fabric.core.payloads import json_schema
 from fabric.core.spec import AgentSpec, FabricSpec, SupervisorTopology
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
+from fabric.runtime.memory_port import MemoryCall
 from fabric.runtime.ports import Document
 
 JSON = Any
@@ -73,7 +75,14 @@ def model_request(
 
 
 def tool_request(
-    command: CallTool, *, run_id: str, trace_id: str, spec: FabricSpec, contents: Contents, documents: Documents
+    command: CallTool,
+    *,
+    run_id: str,
+    trace_id: str,
+    spec: FabricSpec,
+    contents: Contents,
+    documents: Documents,
+    fabric_id: str = "",
 ) -> ToolRequest:
     """The request for one attempt; its arguments stand in the answer that proposed the call, or by themselves for a call of the engine's own."""
     content = contents.read(command.args_ref)
@@ -91,7 +100,16 @@ def tool_request(
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         documents=documents,
+        memory=_memory(command, run_id, spec, fabric_id),
     )
+
+
+def _memory(command: CallTool, run_id: str, spec: FabricSpec, fabric_id: str) -> MemoryCall | None:
+    found = spec.memory_of(command.tool)
+    if found is None:
+        return None
+    origin = Origin(run_id=run_id, step_id=command.step_id, agent=command.agent)
+    return MemoryCall(memory=found[0], verb=found[1], fabric_id=fabric_id, origin=origin)
 
 
 def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, ToolOffer]) -> int:

@@ -236,7 +236,7 @@ def _scopes(over: BreakerScope, fabric_id: str, name: str, spec: FabricSpec) -> 
         case BreakerScope.AGENT:
             return [(f"agent:{fabric_id}:{one.name}", one.name) for one in spec.agents]
         case BreakerScope.TOOL:
-            return [(f"tool:{fabric_id}:{one.name}", one.name) for one in spec.tools]
+            return [(f"tool:{fabric_id}:{one.name}", one.name) for one in spec.all_tools]
         case BreakerScope.STAGE:
             return [(f"stage:{fabric_id}:{one.value}", one.value) for one in Stage]
         case BreakerScope.FABRIC:

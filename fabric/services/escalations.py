@@ -269,7 +269,7 @@ def edit_problems(item: EscalationView, edited: JSON) -> list[str]:
     """What is wrong with arguments for the call that an item asks about, by its tool's schema; empty when nothing is."""
     if not isinstance(edited, dict):
         return ["a JSON object is wanted"]
-    tools = {tool.name: tool for tool in revision_spec(item.revision_id).tools}
+    tools = {tool.name: tool for tool in revision_spec(item.revision_id).all_tools}
     asked = tools.get(str(item.content.get("tool", "")))
     return validator_of(asked)(edited) if asked is not None else []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.gate_evaluators import gate_problems
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.tools import registry
@@ -16,8 +17,10 @@ from fabric.adapters.tools.outbound import Gate
 from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
+from fabric.core.fingerprint import encode
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
+from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import publication_fallbacks
 from fabric.services.fabric_yaml import Problem
@@ -161,6 +164,21 @@ def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             yield Problem(f"tools.{n}", sentence)
 
 
+def _memories(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """A value's schema stands inside that of a tool's arguments, so it must compile there and refer to nothing."""
+    for n, memory in enumerate(spec.memories):
+        if memory.value_schema is None:
+            continue
+        path = f"memories.{n}.value_schema"
+        if '"$ref"' in encode(memory.value_schema).decode():
+            yield Problem(path, f"memory {memory.name!r} refers ($ref) to another schema; write it out in its place")
+            continue
+        try:
+            compile_schema(memory.value_schema)
+        except SchemaProblem as error:
+            yield Problem(path, f"memory {memory.name!r}: {error}")
+
+
 def _tool_users(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for n, agent in enumerate(spec.agents):
         if agent.tools and not spec.model(agent.model).tool_calls:
@@ -209,7 +227,11 @@ def _reviewers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     ]
     if spec.topology.critic:
         asked.append("a critic's score below tau")
-    asked += [f"a change by {tool.name} of which nobody knows" for tool in spec.tools if tool.effect in MUTATES]
+    named = {name for agent in spec.agents for name in agent.tools if not spec.in_journal(name)}
+    changing = [
+        tool for tool in spec.all_tools if tool.effect in MUTATES and (tool.kind != "memory" or tool.name in named)
+    ]
+    asked += [f"a change by {tool.name} of which nobody knows" for tool in changing]
     if asked:
         more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
         yield Problem("reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer")
@@ -308,6 +330,7 @@ RULES: tuple[Rule, ...] = (
     _endpoints,
     _effects,
     _tools,
+    _memories,
     _tool_users,
     _stand_ins,
     _on_open,
@@ -331,6 +354,14 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
     used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
     used_tools |= {back for tool in spec.tools for back in (tool.compensation, tool.reconcile) if back}
     found = []
+    used_memories = {
+        memory.name for memory in spec.memories if {tool_name(verb, memory.name) for verb in OFFERED} & used_tools
+    }
+    found += [
+        Problem(f"memories.{n}", f"memory {memory.name!r} is used nowhere")
+        for n, memory in enumerate(spec.memories)
+        if memory.name not in used_memories
+    ]
     for field, items, used in (
         ("agents", spec.agents, agents),
         ("models", spec.models, used_models),

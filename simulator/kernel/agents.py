@@ -18,6 +18,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.faults import Rates
+from simulator.kernel.remembering import Remembering, asked_of_memory
 from simulator.kernel.services import TOOLS, Service
 
 JSON = Any
@@ -58,6 +59,8 @@ class Agents:
         self._rng = rng
         self._sometimes = sometimes
         self._habits: dict[str, str] = {}
+        self.remembering: Remembering | None = None
+        """The way to the fabric's memories."""
         self.service = Service(self._strikes, lambda: bool(self.rates["compensation_stuck"]))
 
     def _strikes(self, name: str) -> bool:
@@ -116,7 +119,7 @@ class Agents:
         if request.tools:
             calls, text = self._calls(request)
             if calls:
-                return text, calls, False
+                return text, tuple(asked_of_memory(self.spec, one) for one in calls), False
         if self._strikes("filtered_answer"):
             return "", (), True
         for name, text in ANSWER_FAULTS.items():
@@ -200,6 +203,10 @@ class Agents:
     def run(self, request: ToolRequest) -> Reply:
         """A tool's result, or its failure."""
         delay_s = 0.01 + 0.5 * self._rng.random()
+        if request.memory is not None:
+            assert self.remembering is not None
+            kept = self.remembering.run(request, self._strikes)
+            return Reply(delay_s, kept.result, silent=kept.silent)
         if request.tool.name in TOOLS:
             served = self.service.run(request)
             return Reply(delay_s, served.result, silent=served.silent)

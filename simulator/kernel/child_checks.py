@@ -100,9 +100,11 @@ _STATUS = {"compensation_skipped": "skipped", "compensation_abandoned": "abandon
 
 @on("run_ended", "replanned")
 def nothing_stays_with_a_child(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """No change stands in a child that has answered: all are this run's."""
+    """No change stands in a child that has answered: all are this run's, but for what it wrote to a memory of its own."""
+    own = seen.compiled.spec.in_journal
     for child_id in seen.ended_children:
-        left = [one.tool for one in seen.family[child_id].changes.by_key.values() if one.standing]
+        changes = seen.family[child_id].changes.by_key.values()
+        left = [one.tool for one in changes if one.standing and not own(one.tool)]
         if left and not seen.family[child_id].blind:
             return f"child {child_id} still has {left}"
     return ""

@@ -42,7 +42,7 @@ def progress_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 
 
 def _came_to(seen: Seen, fact: Any) -> str:
-    tool = next((one for one in seen.compiled.spec.tools if one.name == fact.tool), None)
+    tool = next((one for one in seen.compiled.spec.all_tools if one.name == fact.tool), None)
     told = fact.kind == "tool_answered" and tool is not None and not tool.polling and tool.effect == "read_only"
     # Whatever is not a plain result of a tool that only reads is taken as something new: this invariant is the laxer one.
     return str(fact.masked_hash) if told else f"{fact.kind} {fact.step_id} {len(seen.fruitless[fact.step_id])}"

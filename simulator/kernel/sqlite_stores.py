@@ -15,9 +15,12 @@ from fabric.adapters.grants_sqlite import SqliteGrants
 from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.journal_rows import stored_row
 from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.adapters.memories import COLUMNS, entry_of
+from fabric.adapters.memories_sqlite import SqliteMemories
 from fabric.adapters.store_errors import StoreBusy
 from fabric.core.envelope import Row
 from fabric.core.flow import RunState
+from fabric.core.memory import Entry
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
 from fabric.runtime.grant_ports import Budget
 from fabric.runtime.ports import Batch, Claimed, Clock, StoredRow, StoreUnavailable, Written
@@ -40,6 +43,7 @@ _COLUMNS = """
 SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, started_at, ended_at, deadline_at
 FROM fabric_run WHERE id = ?
 """
+_LEDGER = f"SELECT {COLUMNS} FROM fabric_memory_entry WHERE fabric_id = ? AND memory = ? ORDER BY rowid"  # noqa: S608
 _OPENED = ("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "due_at", "opened_at")
 _CLOSED = ("content", "decided_at", "verb", "decided_by")
 _ESCALATIONS = (
@@ -59,12 +63,22 @@ def opened(template: Path, clock: Clock, revision_id: str) -> Iterator[Stores]:
             db.execute(_REVISION, (revision_id, _MADE_AT, WORKSPACE))
         journal = SqliteWorldStore(path, clock=clock)
         grants, buckets = SqliteWorldGrants(path, clock=clock), SqliteGuards(path, clock=clock)
+        memories = SqliteWorldMemories(path, clock=clock)
         try:
-            yield Stores(journal, grants, buckets, buckets)
+            yield Stores(journal, grants, buckets, buckets, memories)
         finally:
             journal.close()
             grants.close_connections()
             buckets.close_connections()
+            memories.close_connections()
+
+
+class SqliteWorldMemories(SqliteMemories):
+    """``world_store.WorldMemories`` on a file."""
+
+    def ledger(self, fabric_id: str, memory: str) -> list[Entry]:
+        """See ``world_store.WorldMemories``."""
+        return [entry_of(row) for row in self.look(_LEDGER, (fabric_id, memory))]
 
 
 class SqliteWorldStore(SqliteStore):

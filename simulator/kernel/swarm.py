@@ -12,14 +12,15 @@ from random import Random
 from typing import Any, Literal
 
 from fabric.adapters.gate_evaluators import gate_evaluators
-from fabric.core.context import Compiled, compile_spec
+from fabric.core.context import Compiled, Validate, compile_spec
 from fabric.core.decision_table import BOUNDED_ONLY, Reaction
-from fabric.core.spec import FabricSpec
+from fabric.core.spec import FabricSpec, ToolSpec
+from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolOffer
 from fabric.runtime.ports import Document
-from simulator.kernel import faults
+from simulator.kernel import faults, remembering
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
 
 JSON = Any
@@ -101,6 +102,7 @@ def variant(number: int) -> Fabric:
     _above(tree, Random(f"above {number}"))  # noqa: S311 - the same
     _swaps(tree, Random(f"swaps {number}"))  # noqa: S311 - the same
     _loops(tree, Random(f"loops {number}"))  # noqa: S311 - the same
+    _remembers(tree, Random(f"memory {number}"))  # noqa: S311 - the same
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
@@ -144,6 +146,15 @@ def _loops(tree: JSON, rng: Random) -> None:
         tree["policy"]["failure_signature"] = {"limit": rng.choice((0, 1, 2))}
 
 
+def _remembers(tree: JSON, rng: Random) -> None:
+    """In some fabrics memories, which its agents with tools may use."""
+    tree["memories"] = remembering.drawn(rng)
+    named = [tool_name(verb, one["name"]) for one in tree["memories"] for verb in OFFERED]
+    for agent in tree["agents"]:
+        if agent["tools"] or agent["name"].startswith("worker"):
+            agent["tools"] = [*agent["tools"], *named]
+
+
 def _leads(tree: JSON) -> dict[str, FabricSpec]:
     """The first worker is a supervisor of the others."""
     first, *others = tree["topology"]["workers"]
@@ -156,7 +167,8 @@ def _leads(tree: JSON) -> dict[str, FabricSpec]:
 def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec] | None = None) -> Fabric:
     """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
     offers = {
-        tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=QUERY) for tool in spec.tools
+        tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
+        for tool in spec.all_tools
     }
     below = {name: _compiled(inner, offers) for name, inner in (nested or {}).items()}
     return Fabric(revision_id, _compiled(spec, offers, below), offers)
@@ -168,11 +180,21 @@ def _compiled(
     return compile_spec(
         spec,
         prices={model.name: model.price.price() for model in spec.models if model.price},
-        validators={tool.name: _query_problems for tool in spec.tools},
+        validators={tool.name: _validator(tool) for tool in spec.all_tools},
         prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
         nested=nested,
         evaluators=gate_evaluators(spec),
     )
+
+
+def _validator(tool: ToolSpec) -> Validate:
+    if tool.parameters is None:
+        return _query_problems
+    from fabric.adapters.evaluators import (
+        compile_schema,
+    )  # Where no library for schemas can be imported, no fabric remembers.
+
+    return compile_schema(tool.parameters)
 
 
 def _query_problems(args: JSON) -> list[str]:

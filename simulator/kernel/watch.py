@@ -19,7 +19,7 @@ from fabric.core.taxonomy import Tier
 from fabric.runtime import projection
 from fabric.runtime.batch_parts import RunMark
 from fabric.runtime.ports import Batch, Claimed
-from simulator.kernel import breaker_checks, damage_checks, grant_checks, invariants, saga_checks
+from simulator.kernel import breaker_checks, damage_checks, grant_checks, invariants, memory_checks, saga_checks
 from simulator.kernel.agents import Reply
 from simulator.kernel.clock import US
 from simulator.kernel.seen import Seen, difference, state_bytes
@@ -340,6 +340,8 @@ class Watch:
         for name, sentence in (
             grant_checks.settled(self.world, list(self._seen.values())) if not self.violations else ()
         ):
+            self.violated(name, "", sentence)
+        for name, sentence in memory_checks.truth(self.world, self._seen.values()) if not self.violations else ():
             self.violated(name, "", sentence)
 
 

@@ -25,10 +25,12 @@ from simulator.kernel import damage_checks, faults, grant_checks
 from simulator.kernel.agents import Agents, Reply
 from simulator.kernel.clock import US, VirtualClock
 from simulator.kernel.memory_guards import MemoryGuards
+from simulator.kernel.memory_memories import MemoryMemories
 from simulator.kernel.memory_store import MemoryStore
 from simulator.kernel.outside import Outside
 from simulator.kernel.process import Process
 from simulator.kernel.process_memory import Owned, Sent
+from simulator.kernel.remembering import Remembering
 from simulator.kernel.schedule import Schedule
 from simulator.kernel.swarm import DOCUMENTS, Setup
 from simulator.kernel.watch import Watch
@@ -68,6 +70,7 @@ class World:
         self._skews: dict[str, int] = {}
         made = stores(self.clock) if stores else _in_memory(self.clock, plants)
         self.store, self.grants, self.buckets, self.guards = made.journal, made.grants, made.buckets, made.guards
+        self.memories = made.memories
         grant_checks.cap_workspace(self)
         self.sometimes: Counter[str] = Counter()
         self.rates = setup.rates
@@ -75,6 +78,7 @@ class World:
         self.agents.rates = setup.rates
         self.ask = ask or self.agents.ask
         self.service = self.agents.service
+        self.agents.remembering = Remembering(self, self.rng)
         self.watch = Watch(self)
         self.outside = Outside(self)
         self.processes: list[Process] = []
@@ -322,7 +326,9 @@ class World:
                 command, **shared, contents=owned.driver.contents, documents=documents, offers=fabric.offers
             )
             return self.ask(asked)
-        wanted = prompts.tool_request(command, **shared, contents=owned.driver.contents, documents=documents)
+        wanted = prompts.tool_request(
+            command, **shared, contents=owned.driver.contents, documents=documents, fabric_id=fabric.revision_id
+        )
         return self.agents.run(wanted)
 
     # -- what came of it -----------------------------------------------------------------------------------------------
@@ -349,7 +355,7 @@ class World:
 def _in_memory(clock: VirtualClock, plants: frozenset[str]) -> Stores:
     journal = MemoryStore(clock, plants=plants)
     guards = MemoryGuards(clock)
-    return Stores(journal, journal.grants, guards, guards)
+    return Stores(journal, journal.grants, guards, guards, MemoryMemories(clock))
 
 
 def _timeout(command: Call, *, billed: bool) -> CallFailed:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fabric.core.envelope import Row
+from fabric.core.memory import Entry
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
 from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardStore
+from fabric.runtime.memory_port import MemoryStore
 from fabric.runtime.ports import JournalStore
 from simulator.kernel.clock import VirtualClock
 
@@ -17,6 +19,14 @@ Failure = Literal["away", "busy", "lost", "landed", "late"]
 
 ``late``, of a write alone: the answer is lost, and the change is made before the next write, when its fate has been asked for.
 """
+
+
+class WorldMemories(MemoryStore, Protocol):
+    """A store of memories, in memory or in a file, with what the watch needs."""
+
+    def ledger(self, fabric_id: str, memory: str) -> list[Entry]:
+        """Every entry of a memory, also what was taken back, in the order in which they were written."""
+        ...
 
 
 class WorldStore(JournalStore, Protocol):
@@ -92,6 +102,7 @@ class Stores:
     grants: WorldGrants
     buckets: BucketStore
     guards: GuardStore
+    memories: WorldMemories
 
 
 MakesStores = Callable[[VirtualClock], Stores]

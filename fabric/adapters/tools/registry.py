@@ -23,6 +23,8 @@ from fabric.core.spec import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean, clean_text
 from fabric.runtime.call_ports import ToolOffer, ToolRequest
+from fabric.runtime.memory_port import MemoryCall, MemoryStore, answer, finished
+from fabric.runtime.ports import StoreUnavailable
 
 JSON = Any
 
@@ -55,7 +57,7 @@ def builtin_of(spec: ToolSpec) -> str:
 
 def offers(spec: ToolSpec) -> ToolOffer:
     """The tool as it is offered to a model: the spec's words, else the built-in's own. KeyError for an unknown built-in."""
-    if spec.kind != "builtin":
+    if spec.kind != "builtin":  # Of a memory's tools the engine says it all.
         return ToolOffer(name=spec.name, description=spec.description, parameters=spec.parameters or ANY_OBJECT)
     own = BUILTINS[builtin_of(spec)]
     description = spec.description or own.description
@@ -130,17 +132,19 @@ def _unknown(spec: ToolSpec) -> str:
 
 
 class ToolRunner:
-    """The ``ToolPort``. ``gate`` vets addresses (FABRIC_ALLOWED_HOSTS); ``now`` is microseconds since the epoch."""
+    """The ``ToolPort``. ``gate`` vets addresses (FABRIC_ALLOWED_HOSTS); ``memories``: what fabrics remember; ``now``: microseconds since the epoch."""
 
     def __init__(
         self,
         *,
         gate: Gate | None = None,
         pool: ToolPool | None = None,
+        memories: MemoryStore | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
     ) -> None:
         self._gate = gate or Gate()
         self.pool = pool or ToolPool()
+        self._memories = memories
         self._processes = ProcessPool(self.pool)
         self._now = now
 
@@ -151,12 +155,14 @@ class ToolRunner:
         if left_s <= 0:
             return _not_begun(request, Cause.TIMEOUT, f"the deadline had passed before tool {name!r} began")
         timeout_s = min(left_s, request.tool.timeout_s or left_s)
+        if request.tool.kind == "builtin" and builtin_of(request.tool) not in BUILTINS:
+            return _not_begun(request, Cause.BAD_CONFIGURATION, _unknown(request.tool))
         try:
-            if request.tool.kind == "builtin" and builtin_of(request.tool) not in BUILTINS:
-                return _not_begun(request, Cause.BAD_CONFIGURATION, _unknown(request.tool))
             if wrong := validator_of(request.tool)(dict(request.args)):
                 return _finished(request, None, f"the arguments do not fit: {'; '.join(wrong)}")
-            return _kept(request, await self._call(request, timeout_s))
+            if request.memory is None:
+                return _kept(request, await self._call(request, timeout_s))
+            return await self._remember(request, request.memory, timeout_s)
         except ToolError as error:
             return _finished(request, None, str(error), outcome=error.outcome)
         except CallBroken as broken:
@@ -193,6 +199,18 @@ class ToolRunner:
             case "read_document":
                 return self._in_thread(lambda: docs.read_document(request.documents(), **args), timeout_s)
         return self._in_thread(lambda: docs.search_documents(request.documents(), **args), timeout_s)
+
+    async def _remember(self, request: ToolRequest, about: MemoryCall, timeout_s: float) -> ToolFinished | CallFailed:
+        store = self._memories
+        if store is None:
+            return _not_begun(request, Cause.BAD_CONFIGURATION, "this installation has no memories")
+        key, until = request.idempotency_key, request.deadline_at
+        asked = partial(answer, store, about, request.args, key=key, deadline_at=until)
+        try:
+            said = await self._in_thread(asked, timeout_s)
+        except StoreUnavailable as error:
+            raise CallBroken(Cause.NETWORK, f"the memory does not answer: {error}") from error
+        return finished(request.command_id, request.attempt, said)
 
     async def _in_thread(self, function: Callable[[], JSON], timeout_s: float) -> JSON:
         return await self.pool.call(function, timeout_s)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fabric.core import agent_loop, command_ids, mutations, reactions, unwinding
+from fabric.core import command_ids, mutations, reactions, unwinding
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.inputs import CallFailed, ToolFinished
 from fabric.core.run import Pending
 from fabric.core.saga import Errand, Mutation, Outcome, awaited, by_key
 from fabric.core.taxonomy import Cause
+from fabric.core.tool_answers import tool_answered
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
@@ -44,7 +45,7 @@ def _learned(
                 result=said.get("result"),
                 outcome=Outcome.ANSWERED,
             )
-            agent_loop.tool_answered(work, pending, result)
+            tool_answered(work, pending, result)
             return
         result_content = {"result": said.get("result")}
         mutations.settle(

@@ -11,6 +11,7 @@ from fabric.core.inputs import CallFailed, ModelReplied, ToolFinished
 from fabric.core.run import Pending
 from fabric.core.saga import Outcome, by_command
 from fabric.core.taxonomy import CLASSIFY, Cause
+from fabric.core.tool_answers import tool_answered
 from fabric.core.work import Work
 
 
@@ -43,7 +44,7 @@ def finished(work: Work, given: ToolFinished) -> None:
             CallFailed(command_id=given.command_id, attempt=given.attempt, cause=Cause.UNKNOWN, message=given.error),
         )
         return
-    _react_to(work, agent_loop.tool_answered(work, pending, given))
+    _react_to(work, tool_answered(work, pending, given))
 
 
 def failed(work: Work, given: CallFailed) -> None:
@@ -127,7 +128,7 @@ def _after_all(work: Work, pending: Pending, given: ModelReplied | ToolFinished 
         return
     if isinstance(given, ToolFinished) and mutations.outcome_of(given) is Outcome.ANSWERED:
         mutations.dropped(work, "its result came after all", command_id=given.command_id)
-        _react_to(work, agent_loop.tool_answered(work, pending, given))
+        _react_to(work, tool_answered(work, pending, given))
     else:
         mutations.late(work, given)
 

@@ -139,8 +139,8 @@ def _all(call: Call) -> tuple[str, str, str]:
 
 
 def _polls(spec: FabricSpec, name: str) -> bool:
-    return any(tool.name == name and tool.polling for tool in spec.tools)
+    return any(tool.name == name and tool.polling for tool in spec.all_tools)
 
 
 def _only_reads(spec: FabricSpec, name: str) -> bool:
-    return not any(tool.name == name and tool.effect != "read_only" for tool in spec.tools)
+    return not any(tool.name == name and tool.effect != "read_only" for tool in spec.all_tools)

@@ -15,6 +15,7 @@ from fabric.adapters.writer import JournalWriter
 from simulator.chaos.servers import PostgresqlServer
 from tests.fabric.adapters.grant_worlds import SharedWorld
 from tests.fabric.adapters.journal_worlds import SEED, MemoryWorld, PostgresqlWorld, SqliteWorld, World, migrate
+from tests.fabric.adapters.memory_worlds import MemoriesWorld
 from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, Told
 from tests.own_server import own_server
 
@@ -93,6 +94,14 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 def shared(world: World) -> Iterator[SharedWorld]:
     """The stores of shared state beside each of the three, empty."""
     made = SharedWorld(world)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def memories(world: World) -> Iterator[MemoriesWorld]:
+    """The store of memories beside each of the three, empty."""
+    made = MemoriesWorld(world)
     yield made
     made.close()
 

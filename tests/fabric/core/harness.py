@@ -101,7 +101,7 @@ class World(Told):
         agents = self.spec.agents
         self.offers = {
             tool.name: ToolOffer(name=tool.name, description=tool.description, parameters={})
-            for tool in self.spec.tools
+            for tool in self.spec.all_tools
         }
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
         self.compiled: Compiled = compile_spec(

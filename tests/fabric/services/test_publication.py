@@ -150,6 +150,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "is mutating; name the tool that undoes it, or declare it irreversible",
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
+    "_memories": (
+        {"memories": [{"name": "notes", "scope": "run", "value_schema": {"type": "nothing"}}]},
+        "memories.0.value_schema",
+        "memory 'notes': the schema does not compile",
+    ),
     "_tool_users": ({"models": [model(tool_calls=False)]}, "agents.1.tools", "takes no tool calls"),
     "_stand_ins": (
         {"models": [model(fallbacks=["words"]), model(name="words", tool_calls=False)]},
@@ -189,6 +194,16 @@ def test_each_rule_finds_what_it_is_for(rule):
     changes, path, sentence = BROKEN[rule]
     found = told(small(**changes))
     assert [one for one in found if one[0] == path and sentence in one[1]], found
+
+
+def test_a_values_schema_refers_to_nothing():
+    found = told(small(memories=[{"name": "notes", "scope": "run", "value_schema": {"items": {"$ref": "#/$defs/a"}}}]))
+    assert [one for one in found if one[0] == "memories.0.value_schema" and "write it out in its place" in one[1]]
+
+
+def test_a_memory_that_no_agent_names_is_a_warning():
+    found = publication_warnings(small(memories=[{"name": "notes", "scope": "run"}]))
+    assert [one.path for one in found] == ["memories.0"]
 
 
 def test_a_price_of_nothing_has_to_be_written_and_is_then_enough():

@@ -1,0 +1,59 @@
+"""Memories on PostgreSQL: a change has its memory to itself by an advisory lock of its transaction, so that memories do not wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+
+from fabric.adapters.grants_postgresql import SharedConnections
+from fabric.adapters.memories import Ask, SqlMemories
+from fabric.adapters.postgresql_connection import Connection, translated
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(?, 7))"
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+
+@lru_cache(maxsize=64)
+def _numbered(statement: str) -> bytes:
+    """The statement with PostgreSQL's numbers for its question marks."""
+    first, *rest = statement.split("?")
+    return (first + "".join(f"${n}{part}" for n, part in enumerate(rest, 1))).encode()
+
+
+class PostgresqlMemories(SharedConnections, SqlMemories):
+    """``memory_port.MemoryStore`` on PostgreSQL 14 or later."""
+
+    @contextmanager
+    def _alone(self, fabric_id: str, memory: str) -> Iterator[tuple[Ask, int]]:
+        # The time is read when the lock is held: what waited for it longer than its deadline comes too late.
+        with self._used(changes=True) as connection, connection.transaction():
+            _asked(connection, _LOCK, (f"memory:{fabric_id}:{memory}",))
+            now = _asked(connection, _NOW, ())[0][0]
+            yield lambda statement, values: _asked(connection, statement, values), now
+
+    def _look(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._used(changes=False) as connection:
+            return _asked(connection, statement, values)
+
+    def _time(self) -> int:
+        return int(self._look(_NOW, ())[0][0])
+
+    @contextmanager
+    def _used(self, *, changes: bool) -> Iterator[Connection]:
+        self.count(statements=1)
+        sent = False
+        try:
+            with self._connections.use() as connection:
+                sent = changes
+                yield connection
+        except psycopg.Error as error:
+            raise translated(error, self.dsn, sent=sent) from error
+
+
+def _asked(connection: Connection, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    cursor = connection.execute(_numbered(statement), list(values))
+    return cursor.fetchall() if cursor.description else []

@@ -1,0 +1,78 @@
+"""What a tool's result does: it is journaled as data for the model, and says what became of a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core import guard, mutations
+from fabric.core.failure import Failure
+from fabric.core.fingerprint import masked_fingerprint
+from fabric.core.flow import Stage
+from fabric.core.frozen import replace
+from fabric.core.inputs import ToolFinished
+from fabric.core.mechanisms import failure_signature
+from fabric.core.mechanisms.contract import Proposal
+from fabric.core.run import Pending
+from fabric.core.saga import Outcome
+from fabric.core.taxonomy import Cause
+from fabric.core.verdict import Trip
+from fabric.core.work import Work
+
+JSON = Any
+
+
+def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failure | None:
+    """Journals a tool's result; an error is data for the model, and the third of one kind stops it. Gives back what stopped it."""
+    issued = pending.issued
+    finished = _looked_through(work, issued.target, finished)
+    trips = _came_back(work, issued, finished.error) if finished.error else []
+    content = (
+        {"error": {"cause": "tool_error", "message": finished.error}} if finished.error else {"result": finished.result}
+    )
+    event = work.emit(
+        ev.ToolAnswered(
+            command_id=issued.command_id,
+            attempt=issued.attempt,
+            step_id=issued.step_id,
+            call_id=issued.call_id,
+            tool=issued.target,
+            args_hash=issued.args_hash,
+            masked_hash=masked_fingerprint(content),
+            error=bool(finished.error),
+            sanitized=finished.sanitized,
+            failure=failure_signature.of_error(issued.step_id, issued.target, finished.error) if finished.error else "",
+        ),
+        content,
+    )
+    said = finished.error[:500] or "it answered"
+    mutations.settle(work, issued.command_id, mutations.outcome_of(finished), reason=said, result_ref=event.content_ref)
+    step = work.run.steps.get(issued.step_id)
+    if not trips or work.run.ending is not None or step is None or step.status != "active" or step.final:
+        return None  # An agent that was stopped has its last word; nobody else is left to stop.
+    return Failure(tuple(trips), step.stage, step.id)
+
+
+def _came_back(work: Work, issued: ev.CallIssued, error: str) -> list[Trip]:
+    """What speaks against one more error of a tool."""
+    proposal = Proposal(
+        kind="failure",
+        stage=Stage(issued.step_id.partition(".")[0]),
+        step_id=issued.step_id,
+        target=issued.target,
+        command_id=issued.command_id,
+        cause=Cause.TOOL_CONSTRAINT,
+        message=error[:500],
+    )
+    return guard.judge(proposal, work.view, work.compiled.spec.policy)
+
+
+def _looked_through(work: Work, tool: str, finished: ToolFinished) -> ToolFinished:
+    """What is read from a memory may have been written under another revision's guardrails: this one's look at it before a model does."""
+    if work.compiled.spec.memory_of(tool) is None or not isinstance(finished.result, dict):
+        return finished
+    found = work.compiled.evaluators.hits("arguments", finished.result)
+    if not found:
+        return finished
+    said = f"what {tool} found holds what an agent may not be shown: {'; '.join(found[:3])}"
+    return replace(finished, result=None, error=said[:500], outcome=finished.outcome or Outcome.ANSWERED)

@@ -1,0 +1,145 @@
+"""What must be true of memories: what stands is what the journals say was written and not undone, nothing stands twice, and a run reads what it wrote.
+
+The ledger is held against the facts of all runs, which were counted anew (``changes.py``); the engine's own fold is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.envelope import from_row
+from fabric.core.memory import Entry
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_memories import Verb
+from simulator.kernel.seen import Seen
+
+if TYPE_CHECKING:
+    from simulator.kernel.world import World
+
+JSON = Any
+UNDONE = "compensation_answered"
+Found = tuple[str, str]
+
+
+def truth(world: World, seen: Iterable[Seen]) -> Iterator[Found]:
+    """What is wrong at the end of a world: the invariant's name and a sentence."""
+    runs = list(seen)
+    spec, fabric_id = world.setup.fabric.compiled.spec, world.setup.fabric.revision_id
+    shared = [memory for memory in spec.memories if memory.scope == "fabric"]
+    said = _said(runs, spec)
+    known: set[str] = set()
+    for memory in shared:
+        entries = world.memories.ledger(fabric_id, memory.name)
+        known |= {one.call_key for one in entries}
+        yield from _once(entries)
+        yield from _as_told(entries, said)
+        expected = _standing(one for one in entries if UNDONE not in said.get(one.call_key, ()) and not one.undone_at)
+        stands = {one.key: one.version for one in world.memories.entries(fabric_id, memory)}
+        if stands != expected:
+            yield ("memory_is_what_was_written", f"{memory.name} holds {stands}, and the journals say {expected}")
+    for key, statuses in said.items():
+        if "executed" in statuses and key not in known:
+            yield ("memory_is_what_was_written", f"a journal says that {key} was written, and no memory has it")
+    for run in runs:
+        yield from reads(world, run, spec)
+
+
+def _said(runs: Iterable[Seen], spec: FabricSpec) -> dict[str, set[str]]:
+    """What the journals say of each call that writes to a memory of the fabric, by its key: a parent may undo what its child did."""
+    said: dict[str, set[str]] = {}
+    for run in runs:
+        for key, change in run.changes.by_key.items():
+            if spec.memory_of(change.tool) is not None and not spec.in_journal(change.tool):
+                said.setdefault(key, set()).update({change.status} - {"handed_up"})
+    return said
+
+
+def _once(entries: Iterable[Entry]) -> Iterator[Found]:
+    calls: set[str] = set()
+    versions: set[tuple[str, int]] = set()
+    for one in entries:
+        if one.call_key in calls or (one.version and (one.key, one.version) in versions):
+            yield ("memory_written_once", f"{one.call_key} stands twice, or version {one.version} of {one.key!r} does")
+        calls.add(one.call_key)
+        versions.add((one.key, one.version))
+
+
+def _as_told(entries: Iterable[Entry], said: dict[str, set[str]]) -> Iterator[Found]:
+    for one in entries:
+        statuses = said.get(one.call_key)
+        if statuses is None:
+            yield ("memory_is_what_was_written", f"{one.call_key} was written, and no journal has its intent")
+        elif UNDONE in statuses and not one.undone_at:
+            yield ("memory_restored", f"a journal says that {one.call_key} is undone, and it stands")
+        elif statuses == {"executed"} and one.undone_at:
+            yield ("memory_restored", f"{one.call_key} was undone, and no journal says so")
+        elif statuses == {"not_executed"} and one.version and not one.undone_at:
+            yield ("memory_is_what_was_written", f"{one.call_key} was written, and its journal says that it was not")
+
+
+def _standing(entries: Iterable[Entry]) -> dict[str, int]:
+    newest: dict[str, Entry] = {}
+    for one in sorted(entries, key=lambda one: one.version):
+        if one.version:
+            newest[one.key] = one
+    return {key: one.version for key, one in newest.items() if not one.deleted}
+
+
+# -- the memory of one run ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Own:
+    """A run's own memories, told anew from its journal."""
+
+    spec: FabricSpec
+    proposed: dict[tuple[str, str], JSON] = field(default_factory=dict)
+    """Arguments by step and call id."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """Idempotency keys by command id."""
+    wrote: dict[str, tuple[str, str, int, JSON, bool]] = field(default_factory=dict)
+    """Memory, key, version, value and whether it was deleted, by idempotency key: what was not undone."""
+
+    def take(self, fact: Any, content: JSON) -> str:
+        """Goes on to the next fact; what is wrong with a reading."""
+        match fact.kind:
+            case "model_answered":
+                for call in content.get("calls", ()):
+                    self.proposed[fact.step_id, call["call_id"]] = call.get("args")
+            case "mutation_intended":
+                self.keys[fact.command_id] = fact.key
+            case "compensation_answered":
+                self.wrote.pop(fact.of_key, None)
+            case "tool_answered" if not fact.error and self.spec.in_journal(fact.tool):
+                return self._answered(fact, content["result"])
+        return ""
+
+    def _answered(self, fact: Any, told: JSON) -> str:
+        found = self.spec.memory_of(fact.tool)
+        assert found is not None
+        memory, args = found[0].name, self.proposed[fact.step_id, fact.call_id]
+        if found[1] is not Verb.READ:
+            deleted = found[1] is Verb.DELETE
+            entry = (memory, args["key"], told["version"], args.get("value"), deleted)
+            self.wrote[self.keys[fact.command_id]] = entry
+            return ""
+        held = [one for one in self.wrote.values() if one[:2] == (memory, args["key"])]
+        last = max(held, key=lambda one: one[2], default=None)
+        expected = None if last is None or last[4] else (last[2], last[3])
+        read = (told["version"], told["data"]) if told["found"] else None
+        return "" if read == expected else f"it read {read} under {args['key']!r}, and {expected} stands there"
+
+
+def reads(world: World, seen: Seen, spec: FabricSpec) -> Iterator[Found]:
+    """Whether each reading of a run's own memory gave what the run had written last and not undone."""
+    if seen.damaged or not any(memory.scope == "run" for memory in spec.memories):
+        return
+    own = _Own(spec)
+    for row in world.store.rows(seen.run_id):
+        content = json.loads(row.payload) if row.payload else {}
+        fact = from_row(row.seq, row.kind, row.version, row.header).fact
+        if wrong := own.take(fact, content):
+            yield ("memory_reads_what_was_written", f"{seen.run_id}: {wrong}")
