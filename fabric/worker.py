@@ -15,6 +15,7 @@ from fabric.adapters.watchdog import Watchdog, threads_of
 from fabric.services.breakers import guard_changes_prune, guard_changes_to_prune
 from fabric.services.budgets import grants_prune, grants_to_prune
 from fabric.services.checkpoints import checkpoints_make
+from fabric.services.memories import values_expire, values_held
 from fabric.services.retention import retention_apply, retention_wanted
 from fabric.services.sealing import audit_seal, audit_waits
 from fabric.wiring import Engine, signer
@@ -53,7 +54,10 @@ def duties() -> tuple[DutySpec, ...]:
         wanted=guard_changes_to_prune,
         act=guard_changes_prune,
     )
-    return seal, checkpoint, retention, prune, changes
+    memories = DutySpec(
+        name="memories", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=values_held, act=values_expire
+    )
+    return seal, checkpoint, retention, prune, changes, memories
 
 
 class Worker:

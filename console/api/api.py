@@ -14,7 +14,7 @@ from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 from ninja.parser import Parser
 
-from console.api import breakers, escalations, events, explained, exports, fabrics, runs
+from console.api import breakers, escalations, events, explained, exports, fabrics, memories, runs
 from console.api.bodies import read_json
 from console.api.problems import RETRY_AFTER, FieldError, Problem
 from console.api.responses import id_of, problem_response
@@ -46,6 +46,7 @@ api = NinjaAPI(
 )
 ROUTERS = (
     fabrics.router,
+    memories.router,
     runs.router,
     explained.router,
     events.router,

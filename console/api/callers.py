@@ -28,6 +28,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabrics", "GET"): Scope.READ,
     ("api-fabric", "GET"): Scope.READ,
     ("api-fabric-cost", "GET"): Scope.READ,
+    ("api-fabric-memories", "GET"): Scope.READ,
+    ("api-fabric-memory-delete", "POST"): Scope.RUN,
     ("api-runs", "GET"): Scope.READ,
     ("api-runs", "POST"): Scope.RUN,
     ("api-run", "GET"): Scope.READ,

@@ -52,6 +52,10 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("listFabrics", 200): "The fabrics.",
     ("getFabric", 200): "The fabric.",
     ("getCostPerSuccess", 200): "What a success costs.",
+    ("listMemories", 200): "What the fabric remembers.",
+    ("deleteMemory", 200): "It is deleted: no run reads it any more.",
+    ("deleteMemory", 404): "There is no such fabric, memory or key.",
+    ("deleteMemory", 409): "Another version stands there by now.",
     ("listRuns", 200): "A page of runs.",
     ("getRun", 200): "The run.",
     ("explainRun", 200): "Its decisions.",
@@ -71,6 +75,7 @@ MEANS: Mapping[tuple[str, int], str] = {
 
 TAGS: Mapping[str, str] = {
     "fabrics": "Configured multi-agent systems and their published revisions.",
+    "memories": "What fabrics remember beyond their runs.",
     "runs": "Executions of a fabric.",
     "events": "What happened in a run, as its journal has it.",
     "breakers": "Circuit breakers: what stops calls to what fails again and again.",

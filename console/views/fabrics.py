@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from console.access import actor_of
 from console.views import fabric_words as words
+from console.views import memories
 from console.views.fabric_table import table_of
 from console.views.topology_picture import topology_links, topology_svg
 from fabric.core.actor import Actor
@@ -138,6 +139,7 @@ TABS: Mapping[str, Tab] = {
         Tab("stages", "Stages and gates", _stages),
         Tab("limits", "Budgets and limits", _limits),
         Tab("table", "Decision table", _table),
+        Tab("memory", "Memory", memories.tab),
         Tab("cost", "Cost", _cost),
         Tab("yaml", "YAML", _yaml),
         Tab("versions", "Versions", _versions),
@@ -196,4 +198,6 @@ def _count(tab: str, page: RevisionPage) -> int | None:
     """The number beside a tab; None: it has none."""
     if tab == "agents":
         return len(page.spec.agents)
+    if tab == "memory":
+        return len(page.spec.memories) or None
     return len(FailureType) * len(Tier) if tab == "table" else None

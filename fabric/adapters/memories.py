@@ -39,6 +39,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _UNDO = "UPDATE fabric_memory_entry SET undone_at = ? WHERE call_key = ? AND undone_at = 0"
 
 
+def lock_name(fabric_id: str, memory: str) -> str:
+    """What whoever changes a memory locks, where the database has locks by name."""
+    return f"memory:{fabric_id}:{memory}"
+
+
 class SqlMemories(ABC):
     """``memory_port.MemoryStore`` over whatever runs its statements."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from fabric.adapters.grants_postgresql import SharedConnections
-from fabric.adapters.memories import Ask, SqlMemories
+from fabric.adapters.memories import Ask, SqlMemories, lock_name
 from fabric.adapters.postgresql_connection import Connection, translated
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(?, 7))"
@@ -31,7 +31,7 @@ class PostgresqlMemories(SharedConnections, SqlMemories):
     def _alone(self, fabric_id: str, memory: str) -> Iterator[tuple[Ask, int]]:
         # The time is read when the lock is held: what waited for it longer than its deadline comes too late.
         with self._used(changes=True) as connection, connection.transaction():
-            _asked(connection, _LOCK, (f"memory:{fabric_id}:{memory}",))
+            _asked(connection, _LOCK, (lock_name(fabric_id, memory),))
             now = _asked(connection, _NOW, ())[0][0]
             yield lambda statement, values: _asked(connection, statement, values), now
 

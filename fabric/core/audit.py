@@ -46,6 +46,8 @@ class Act(StrEnum):
     BREAKER_OPENED = "breaker_opened"
     """A circuit breaker was opened by hand: it stays so until somebody resets it."""
     BREAKER_RESET = "breaker_reset"
+    MEMORY_DELETED = "memory_deleted"
+    """What a fabric remembered under a key was deleted by hand."""
     PROJECTION_REBUILT = "projection_rebuilt"
 
 

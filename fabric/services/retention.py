@@ -21,6 +21,7 @@ from fabric.models.runs import BAD_STATES, ENDED, ERASED_TITLE
 from fabric.selectors.audit import was_erased
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.memories import values_erase
 from fabric.services.workspaces import system_actor
 
 DAYS_MAX = 36_500
@@ -113,6 +114,7 @@ def _erase(workspace: Workspace, run_id: str, ended_at: int) -> Erased | None:
         documents = Attachment.objects.filter(run_id=run_id).update(text="")
         Escalation.objects.filter(run_id=run_id).update(content=NOTHING)
         Snapshot.objects.filter(run_id=run_id).delete()
+        memories = values_erase(run_id)
         audit_record(
             actor=system_actor(workspace.id),
             act=Act.RUN_ERASED,
@@ -121,5 +123,6 @@ def _erase(workspace: Workspace, run_id: str, ended_at: int) -> Erased | None:
             ended_at=ended_at,
             events=events,
             documents=documents,
+            memories=memories,
         )
     return Erased(run_id, ended_at, events)

@@ -18,7 +18,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.faults import Rates
-from simulator.kernel.remembering import Remembering, asked_of_memory
+from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.services import TOOLS, Service
 
 JSON = Any
@@ -161,6 +161,8 @@ class Agents:
         habit = self._habit(request.command_id.rpartition(".t")[0])
         if habit:
             return HABITS[habit](turn, [tool.name for tool in request.tools]), ""
+        if self.spec.memories and turn <= 3 and self._rng.random() < 0.5:
+            return recalling(self.spec, [tool.name for tool in request.tools], turn, self._rng), ""
         first = not any(message.role == "tool" for message in request.messages)
         name = self._rng.choice(request.tools).name
         calls: tuple[ToolCall, ...] = ()

@@ -41,7 +41,9 @@ class Remembering:
             # It is under way, in the hands of a process that stands still: it arrives when nobody waits for it any more, or never.
             if self._rng.random() < 0.7:
                 left = max(1, request.deadline_at - self._world.clock.now())
-                at = self._world.clock.now() + int(left * 2 * self._rng.random())
+                at = self._world.clock.now() + int(
+                    left * self._rng.choice((0.5, 1.2, 2.0, 5.0)) * (0.8 + 0.4 * self._rng.random())
+                )
                 self._world.schedule.at(at, self._arrive, request)
             return Served(_away(request, Outcome.UNKNOWN), silent=True)
         return Served(self._said(request), silent=strikes("effect_lost_answer"))
@@ -81,6 +83,16 @@ def asked_of_memory(spec: FabricSpec, call: ToolCall) -> ToolCall:
     if found[1] is not Verb.READ and number % 5 == 0:
         args["version"] = number % 3
     return ToolCall(call_id=call.call_id, tool=call.tool, args=args)
+
+
+def recalling(spec: FabricSpec, tools: list[str], turn: int, rng: Random) -> tuple[ToolCall, ...]:
+    """One call or two of memories, as queries; none where the agent is offered none."""
+    names = [name for name in tools if spec.memory_of(name) is not None]
+    asked = [(rng.choice(names), rng.randrange(9)) for _ in range(rng.choice((1, 2)))] if names else []
+    return tuple(
+        ToolCall(call_id=f"m{turn}-{n}", tool=name, args={"query": f"part {what}"})
+        for n, (name, what) in enumerate(asked)
+    )
 
 
 def drawn(rng: Random) -> list[JSON]:

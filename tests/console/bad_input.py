@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import uuid4
 
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -13,8 +15,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.breaker.policy import BreakerScope, endpoint
-from fabric.models import Escalation, Event, Fabric, Inbox, Run
+from fabric.models import Escalation, Event, Fabric, Inbox, MemoryEntry, Run
 from fabric.selectors.escalations import escalations_open
+from fabric.selectors.fabrics import fabric_get
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
@@ -90,6 +93,13 @@ FORMS = {
         "changed meanwhile",
         (400, 404, 409, 413, 422),
     ),
+    "fabric-memory": FormCase(
+        ("key", "version", "reason"),
+        {"key": "budget", "version": "1", "reason": "It is wrong."},
+        404,
+        "nothing stands under",
+        (400, 404, 409, 413, 422),
+    ),
     "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
@@ -108,9 +118,20 @@ def guarded(name, scope):
 
 @pytest.fixture
 def run(actor, doubtful):
-    """A run that waits for a person, and a circuit breaker, so that every page has something to show."""
+    """A run that waits for a person, a circuit breaker and something remembered, so that every page has something to show."""
     fabric_publish(actor=actor, source=guarded("guarded", "provider"))
+    fabric_publish(actor=actor, source=f"{DOUBTFUL}memories:\n  - {{name: notes, scope: fabric}}\n")
+    remember(fabric_get(actor, doubtful).id)
     return ran(actor, doubtful)
+
+
+def remember(fabric_id, key="budget", version=1, **more):
+    """An entry of the memory ``notes``, as a run writes it."""
+    written = {"value": "40", "run_id": str(uuid4()), "step_id": "fan_out.0.e0.r0", "agent": "reader"} | more
+    at = time.time_ns() // 1_000
+    MemoryEntry.objects.create(
+        call_key=str(uuid4()), fabric_id=fabric_id, memory="notes", key=key, version=version, at=at, **written
+    )
 
 
 @pytest.fixture
@@ -161,6 +182,7 @@ def filled(address, run, question, **named):
         "token": "nosuchtoken",
         "card": "runs",
         "scope": "provider:scripted",
+        "memory": "notes",
         "digest": BREAKER,
         **named,
     }

@@ -20,7 +20,7 @@ from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL
 @pytest.fixture(autouse=True)
 def _fresh_wiring() -> None:
     """A store must not outlive the database it was made for."""
-    for cached in (wiring.store, wiring.compiled, wiring._revision):
+    for cached in (wiring.store, wiring.memories, wiring.compiled, wiring._revision):
         cached.cache_clear()
 
 

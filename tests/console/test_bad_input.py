@@ -27,7 +27,7 @@ WATCHED = [*configured.MIDDLEWARE, "tests.console.asked.Watching"]
 PARAMETERS = (
     *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
-    *("down", "events", "field", "form", "last", "new", "seen", "tab", "operator", "panels", "type", "value"),
+    *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
 
@@ -114,7 +114,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "nam
     "digest": "0123456789ab",
 }
 """Each kind of id in an address, and one that there is not."""
-WITHIN = {"seq", "number", "card", "token"}
+WITHIN = {"memory", "seq", "number", "card", "token"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 

@@ -303,7 +303,7 @@ LISTS = (
     Scene("protections", "/protections"),
     *(
         Scene(f"fabric-{tab}", f"/fabrics/contract-check?tab={tab}")
-        for tab in ("agents", "topology", "stages", "limits", "table", "yaml", "versions")
+        for tab in ("agents", "topology", "stages", "limits", "table", "memory", "yaml", "versions")
     ),
     Scene("fabric-research-desk", "/fabrics/research-desk?tab=topology"),
     Scene("fabric-revision", "/fabrics/contract-check/r1"),

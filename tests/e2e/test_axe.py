@@ -93,6 +93,7 @@ KNOWN = {
     "number": 1,
     "scope": "provider:scripted",
     "digest": "92e507dd97e0",
+    "memory": "notes",
 }
 
 

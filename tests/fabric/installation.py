@@ -95,7 +95,7 @@ class Installation:
 @contextmanager
 def installation() -> Iterator[Installation]:
     """Hosts runs in this process while the block runs."""
-    for cached in (wiring.store, wiring.compiled, wiring._revision):
+    for cached in (wiring.store, wiring.memories, wiring.compiled, wiring._revision):
         cached.cache_clear()
     heard = threading.Condition()
 

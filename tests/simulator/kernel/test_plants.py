@@ -42,8 +42,7 @@ FOUND_BY = {
     "key_with_round": {"way_back_before_effect"},
     # Memories.
     "memory_not_restored": {"memory_restored", "memory_is_what_was_written"},
-    "memory_after_deadline": {"memory_is_what_was_written", "memory_restored"},
-    "run_memory_keeps_undone": {"memory_reads_what_was_written"},
+    "run_memory_forgets": {"memory_reads_what_was_written"},
     # Circuit breakers.
     "open_breaker_passes": {"breaker_is_heeded"},
     "permit_for_all": {"breaker_is_heeded"},

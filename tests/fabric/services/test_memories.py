@@ -1,0 +1,188 @@
+"""What people do to a fabric's memories: looked at, deleted with a reason, erased when their time has come."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from django.db import connection
+
+from fabric import wiring
+from fabric.core.flow import RunState
+from fabric.core.memory import Change, Origin
+from fabric.models import AuditLine, MemoryEntry
+from fabric.runtime.memory_port import Write
+from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.memories import memories_of, memory_find
+from fabric.services.errors import Refused
+from fabric.services.fabrics import fabric_publish
+from fabric.services.memories import memory_delete, values_erase, values_expire, values_held
+from tests.fabric.services.world import SMALL, ran
+
+REMEMBERING = (
+    SMALL.replace("name: small", "name: remembering")
+    .replace(
+        "agents:\n",
+        """\
+memories:
+  - {name: notes, scope: fabric, description: What was learned., retention_days: 30}
+  - {name: scratch, scope: run}
+agents:
+""",
+        1,
+    )
+    .replace("[read_document]", "[read_document, memory_write_notes, memory_read_notes, memory_write_scratch]")
+)
+WRITING = REMEMBERING.replace("name: remembering", "name: writing").replace(
+    "    provider: scripted\n",
+    """\
+    provider: scripted
+    options: {agents: {reader: {calls: [[{tool: memory_write_notes, args: {key: budget, value: 40}}],
+      [{tool: memory_write_scratch, args: {key: seen, value: true}}], [{tool: memory_read_notes, args: {key: budget}}]]}}}
+""",
+)
+DAY_US = 86_400_000_000
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    wiring.memories.cache_clear()
+    yield
+    wiring.memories().close_connections()
+    wiring.memories.cache_clear()
+
+
+@pytest.fixture
+def fabric(actor):
+    return fabric_publish(actor=actor, source=REMEMBERING).name
+
+
+def write(actor, fabric, key="budget", value=40, run_id="run-1", call_key=None):
+    view = fabric_get(actor, fabric)
+    asked = Write(
+        fabric_id=view.id,
+        memory=memories_of(actor, fabric)[0].memory,
+        change=Change(key=key, value=value),
+        call_key=call_key or f"call-{MemoryEntry.objects.count()}",
+        origin=Origin(run_id=run_id, step_id="fan_out.0.e0.r0", agent="reader"),
+        deadline_at=1 << 62,
+    )
+    return wiring.memories().write(asked).entry
+
+
+def delete(actor, fabric, **other):
+    asked = {"memory": "notes", "key": "budget", "version": 1, "reason": "It is wrong."} | other
+    memory_delete(actor=actor, fabric=fabric, **asked)
+
+
+def test_a_run_writes_what_people_and_the_next_run_read(actor):
+    """The whole way: two real runs, the real store."""
+    fabric = fabric_publish(actor=actor, source=WRITING).name
+    first = ran(actor, fabric)
+    second = ran(actor, fabric)
+    assert {first.state, second.state} == {RunState.COMPLETED}
+    notes, scratch = memories_of(actor, fabric)
+    (entry,) = notes.entries
+    assert (entry.key, entry.value, entry.version) == ("budget", 40, 2)
+    assert (entry.run_id, entry.stage, entry.agent) == (second.id, "fan_out", "reader")
+    assert (scratch.count, scratch.entries) == (0, ())
+    assert MemoryEntry.objects.filter(memory="scratch").count() == 0
+
+
+def test_who_may_do_what_stands_beside_each_memory(actor, fabric):
+    notes, scratch = memories_of(actor, fabric)
+    assert dict(notes.users) == {"write": ("reader",), "read": ("reader",), "delete": ()}
+    assert dict(scratch.users) == {"write": ("reader",), "read": (), "delete": ()}
+
+
+def test_deleted_by_hand_it_is_gone_with_its_values_and_the_audit_stream_says_why(actor, fabric):
+    write(actor, fabric, value="old")
+    write(actor, fabric, value="secret")
+    delete(actor, fabric, version=2)
+    assert memories_of(actor, fabric)[0].entries == ()
+    assert not MemoryEntry.objects.exclude(value="").exists()
+    line = AuditLine.objects.get(kind="memory_deleted")
+    body = json.loads(bytes(line.body))
+    assert (line.actor, line.subject) == (actor.name, fabric_get(actor, fabric).id)
+    assert (body["memory"], body["key"], body["version"], body["reason"]) == ("notes", "budget", 2, "It is wrong.")
+    assert "secret" not in json.dumps(body)
+    assert write(actor, fabric).version == 4
+
+
+def test_a_run_that_fails_later_does_not_bring_it_back(actor, fabric):
+    write(actor, fabric, call_key="first")
+    write(actor, fabric, value=41, call_key="second")
+    delete(actor, fabric, version=2)
+    wiring.memories().take_back(fabric_get(actor, fabric).id, "notes", "second")
+    assert memories_of(actor, fabric)[0].entries == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "code"),
+    [
+        ({"reason": " "}, "invalid"),
+        ({"version": 2}, "conflict"),
+        ({"key": "other"}, "not_found"),
+        ({"memory": "scratch"}, "not_found"),
+        ({"memory": "none"}, "not_found"),
+    ],
+)
+def test_what_is_wrong_with_a_deletion_is_said_and_nothing_is_deleted(actor, fabric, other, code):
+    write(actor, fabric)
+    with pytest.raises(Refused) as refused:
+        delete(actor, fabric, **other)
+    assert refused.value.code == code
+    assert memory_find(actor, fabric, "notes", "budget").value == 40
+    assert not AuditLine.objects.filter(kind="memory_deleted").exists()
+
+
+def test_who_is_neither_owner_nor_operator_may_look_and_not_delete(actor, fabric):
+    write(actor, fabric)
+    with pytest.raises(Refused) as refused:
+        delete(replace(actor, roles=frozenset({"reviewer"})), fabric)
+    assert refused.value.code == "forbidden"
+
+
+def test_a_fabric_of_another_workspace_is_not_there(stranger, actor, fabric):
+    for ask in (lambda: memories_of(stranger, fabric), lambda: memory_find(stranger, fabric, "notes", "budget")):
+        with pytest.raises(Refused) as refused:
+            ask()
+        assert refused.value.code == "not_found"
+
+
+def test_what_an_ended_run_wrote_and_what_stands_no_more_is_erased_with_it(actor, fabric):
+    done = ran(actor, fabric)
+    for value, key in (("under", "first"), ("over", "second")):
+        write(actor, fabric, value=value, run_id=done.id, call_key=key)
+    write(actor, fabric, "other", "undone", run_id=done.id, call_key="third")
+    wiring.memories().take_back(fabric_get(actor, fabric).id, "notes", "third")
+    assert values_erase(done.id) == 2
+    assert memory_find(actor, fabric, "notes", "budget").value == "over"
+    assert list(MemoryEntry.objects.exclude(value="").values_list("call_key", flat=True)) == ["second"]
+
+
+def test_what_may_stand_again_is_not_erased(actor, fabric):
+    """The run above it is still under way, and would restore it if it failed."""
+    done = ran(actor, fabric)
+    write(actor, fabric, value="under", run_id=done.id)
+    write(actor, fabric, value="over", run_id="run-under-way")
+    assert values_erase(done.id) == 0
+
+
+def test_a_memorys_retention_erases_what_nobody_reads_any_more(actor, fabric):
+    entry = write(actor, fabric)
+    assert values_held()
+    assert values_expire(now=entry.origin.at + 30 * DAY_US) == 0
+    assert values_expire(now=entry.origin.at + 30 * DAY_US + 1) == 1
+    assert not values_held()
+
+
+def test_the_stores_and_the_pages_see_the_same(actor, fabric):
+    write(actor, fabric, "a", 1, call_key="one")
+    write(actor, fabric, "a", 2, call_key="two")
+    write(actor, fabric, "b", 3, call_key="three")
+    notes = memories_of(actor, fabric)[0]
+    wiring.memories().take_back(fabric_get(actor, fabric).id, "notes", "two")
+    stored = wiring.memories().entries(fabric_get(actor, fabric).id, notes.memory)
+    seen = [(one.key, one.version, one.value) for one in memories_of(actor, fabric)[0].entries]
+    assert seen == [(one.key, one.version, one.value) for one in stored] == [("a", 1, 1), ("b", 1, 3)]
+    assert connection.vendor in ("sqlite", "postgresql")
