@@ -50,8 +50,8 @@ _numbers = count(1)
 
 READS = {"exportRun"}
 """It is a POST since it is told in the audit stream; of its run it changes nothing, and each export is one of its own."""
-AT_ONCE = {"openBreaker", "resetBreaker"}
-"""Whole in one transaction of the web server's own, and conditional on the generation that was seen: the same again is refused (409), and says so."""
+AT_ONCE = {"openBreaker", "resetBreaker", "deleteMemory"}
+"""Whole in one transaction of the web server's own, and conditional on the generation or version that was seen: the same again is refused (409, 404), and says so."""
 
 
 def test_every_operation_that_changes_something_is_here():

@@ -19,6 +19,7 @@ from console.views.run_page import VIEWS
 from tests.e2e.accessibility import findings
 from tests.e2e.asked import asked
 from tests.e2e.conftest import begun
+from tests.fabric.services.test_memories import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -55,6 +56,8 @@ ALSO = (
     "/runs?q=state:failed+zzzz",
     "/start?fabric=doubtful&example=1",
     "/nothing",
+    "/fabrics/writing?tab=memory",
+    "/fabrics/writing/memory/notes?key=budget",
 )
 """States of pages that no route names."""
 
@@ -156,6 +159,8 @@ def test_an_installation_where_nothing_has_happened(visit):
 def run_id(installation) -> str:
     """Runs of each kind: one that has ended, one that waits for a person, whose id this is."""
     asked(installation, "research-desk", "What is the ledger's deadline?")
+    installation.publish(WRITING)
+    asked(installation, "writing", "What is the budget?")
     return asked(installation, "doubtful", "Which ledger is due?")
 
 
