@@ -97,7 +97,7 @@ FORMS = {
         ("key", "version", "reason"),
         {"key": "budget", "version": "1", "reason": "It is wrong."},
         404,
-        "nothing stands under",
+        "stands under",
         (400, 404, 409, 413, 422),
     ),
     "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
