@@ -40,6 +40,8 @@ def begin(work: Work, purpose: Literal["ending", "replan"], stage: Stage, reason
     order = undo_order(work.run.saga.mutations, replan=purpose == "replan")
     if not order and not handing_up.awaited(work):
         return False
+    # A run that was ended where its journal could not be folded may still have asked what became of a call: that would wake it for ever.
+    mutations.dropped(work, "what may have been done is undone")
     work.emit(ev.UnwindingStarted(purpose=purpose, order=order, stage=stage, reason=reason), told)
     return True
 

@@ -16,6 +16,8 @@ from fabric.selectors.memories import memories_of, memory_find
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
 from fabric.services.memories import memory_delete, values_erase, values_expire, values_held
+from fabric.services.publication import publication_warnings
+from tests.fabric.services.test_publication import small, told
 from tests.fabric.services.world import SMALL, ran
 
 REMEMBERING = (
@@ -186,3 +188,13 @@ def test_the_stores_and_the_pages_see_the_same(actor, fabric):
     seen = [(one.key, one.version, one.value) for one in memories_of(actor, fabric)[0].entries]
     assert seen == [(one.key, one.version, one.value) for one in stored] == [("a", 1, 1), ("b", 1, 3)]
     assert connection.vendor in ("sqlite", "postgresql")
+
+
+def test_a_values_schema_refers_to_nothing():
+    found = told(small(memories=[{"name": "notes", "scope": "run", "value_schema": {"items": {"$ref": "#/$defs/a"}}}]))
+    assert [one for one in found if one[0] == "memories.0.value_schema" and "write it out in its place" in one[1]]
+
+
+def test_a_memory_that_no_agent_names_is_a_warning():
+    found = publication_warnings(small(memories=[{"name": "notes", "scope": "run"}]))
+    assert [one.path for one in found] == ["memories.0"]

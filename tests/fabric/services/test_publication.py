@@ -196,16 +196,6 @@ def test_each_rule_finds_what_it_is_for(rule):
     assert [one for one in found if one[0] == path and sentence in one[1]], found
 
 
-def test_a_values_schema_refers_to_nothing():
-    found = told(small(memories=[{"name": "notes", "scope": "run", "value_schema": {"items": {"$ref": "#/$defs/a"}}}]))
-    assert [one for one in found if one[0] == "memories.0.value_schema" and "write it out in its place" in one[1]]
-
-
-def test_a_memory_that_no_agent_names_is_a_warning():
-    found = publication_warnings(small(memories=[{"name": "notes", "scope": "run"}]))
-    assert [one.path for one in found] == ["memories.0"]
-
-
 def test_a_price_of_nothing_has_to_be_written_and_is_then_enough():
     free = {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}
     assert told(small(models=[model(price=free)], policy={"budget": {"run_usd_micros": 0}})) == []
