@@ -316,7 +316,11 @@ def retry(seen: Seen) -> list[Section]:
             "retry tokens left",
             f"{fact['tokens_left'] / 1_000:.1f} of {bucket}",
             "text",
-            "when none is left, nothing is retried",
+            "the run's own; when none is left, nothing is retried",
+        ),
+        *(
+            Pair(f"left in {one['bucket']}", f"{one['level'] / 1_000:.1f}", "text", "shared by all workers")
+            for one in fact["buckets"]
         ),
         *answers(seen),
     )

@@ -237,8 +237,9 @@ def _derived(explained: Explained) -> Section:
 
 
 def skipped(seen: Seen) -> list[Section]:
-    """A rung that could not apply."""
+    """A rung that could not apply, with the numbers of the mechanism that spoke against it."""
     fact = seen.fact
+    evidence = [_evidence(fact["trip"], first=True)] if fact["trip"] else []
     return [
         pairs(
             "Passed over",
@@ -246,5 +247,6 @@ def skipped(seen: Seen) -> list[Section]:
             Pair("tier", TIERS.get(fact["tier"], fact["tier"])),
             Pair("rung", f"{fact['rung'] + 1}: {words(fact['reaction'])}"),
             Pair("because", fact["reason"]),
-        )
+        ),
+        *evidence,
     ]

@@ -26,6 +26,7 @@ class RetryTokens:
     def __init__(self, desk: TokenDesk) -> None:
         self._desk = desk
         self._earned: dict[str, TokenAsk] = {}
+        self._asked = False
 
     def first_attempt(self, scope: str, *, size: int, earns: int) -> None:
         """A first attempt went out under this scope."""
@@ -40,6 +41,7 @@ class RetryTokens:
         answered: Callable[[TokensLeft], None],
     ) -> None:
         """Asks for a token of each of these scopes, given with their sizes; ``answered`` follows."""
+        self._asked = True
         asks = [TokenAsk(scope, size, self._take(scope)) for scope, size in sorted(sizes.items())]
         self._desk.retry(asks, first_in_stage=first_in_stage, answered=answered)
 
@@ -48,7 +50,11 @@ class RetryTokens:
         return known.earned if known else 0
 
     def tick(self) -> None:
-        """Tells what was earned and nobody has asked with; call it with each beat. Nothing is asked when nothing was."""
+        """Tells what was earned and nobody has asked with; call it with each beat. A process that never retried tells nothing: the bucket is as full as
+        those left it who did, and what it keeps to itself can only make retries fewer.
+        """
+        if not self._asked:
+            return
         asks, self._earned = [self._earned[scope] for scope in sorted(self._earned)], {}
         if asks:
             self._desk.earn(asks)

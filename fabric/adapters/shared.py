@@ -15,7 +15,8 @@ from fabric.adapters.grants import GrantBook
 from fabric.adapters.guards import Guards
 from fabric.adapters.retry_tokens import RetryTokens
 from fabric.core.commands import CallModel, CallTool
-from fabric.core.grants import Refusal, TokenWant, Want
+from fabric.core.events.parts import BucketLevel
+from fabric.core.grants import Given, Refusal, TokenWant, Want
 from fabric.core.mechanisms import retry_budget
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.grant_ports import BucketStore, Budget, GrantStore, GuardStore, TokensLeft
@@ -82,12 +83,13 @@ class Shared:
         sizes = {scope: size * retry_budget.UNITS for scope, size in want.sizes}
 
         def answered(left: TokensLeft) -> None:
-            told(Granted(want) if left.given else Denied(want, _emptiest(want, left, self._clock.now())))
+            now = self._clock.now()
+            told(Granted(want, _given(left, now)) if left.given else Denied(want, _emptiest(want, left, now)))
 
         tokens.retry(sizes, first_in_stage=want.first_in_stage, answered=answered)
 
     def performs(self, owned: Sharing, command: CallModel | CallTool) -> None:
-        """A call goes out: a first attempt earns a share of a retry token, where runs share them."""
+        """A call goes out: a first attempt earns a share of a retry token."""
         policy = owned.driver.compiled.spec.policy.retry
         if self._tokens is None or not policy.shared or command.attempt > 1:
             return
@@ -97,8 +99,8 @@ class Shared:
             self._tokens.first_attempt(scope, size=size * retry_budget.UNITS, earns=earns)
 
     def beat(self) -> None:
-        """Tells what first attempts earned, where anybody has asked for a token; until then it is told with the first that is asked for."""
-        if self._tokens is not None and self._asks:
+        """Tells what first attempts earned, where a token was asked for; until then it is told with the first that is."""
+        if self._tokens is not None:
             self._tokens.tick()
 
     # -- batches -------------------------------------------------------------------------------------------------------
@@ -164,6 +166,11 @@ def _answer(want: Want, found: Budget | None) -> Granted | Denied:
     if found is None:
         return Granted(want)
     return Denied(want, Refusal(found.scope, found.cap, found.spent, found.granted, found.hourly, found.asked_at))
+
+
+def _given(left: TokensLeft, now: int) -> Given:
+    levels = (BucketLevel(bucket=scope, level=level) for scope, level in sorted(left.levels.items()))
+    return Given(tuple(levels), now)
 
 
 def _emptiest(want: TokenWant, left: TokensLeft, now: int) -> Refusal:

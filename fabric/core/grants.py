@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fabric.core.events.parts import GrantUse
+from fabric.core.events.parts import BucketLevel, GrantUse
 from fabric.core.frozen import value
 
 FABRIC, SESSION, WORKSPACE = "fabric", "session", "workspace"
@@ -50,6 +50,15 @@ class Refusal:
     hourly: bool
     asked_at: int
     """Microseconds since the epoch, by the store's clock."""
+
+
+@value()
+class Given:
+    """A retry token out of each bucket that was asked."""
+
+    levels: tuple[BucketLevel, ...] = ()
+    asked_at: int = 0
+    """Microseconds since the epoch, by the clock of the process that asked."""
 
 
 @value()
@@ -94,8 +103,8 @@ class Shares:
     held: Held = field(default_factory=NothingHeld)
     taken: dict[str, int] = field(default_factory=dict)
     """What decisions took of grants and the process does not know of yet."""
-    answers: dict[Want | TokenWant, Refusal | None] = field(default_factory=dict)
-    """What was answered about the input that is decided about; None of a token: it was given."""
+    answers: dict[Want | TokenWant, Refusal | Given] = field(default_factory=dict)
+    """What was answered about the input that is decided about."""
 
     def refusal(self, usd_micros: int) -> Refusal | None:
         """The first scope's that will not give so much; None: all of it is there. Lacking where that is not known."""
@@ -120,11 +129,16 @@ class Shares:
             self.taken[grant_id] = self.taken.get(grant_id, 0) + usd_micros
         return tuple(uses)
 
-    def token(self, want: TokenWant) -> Refusal | None:
-        """Why there is no token for a retry; None: it was given. Lacking where it was not asked for yet."""
+    def token(self, want: TokenWant) -> Refusal | Given:
+        """The token for a retry, or why there is none. Lacking where it was not asked for yet."""
         if want not in self.answers:
             raise Lacking((want,))
         return self.answers[want]
+
+    def given(self, key: str) -> Given | None:
+        """The token that was given for a retry; None: no bucket was asked."""
+        given = (one for want, one in self.answers.items() if isinstance(want, TokenWant) and want.key == key)
+        return next((one for one in given if isinstance(one, Given)), None)
 
     def _place(self, scope: str, usd_micros: int) -> str | None:
         room = ((grant, left - self.taken.get(grant, 0)) for grant, left in self.held.chunks(scope))
@@ -133,7 +147,8 @@ class Shares:
     def _refused(self, scope: str, usd_micros: int) -> Refusal | None:
         """What will not give less will not give more."""
         for want, answer in self.answers.items():
-            if isinstance(want, Want) and want.scope == scope and want.usd_micros <= usd_micros and answer:
+            wanted = isinstance(want, Want) and want.scope == scope and want.usd_micros <= usd_micros
+            if wanted and isinstance(answer, Refusal):
                 return answer
         return None
 

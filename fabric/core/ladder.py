@@ -21,6 +21,9 @@ from fabric.core.topologies import slices
 from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
+Why = str | Trip
+"""What speaks against a rung: a sentence, or the mechanism that does; empty: nothing."""
+
 
 @value()
 class Skipped:
@@ -28,7 +31,12 @@ class Skipped:
 
     rung: int
     reaction: Reaction
-    reason: str
+    why: Why
+
+    @property
+    def reason(self) -> str:
+        """Why it could not apply."""
+        return self.why if isinstance(self.why, str) else f"{self.why.cause}: {self.why.message}"
 
 
 @value()
@@ -91,7 +99,7 @@ def _scope(failure: Failure, per: CountScope) -> str:
     return f"stage:{failure.stage}"
 
 
-def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -> str:
+def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -> Why:
     if classification(trip).last_rung:
         return f"{trip.cause} does not go away by itself"
     step = work.run.steps.get(failure.step_id)
@@ -100,7 +108,7 @@ def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -
     return APPLIES[rung.reaction](work, failure, trip, spent)
 
 
-Applies = Callable[[Work, Failure, Trip, int], str]
+Applies = Callable[[Work, Failure, Trip, int], Why]
 
 
 def _always(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
@@ -114,7 +122,7 @@ NOT_RUN_AGAIN: Mapping[Cause, str] = {
 """What a retry would repeat although it has been tried again already, in smaller pieces."""
 
 
-def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     if work.run.ending is not None:
         return "the run is ending"
     if trip.cause in NOT_RUN_AGAIN:
@@ -139,15 +147,15 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)
-    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+    return trips[0] if trips else ""
 
 
-def _rerun(work: Work, failure: Failure) -> str:
+def _rerun(work: Work, failure: Failure) -> Why:
     step_ids = rerunnable(work, failure)
     if not step_ids:
         return "there is nothing to run again"
     trips = respawned(work, failure.stage, step_ids)
-    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+    return trips[0] if trips else ""
 
 
 def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
@@ -206,7 +214,7 @@ def replans_spent(work: Work, stage: Stage) -> str:
     return f"{used} of {limit} replans of stage {stage} are spent" if used >= limit else ""
 
 
-def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     if failure.issued is None or (trip.mechanism != circuit_breaker.NAME and failure.breaker_wait_s is None):
         return "no circuit breaker refused the call"
     if work.run.ending is not None:
@@ -222,7 +230,7 @@ def _wait(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
         timeout_s=policy.deadlines_of(work.run.tier).call_s,
     )
     trips = guard.judge(proposal, work.view, policy)
-    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+    return trips[0] if trips else ""
 
 
 HERD = 0.1
@@ -240,7 +248,7 @@ def wait_s(work: Work, failure: Failure) -> float:
 _LATE = (Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.DEADLINE_NEAR)
 
 
-def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     above = work.compiled.spec.topology.handover
     if above is None:
         return "no stronger agent or supervisor above the stalled pair is configured"
@@ -254,7 +262,7 @@ def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     if children.purpose_of(work, step.stage, step.agent) is not None:
         return "a run of its own does it, with a ladder of its own"
     trips = respawned(work, step.stage, [step.id])
-    return f"{trips[0].cause}: {trips[0].message}" if trips else ""
+    return trips[0] if trips else ""
 
 
 def _cheaper_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:

@@ -24,6 +24,11 @@ def _absent(value: object) -> bool:
     return value is None
 
 
+def _empty(value: object) -> bool:
+    """The same of texts."""
+    return value == ""
+
+
 class _Policy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -239,8 +244,11 @@ class Retry(_Policy):
     bucket: Positive = Field(default=10, description="Retry tokens a run starts with.")
     earn: Annotated[float, Field(ge=0.0, le=1.0)] = Field(default=0.1, description="Tokens a first attempt earns.")
     shared: bool = Field(
-        default=False,
-        description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's.",
+        default=True,
+        description="Whether a retry also takes a token that all runs of the fabric share, and one of the provider's; false needs a deviation.",
+    )
+    deviation: str = Field(
+        default="", max_length=500, exclude_if=_empty, description="Why retries take no shared tokens."
     )
 
 

@@ -24,7 +24,7 @@ from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, record
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
-from fabric.core.ladder import Choice
+from fabric.core.ladder import Choice, Why
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import step_id
@@ -76,7 +76,7 @@ ENDINGS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.
 
 def _announce(work: Work, failure: Failure, choice: Choice) -> None:
     for skipped in choice.skipped:
-        _skip(work, choice, skipped.rung, skipped.reaction, skipped.reason)
+        _skip(work, choice, skipped.rung, skipped.reaction, skipped.reason, skipped.why)
     for accompaniment in choice.rung.with_:
         if accompaniment in NOT_WIRED:
             _skip(work, choice, choice.rung_index, accompaniment, NOT_WIRED[accompaniment])
@@ -110,10 +110,15 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
         )
 
 
-def _skip(work: Work, choice: Choice, rung: int, reaction: str, reason: str) -> None:
+def _skip(work: Work, choice: Choice, rung: int, reaction: str, reason: str, why: Why = "") -> None:
     if choice.failure_type is not None:
         fact = ev.RungSkipped(
-            failure_type=choice.failure_type, tier=work.run.tier, rung=rung, reaction=reaction, reason=reason
+            failure_type=choice.failure_type,
+            tier=work.run.tier,
+            rung=rung,
+            reaction=reaction,
+            reason=reason,
+            trip=record(why) if isinstance(why, Trip) else None,
         )
         work.emit(fact)
 
@@ -141,6 +146,7 @@ Source = Literal["backoff", "retry_after", "breaker", "failover"]
 def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source, takes: int) -> None:
     """The call's next attempt, that much later. ``takes``: thousandths of a retry token."""
     state = state_of(work.run.guards, retry_budget)
+    given = retry_budget.given(work.ctx.shares, issued.command_id, issued.attempt + 1)
     work.emit(
         ev.RetryScheduled(
             command_id=issued.command_id,
@@ -149,6 +155,8 @@ def _schedule(work: Work, issued: ev.CallIssued, delay_s: float, source: Source,
             delay_s=delay_s,
             source=source,
             tokens_left=retry_budget.balance(work.compiled.spec.policy.retry, state) - takes,
+            buckets=given.levels,
+            asked_at=given.asked_at,
         )
     )
 

@@ -44,6 +44,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("replanned", 1): same,
     ("escalation_opened", 2): same,
     ("tool_answered", 1): same,
+    ("rung_skipped", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -96,6 +97,7 @@ SINCE: Mapping[str, int] = {
     "child_let_go": 2,
     "mutation_taken_over": 2,
     "replanned": 3,
+    "rung_skipped": 3,
     "call_edited": 2,
     "call_responded": 2,
     "tool_answered": 3,

@@ -254,8 +254,8 @@ class RunDriver:
         return self._go_on(now, last=last)
 
     def _told(self, happening: Granted | Denied, now: int) -> list[Effect]:
-        refusal = happening.refusal if isinstance(happening, Denied) else None
-        return self._go_on(now) if self._todo.told(happening.want, refusal) else []
+        answer = happening.refusal if isinstance(happening, Denied) else happening.given
+        return self._go_on(now) if self._todo.told(happening.want, answer) else []
 
     def _decide(self, given: Input, now: int) -> engine.Decision | Need:
         claimed = self._owned()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.core.commands import Command
 from fabric.core.frozen import value
-from fabric.core.grants import Need, Refusal, TokenWant, Want
+from fabric.core.grants import Given, Need, Refusal, TokenWant, Want
 from fabric.core.inputs import Result
 from fabric.runtime.loading import Damage
 from fabric.runtime.ports import Batch, Claimed, InboxItem
@@ -69,9 +69,10 @@ class CutShort:
 
 @value()
 class Granted:
-    """What a ``Need`` asked for is there by now, or was a moment ago: look again. Of a retry token: it was given."""
+    """What a ``Need`` asked for is there by now, or was a moment ago: look again. Of a retry token: it was given, and ``given`` says what it left."""
 
     want: Want | TokenWant
+    given: Given = Given()
 
 
 @value()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from fabric.core.grants import Need, Refusal, Shares, TokenWant, Want
+from fabric.core.grants import Given, Need, Refusal, Shares, TokenWant, Want
 from fabric.core.inputs import Input
 
 Todo = tuple[Input, str]
@@ -51,11 +51,11 @@ class Undecided:
         """Nothing is waited for any more; an answer that still comes is passed over."""
         self._wants = set()
 
-    def told(self, want: Want | TokenWant, refusal: Refusal | None) -> bool:
-        """An answer, ``refusal`` None: it is there, or was given. True: with it the first can be decided about once more."""
+    def told(self, want: Want | TokenWant, answer: Refusal | Given) -> bool:
+        """An answer. True: with it the first can be decided about once more."""
         if want not in self._wants:
             return False
         self._wants.discard(want)
-        if refusal is not None or isinstance(want, TokenWant):
-            self.shares.answers[want] = refusal
+        if isinstance(want, TokenWant) or isinstance(answer, Refusal):  # Money that is there is seen in the book.
+            self.shares.answers[want] = answer
         return not self._wants

@@ -108,6 +108,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "retry.bucket": ("Retry budget", Unit.RETRY_TOKENS),
     "retry.earn": ("Earned a first attempt", Unit.RETRY_TOKENS),
     "retry.shared": ("Shared retry budget", Unit.MODE),
+    "retry.deviation": ("Why retries are not shared", Unit.MODE),
     "breakers": ("Circuit breakers", Unit.MODE),
     "humans.due_s": ("Review due", Unit.SECONDS),
     "humans.reminder_at": ("Reminder", Unit.SHARE),

@@ -212,6 +212,19 @@ def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         yield Problem(path, sentence)
 
 
+APART = "its retries take no token of the buckets that all runs of the fabric and of the provider share"
+
+
+def _retries(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    retry = spec.policy.retry
+    if not retry.shared and not retry.deviation.strip():
+        yield Problem(
+            "policy.retry.shared", f"{APART}; leave `shared` out, or give `retry` a `deviation` with the reason"
+        )
+    elif retry.shared and retry.deviation:
+        yield Problem("policy.retry.deviation", "excuses nothing, since its retries are shared; leave it out")
+
+
 # -- the decision table ------------------------------------------------------------------------------------------------
 
 
@@ -272,7 +285,7 @@ def _deviations(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 
 def deviations(spec: FabricSpec) -> list[Deviation]:
-    """The cells and tools that are laxer than required, with their reasons."""
+    """The cells, tools and limits that are laxer than required, with their reasons."""
     cells = [Deviation(path, what, ladder.deviation.strip()) for path, what, ladder in _lax_cells(spec)]
     what = "it is called without a person's approval, although it cannot be undone"
     tools = [
@@ -280,7 +293,9 @@ def deviations(spec: FabricSpec) -> list[Deviation]:
         for n, tool in enumerate(spec.tools)
         if tool.approval == "waived"
     ]
-    return cells + tools
+    retry = spec.policy.retry
+    retries = [] if retry.shared else [Deviation("policy.retry.shared", APART, retry.deviation.strip())]
+    return cells + tools + retries
 
 
 def _lax_cells(spec: FabricSpec) -> Iterator[tuple[str, str, Ladder]]:
@@ -338,6 +353,7 @@ RULES: tuple[Rule, ...] = (
     _gates,
     *LIMITS,
     _replans,
+    _retries,
     _reviewers,
     _fallbacks,
     _deviations,

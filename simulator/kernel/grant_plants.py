@@ -8,9 +8,11 @@ from typing import Any
 
 from fabric.adapters.grants import GrantBook
 from fabric.core.frozen import replace
+from fabric.core.mechanisms import retry_budget
 from fabric.core.run import Run
+from fabric.core.verdict import PASS, Verdict
 from fabric.core.work import Emitted
-from fabric.runtime import driver, shares
+from fabric.runtime import driver, grant_rules, shares
 from fabric.runtime.batch_parts import Reservation, SettledBy, Settlement
 
 IN_GRANTS = ("grant_without_cap_check", "reaper_refunds_unknown", "closed_grant_reserved")
@@ -37,6 +39,11 @@ def _unknown_is_free(before: Run, emitted: Iterable[Emitted]) -> tuple[tuple[Res
     return reserved, tuple(replace(one, usd_micros=0) if one.reason is SettledBy.UNKNOWN else one for one in settled)
 
 
+def _asks_nobody(*_: Any) -> Verdict:
+    """A retry takes no token of the buckets that runs share."""
+    return PASS
+
+
 def _spends_nothing(book: GrantBook, reservations: Iterable[Reservation]) -> None:
     """The same chunk is spent by every call."""
 
@@ -45,6 +52,9 @@ GRANT_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **dict.fromkeys(IN_GRANTS, nullcontext),
     "reservation_left_out": lambda: _in(driver, "entries_of", _half_reserved),
     "unknown_settled_free": lambda: _in(driver, "entries_of", _unknown_is_free),
+    "retry_asks_nobody": lambda: _in(retry_budget, "_shared", _asks_nobody),
+    "retry_token_for_nothing": lambda: _in(grant_rules, "TOKEN", 0),
+    "credit_without_pause": lambda: _in(grant_rules, "CREDIT_EVERY_US", 0),
     "grant_spent_twice": lambda: _in(GrantBook, "spend", _spends_nothing),
 }
 """Every one by name."""

@@ -64,6 +64,11 @@ class Seen:
     """Of a fork: what its origin had settled there, ``(stages, branches)``."""
     scopes: tuple[str, ...] = ()
     """The shared budgets that it falls under."""
+    fabric_id: str = ""
+    earning: Counter[str] = field(default_factory=Counter)
+    """First attempts, by the shared bucket of retry tokens that they earn for."""
+    retried: Counter[str] = field(default_factory=Counter)
+    """Retries, by the shared bucket that they took a token of."""
     granted: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     """The grants that its attempts are reserved from."""
     charges: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -349,7 +349,7 @@ def _policy(rng: Random, workers: int) -> JSON:
         "reconcile_attempts": saga.choice((1, 3)),
         "retry_base_s": saga.choice((0.1, 1.0)),
     }
-    policy["retry"] |= _shared(budget, Random(f"shares {workers} {budget} {limits}"))  # noqa: S311 - the same
+    _shared(budget, Random(f"shares {workers} {budget} {limits}"))  # noqa: S311 - the same
     policy["breakers"] = _breakers(Random(f"breakers {workers} {budget} {limits}"))  # noqa: S311 - the same
     policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
     mode = rng.choice(("all", "all", "quorum", "best_effort"))
@@ -361,13 +361,12 @@ def _policy(rng: Random, workers: int) -> JSON:
     return policy
 
 
-def _shared(budget: JSON, rng: Random) -> JSON:
-    """Caps that cross runs, in some fabrics, small enough to be met; and what that means for retries."""
+def _shared(budget: JSON, rng: Random) -> None:
+    """Caps that cross runs, in some fabrics, small enough to be met."""
     if rng.random() < 0.35:
         budget["fabric_hour_usd_micros"] = rng.choice((3_000, 30_000, 100_000, 300_000))
     if rng.random() < 0.2:
         budget["session_usd_micros"] = budget["run_usd_micros"] * rng.choice((1, 1, 2))
-    return {"shared": rng.random() < 0.3}
 
 
 def _cells(rng: Random) -> JSON:

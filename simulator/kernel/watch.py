@@ -58,8 +58,15 @@ class Watch:
     def expect(self, run_id: str, tier: Tier, seed: int, forked_from: Any = None) -> None:
         """A run that is going to be started. ``forked_from``: what it goes on from, where it is a fork."""
         run, compiled = Run(run_id, tier=tier, seed=seed), self.world.setup.fabric.compiled
-        shared = grant_checks.scopes(self.world)
-        self._seen[run_id] = Seen(run_id, compiled, run, forked_from=forked_from, family=self._seen, scopes=shared)
+        self._seen[run_id] = Seen(
+            run_id,
+            compiled,
+            run,
+            forked_from=forked_from,
+            family=self._seen,
+            scopes=grant_checks.scopes(self.world),
+            fabric_id=self.world.setup.fabric.revision_id,
+        )
 
     def given(self, run_id: str, given: InboxInput) -> None:
         """Somebody inserts an input."""

@@ -33,6 +33,7 @@ from simulator.kernel.process_memory import Owned, Sent
 from simulator.kernel.remembering import Remembering
 from simulator.kernel.schedule import Schedule
 from simulator.kernel.swarm import DOCUMENTS, Setup
+from simulator.kernel.token_checks import TokenWatch
 from simulator.kernel.watch import Watch
 from simulator.kernel.world_store import Failure, MakesStores, Stores
 
@@ -69,7 +70,8 @@ class World:
         self.schedule = Schedule()
         self._skews: dict[str, int] = {}
         made = stores(self.clock) if stores else _in_memory(self.clock, plants)
-        self.store, self.grants, self.buckets, self.guards = made.journal, made.grants, made.buckets, made.guards
+        self.store, self.grants, self.guards = made.journal, made.grants, made.guards
+        self.buckets = TokenWatch(made.buckets, self.clock, lambda name, said: self.watch.violated(name, "", said))
         self.memories = made.memories
         grant_checks.cap_workspace(self)
         self.sometimes: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.events.parts import PassedModel, TripRecord
+from fabric.core.events.parts import BucketLevel, PassedModel, TripRecord
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, FailureType, Tier
@@ -19,8 +19,10 @@ class RungSkipped:
     rung: int
     reaction: str
     reason: str
+    trip: TripRecord | None = None
+    """The mechanism that spoke against it, with its numbers; None: none did."""
     kind: ClassVar[str] = "rung_skipped"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -116,7 +118,11 @@ class RetryScheduled:
     delay_s: float
     source: Literal["backoff", "retry_after", "breaker", "failover"]
     tokens_left: int
-    """Thousandths of a retry token in the budget after this one."""
+    """Thousandths of a retry token in the run's own budget after this one."""
+    buckets: tuple[BucketLevel, ...] = ()
+    """Where the buckets that runs share stood after this one; empty: none was asked."""
+    asked_at: int = 0
+    """When they were asked, microseconds since the epoch."""
     kind: ClassVar[str] = "retry_scheduled"
     version: ClassVar[int] = 2
 

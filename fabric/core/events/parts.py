@@ -61,6 +61,15 @@ class PassedModel:
 
 
 @value(kw_only=True)
+class BucketLevel:
+    """Where a shared bucket of retry tokens stood once it had given one: the evidence of a retry."""
+
+    bucket: str
+    level: int
+    """Thousandths of a token; below 0: it was given on credit."""
+
+
+@value(kw_only=True)
 class TripRecord:
     """A trip as it is journaled: the mechanism, its cause, the sentence and the numbers."""
 

@@ -207,7 +207,7 @@ def _overspent(view: View) -> Iterator[Refusal]:
     answers = view.shares.answers if view.shares is not None else {}
     for want, refused in answers.items():
         money = isinstance(want, Want) and want.scope.partition(":")[0] in (FABRIC, SESSION)
-        if money and refused is not None and refused.spent > refused.cap:
+        if money and isinstance(refused, Refusal) and refused.spent > refused.cap:
             yield refused
 
 

@@ -2,8 +2,9 @@
 
 Stops: retry storms. A bucket of 10 tokens, full at the start; a first attempt earns 0.1, a retry takes 1. Empty is a deterministic deny, but a run that
 has not retried in this stage may take one on credit, at most one a second and until the bucket stands at -10: so retries <= 20 + 0.1 x first
-attempts. Counted in thousandths of a token, so that sums are exact. Where the policy says so, a retry takes a token of the fabric's and of the provider's
-bucket too, which all runs share (``core/grants.py``). Does not stop: a single expensive retry (the budget gate does).
+attempts. Counted in thousandths of a token, so that sums are exact. Each retry that the run's own bucket has a token for takes one of the fabric's and of
+the provider's bucket too, which all workers share (``core/grants.py``); ``retry.shared: false`` is a deviation. Does not stop: a single expensive retry
+(the budget gate does).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.frozen import replace, value
-from fabric.core.grants import FABRIC, PROVIDER_BUCKET, TokenWant
+from fabric.core.grants import FABRIC, PROVIDER_BUCKET, Given, Shares, TokenWant
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Retry as Config
 from fabric.core.taxonomy import Cause
@@ -89,15 +90,25 @@ def _shared(config: Config, state: State, proposal: Proposal, view: View) -> Ver
     if not config.shared or shares is None or not shares.fabric or not proposal.command_id:
         return PASS
     sizes = buckets(config, shares.fabric, view.spec, proposal.target)
-    want = TokenWant(f"{proposal.command_id}#{proposal.attempt}", sizes, proposal.stage not in state.retried_in)
+    want = TokenWant(_key(proposal.command_id, proposal.attempt), sizes, proposal.stage not in state.retried_in)
     refused = shares.token(want)
-    if refused is None:
+    if isinstance(refused, Given):
         return PASS
     kind, left = refused.scope.partition(":")[0], refused.cap - refused.spent
     details: dict[str, str | int | float | list[str]]
     details = {"bucket": refused.scope, "asked_at": refused.asked_at}
     evidence = Evidence(refused.cap, left, "retry tokens", kind, details=details)
     return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, f"the {kind}'s retry budget, which its runs share, is empty")
+
+
+def _key(command_id: str, attempt: int) -> str:
+    return f"{command_id}#{attempt}"
+
+
+def given(shares: Shares | None, command_id: str, attempt: int) -> Given:
+    """What the token of a retry left in the buckets that runs share; empty: it asked none."""
+    found = None if shares is None else shares.given(_key(command_id, attempt))
+    return found or Given()
 
 
 def buckets(config: Config, fabric: str, spec: FabricSpec, model: str) -> tuple[tuple[str, int], ...]:

@@ -14,7 +14,10 @@ from console.views.inspect_calls import WAITS
 from console.views.inspect_decision import REACTION_ICONS
 from fabric.core.decision_table import Reaction
 from fabric.core.envelope import KINDS
-from fabric.core.events import LateResultIgnored, RetryScheduled, ToolAnswered
+from fabric.core.events import LateResultIgnored, RetryScheduled, RungSkipped, ToolAnswered
+from fabric.core.events.parts import TripRecord
+from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.verdict import Evidence
 from fabric.models import Event
 from fabric.runtime.ports import Document
 from fabric.selectors import moments
@@ -186,6 +189,20 @@ class TestCalls:
         retry = look(run.id, seq_of(run.id, "retry_scheduled"))
         assert "of 10" in retry
         assert "backoff with full jitter" in retry
+        assert "left in provider:scripted" in retry, "the buckets that all workers share (semantics.md 4)"
+
+    def test_a_rung_that_a_mechanism_spoke_against_says_its_numbers(self, look, actor, small):
+        details = {"bucket": "fabric:f", "asked_at": 7}
+        evidence = Evidence(10, -3, "retry tokens", "fabric", details=details)
+        trip = TripRecord(
+            mechanism="retry_budget", cause=Cause.RETRY_BUDGET_EMPTY, message="it is empty", evidence=evidence
+        )
+        fact = RungSkipped(
+            failure_type=FailureType.PROVIDER, tier=Tier.BATCH, rung=0, reaction="retry", reason="empty", trip=trip
+        )
+        page = look(journal(actor, ran(actor, small).id, [(fact, None)]), 1)
+        assert "-3 retry tokens" in page
+        assert "fabric:f" in page
 
     def test_beyond_the_fold_the_facts_remain(self, look, actor, small, monkeypatch):
         run = ran(actor, small)

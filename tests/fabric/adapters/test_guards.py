@@ -221,6 +221,14 @@ def test_first_attempts_earn_in_memory_and_a_retry_takes_with_what_was_earned():
     assert desk.earned == [[TokenAsk("fabric:b", 10_000, 100)]]
 
 
+def test_a_process_that_never_retried_tells_nobody_what_it_earned():
+    desk = Asked()
+    tokens = RetryTokens(desk)
+    tokens.first_attempt("fabric:b", size=10_000, earns=100)
+    tokens.tick()
+    assert (desk.retries, desk.earned) == ([], [])
+
+
 def streak(n, **changed):
     return failed(n, reset=True, **changed)
 

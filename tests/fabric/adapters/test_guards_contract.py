@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import pytest
 
@@ -83,6 +84,51 @@ def test_many_retries_at_once_take_no_more_than_there_is(shared):
         found = list(pool.map(lambda n: stores[n % 4].retry(both, first_in_stage=False), range(32)))
     assert sum(one.given for one in found) == 2
     assert min(one.levels[FABRIC] for one in found) == 0
+
+
+WORKERS, FULL = 8, 10_000
+BUCKETS = (FABRIC, PROVIDER)
+
+
+def workers(shared):
+    return [shared.another_guards() for _ in range(WORKERS)]
+
+
+def outage(stores, firsts, retries):
+    """Every worker makes so many first attempts and then tries so many retries, each the first of its run in this stage: the levels of those given."""
+
+    def work(store):
+        earned = [TokenAsk(scope, FULL, 100 * firsts) for scope in BUCKETS]
+        found = [store.retry(earned, first_in_stage=True)]
+        asks = [TokenAsk(scope, FULL) for scope in BUCKETS]
+        found += [store.retry(asks, first_in_stage=True) for _ in range(retries - 1)]
+        return [one.levels for one in found if one.given]
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return [levels for given in pool.map(work, stores) for levels in given]
+
+
+def test_the_retries_of_many_workers_are_at_most_twenty_and_a_tenth_of_their_first_attempts(shared):
+    """semantics.md 4: 10 tokens, +0.1 a first attempt, credit at most once a second and down to -10; whoever asks, and however many at once."""
+    given, firsts, stores = 0, 0, workers(shared)
+    for _ in range(6):
+        given += len(outage(stores, firsts=7, retries=4))
+        firsts += 7 * WORKERS
+        assert given <= 20 + 0.1 * firsts
+        shared.pass_time(1.1)
+    assert given > 20, "what was earned was given"
+
+
+def test_workers_get_one_on_credit_a_second_between_them_until_the_bucket_stands_at_minus_ten(shared):
+    stores = workers(shared)
+    begun, given = monotonic(), outage(stores, firsts=0, retries=4)
+    for second in range(12):
+        on_credit, elapsed_s = len(given) - 10, 1.1 * second + monotonic() - begun
+        assert min(second + 1, 10) <= on_credit <= 1 + elapsed_s
+        shared.pass_time(1.1)
+        given += outage(stores, firsts=0, retries=2)
+    assert sorted(levels[FABRIC] for levels in given) == list(range(-FULL, FULL, 1_000)), "each level once"
+    assert shared.guards.retry([TokenAsk(FABRIC, FULL)], first_in_stage=True) == TokensLeft(False, {FABRIC: -FULL})
 
 
 # -- guard rows --------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
+from fabric.core.mechanisms import retry_budget
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -72,7 +73,7 @@ class World(Told):
     late: bool = False
     """Deliver the results of calls that were aborted."""
     till: Till | None = None
-    """What the run shares with others; None: nothing."""
+    """What the run shares with others; None: no money, and retry tokens as the rule has them."""
     breakers: VirtualBreakers | None = None
     """The circuit breakers of its process; None: there are none."""
     claim: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +81,7 @@ class World(Told):
 
     def __post_init__(self) -> None:
         self.now = T0
+        self.desk = self.till or Till()
         self.rows: list[Row] = []
         self.events: list[Event] = []
         self.inbox: list[InboxItem] = []
@@ -227,7 +229,7 @@ class World(Told):
         stored = tuple(
             StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows
         )
-        self.driver = RunDriver(self.compiled, self.cadence, held=self.till)
+        self.driver = RunDriver(self.compiled, self.cadence, held=self.desk)
         inbox, self.inbox = tuple(self.inbox), []
         claimed = Claimed(
             run_id="run-1",
@@ -296,18 +298,17 @@ class World(Told):
                 return
 
     def _needs(self, need: Need) -> None:
-        assert self.till is not None
+        self.desk.now_us = self.now
         for want in need.wants:
-            answer = self.till.answer(want)
+            answer = self.desk.answer(want)
             if answer is not None:
                 self._order += 1
-                heappush(self._queue, (self.now + self.till.after_us, self._order, answer))
+                heappush(self._queue, (self.now + self.desk.after_us, self._order, answer))
 
     def _append(self, effect: Append) -> list[Effect]:
         batch = effect.batch
         assert self.driver is not None
-        if self.till is not None:
-            self.till.written(batch)
+        self.desk.written(batch)
         assert batch.last_seq == len(self.rows)
         assert [row.seq for row in batch.rows] == list(range(len(self.rows) + 1, len(self.rows) + len(batch.rows) + 1))
         self.batches += 1
@@ -333,6 +334,7 @@ class World(Told):
             self._aborted.add((command.command_id, command.attempt))
             return
         assert command.deadline_at > self.now
+        self._earns(command)
         assert any(getattr(fact, "command_id", "") == command.command_id for fact in self.facts), (
             "effect before its intent"
         )
@@ -349,6 +351,13 @@ class World(Told):
         assert given is not None
         self._order += 1
         heappush(self._queue, (at, self._order, Answered(given(command))))
+
+    def _earns(self, command: CallModel | CallTool) -> None:
+        policy = self.spec.policy.retry
+        if command.attempt == 1 and policy.shared:
+            model = command.model if isinstance(command, CallModel) else ""
+            sizes = retry_budget.buckets(policy, "fabric-1", self.spec, model)
+            self.desk.first_attempt(sizes, round(policy.earn * retry_budget.UNITS))
 
     def _render(self, command: CallModel | CallTool) -> str:
         assert self.driver is not None

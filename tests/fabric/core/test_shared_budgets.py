@@ -17,7 +17,7 @@ from fabric.runtime.undecided import Undecided
 from tests.fabric.core.fabrics import lone, proposal, spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import fails, planned, summary
-from tests.fabric.core.tills import Till
+from tests.fabric.core.tills import T_ASKED, Till
 
 HOUR = {"fabric_hour_usd_micros": 1_000_000}
 FABRIC_1 = "fabric:fabric-1"
@@ -244,13 +244,13 @@ def test_commits_go_on_while_something_is_wanted():
 
 # -- retry tokens ------------------------------------------------------------------------------------------------------
 
-SHARED_RETRIES = {"base_s": 0.1, "shared": True}
+RETRIES = {"base_s": 0.1}
 
 
 def retrying(tokens, fabric=None):
     till = Till(tokens=tokens)
     script = {"worker": [fails(Cause.SERVER_ERROR), fails(Cause.SERVER_ERROR), summary()]}
-    return world(fabric or lone(retry=SHARED_RETRIES), till, script).start().go(), till
+    return world(fabric or lone(retry=RETRIES), till, script).start().go(), till
 
 
 def test_a_retry_takes_a_token_of_each_bucket_that_runs_share():
@@ -270,9 +270,43 @@ def test_without_a_token_the_next_rung_follows():
     assert ended.run.terminal
 
 
-def test_a_bucket_of_its_own_alone_asks_nobody():
-    ended, till = retrying(tokens=0, fabric=lone(retry={"base_s": 0.1}))
+def test_only_a_fabric_that_says_so_asks_nobody():
+    alone = lone(retry={"base_s": 0.1, "shared": False, "deviation": "A drill of its own."})
+    ended, till = retrying(tokens=0, fabric=alone)
     assert (ended.end.state, till.asked) == ("completed", [])
+    assert [fact.buckets for fact in ended.of(ev.RetryScheduled)] == [(), ()]
+
+
+def test_a_retry_says_where_each_bucket_stood_after_it():
+    ended, till = retrying(tokens=None)
+    retries = ended.of(ev.RetryScheduled)
+    # Ten tokens, a first attempt has earned its tenth into a full bucket: 9 and 8 are left (semantics.md 4).
+    names = ("fabric:fabric-1", "provider:scripted")
+    for fact, level in zip(retries, (9_000, 8_000), strict=True):
+        assert [(one.bucket, one.level) for one in fact.buckets] == [(name, level) for name in names]
+        assert fact.asked_at > 0
+
+
+def test_a_denial_is_journaled_with_the_bucket_that_was_empty():
+    ended, till = retrying(tokens=1)
+    skipped = next(fact for fact in ended.of(ev.RungSkipped) if fact.reaction == "retry")
+    assert (skipped.trip.mechanism, skipped.trip.cause) == ("retry_budget", Cause.RETRY_BUDGET_EMPTY)
+    evidence = skipped.trip.evidence
+    assert (evidence.limit, evidence.observed, evidence.unit, evidence.scope) == (10, 0, "retry tokens", "fabric")
+    assert evidence.details == {"bucket": "fabric:fabric-1", "asked_at": T_ASKED}
+
+
+def test_runs_of_one_fabric_that_ask_one_desk_stay_within_its_bucket():
+    """Retries are at most twice the bucket and a tenth of the first attempts, whoever makes them; each run alone had a bucket of its own left."""
+    till, down = Till(), {"worker": fails(Cause.SERVER_ERROR)}
+    fabric, retries, firsts, denied = lone(retry={"base_s": 0.1}), 0, 0, 0
+    for _ in range(40):
+        ended = world(fabric, till, down).start().go()
+        retries += len(ended.of(ev.RetryScheduled))
+        firsts += sum(fact.attempt == 1 for fact in ended.of(ev.CallIssued))
+        denied += sum(fact.reaction == "retry" for fact in ended.of(ev.RungSkipped))
+    assert denied > 20
+    assert 10 <= retries <= 20 + 0.1 * firsts
 
 
 # -- shares ------------------------------------------------------------------------------------------------------------

@@ -256,3 +256,11 @@ def test_a_revision_from_before_fallbacks_keeps_its_digest_and_its_bytes():
     again = FabricSpec.model_validate_json(named.model_dump_json(by_alias=True))
     assert (again, again.digest()) == (named, named.digest())
     assert [(model.capabilities, model.fallbacks) for model in again.models[1:]] == [(("vision",), ()), ((), ("b",))]
+
+
+def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_bucket():
+    before = FabricSpec.model_validate(tree(roles=(), retry={"shared": False}))
+    assert before.digest() == "c2a9e1d36eca50775ffe4d2cd600a5f0", "the digest that it was published under"
+    assert "deviation" not in before.model_dump(mode="json")["policy"]["retry"]
+    assert not before.policy.retry.shared
+    assert FabricSpec.model_validate(tree(roles=())).policy.retry.shared

@@ -1,22 +1,31 @@
-"""A process's share of budgets and retry tokens, scripted: what is there, and what is given or refused when it is asked for."""
+"""A process's share of budgets and retry tokens, scripted: what is there, and what is given or refused when it is asked for.
+
+Where nothing is scripted of them, retry tokens come from buckets as the rule has them (``simulator/kernel/memory_guards.py``).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fabric.core.grants import Refusal, TokenWant, Want
+from fabric.core.events.parts import BucketLevel
+from fabric.core.grants import Given, Refusal, TokenWant, Want
+from fabric.core.mechanisms.retry_budget import UNITS
+from fabric.runtime.grant_ports import TokenAsk
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.ports import Batch
+from simulator.kernel.memory_guards import MemoryGuards
 
 T_ASKED = 1_800_000_000_000_042
 
 
 @dataclass
 class Till:
-    """``caps``: micro-dollars that each scope gives, one grant a want. ``tokens``: how many retries it gives."""
+    """``caps``: micro-dollars that each scope gives, one grant a want. ``tokens``: how many retries it gives; None: as many as the
+    buckets have.
+    """
 
     caps: dict[str, int] = field(default_factory=dict)
-    tokens: int = 0
+    tokens: int | None = None
     silent: bool = False
     """Nobody answers."""
     after_us: int = 0
@@ -26,7 +35,19 @@ class Till:
     spent: dict[str, int] = field(default_factory=dict)
     """By scope: reserved, or what that came to."""
     settled: dict[tuple[str, int], tuple[int | None, str]] = field(default_factory=dict)
+    now_us: int = T_ASKED
+    """What the buckets' clock says."""
     _reserved: dict[tuple[str, int], list[tuple[str, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._buckets = MemoryGuards(self)
+
+    def now(self) -> int:
+        return self.now_us
+
+    def first_attempt(self, sizes: tuple[tuple[str, int], ...], earns: int) -> None:
+        """A first attempt went out."""
+        self._buckets.earn([TokenAsk(scope, size * UNITS, earns) for scope, size in sizes])
 
     def chunks(self, scope: str) -> list[tuple[str, int]]:
         return [(grant, left) for grant, left in self.left.items() if grant.startswith(f"{scope}#")]
@@ -36,15 +57,26 @@ class Till:
         if self.silent:
             return None
         if isinstance(want, TokenWant):
-            self.tokens -= 1
-            refused = Refusal(want.sizes[0][0], want.sizes[0][1], 10, 0, False, T_ASKED)
-            return Granted(want) if self.tokens >= 0 else Denied(want, refused)
+            return self._token(want)
         granted = sum(left for _, left in self.chunks(want.scope))
         spent, cap = self.spent.get(want.scope, 0), self.caps[want.scope]
         if spent + granted + want.usd_micros > cap:
             return Denied(want, Refusal(want.scope, cap, spent, granted, want.scope.startswith("fabric:"), T_ASKED))
         self.left[f"{want.scope}#{len(self.left)}"] = want.usd_micros
         return Granted(want)
+
+    def _token(self, want: TokenWant) -> Granted | Denied:
+        scope, size = want.sizes[0]
+        if self.tokens is not None:
+            self.tokens -= 1
+            return Granted(want) if self.tokens >= 0 else Denied(want, Refusal(scope, size, 10, 0, False, T_ASKED))
+        asks = [TokenAsk(scope, size * UNITS) for scope, size in want.sizes]
+        left = self._buckets.retry(asks, first_in_stage=want.first_in_stage)
+        if not left.given:
+            scope, size = min(want.sizes, key=lambda one: left.levels[one[0]])
+            return Denied(want, Refusal(scope, size, size - left.levels[scope] // UNITS, 0, False, self.now_us))
+        levels = tuple(BucketLevel(bucket=scope, level=left.levels[scope]) for scope, _ in want.sizes)
+        return Granted(want, Given(levels, self.now_us))
 
     def written(self, batch: Batch) -> None:
         """A batch is spent when it is handed out, and settled when it has committed: here both at once."""

@@ -175,6 +175,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_deadlines": ({"policy": policy(deadlines={"batch": {"call_s": 5, "stage_s": 60, "run_s": 30}})}, "policy.deadlines.batch.stage_s", "60 s is longer than run_s (30 s)"),
     "_silence": ({"policy": policy(deadlines={"batch": {"call_s": 40, "stage_s": 60, "run_s": 90}})}, "policy.deadlines.batch.call_s", "30 s without an event are taken for a stall"),
     "_replans": ({"policy": policy(limits={"replans_per_stage": 3})}, "policy.limits.replans_per_stage", "at most 2 are allowed"),
+    "_retries": ({"policy": policy(retry={"shared": False})}, "policy.retry.shared", "give `retry` a `deviation`"),
     "_reviewers": ({"reviewers": []}, "reviewers", "name users or roles who answer"),
     "_fallbacks": (
         {"safe_fallback": None, "decision_table": cell("cost_overrun", "interactive", {"reaction": "safe_fallback"})},
@@ -285,6 +286,19 @@ def test_what_changes_the_world_needs_somebody_who_can_be_asked():
         tools=[tool(), BOOK, CANCEL], reviewers=[], tiers={"default": "interactive", "allowed": ["interactive"]}
     )
     assert any(path == "reviewers" and "nobody knows" in said for path, said in told(lonely))
+
+
+def test_retries_that_share_no_bucket_need_a_reason_and_are_told_as_a_deviation():
+    alone = small(policy=policy(retry={"shared": False}))
+    [(path, sentence)] = told(alone)
+    assert path == "policy.retry.shared"
+    assert "leave `shared` out, or give `retry` a `deviation` with the reason" in sentence
+    said = small(policy=policy(retry={"shared": False, "deviation": "Its provider is its own."}))
+    assert told(said) == []
+    assert [(one.path, one.reason) for one in deviations(said)] == [("policy.retry.shared", "Its provider is its own.")]
+    idle = small(policy=policy(retry={"deviation": "None."}))
+    assert [path for path, _ in told(idle)] == ["policy.retry.deviation"]
+    assert deviations(idle) == []
 
 
 def test_a_waived_approval_is_told_as_a_deviation():

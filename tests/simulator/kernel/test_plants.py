@@ -58,6 +58,9 @@ FOUND_BY = {
     "closed_grant_reserved": {"budgets_add_up", "grants_are_not_overdrawn"},
     "reservation_left_out": {"journal_and_budgets_agree"},
     "unknown_settled_free": {"unknown_is_worst"},
+    "retry_asks_nobody": {"retries_take_shared_tokens"},
+    "retry_token_for_nothing": {"buckets_are_kept", "retries_take_shared_tokens"},
+    "credit_without_pause": {"credit_once_a_second"},
     "grant_spent_twice": {"grants_are_not_overdrawn"},
 }
 
