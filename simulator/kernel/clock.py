@@ -6,6 +6,10 @@ EPOCH_US = 1_767_225_600_000_000
 """Where virtual time starts, microseconds since the epoch: 2026-01-01T00:00:00Z."""
 US = 1_000_000
 """Microseconds in a second."""
+SKEWS_US = (0, 0, 0, -US, US, -US // 5, US // 5)
+"""How far clocks of processes lie off, one of these each."""
+CLOCKS_APART_US = max(SKEWS_US) - min(SKEWS_US)
+"""How far two of them lie apart at most."""
 
 
 class VirtualClock:

@@ -56,6 +56,8 @@ class Seen:
     stopped: bool = False
     marked: bool = False
     """Its row was marked by who did not fold it: the next owner says what it is to show."""
+    unread: bool = False
+    """Who writes to it now could not read all of its journal."""
     damaged: bool = False
     """It is quarantined because its journal could not be read."""
     terminated: bool = False

@@ -139,7 +139,7 @@ class Watch:
         landed = len(rows) > seen.rows if batch.rows else mark == batch.last_seq
         if not landed or self.violations:
             return False
-        self.changed = True
+        self.changed, seen.unread = True, bool(owned.damage)
         seen.batch += 1
         if batch.fence != seen.fence or life(process.name) != seen.owner:
             sentence = f"{process.name} wrote under fence {batch.fence}; it is {seen.owner}'s under {seen.fence}"

@@ -23,7 +23,7 @@ from fabric.runtime.ports import Batch, Claimed, Document, StoreUnavailable
 from fabric.runtime.snapshots import STATE_DIGEST
 from simulator.kernel import damage_checks, faults, grant_checks
 from simulator.kernel.agents import Agents, Reply
-from simulator.kernel.clock import US, VirtualClock
+from simulator.kernel.clock import SKEWS_US, US, VirtualClock
 from simulator.kernel.memory_guards import MemoryGuards
 from simulator.kernel.memory_memories import MemoryMemories
 from simulator.kernel.memory_store import MemoryStore
@@ -48,9 +48,6 @@ WRITE_FAILURES: tuple[tuple[str, Failure], ...] = (
     ("busy", "busy"),
     ("away", "away"),
 )
-
-SKEWS_US = (0, 0, 0, -US, US, -US // 5, US // 5)
-"""How far clocks of processes lie off, one of these each."""
 
 
 class World:
