@@ -51,6 +51,8 @@ SHOWN: Mapping[str, tuple[str, tuple[Row, ...], str]] = {
             ("level", "depth", "text"),
             ("deadline", "deadline_at", "at"),
             ("reserved", "reserved_usd_micros", "usd"),
+            ("agents at once", "agents_alive", "text"),
+            ("agents in all", "agents_spawned", "text"),
         ),
         "It is a run like any other, claimed by whatever worker has room. What it does not spend comes back when it ends.",
     ),

@@ -14,6 +14,7 @@ from fabric.adapters.grant_desk import GrantDesk, Post
 from fabric.adapters.grants import GrantBook
 from fabric.adapters.guards import Guards
 from fabric.adapters.retry_tokens import RetryTokens
+from fabric.core.command_ids import is_errand
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.events.parts import BucketLevel
 from fabric.core.grants import Given, Refusal, TokenWant, Want
@@ -89,9 +90,9 @@ class Shared:
         tokens.retry(sizes, first_in_stage=want.first_in_stage, answered=answered)
 
     def performs(self, owned: Sharing, command: CallModel | CallTool) -> None:
-        """A call goes out: a first attempt earns a share of a retry token."""
+        """A call goes out: a first attempt earns a share of a retry token. What the saga does has attempts of its own, which take none and earn none."""
         policy = owned.driver.compiled.spec.policy.retry
-        if self._tokens is None or not policy.shared or command.attempt > 1:
+        if self._tokens is None or not policy.shared or command.attempt > 1 or is_errand(command.command_id):
             return
         model = command.model if isinstance(command, CallModel) else ""
         spec, earns = owned.driver.compiled.spec, round(policy.earn * retry_budget.UNITS)

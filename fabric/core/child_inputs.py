@@ -36,8 +36,12 @@ class ChildRequested:
     """Of a slice: ``payloads.Plan`` as JSON, with those briefs alone."""
     topology: str = ""
     """Of a nested one: the worker whose topology it runs."""
+    agents_alive: int | None = None
+    """How many agents may be at work at once in it and below it; None: as many as its policy says."""
+    agents_spawned: int | None = None
+    """How many may be started in it and below it, in all; None likewise."""
     kind: Literal["child_requested"] = "child_requested"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 @value(kw_only=True)
@@ -103,5 +107,7 @@ class ChildEnded:
     """What it brings; None: nothing."""
     mutations: tuple[HandedUp, ...] = ()
     """What it changed and did not undo, the oldest first."""
+    agents_spawned: int | None = None
+    """How many agents were started in it and below it; None: nobody can tell."""
     kind: Literal["child_ended"] = "child_ended"
     version: Literal[2] = 2

@@ -48,7 +48,9 @@ def refused(work: Work, stage: Stage, agents: Iterable[str]) -> list[Trip]:
     if not work.ctx.family_full or not any(purpose_of(work, stage, agent) for agent in agents):
         return []
     limits = work.compiled.spec.policy.limits
-    evidence = Evidence(limits.sub_agents_alive, unit="runs alive", scope="family")
+    evidence = Evidence(
+        limits.sub_agents_alive, unit="runs alive", scope="family", details=hop_limit.ancestry(work.run)
+    )
     message = (
         f"the family of this run may have {limits.sub_agents_alive} runs alive and {limits.sub_agents_spawned} in all"
     )
@@ -71,6 +73,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     command_id = child_of(step.id)
     child_id = id_of(run.id, command_id)
     cap, tokens = _share(work, step, len(briefs))
+    alive, spawned = _agents(work, step, len(briefs), purpose)
     lineage = run.family.lineage
     given = ChildRequested(
         input_id=f"start:{child_id}",
@@ -86,6 +89,8 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
         briefs=briefs,
         plan=slices.plan_of(work, briefs) if purpose == "slice" else None,
         topology=step.agent if purpose == "nested" else run.topology,
+        agents_alive=alive,
+        agents_spawned=spawned,
     )
     work.emit(
         ev.ChildSpawned(
@@ -98,6 +103,8 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
             deadline_at=given.deadline_at,
             reserved_usd_micros=cap,
             reserved_tokens=tokens or 0,
+            agents_alive=alive,
+            agents_spawned=spawned,
         )
     )
     seed = int(digest(work.ctx.seed, "child", command_id)[:15], 16)
@@ -125,6 +132,32 @@ def _share(work: Work, step: Step, weight: int) -> tuple[int, int | None]:
         return max(0, left) * 3 * weight // (3 * max(waiting, weight) + whole)
 
     return min(part(usd), most), None if tokens is None else part(tokens)
+
+
+def _agents(work: Work, step: Step, weight: int, purpose: Purpose) -> tuple[int, int]:
+    """How many agents a child and those below it may have at once, and start in all: the caps are the whole tree's (semantics.md 4).
+
+    Each brief has its agent. What is left beside those goes to children that have supervisors below them, by briefs; and of what may still be started three
+    quarters, as of the money: the rest is for what the parent starts again itself.
+    """
+    run = work.run
+    waiting = [other for other in run.steps.values() if other.stage is step.stage and other.status == "active"]
+    weights = {other.id: slices.weight_of(run, other) for other in waiting}
+    alive, spawned = hop_limit.caps(work.compiled.spec.policy.limits, run)
+    uncounted = sum(weights.values()) - len(waiting)
+    places = alive - hop_limit.working(run) - uncounted
+    starts = max(0, spawned - state_of(run.guards, hop_limit).spawned - uncounted)
+    deep = sum(weights[other.id] for other in waiting if _supervised(work, other))
+    more = max(0, places) * weight // max(deep, weight) if _supervised(work, step) else 0
+    extra = starts * 3 * weight // (3 * max(sum(weights.values()), weight) + slices.briefs_in(work))
+    return weight + more, extra + (weight if purpose == "slice" else 0)
+
+
+def _supervised(work: Work, step: Step) -> bool:
+    """Whether a step is, or has below it, a worker that is a supervisor itself."""
+    return bool(work.ctx.compiled.nested) and any(
+        agent in work.ctx.compiled.nested for agent in slices.agents_of(work, [step])
+    )
 
 
 def _request(work: Work, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
@@ -231,5 +264,6 @@ def report(work: Work) -> None:
         missing=missing,
         content=content,
         mutations=handing_up.kept(work),
+        agents_spawned=state_of(run.guards, hop_limit).spawned,
     )
     work.outbox.append(Tell(run_id=lineage.parent_run_id, given=told))

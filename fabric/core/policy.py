@@ -96,8 +96,10 @@ class Limits(_Policy):
     recursion: Positive = Field(default=8, description="Depth of nesting, root = 1. S0: recursion limit.")
     turns: Positive = Field(default=25, description="Model turns a step. S0: LangGraph's ceiling.")
     calls_per_turn: Positive = Field(default=16, description="Tool calls executed of one answer; the rest is refused.")
-    sub_agents_alive: Positive = Field(default=16, description="Agents working at once.")
-    sub_agents_spawned: Positive = Field(default=64, description="Agents started in one run, replans included.")
+    sub_agents_alive: Positive = Field(default=16, description="Agents working at once in a run and its child runs.")
+    sub_agents_spawned: Positive = Field(
+        default=64, description="Agents started in one run and its child runs, replans included."
+    )
     plan_branches: Positive = Field(default=16, description="Briefs in one plan.")
     fan_out_inline_max: Positive = Field(
         default=64, description="Briefs that one run does itself; a larger fan-out is cut into child runs."

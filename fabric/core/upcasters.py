@@ -45,12 +45,15 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("escalation_opened", 2): same,
     ("tool_answered", 1): same,
     ("rung_skipped", 1): same,
+    ("lineage_pinned", 1): same,
+    ("child_spawned", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("decision_made", 1): same,
     ("decision_made", 2): same,
     ("child_ended", 1): same,
+    ("child_requested", 1): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
@@ -88,8 +91,8 @@ SINCE: Mapping[str, int] = {
     "compensation_abandoned": 2,
     "unwinding_finished": 2,
     "unwinding_omitted": 2,
-    "lineage_pinned": 2,
-    "child_spawned": 2,
+    "lineage_pinned": 3,
+    "child_spawned": 3,
     "child_waiting": 2,
     "child_quarantined": 2,
     "child_freed": 2,
@@ -112,7 +115,7 @@ SINCE_INPUT: Mapping[str, int] = {
     "terminate_requested": 2,
     "pause_requested": 2,
     "resume_requested": 2,
-    "child_requested": 2,
+    "child_requested": 3,
     "child_waits": 2,
     "child_stuck": 2,
     "child_ended": 3,

@@ -10,7 +10,7 @@ from fabric.core.outbox import Outgoing, Spawn, Tell
 from fabric.runtime.batch_parts import FamilyCaps, Send
 from fabric.runtime.ports import Claimed, NewRun
 
-FORMAT = 2
+FORMAT = 3
 """``flow.FORMAT`` of a run with a parent: older programs do not know its events and inputs."""
 WAKES: Mapping[str, int] = {"cancel_requested": 2, "terminate_requested": 2, "decision_made": 2}
 """``JournalStore.put_input``'s, by kind: what a quarantined run is woken for too; 1 for the others."""

@@ -200,14 +200,13 @@ def _asked_at(run: Run, policy: FlowPolicy) -> int | None:
 
 def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     state, limits = state_of(run.guards, hops), policy.limits
-    alive = sum(1 for step in run.steps.values() if step.stage == "fan_out" and step.status == "active")
-    alive += sum(len(child.fact.briefs) for child in run.family.alive.values() if not child.let_go)
+    alive_cap, spawned_cap = hops.caps(limits, run)
     longest = max(run.steps.values(), key=lambda step: step.turns, default=None)
     steered = "the agent is told to answer with what it has"
     for name, observed, limit, at_limit, where in (
         ("hops", state.hops, limits.hops, "the next handoff is refused", ""),
-        ("sub-agents spawned", state.spawned, limits.sub_agents_spawned, "no further branch is started", ""),
-        ("sub-agents alive", alive, limits.sub_agents_alive, "no further branch is started", ""),
+        ("sub-agents spawned", state.spawned, spawned_cap, "no further branch is started", ""),
+        ("sub-agents alive", hops.working(run), alive_cap, "no further branch is started", ""),
         ("nesting", run.depth - 1, limits.recursion - 1, "no child run is started", ""),
         (
             "turns",

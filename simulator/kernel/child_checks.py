@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.run import Run
+from fabric.core.topologies.slices import is_slice
 from simulator.kernel.changes import Change
 from simulator.kernel.seen import Seen, on
 
@@ -40,6 +42,42 @@ def child_is_what_its_parent_spawned(seen: Seen, event: Event, fact: Any, after:
     told = (fact.parent_command, fact.cap_usd_micros, fact.briefs, after.depth, after.deadline_at)
     given = (spawned.command_id, spawned.reserved_usd_micros, spawned.briefs, spawned.depth, spawned.deadline_at)
     return "" if told == given else f"it was given {given} and took {told}"
+
+
+@on("stage_entered", "step_opened")
+def caps_hold_over_the_tree(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No more agents are started in a run and all below it, and none more are at work at once, than the root's limits say."""
+    if fact.stage != "fan_out":
+        return ""
+    opened = fact.agents if fact.kind == "stage_entered" else (fact.agent,)
+    seen.agents_started += sum(not is_slice(agent) for agent in opened)
+    lineage = after.family.lineage
+    root = seen if lineage is None else seen.family[lineage.root_run_id]
+    limits = root.compiled.spec.policy.limits
+    started = sum(one.agents_started for one in _tree(root))
+    if started > limits.sub_agents_spawned:
+        return f"{started} agents were started in the tree of {root.run_id}, at most {limits.sub_agents_spawned}"
+    alive = _at_work(root, seen, after)
+    if alive > limits.sub_agents_alive:
+        return f"{alive} agents are at work in the tree of {root.run_id}, at most {limits.sub_agents_alive}"
+    return ""
+
+
+def _tree(seen: Seen) -> Iterator[Seen]:
+    yield seen
+    for child_id in seen.children:
+        yield from _tree(seen.family[child_id])
+
+
+def _at_work(one: Seen, seen: Seen, after: Run) -> int:
+    """Agents at work in a run and below it; what was told to stop is left out. ``after``: the run ``seen`` as it is now."""
+    run = after if one is seen else one.run
+    if run.terminal:
+        return 0
+    steps = (step for step in run.steps.values() if step.stage == "fan_out" and step.status == "active")
+    own = sum(not is_slice(step.agent) for step in steps)
+    below = (child.fact.child_id for child in run.family.alive.values() if not child.let_go)
+    return own + sum(_at_work(one.family[child_id], seen, after) for child_id in below)
 
 
 @on("child_let_go")

@@ -15,7 +15,7 @@ from fabric.core.envelope import Event
 from fabric.core.frozen import replace
 from fabric.core.handlers import results
 from fabric.core.inputs import CallFailed
-from fabric.core.mechanisms import failure_signature, loop_detector
+from fabric.core.mechanisms import failure_signature, hop_limit, loop_detector
 from fabric.core.run import Pending, Run, Step
 from fabric.core.verdict import PASS, Verdict
 from fabric.core.work import Work
@@ -124,6 +124,11 @@ def _deaf(mechanism: ModuleType) -> Callable[[], AbstractContextManager[None]]:
     return lambda: _swapped(vars(mechanism), "check", passes)
 
 
+def _caps_of_its_own() -> AbstractContextManager[None]:
+    """A child run may have as many agents as its policy says, whatever its parent gave it."""
+    return _swapped(vars(hop_limit), "caps", lambda config, run: (config.sub_agents_alive, config.sub_agents_spawned))
+
+
 IN_STORE = ("no_fence", "no_unique_input", "withdrawn_stays", *IN_GRANTS)
 """Plants that the memory store takes out itself: the fence in the write condition, the uniqueness of an input's id, the taking back of one, rules of grants."""
 
@@ -136,6 +141,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "child_cancel_not_sent": _child_cancel_not_sent,
     "loops_pass": _deaf(loop_detector),
     "errors_pass": _deaf(failure_signature),
+    "caps_of_its_own": _caps_of_its_own,
     **BREAKER_PLANTS,
     **SWAP_PLANTS,
     **DECISION_PLANTS,

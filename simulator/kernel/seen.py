@@ -51,6 +51,8 @@ class Seen:
     first_attempts: int = 0
     retries: int = 0
     spawned: int = 0
+    agents_started: int = 0
+    """Agents of its fan-outs that were started, replans included."""
     stage_deadline: int = 0
     run_deadline: int = 0
     stopped: bool = False

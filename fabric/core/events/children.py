@@ -31,8 +31,12 @@ class LineagePinned:
     """Which briefs of its parent's plan it does, from 0."""
     topology: str = ""
     """Of a nested one: the worker whose topology it runs."""
+    agents_alive: int | None = None
+    """How many agents may be at work at once in it and below it; None: as many as its policy says."""
+    agents_spawned: int | None = None
+    """How many may be started in it and below it, in all; None likewise."""
     kind: ClassVar[str] = "lineage_pinned"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -48,8 +52,12 @@ class ChildSpawned:
     deadline_at: int
     reserved_usd_micros: int
     reserved_tokens: int = 0
+    agents_alive: int = 0
+    """Of the family's agents at work at once, how many are its; 0: as many as it has briefs, and what it does with them was not counted."""
+    agents_spawned: int = 0
+    """Of the family's agents in all, how many it may start; 0 likewise."""
     kind: ClassVar[str] = "child_spawned"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -69,6 +77,8 @@ class ChildAnswered:
     """What stopped it, where something did."""
     late: bool = False
     """True: nobody waits for it any more, so it is charged and that is all."""
+    agents_back: int = 0
+    """How many of the agents that it might have started it did not."""
     kind: ClassVar[str] = "child_answered"
     version: ClassVar[int] = 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fabric.core import children, handing_up, questions, reactions
 from fabric.core import events as ev
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
+from fabric.core.events.children import ChildSpawned
 from fabric.core.failure import Failure
 from fabric.core.family import Child
 from fabric.core.flow import RunState
@@ -28,6 +29,8 @@ def requested(work: Work, given: ChildRequested) -> None:
         cap_tokens=given.cap_tokens,
         briefs=given.briefs,
         topology=given.topology,
+        agents_alive=given.agents_alive,
+        agents_spawned=given.agents_spawned,
     )
     work.emit(fact, {"output": given.plan} if given.plan is not None else None)
 
@@ -99,6 +102,14 @@ def _clocks_run(work: Work) -> None:
         questions.resume_clocks(work)
 
 
+def _unused(spawned: ChildSpawned, given: ChildEnded) -> int:
+    """How many agents a child was given and did not start; a slice's briefs count as started."""
+    if given.agents_spawned is None:
+        return 0
+    briefs = len(spawned.briefs) if spawned.purpose == "slice" else 0
+    return max(0, spawned.agents_spawned - max(given.agents_spawned, briefs))
+
+
 def ended(work: Work, given: ChildEnded) -> None:
     """Settles what a child cost, takes what it brings if somebody waits for it, and reacts to its failure as to a branch's."""
     child = _child(work, given)
@@ -119,6 +130,7 @@ def ended(work: Work, given: ChildEnded) -> None:
         missing=spawned.briefs if brings_nothing else given.missing,
         cause=given.cause,
         late=step is None,
+        agents_back=_unused(spawned, given),
     )
     work.emit(fact, None if step is None else given.content)
     handing_up.take_over(work, spawned, given.mutations)

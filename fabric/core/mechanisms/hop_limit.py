@@ -2,7 +2,8 @@
 
 Stops: endless handoffs (5), nesting (8 levels, root = 1), turns of one step (25), agents alive (16) and spawned (64), visits
 of one stage (off unless set). All are limits: N pass, the
-N+1st trips. Does not stop: a loop within the limits (the loop detector does).
+N+1st trips. Agents are counted over the whole tree of runs: a child run has a part of what its parent may still start, which counts as started until the child
+has ended and gives back what it did not use. Does not stop: a loop within the limits (the loop detector does).
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
     from fabric.core.policy import FlowPolicy
+    from fabric.core.run import Run
 
 NAME = "hop_limit"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "spawn", "handoff", "nest", "visit"})
-OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off", "child_spawned"})
+OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off", "child_spawned", "child_answered"})
 STEERING = "You have reached the number of turns you may take. Answer with what you have."
 
 
@@ -45,10 +47,13 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Counts handoffs and agents of a fan-out; a child as many as it has briefs, one of which its step was counted as."""
+    """Counts handoffs and agents of a fan-out; a child as many as it may start, until it has ended."""
     fact: Any = event.fact
+    if fact.kind == "child_answered":
+        return replace(state, spawned=state.spawned - fact.agents_back) if fact.agents_back else state
     if fact.kind == "child_spawned":
-        more = len(fact.briefs) - 1
+        # Its step was counted as one agent: the first of a slice, or the worker that a nested run stands for, whose own agents come on top.
+        more = fact.agents_spawned if fact.purpose == "nested" else max(len(fact.briefs), fact.agents_spawned) - 1
         return replace(state, spawned=state.spawned + more) if more else state
     if fact.kind == "handed_off":
         return replace(state, hops=state.hops + 1)
@@ -65,7 +70,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     for cause, limit, observed, unit, scope in _counts(config, state, proposal, view):
         if observed > limit:
             message = f"{unit}: {observed} would pass the limit of {limit} ({scope or 'run'})"
-            evidence = Evidence(limit, observed, unit, scope or "run", details=_lineage(proposal))
+            evidence = Evidence(limit, observed, unit, scope or "run", details=_lineage(proposal, view.run))
             return Trip(NAME, cause, evidence, message, STEERING if cause is Cause.TURN_LIMIT else "")
     return PASS
 
@@ -82,13 +87,32 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
     nesting = (Cause.RECURSION_LIMIT, config.recursion, proposal.depth, "levels", "")
     if proposal.kind == "nest":
         return [nesting]
-    working = sum(1 for step in view.run.steps.values() if step.stage == "fan_out" and step.status == "active")
-    working += sum(len(child.fact.briefs) for child in view.run.family.alive.values() if not child.let_go)
+    alive, spawned = caps(config, view.run)
+    whose = "" if view.run.family.lineage is None else "family"
     return [
         nesting,
-        (Cause.SUB_AGENT_CAP, config.sub_agents_alive, working + proposal.branches, "agents alive", ""),
-        (Cause.SUB_AGENT_CAP, config.sub_agents_spawned, state.spawned + proposal.branches, "agents spawned", ""),
+        (Cause.SUB_AGENT_CAP, alive, working(view.run) + proposal.branches, "agents alive", whose),
+        (Cause.SUB_AGENT_CAP, spawned, state.spawned + proposal.branches, "agents spawned", whose),
     ]
+
+
+def caps(config: Config, run: Run) -> tuple[int, int]:
+    """Agents at work at once, and in all, that a run and those below it may have: its policy's, of a child at most what its parent gave it."""
+    lineage, alive, spawned = run.family.lineage, config.sub_agents_alive, config.sub_agents_spawned
+    if lineage is None:
+        return alive, spawned
+    return _least(alive, lineage.agents_alive), _least(spawned, lineage.agents_spawned)
+
+
+def _least(limit: int, given: int | None) -> int:
+    return limit if given is None else min(limit, given)
+
+
+def working(run: Run) -> int:
+    """Agents at work in a run and below it: its own, and as many as its children may have at once."""
+    own = sum(1 for step in run.steps.values() if step.stage == "fan_out" and step.status == "active")
+    below = (child.fact for child in run.family.alive.values() if not child.let_go)
+    return own + sum(max(len(fact.briefs), fact.agents_alive) for fact in below)
 
 
 DRY_RUN_VISITS = 10
@@ -111,5 +135,19 @@ def _visits(config: Config, state: State, proposal: Proposal) -> list[tuple[Caus
     return [(Cause.VISIT_LIMIT, limit, state.visits.get(proposal.stage, 0) + 1, "visits", f"stage:{proposal.stage}")]
 
 
-def _lineage(proposal: Proposal) -> dict[str, Any]:
-    return {"agent": proposal.agent, "step": proposal.step_id, "depth": proposal.depth, "branches": proposal.branches}
+def _lineage(proposal: Proposal, run: Run) -> dict[str, Any]:
+    found = {"agent": proposal.agent, "step": proposal.step_id, "depth": proposal.depth, "branches": proposal.branches}
+    return found | ancestry(run)
+
+
+def ancestry(run: Run) -> dict[str, str | int | float | list[str]]:
+    """Whose run it is, for the evidence of a trip: the run, its parent with the command that spawned it, the root."""
+    lineage = run.family.lineage
+    if lineage is None:
+        return {"run": run.id}
+    return {
+        "run": run.id,
+        "parent": lineage.parent_run_id,
+        "spawned_by": lineage.parent_command,
+        "root": lineage.root_run_id,
+    }

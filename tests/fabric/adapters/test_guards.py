@@ -4,12 +4,23 @@ import threading
 
 import pytest
 
+from fabric.adapters.grant_desk import GrantDesk
 from fabric.adapters.guards import AWAY_S, FLUSH_S, FRESH_S, USED_S, Guards
 from fabric.adapters.retry_tokens import RetryTokens
+from fabric.adapters.shared import Shared
+from fabric.core.commands import CallTool
+from fabric.core.context import compile_spec
+from fabric.core.grants import TokenWant
+from fabric.runtime.driver import RunDriver
 from fabric.runtime.grant_ports import Count, TokenAsk
 from fabric.runtime.ports import StoreUnavailable
+from simulator.kernel.memory_grants import MemoryGrants
 from simulator.kernel.memory_guards import MemoryGuards
+from simulator.kernel.process_memory import Owned
 from tests.fabric.adapters.journal_worlds import SECOND, Hand
+from tests.fabric.adapters.writer_scenes import WAIT_S
+from tests.fabric.core.fabrics import PRICES, lone
+from tests.fabric.runtime.shelves import Shelf
 
 KEY = ("provider:scripted", "circuit_breaker")
 
@@ -227,6 +238,36 @@ def test_a_process_that_never_retried_tells_nobody_what_it_earned():
     tokens.first_attempt("fabric:b", size=10_000, earns=100)
     tokens.tick()
     assert (desk.retries, desk.earned) == ([], [])
+
+
+class Ledger(MemoryGuards):
+    """Buckets that say what they were credited with."""
+
+    def __init__(self, clock):
+        super().__init__(clock)
+        self.asked, self.asks = threading.Event(), []
+
+    def retry(self, asks, *, first_in_stage):
+        self.asks += asks
+        self.asked.set()
+        return super().retry(asks, first_in_stage=first_in_stage)
+
+
+def test_what_the_saga_does_earns_no_retries():
+    """+0.1 a first attempt (semantics.md 4): a compensation, or a question what became of a call, is none."""
+    clock, posted = Hand(), []
+    grants, ledger = MemoryGrants(clock, lambda name: True), Ledger(clock)
+    desk = GrantDesk(grants, ledger, lambda: "host-1", posted.append)
+    shared = Shared(desk, post=posted.append, clock=clock)
+    owned = Owned(RunDriver(compile_spec(lone(), prices=PRICES)), Shelf().claimed(fabric_id="fabric-1"))
+    for command_id in ("fan_out.0.e0.r0.t1.c0", "fan_out.0.e0.r0.t1.c1", "fan_out.0.e0.r0.t1.c0.q1", "undo.1"):
+        about = {"step_id": "fan_out.0.e0.r0", "agent": "worker", "tool": "look", "args_ref": "", "call_id": ""}
+        call = CallTool(command_id=command_id, attempt=1, idempotency_key=command_id, deadline_at=0, **about)
+        shared.performs(owned, call)
+    shared.need(owned, TokenWant("k#2", (("fabric:fabric-1", 10),), True), posted.append)
+    assert ledger.asked.wait(WAIT_S)
+    shared.stop()
+    assert ledger.asks == [TokenAsk("fabric:fabric-1", 10_000, 200)]
 
 
 def streak(n, **changed):

@@ -15,6 +15,7 @@ from typing import Any
 
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
+from fabric.core.command_ids import is_errand
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.cost import Price
@@ -354,7 +355,7 @@ class World(Told):
 
     def _earns(self, command: CallModel | CallTool) -> None:
         policy = self.spec.policy.retry
-        if command.attempt == 1 and policy.shared:
+        if command.attempt == 1 and policy.shared and not is_errand(command.command_id):
             model = command.model if isinstance(command, CallModel) else ""
             sizes = retry_budget.buckets(policy, "fabric-1", self.spec, model)
             self.desk.first_attempt(sizes, round(policy.earn * retry_budget.UNITS))

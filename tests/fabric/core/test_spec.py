@@ -264,3 +264,10 @@ def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_buck
     assert "deviation" not in before.model_dump(mode="json")["policy"]["retry"]
     assert not before.policy.retry.shared
     assert FabricSpec.model_validate(tree(roles=())).policy.retry.shared
+
+
+@pytest.mark.parametrize("field", ["sub_agents_alive", "sub_agents_spawned", "plan_branches"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_cap_on_sub_agents_that_is_not_above_zero_is_refused(field, value):
+    said = problems(tree(limits={field: value}))
+    assert said == f"policy.limits.{field}: Input should be greater than or equal to 1"

@@ -122,7 +122,7 @@ def test_every_input_from_outside_survives_the_inbox():
         deadline_at=1,
         args={},
     )
-    samples |= {"mutations": (handed_up,)}
+    samples |= {"mutations": (handed_up,), "agents_alive": 3, "agents_spawned": 9}
     for kind in get_args(InboxInput):
         given = {f.name: samples.get(f.name, f"a {f.name}") for f in fields(kind) if f.name not in ("kind", "version")}
         one = kind(**given)

@@ -18,6 +18,7 @@ FOUND_BY = {
     "retry_moves_deadline": {"deadlines_move_by_facts_alone"},
     "old_epoch_accepted": {"answers_what_is_out", "settled_once"},
     "child_cancel_not_sent": {"told_to_stop"},
+    "caps_of_its_own": {"caps_hold_over_the_tree"},
     "withdrawn_stays": {"withdrawn_is_not_taken"},
     "orphan_not_reclaimed": {"liveness"},
     "progress_counts_takeover": {"claims_counted"},

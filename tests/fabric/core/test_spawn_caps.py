@@ -1,0 +1,125 @@
+"""Sub-agents: 16 alive, 64 spawned a run, 16 a plan (semantics.md 4), over the whole tree of runs; whoever is refused says whose it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.flow import RunState, Stage
+from fabric.core.mechanisms import hop_limit, state_of
+from fabric.core.payloads import Plan
+from fabric.core.taxonomy import Cause
+from fabric.core.topologies.slices import is_slice
+from tests.fabric.core.fabrics import plan, spec
+from tests.fabric.core.families import Household
+from tests.fabric.core.family_member import Member
+from tests.fabric.core.family_scenes import ABORTED, household, whole
+from tests.fabric.core.harness import ran
+from tests.fabric.core.mechanisms.facts import at
+from tests.fabric.core.scripts import planned, summary
+
+
+def tree(inner: int, *, leads: int = 2, **limits: int) -> Household:
+    """A root with briefs for that many leads, each a run of its own that plans for ``inner`` workers."""
+    made = spec(
+        roles=("critic",),
+        tools=(),
+        limits=limits,
+        topology={"plan": plan(leads, "critic"), "workers": ["worker", "critic"], "critic": None},
+        table={"cost_overrun": ABORTED},
+    )
+    within = made.topology.model_copy(update={"plan": Plan.model_validate(plan(inner, "worker"))})
+    nested = {"critic": made.model_copy(update={"topology": within})}
+    return Household(made, {"worker": summary("Found.")}, nested=nested).start()
+
+
+def started(member: Member) -> int:
+    """Agents of fan-outs that a run's journal opened; a slice is none, its briefs have theirs."""
+    opened = [agent for fact in member.of(ev.StageEntered) if fact.stage == Stage.FAN_OUT for agent in fact.agents]
+    opened += [fact.agent for fact in member.of(ev.StepOpened) if fact.stage == Stage.FAN_OUT]
+    return sum(not is_slice(agent) for agent in opened)
+
+
+def refusals(family: Household) -> list[Any]:
+    trips = [fact.cause for child in family.children for fact in child.of(ev.ReactionDecided)]
+    return [trip for trip in trips if trip.cause is Cause.SUB_AGENT_CAP]
+
+
+def test_the_tree_has_room_for_as_many_as_the_root_may_start() -> None:
+    # Two leads of eight: three quarters of the other six are theirs, two each.
+    family = tree(2, sub_agents_spawned=8).go()
+    whole(family)
+    assert family.end.state is RunState.COMPLETED
+    assert [fact.agents_spawned for fact in family.root.of(ev.ChildSpawned)] == [2, 2]
+    assert sum(map(started, family.runs.values())) == 6
+
+
+def test_no_child_starts_more_than_its_part_whatever_its_own_policy_says() -> None:
+    family = tree(3, sub_agents_spawned=8).go()
+    whole(family)
+    assert sum(map(started, family.runs.values())) == 2, "the leads, and none of theirs"
+    assert [(trip.evidence.limit, trip.evidence.observed, trip.evidence.unit) for trip in refusals(family)] == [
+        (2, 3, "agents spawned"),
+        (2, 3, "agents spawned"),
+    ]
+    assert family.requests == [], "nobody was asked"
+
+
+def test_agents_at_work_are_counted_over_the_tree_too() -> None:
+    assert tree(2, sub_agents_alive=4).go().end.state is RunState.COMPLETED
+    family = tree(3, sub_agents_alive=4).go()
+    assert {(trip.evidence.limit, trip.evidence.unit) for trip in refusals(family)} == {(2, "agents alive")}
+
+
+def test_a_refusal_in_a_child_names_its_lineage() -> None:
+    family = tree(3, sub_agents_spawned=8).go()
+    for child in family.children:
+        [told] = [fact.cause.evidence for fact in child.of(ev.ReactionDecided)]
+        lineage = child.run.family.lineage
+        assert lineage is not None
+        named = {"run": child.run_id, "parent": "root", "spawned_by": lineage.parent_command, "root": "root"}
+        assert {key: told.details[key] for key in named} == named
+        assert (told.scope, told.details["depth"]) == ("family", 3)
+
+
+def test_what_a_child_did_not_start_its_parent_may() -> None:
+    family = tree(2, sub_agents_spawned=64).go()
+    whole(family)
+    given = [fact.agents_spawned for fact in family.root.of(ev.ChildSpawned)]
+    back = [fact.agents_back for fact in family.root.of(ev.ChildAnswered)]
+    assert back == [one - 2 for one in given]
+    assert state_of(family.root.run.guards, hop_limit).spawned == 2 + 2 * 2
+
+
+def test_slices_start_their_briefs_and_no_more_than_the_family_has() -> None:
+    limits = {"plan_branches": 10, "sub_agents_alive": 10, "sub_agents_spawned": 10}
+    family = household(10, limits=limits).go()
+    whole(family)
+    assert family.end.state is RunState.COMPLETED
+    assert [fact.agents_spawned for fact in family.root.of(ev.ChildSpawned)] == [3, 3, 4]
+    assert sum(map(started, family.runs.values())) == 10
+
+
+def test_a_child_of_before_counts_as_its_briefs() -> None:
+    fact = ev.ChildSpawned(
+        command_id="c",
+        step_id="s",
+        child_id="child",
+        purpose="slice",
+        briefs=(0, 1, 2),
+        depth=2,
+        deadline_at=0,
+        reserved_usd_micros=0,
+    )
+    assert hop_limit.observe(hop_limit.State(spawned=1), at(fact)).spawned == 3
+
+
+@pytest.mark.parametrize("branches", [17, 64, 1_000])
+def test_a_planner_that_wants_ever_more_sub_agents_is_stopped_within_ten_requests(branches: int) -> None:
+    """misbehaviour.md, row "sub-agents spawning": at most 10 requests, with the defaults."""
+    world = ran(spec(), {"planner": planned(branches), "worker": summary("Found.")})
+    assert world.run.terminal or world.run.questions
+    assert len(world.requests) <= 10
+    assert not any(request.agent == "worker" for request in world.requests)
