@@ -62,7 +62,7 @@ def deadlines_are_not_asked(patch):
     patch.setattr(deadline, "check", lambda *asked: PASS)
 
 
-@bug("retries_in_bucket")
+@bug("retries_in_bucket", "retries_take_shared_tokens")
 def the_retry_budget_is_not_asked(patch):
     patch.setattr(retry_budget, "check", lambda *asked: PASS)
 
