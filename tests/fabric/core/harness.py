@@ -15,7 +15,6 @@ from typing import Any
 
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
-from fabric.core.command_ids import is_errand
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.cost import Price
@@ -23,7 +22,6 @@ from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
-from fabric.core.mechanisms import retry_budget
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -335,7 +333,7 @@ class World(Told):
             self._aborted.add((command.command_id, command.attempt))
             return
         assert command.deadline_at > self.now
-        self._earns(command)
+        self.desk.performs(self.spec, command)
         assert any(getattr(fact, "command_id", "") == command.command_id for fact in self.facts), (
             "effect before its intent"
         )
@@ -352,13 +350,6 @@ class World(Told):
         assert given is not None
         self._order += 1
         heappush(self._queue, (at, self._order, Answered(given(command))))
-
-    def _earns(self, command: CallModel | CallTool) -> None:
-        policy = self.spec.policy.retry
-        if command.attempt == 1 and policy.shared and not is_errand(command.command_id):
-            model = command.model if isinstance(command, CallModel) else ""
-            sizes = retry_budget.buckets(policy, "fabric-1", self.spec, model)
-            self.desk.first_attempt(sizes, round(policy.earn * retry_budget.UNITS))
 
     def _render(self, command: CallModel | CallTool) -> str:
         assert self.driver is not None

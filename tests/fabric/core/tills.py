@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fabric.core.command_ids import is_errand
+from fabric.core.commands import CallModel, CallTool
 from fabric.core.events.parts import BucketLevel
 from fabric.core.grants import Given, Refusal, TokenWant, Want
+from fabric.core.mechanisms import retry_budget
 from fabric.core.mechanisms.retry_budget import UNITS
+from fabric.core.spec import FabricSpec
 from fabric.runtime.grant_ports import TokenAsk
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.ports import Batch
@@ -45,9 +49,14 @@ class Till:
     def now(self) -> int:
         return self.now_us
 
-    def first_attempt(self, sizes: tuple[tuple[str, int], ...], earns: int) -> None:
-        """A first attempt went out."""
-        self._buckets.earn([TokenAsk(scope, size * UNITS, earns) for scope, size in sizes])
+    def performs(self, spec: FabricSpec, command: CallModel | CallTool) -> None:
+        """A call went out: a first attempt earns."""
+        policy = spec.policy.retry
+        if command.attempt == 1 and policy.shared and not is_errand(command.command_id):
+            model = command.model if isinstance(command, CallModel) else ""
+            sizes = retry_budget.buckets(policy, "fabric-1", spec, model)
+            earns = round(policy.earn * UNITS)
+            self._buckets.earn([TokenAsk(scope, size * UNITS, earns) for scope, size in sizes])
 
     def chunks(self, scope: str) -> list[tuple[str, int]]:
         return [(grant, left) for grant, left in self.left.items() if grant.startswith(f"{scope}#")]

@@ -288,19 +288,6 @@ def test_what_changes_the_world_needs_somebody_who_can_be_asked():
     assert any(path == "reviewers" and "nobody knows" in said for path, said in told(lonely))
 
 
-def test_retries_that_share_no_bucket_need_a_reason_and_are_told_as_a_deviation():
-    alone = small(policy=policy(retry={"shared": False}))
-    [(path, sentence)] = told(alone)
-    assert path == "policy.retry.shared"
-    assert "leave `shared` out, or give `retry` a `deviation` with the reason" in sentence
-    said = small(policy=policy(retry={"shared": False, "deviation": "Its provider is its own."}))
-    assert told(said) == []
-    assert [(one.path, one.reason) for one in deviations(said)] == [("policy.retry.shared", "Its provider is its own.")]
-    idle = small(policy=policy(retry={"deviation": "None."}))
-    assert [path for path, _ in told(idle)] == ["policy.retry.deviation"]
-    assert deviations(idle) == []
-
-
 def test_a_waived_approval_is_told_as_a_deviation():
     waived = changing(outside("pay", effect="irreversible", approval="waived", deviation="Small sums only."))
     assert [(one.path, one.reason) for one in deviations(waived)] == [("tools.1.approval", "Small sums only.")]
