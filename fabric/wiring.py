@@ -172,7 +172,7 @@ def compile_revision(spec: FabricSpec) -> Compiled:
     installed = here.installation()
     prices = {model.name: price for model in spec.models if (price := installed.price(model)) is not None}
     validators = {tool.name: validator_of(tool) for tool in spec.all_tools}
-    offered = {tool.name: offers(tool) for tool in spec.all_tools}
+    offered = {tool.name: offers(tool) for tool in spec.asked_tools}
     overhead = {agent.name: overhead_bytes(spec, agent, offered) for agent in spec.agents}
     evaluators = gate_evaluators(spec)
     rules = evaluators_digest(sorted(validators.items()))

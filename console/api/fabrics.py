@@ -15,7 +15,7 @@ from console.api.schemas import Instant, Told
 from fabric.core.taxonomy import Tier
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.revisions import REVISIONS_MAX, RevisionView, fabric_revisions
-from fabric.selectors.success_cost import DAYS, DAYS_MAX, SuccessCost, success_costs
+from fabric.selectors.success_cost import DAYS, DAYS_MAX, Basis, SuccessCost, success_costs
 
 router = Router(tags=["fabrics"])
 Digest = Annotated[str, Field(description="Content hash of the specification: the same content is the same revision.")]
@@ -80,8 +80,13 @@ class SuccessCostOut(Told):
     revision: int | None = Field(description="Number of the revision; null: of all together.", examples=[3])
     tier: Tier | None = Field(description="The tier; null: of all together.")
     runs: int = Field(description="Runs that were asked for within the window.")
-    completed: int = Field(description="Those of them that completed, their gates passed.")
+    completed: int = Field(
+        description="Those of them that were a success: completed with the oracle passed, or the gates where there is none; not with the static answer."
+    )
     cost_usd_micros: int = Field(description="What all of them have cost, in micro-dollars.")
+    success_by: Basis = Field(
+        description="What says that a run was a success: the revision's oracle, or its gates where it has none; mixed: of all together, both."
+    )
     per_success_usd_micros: int | None = Field(
         description="What each that completed cost, in micro-dollars, rounded up; null: none has completed."
     )
@@ -120,6 +125,7 @@ def _success(part: SuccessCost) -> SuccessCostOut:
         runs=part.runs,
         completed=part.completed,
         cost_usd_micros=part.cost_usd_micros,
+        success_by=part.by,
         per_success_usd_micros=part.per_success,
     )
 

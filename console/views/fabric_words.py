@@ -13,7 +13,9 @@ from fabric.adapters.tools.registry import BUILTINS, builtin_of
 from fabric.core.cost import Price
 from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
+from fabric.core.gates import OracleCheck
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
+from fabric.core.templates import host_of
 from fabric.selectors.limits import Limit, LimitGroup, Unit
 from fabric.services import here
 
@@ -101,8 +103,9 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
     named = {model.name: model.fallbacks for model in spec.models}
     tools = {line.tool.name: line for line in tools_of(spec)}
     roles: dict[str, list[str]] = {}
-    for field, name in spec.topology.roles().items():
-        role = "worker" if field.startswith("workers.") else field
+    judging = {field: "oracle" if "oracle" in field else "grounding critic" for field in spec.judging}
+    for field, name in (spec.topology.roles() | spec.judging).items():
+        role = "worker" if field.startswith("workers.") else judging.get(field, field.replace("_", " "))
         if role not in roles.setdefault(name, []):
             roles[name].append(role)
     return [
@@ -148,9 +151,10 @@ def stages_of(spec: FabricSpec) -> list[StageLine]:
     fixed = "" if named.plan is None else f"the fixed plan, {len(named.plan.briefs)} briefs"
     tau = (f"confidence: the critic's score is at least tau, {spec.policy.tau:g}; below, a person is asked",)
     asked = tuple(_policies(spec))
-    fan_in_checks = (f"fan-in: {enough}", *asked, *_citations(spec))
-    oracle = tuple(f"oracle: {one.name}" for one in spec.gates.oracle or ())
-    outcome_checks = (*asked, *_length(spec), *_citations(spec), *oracle)
+    fan_in_checks = (f"fan-in: {enough}", *asked, *_citations(spec), *_grounding_critic(spec))
+    grounded = _grounding_critic(spec)
+    oracle = tuple(f"oracle: {one.name}, {_asked(one)}" for one in spec.gates.oracle or ())
+    outcome_checks = (*asked, *_length(spec), *_citations(spec), *(grounded if named.finalizer else ()), *oracle)
     validate_checks = (*asked, *(tau if named.critic else ()))
     return [
         _stage(Stage.PLAN, named.planner, fixed, "a plan with exit criteria", *_plan(spec)),
@@ -169,6 +173,22 @@ def _plan(spec: FabricSpec) -> Iterator[str]:
     yield "schema: every brief goes to one of the workers"
     yield f"schema: at most {spec.policy.limits.plan_branches} briefs"
     yield from _policies(spec)
+    if spec.topology.plan_critic:
+        yield f"critic: {spec.topology.plan_critic} accepts the plan before it goes out"
+
+
+def _grounding_critic(spec: FabricSpec) -> tuple[str, ...]:
+    critic = spec.gates.grounding_critic
+    return (f"grounding critic: {critic} finds each statement founded",) if critic else ()
+
+
+def _asked(check: OracleCheck) -> str:
+    """Whom a check of the oracle asks."""
+    if check.critic:
+        return f"judged by {check.critic}"
+    if check.http:
+        return f"asked of {host_of(check.http.url)}"
+    return f"asked of tool {check.tool}" if check.tool else "by its expression"
 
 
 def _policies(spec: FabricSpec) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _fraction(given: float) -> JSON:
 def _entities(spec: FabricSpec) -> list[JSON]:
     """What policies can ask of agents and tools: an agent's model, a tool's effect and kind."""
     agents = [(("Agent", one.name), {"model": one.model}) for one in spec.agents]
-    tools = [(("Tool", one.name), {"effect": one.effect, "kind": one.kind}) for one in spec.all_tools]
+    tools = [(("Tool", one.name), {"effect": one.effect, "kind": one.kind}) for one in spec.asked_tools]
     return [{"uid": _uid(uid), "attrs": attrs, "parents": []} for uid, attrs in [*agents, *tools]]
 
 
@@ -207,7 +207,7 @@ def _unknown(parsed: JSON, spec: FabricSpec) -> Iterator[str]:
     """What a policy names and no action will ever be about: it would never apply, or always fail."""
     known = {
         "Agent": {one.name for one in spec.agents},
-        "Tool": {one.name for one in spec.all_tools},
+        "Tool": {one.name for one in spec.asked_tools},
         "Stage": {str(one) for one in Stage},
         "Action": set(NAMED),
         ENGINE[0]: {ENGINE[1]},

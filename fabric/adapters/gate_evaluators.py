@@ -54,6 +54,7 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
         from fabric.adapters import invariants
 
         found["oracle"] = invariants.oracle_of(gates.oracle)
+        found["oracle_answers"] = invariants.answers_of(gates.oracle)
     if gates.policies:
         from fabric.adapters import cedar_policies
 

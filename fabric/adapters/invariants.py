@@ -16,6 +16,7 @@ from fabric.core.text import clean_text
 JSON = Any
 KNOWN = ("payload", "run", "stage")
 OF_AN_OUTCOME = ("outcome", "exit_criteria", "run")
+OF_AN_ANSWER = (*OF_AN_OUTCOME, "answer")
 SENTENCE_CHARS = 200
 RUN = ("id", "tier", "epoch", "depth", "request", "documents")
 FUNCTIONS = (
@@ -95,15 +96,26 @@ def oracle_problems(checks: Sequence[OracleCheck]) -> Iterator[tuple[str, str]]:
         if one.name in seen:
             yield f"gates.oracle.{n}.name", f"{one.name!r} is there twice; name them apart"
         seen.add(one.name)
+        if one.expression is None:
+            continue
         try:
-            program_of(one.expression, OF_AN_OUTCOME)
+            program_of(one.expression, _named_by(one))
         except ExpressionProblem as problem:
             yield f"gates.oracle.{n}.expression", f"check {one.name!r} {problem}"
 
 
 def oracle_of(checks: Sequence[OracleCheck]) -> tuple[Holds, ...]:
     """What a finished outcome is asked. ExpressionProblem for what ``oracle_problems`` names."""
-    return tuple(_holds(one, "check", OF_AN_OUTCOME) for one in checks)
+    return tuple(_holds(one, "check", OF_AN_OUTCOME) for one in checks if not one.asks_world)
+
+
+def answers_of(checks: Sequence[OracleCheck]) -> dict[str, Holds]:
+    """What the answers of tools and addresses are asked, by name of the check. ExpressionProblem as above."""
+    return {one.name: _holds(one, "check", OF_AN_ANSWER) for one in checks if one.asks_world and one.expression}
+
+
+def _named_by(check: OracleCheck) -> tuple[str, ...]:
+    return OF_AN_ANSWER if check.asks_world else OF_AN_OUTCOME
 
 
 def holds_of(invariant: Invariant) -> Holds:
@@ -112,7 +124,7 @@ def holds_of(invariant: Invariant) -> Holds:
 
 
 def _holds(asked: Invariant | OracleCheck, what: str, known: tuple[str, ...]) -> Holds:
-    program, named = program_of(asked.expression, known), f"{what} {asked.name}"
+    program, named = program_of(asked.expression or "", known), f"{what} {asked.name}"
 
     def holds(about: Mapping[str, JSON]) -> str:
         try:

@@ -10,13 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fabric.core import calls, mutations, wave
+from fabric.core import calls, judging, mutations, wave
 from fabric.core import events as ev
 from fabric.core.demands import problems_of
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied
+from fabric.core.judges import is_judge
 from fabric.core.payloads import AGENT_OUTPUT
-from fabric.core.prompt import OUTPUT
+from fabric.core.prompt import output_of
 from fabric.core.run import Pending, Step
 from fabric.core.saga import by_command
 from fabric.core.spec import CITATION, AgentSpec
@@ -31,6 +32,8 @@ NAME = "agent_loop"
 
 def move(work: Work, step: Step) -> Failure | None:
     """Decides about the calls of the last answer, or asks the model again; gives back what stopped it."""
+    if not step.agent:
+        return judging.move(work, step)
     if step.history and any(call.state == "open" for call in step.history[-1].calls):
         return wave.run(work, step)
     if step.corrections > work.compiled.spec.policy.limits.corrections_per_step:
@@ -56,7 +59,7 @@ def _spent(work: Work, step: Step) -> Failure:
     limit = work.compiled.spec.policy.limits.corrections_per_step
     problems = _problems(work, step)
     shown = f": {problems[0]}" if problems else ""
-    cause = Cause.PLAN_GATE if step.stage == "plan" else Cause.CORRECTIONS_SPENT
+    cause = Cause.PLAN_GATE if step.stage == "plan" and not is_judge(step) else Cause.CORRECTIONS_SPENT
     evidence = Evidence(
         limit, step.corrections, "corrections", f"step:{step.id}", details={"problems": list(problems[:5])}
     )
@@ -142,7 +145,7 @@ def _output(work: Work, step: Step, reply: ModelReplied, *, asking: bool) -> tup
         cut = f"the answer was cut at {reply.output_tokens} tokens; " if reply.finish == "length" else ""
         return None, [cut + problem]
     try:
-        return AGENT_OUTPUT[OUTPUT[step.stage]].model_validate(value).model_dump(mode="json"), []
+        return AGENT_OUTPUT[output_of(step)].model_validate(value).model_dump(mode="json"), []
     except ValidationError as error:
         return None, list(problems_of(error))
 
@@ -160,7 +163,7 @@ def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
     """Lets go of a call that will not be tried again while its step goes on: a tool's model is told why there is no result."""
     issued = pending.issued
     calls.let_go(work, pending, reason)
-    if issued.call == "tool":
+    if issued.call == "tool" and issued.agent:
         one = wave.Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
         wave.refuse(
             work, issued.step_id, one, trip.cause, trip.mechanism, trip.advice or trip.message, correction=False

@@ -142,6 +142,8 @@ def tool_proposal(
 
 def _args_ref(step: Step, call_id: str) -> str:
     """Where a call's arguments stand: in the step's last answer, or in what a person wrote instead."""
+    if not step.history:
+        return step.note_ref  # The engine asks, and not a model.
     last = step.history[-1]
     edited = next((record.args_ref for record in last.calls if record.call_id == call_id), "")
     return edited or last.answer_ref
@@ -229,7 +231,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple
         model=issued.target,
         messages=prompt.messages(run, step, opened),
         tools=() if issued.final else agent.tools,
-        output=prompt.OUTPUT[step.stage],
+        output=prompt.output_of(step),
         max_output_tokens=issued.max_output_tokens,
         idempotency_key=issued.key,
         deadline_at=issued.deadline_at,

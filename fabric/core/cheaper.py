@@ -24,7 +24,7 @@ HELPS = frozenset({Cause.BUDGET_GATE, Cause.COST_VELOCITY, Cause.QUOTA})
 def why_not(work: Work, failure: Failure, trip: Trip) -> str:
     """Why no cheaper model can take the call; empty: one can."""
     step = work.run.steps.get(failure.step_id)
-    if step is None or step.status != "active" or failure.blocked:
+    if step is None or step.status != "active" or not step.agent or failure.blocked:
         return "no model call is at fault"
     if failure.issued is not None and failure.issued.call != "model":
         return "no model call is at fault"

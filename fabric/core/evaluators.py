@@ -71,7 +71,9 @@ class Evaluators:
     invariants: Mapping[str, tuple[Holds, ...]] = field(default_factory=dict)
     """By stage, in the fabric's order."""
     oracle: tuple[Holds, ...] = ()
-    """What a finished outcome is asked, in the fabric's order."""
+    """What a finished outcome is asked by itself, in the fabric's order."""
+    oracle_answers: Mapping[str, Holds] = field(default_factory=dict)
+    """What the answer of a tool or an address is asked, by name of the oracle's check."""
     rules: Rules | None = None
     """The policies; None: nobody is asked."""
     digest: str = ""
@@ -94,6 +96,10 @@ class Evaluators:
         """What is wrong with the first condition of the oracle that does not hold; empty when all do."""
         return _first_broken(self.oracle, about)
 
+    def contradicted(self, check: str, about: Mapping[str, JSON]) -> list[str]:
+        """What is wrong with the answer that a check of the oracle was given; empty when it holds. KeyError for one without an expression."""
+        return _first_broken((self.oracle_answers[check],), about)
+
 
 def _first_broken(asked: Iterable[Holds], about: Mapping[str, JSON]) -> list[str]:
     said = (holds(about) for holds in asked)
@@ -109,8 +115,10 @@ def lacking(gates: Gates, evaluators: Evaluators) -> str:
         return "gates.guardrails"
     if gates.invariants and not evaluators.invariants:
         return "gates.invariants"
-    if gates.oracle and not evaluators.oracle:
-        return "gates.oracle"
+    for check in gates.oracle or ():
+        held = evaluators.oracle_answers.get(check.name) if check.asks_world else evaluators.oracle
+        if check.expression is not None and not held:
+            return "gates.oracle"
     if gates.policies and evaluators.rules is None:
         return "gates.policies"
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import events as ev
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
@@ -22,6 +24,8 @@ class Failure:
     retry_after_s: float | None = None
     breaker_wait_s: float | None = None
     """How long its circuit breaker is open; None: it has none that is, or only a person lets calls pass again."""
+    payload: Any = None
+    """What a gate did not pass on, as it would be shown; None: it was no gate."""
     blocked: bool = False
     """True: a proposed tool call was withheld, and its model can be told."""
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
 
 Named = Mapping[str, tuple[str, ...]]
 """What each model names as its fallbacks, in order."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from fabric.core.flow import Stage
 from fabric.core.spec_parts import Line, Name, SpecGroup
@@ -49,14 +49,61 @@ class Invariant(SpecGroup):
     message: Line = Field(description="What is said when it does not hold.")
 
 
+class HttpTest(SpecGroup):
+    """A GET whose answer says something of the outcome."""
+
+    url: Annotated[str, StringConstraints(strip_whitespace=True, min_length=9, max_length=1_000)] = Field(
+        description="Address with {outcome.text}, {outcome.citations.0}, {exit_criteria.0} or {run.id} where the outcome goes in, behind the host alone."
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=600)] | None = Field(
+        default=None, exclude_if=_absent, description="Seconds for one attempt. None: the tier's."
+    )
+
+
 class OracleCheck(SpecGroup):
-    """A condition that a finished outcome must keep."""
+    """A condition that a finished outcome must keep: an expression over it, or what a tool, an address or an agent says of it."""
 
     name: Name
-    expression: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)] = Field(
-        description="CEL over outcome (text, citations), exit_criteria (the plan's) and run (as for invariants); true: it holds."
+    expression: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="CEL over outcome (text, citations), exit_criteria (the plan's), run (as for invariants), and answer where a tool or an "
+        "address is asked; true: it holds. Alone, or with tool or http, where it may be left out.",
     )
-    message: Line = Field(description="What is said when it does not hold.")
+    message: Line = Field(description="What is said when it does not hold; what a critic is asked to look at.")
+    tool: Name | None = Field(default=None, exclude_if=_absent, description="Read-only tool that is asked.")
+    arguments: dict[str, Any] | None = Field(
+        default=None, exclude_if=_absent, description="The tool's arguments, with places as in http.url."
+    )
+    http: HttpTest | None = Field(default=None, exclude_if=_absent, description="Address that is asked.")
+    critic: Name | None = Field(default=None, exclude_if=_absent, description="Agent that judges the outcome.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> OracleCheck:
+        ways = [name for name in ("tool", "http", "critic") if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise ValueError(f"an oracle check asks in one way, and this one names {' and '.join(ways)}; split it")
+        if not ways and self.expression is None:
+            raise ValueError("an oracle check asks nothing; give expression, tool, http or critic")
+        if self.critic is not None and self.expression is not None:
+            raise ValueError("a critic says itself whether the check holds; leave its expression out")
+        if self.arguments is not None and self.tool is None:
+            raise ValueError("arguments are a tool's; name the tool, or leave them out")
+        return self
+
+    @property
+    def asks_world(self) -> bool:
+        """Whether a command has to be issued for it."""
+        return self.tool is not None or self.http is not None or self.critic is not None
+
+    @property
+    def asked_tool(self) -> str:
+        """The tool that is asked: a declared one, or the name of its address; empty: none is."""
+        return self.tool or (HTTP_TEST + self.name if self.http is not None else "")
+
+
+HTTP_TEST = "oracle:"
+"""How the tool is named that an address of the oracle stands for: no declared tool can have a colon in its name."""
 
 
 class CedarPolicy(SpecGroup):
@@ -101,7 +148,18 @@ class Gates(SpecGroup):
         description="Conditions on the finished outcome, asked last: what does not keep them is no success.",
     )
 
+    grounding_critic: Name | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Agent that judges whether each statement is founded in the sources, on top of a grounding level.",
+    )
+
+    @property
+    def matches_sources(self) -> bool:
+        """Whether an answer is compared with the texts that it rests on, word by word."""
+        return self.grounding in ("quotes", "numbers")
+
     @property
     def reads_sources(self) -> bool:
-        """Whether an answer is held against the texts that it rests on."""
-        return self.grounding in ("quotes", "numbers")
+        """Whether an answer is held against the texts that it rests on, by comparison or by an agent."""
+        return self.matches_sources or self.grounding_critic is not None

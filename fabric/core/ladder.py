@@ -13,6 +13,7 @@ from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.judges import is_judge
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import rung_key
@@ -195,7 +196,8 @@ def _inject(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
 
 def _terminate(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
     step = work.run.steps.get(failure.step_id)
-    return "" if step is not None and step.status == "active" and not step.final else "there is no agent left to answer"
+    speaks = step is not None and step.agent and step.status == "active" and not step.final
+    return "" if speaks else "there is no agent left to answer"
 
 
 def _replan(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
@@ -257,6 +259,8 @@ def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     step = work.run.steps.get(failure.step_id)
     if step is None:
         return f"{above} plans already" if work.run.planner == above else _replan(work, failure, trip, spent)
+    if is_judge(step):
+        return "a judge is not replaced by somebody whom it may have to judge"
     if step.agent == above:
         return f"{above} does it already"
     if children.purpose_of(work, step.stage, step.agent) is not None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200_000)]
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
@@ -53,6 +53,26 @@ class Critique(_Payload):
     reasons: tuple[Line, ...] = ()
 
 
+class Judgement(_Payload):
+    """Output of who judges a plan, an answer's grounding or a finished outcome: accepted, or what is wrong with it."""
+
+    accept: bool
+    score: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """How sure; None: it was not said."""
+    findings: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
+    """What is wrong, a sentence each; at least one where it is not accepted, none where it is."""
+    evidence: Annotated[tuple[Line, ...], Field(min_length=1, max_length=20)]
+    """What the verdict rests on."""
+
+    @model_validator(mode="after")
+    def _says_why(self) -> Judgement:
+        if self.accept and self.findings:
+            raise ValueError("it is accepted and has findings; say accept false, or leave the findings out")
+        if not self.accept and not self.findings:
+            raise ValueError("it is not accepted and has no finding; say what is wrong")
+        return self
+
+
 class Part(_Payload):
     """One branch's place in the fan-out's output: where its summary stands, or the gap it left."""
 
@@ -90,7 +110,12 @@ class Request(_Payload):
     """Their sizes, in the same order."""
 
 
-AGENT_OUTPUT: dict[str, type[BaseModel]] = {"plan": Plan, "summary": Summary, "critique": Critique}
+AGENT_OUTPUT: dict[str, type[BaseModel]] = {
+    "plan": Plan,
+    "summary": Summary,
+    "critique": Critique,
+    "judgement": Judgement,
+}
 """The shapes an agent may be asked for, by name (``Step.output``)."""
 
 

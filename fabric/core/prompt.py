@@ -11,6 +11,7 @@ from fabric.core.commands import Message
 from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
+from fabric.core.judges import FIRST, ORACLE_FROM, is_judge
 from fabric.core.run import CallRecord, Run, Step, Turn
 from fabric.core.topologies.slices import is_slice, refs_of
 from fabric.core.work import Work
@@ -25,9 +26,16 @@ OUTPUT: Mapping[Stage, str] = {
 """The shape that a stage's agent is asked for: a name in ``payloads.AGENT_OUTPUT``."""
 
 
+def output_of(step: Step) -> str:
+    """The shape that a step's agent is asked for; of a judge it is a verdict, whatever its stage."""
+    return "judgement" if is_judge(step) else OUTPUT[step.stage]
+
+
 def opening(run: Run, step: Step) -> tuple[Message, ...]:
     """The messages before the first answer: who the agent is, what was asked, what earlier stages left."""
     system = Message(role="system", template="agent@1")
+    if is_judge(step):
+        return (system, _judging(run, step))
 
     def user(template: str, *stages: Stage, part: int | None = None) -> Message:
         refs = tuple(run.stages[stage].output_ref for stage in stages)
@@ -46,6 +54,26 @@ def opening(run: Run, step: Step) -> tuple[Message, ...]:
             return (system, user("criticise@1", Stage.PLAN, Stage.FAN_IN))
         case Stage.FINALIZE:
             return (system, user("finish@1", Stage.PLAN, Stage.VALIDATE))
+
+
+def _judging(run: Run, step: Step) -> Message:
+    """What a judge is given: the request, what is judged, and what it is held against."""
+    if step.stage is Stage.PLAN:
+        return Message(role="user", template="vet@1", refs=(run.request_ref, step.note_ref))
+    if step.branch == FIRST:
+        refs = (run.request_ref, step.note_ref, *_results(run))
+        return Message(role="user", template="ground@1", refs=refs)
+    refs = (run.request_ref, run.stages[Stage.PLAN].output_ref, step.note_ref)
+    return Message(role="user", template="assess@1", refs=refs, part=step.branch - ORACLE_FROM)
+
+
+def _results(run: Run) -> tuple[str, ...]:
+    """What tools answered in this epoch; of a slice what its branches said (``rests.py``)."""
+    authors = [step for step in run.steps.values() if not is_judge(step)]
+    calls = (call for step in authors for turn in step.history for call in turn.calls)
+    found = [call.result_ref for call in calls if call.state == "done" and not call.error and call.result_ref]
+    slices = (ref for step in authors if is_slice(step.agent) for ref in refs_of(run, step))
+    return tuple(dict.fromkeys((*found, *slices)))
 
 
 def _summaries(run: Run) -> tuple[str, ...]:
@@ -78,7 +106,8 @@ class Messages:
 
 def messages(run: Run, step: Step, opened: tuple[Message, ...] = ()) -> Messages:
     """The whole prompt of the step's next request. ``opened``: its opening, where the caller has it."""
-    return Messages(opened or opening(run, step), step.note_ref, step.history, step.final)
+    note = "" if is_judge(step) else step.note_ref  # A judge's stands in its opening, with what it judges.
+    return Messages(opened or opening(run, step), note, step.history, step.final)
 
 
 def _turn(turn: Turn) -> list[Message]:

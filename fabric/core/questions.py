@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fabric.core import calls, children, raised_cap, swap
+from fabric.core import calls, children, raised_cap, releases, swap
 from fabric.core import events as ev
 from fabric.core.failure import Failure, record
 from fabric.core.family import at_work
@@ -41,6 +41,11 @@ def scope_of(failure: Failure, work: Work) -> str:
     return f"{failure.stage}.{step.branch}" if step is not None else str(failure.stage)
 
 
+def unsure(failure: Failure, choice: Choice) -> bool:
+    """Whether a stage's own result is put to a person because its critic is not sure; of a child that ended so there is no result to let pass."""
+    return choice.trip.cause is Cause.BELOW_TAU and not failure.step_id
+
+
 def rounds_spent(work: Work, failure: Failure) -> bool:
     """Whether a failure was approved as often as it may be (2 rounds, then abort)."""
     return work.run.rounds.get(scope_of(failure, work), 0) >= work.compiled.spec.policy.humans.failure_rounds
@@ -48,10 +53,11 @@ def rounds_spent(work: Work, failure: Failure) -> bool:
 
 def open_question(work: Work, failure: Failure, choice: Choice) -> None:
     """Opens an escalation about a failure and parks what it is about. Nothing of that branch moves until it is answered."""
-    item: Item = "post_stage" if choice.trip.cause is Cause.BELOW_TAU else "failure"
+    item: Item = "post_stage" if unsure(failure, choice) else "failure"
     other = swap.offered(work, failure, choice.trip).model if item == "failure" else ""
     takes_model = _takes_model(work, failure, other) if other else {}
     step_id = _parked(work, failure) if item == "failure" else ""
+    let_pass = releases.of_failure(failure, choice.trip)
     scope = scope_of(failure, work)
     for key, question in list(work.run.questions.items()):
         # The run's clock may run on while a person is asked about the stage: its end is asked about in that question's place.
@@ -65,10 +71,11 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         stage=failure.stage,
         step_id=step_id,
         scope=scope,
-        role=choice.rung.role,
-        content=_shown(work, failure, choice, item) | takes_model,
+        role=releases.ROLE if let_pass else choice.rung.role,
+        content=_shown(work, failure, choice, item, let_pass) | takes_model,
         model=other,
         round_=work.run.rounds.get(scope, 0) + 1,
+        let_pass=let_pass,
     )
 
 
@@ -113,6 +120,7 @@ def _open(
     round_: int = 1,
     bound: str = "",
     model: str = "",
+    let_pass: str = "",
 ) -> None:
     due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
     humans = work.compiled.spec.policy.humans
@@ -135,6 +143,7 @@ def _open(
             due_at=work.ctx.now + due,
             round=round_,
             model=model,
+            releases=let_pass,
         ),
         content,
     )
@@ -153,13 +162,13 @@ def _parked(work: Work, failure: Failure) -> str:
     return ""
 
 
-def _shown(work: Work, failure: Failure, choice: Choice, item: str) -> JSON:
+def _shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str) -> JSON:
     """What the person sees: the facts of the decision, the money, the payload in question, what each verb does."""
     ledger = state_of(work.run.guards, budget)
     trip = record(choice.trip)
-    reached = work.run.stages.get(Stage.FAN_IN)
-    payload = work.ctx.output(reached.output_ref) if item == "post_stage" and reached and reached.output_ref else None
+    payload = failure.payload if item == "post_stage" or let_pass else None
     again = "the failed step runs once more" if item == "failure" else "the run goes on with this result"
+    again = "exactly what is shown here goes on, and nothing else" if let_pass else again
     return {
         "item": item,
         "stage": failure.stage,
@@ -176,6 +185,7 @@ def _shown(work: Work, failure: Failure, choice: Choice, item: str) -> JSON:
         "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
         "payload": payload,
         "approve": again,
+        **({"releases": let_pass} if let_pass else {}),
         "takes_cap": raised_cap.takes_cap(work, item, choice.failure_type),
         "reject": "the run is aborted",
         "expiry": "rejected by the system",

@@ -12,6 +12,7 @@ from fabric.core import (
     children,
     guard,
     handover,
+    judging,
     ladder,
     mutations,
     questions,
@@ -24,6 +25,7 @@ from fabric.core.decision_table import Accompaniment, Reaction
 from fabric.core.failure import Failure, record
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
+from fabric.core.judges import is_judge
 from fabric.core.ladder import Choice, Why
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.mechanisms.contract import Proposal
@@ -51,7 +53,7 @@ def react(work: Work, failure: Failure) -> None:
         choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.SURFACE}), skipped=())
     elif (
         choice.rung.reaction is Reaction.ESCALATE
-        and choice.trip.cause is not Cause.BELOW_TAU
+        and not questions.unsure(failure, choice)
         and questions.rounds_spent(work, failure)
     ):
         choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.ABORT}))
@@ -177,7 +179,7 @@ def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False,
                 round=old.round + 1,
                 approved=approved,
             ),
-            {"text": note},
+            judging.again(work, old, note) if is_judge(old) else {"text": note},
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fabric.core.flow import Stage
 from fabric.core.grounding.sources import Calculation, Sources
+from fabric.core.judges import is_judge
 from fabric.core.run import Step
 from fabric.core.topologies import slices
 from fabric.core.work import Work
@@ -21,6 +22,8 @@ def sources(work: Work) -> Sources:
     results: list[JSON] = []
     calculations: list[Calculation] = []
     for step in work.run.steps.values():
+        if is_judge(step):
+            continue  # What a judge looked up was not there for the author to rest on.
         for tool, result in _answers(work, step):
             if _calculates(work, tool) and isinstance(result, dict):
                 calculations.append(Calculation(str(result.get("expression", "")), str(result.get("value", ""))))

@@ -169,6 +169,8 @@ class Run:
     truncated: bool = False
     withheld: tuple[str, ...] = ()
     """Steps, and stages as ``stage:name``, whose payload was blocked: it never leaves the run."""
+    released: tuple[str, ...] = ()
+    """Unsafe outputs that a person let pass, each by its bytes and by what was found in them (``releases.key``)."""
     approved_stage: Stage | None = None
     """The stage whose output a person let pass."""
     control: Control = UNTOUCHED

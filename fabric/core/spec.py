@@ -25,13 +25,15 @@ from fabric.core.decision_table import Ladder
 from fabric.core.fallbacks import cheaper_problems, fallback_problems
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
-from fabric.core.gates import Gates
+from fabric.core.gates import HTTP_TEST, Gates
 from fabric.core.payloads import Brief, Plan
 from fabric.core.policy import FlowPolicy
+from fabric.core.spec_judges import unknown_judges
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Prose, SpecGroup
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.templates import host_of
 
 
 def _absent(value: object) -> bool:
@@ -202,6 +204,11 @@ class SupervisorTopology(SpecGroup):
         default=None, description="Agent that merges the summaries. None: they are joined in order."
     )
     critic: Name | None = Field(default=None, description="Agent that scores the aggregate. None: no confidence check.")
+    plan_critic: Name | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Agent that judges each plan before it goes out. None: its gate's checks alone do.",
+    )
     finalizer: Name | None = Field(
         default=None, description="Agent that writes the answer. None: the aggregate is the answer."
     )
@@ -215,6 +222,8 @@ class SupervisorTopology(SpecGroup):
     def _one_plan(self) -> SupervisorTopology:
         if (self.planner is None) == (self.plan is None):
             raise ValueError("topology: name a planner or give a fixed plan, one of the two")
+        if self.plan_critic is not None and self.planner is None:
+            raise ValueError("topology.plan_critic: a fixed plan is nobody's to judge anew; leave the critic out")
         return self
 
     def roles(self) -> dict[str, str]:
@@ -223,6 +232,7 @@ class SupervisorTopology(SpecGroup):
             "planner": self.planner,
             "aggregator": self.aggregator,
             "critic": self.critic,
+            "plan_critic": self.plan_critic,
             "finalizer": self.finalizer,
             "handover": self.handover,
         }
@@ -280,6 +290,7 @@ class FabricSpec(SpecGroup):
         problems = [
             *_duplicates(self),
             *_unknown(self),
+            *unknown_judges(self),
             *_unknown_ways_back(self),
             *_unknown_goals(self),
             *fallback_problems({model.name: model.fallbacks for model in self.models}),
@@ -304,7 +315,9 @@ class FabricSpec(SpecGroup):
         return _by_name(self.models, name)
 
     def tool(self, name: str) -> ToolSpec:
-        """The tool of that name, declared or made of a memory; KeyError when there is none."""
+        """The tool of that name, declared, made of a memory, or the one that an address of the oracle stands for; KeyError when there is none."""
+        if name.startswith(HTTP_TEST):
+            return oracle_tool(self.gates, name)
         made = self._made.get(name)
         return _by_name(self.tools, name) if made is None else made[0]
 
@@ -331,9 +344,32 @@ class FabricSpec(SpecGroup):
             for verb, fields in engine_made(memory)
         }
 
+    @property
+    def asked_tools(self) -> tuple[ToolSpec, ...]:
+        """Every tool that a run may call: the declared ones, those of memories, and those that addresses of the oracle stand for."""
+        tests = (check.asked_tool for check in self.gates.oracle or () if check.http is not None)
+        return (*self.all_tools, *(self.tool(name) for name in tests))
+
+    @property
+    def judging(self) -> dict[str, str]:
+        """Agents that the gates ask, by the field that names them."""
+        found = {f"gates.oracle.{n}.critic": one.critic for n, one in enumerate(self.gates.oracle or ())}
+        found["gates.grounding_critic"] = self.gates.grounding_critic
+        return {field: name for field, name in found.items() if name is not None}
+
     def digest(self) -> str:
         """The revision: 128 bits in hex over the canonical JSON of the whole tree."""
         return fingerprint(self.model_dump(mode="json"))
+
+
+def oracle_tool(gates: Gates, name: str) -> ToolSpec:
+    """The tool that an address of the oracle stands for: the built-in ``http_get``, held to that address's host. KeyError when there is none."""
+    for check in gates.oracle or ():
+        if check.http is not None and check.asked_tool == name:
+            hosts = (host_of(check.http.url),)
+            within = check.http.timeout_s
+            return ToolSpec.model_construct(name=name, target="http_get", allowed_hosts=hosts, timeout_s=within)
+    raise KeyError(name)
 
 
 def _by_name(items: tuple[N, ...], name: str) -> N:
@@ -371,10 +407,6 @@ def _unknown(spec: FabricSpec) -> Any:
     for n, brief in enumerate(briefs):
         if brief.agent not in workers:
             yield f"topology.plan.briefs.{n}.agent: {brief.agent!r} is not one of the workers"
-    for role in ("planner", "critic", "handover"):
-        name = getattr(spec.topology, role)
-        if name in agents and spec.agent(name).answers == "text":
-            yield f"topology.{role}: {name!r} answers in text, but a {role} must answer in json"
 
 
 def _unknown_ways_back(spec: FabricSpec) -> Any:

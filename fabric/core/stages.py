@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import children, demands, guard, permissions, rests
+from fabric.core import children, demands, guard, judging, permissions, releases, rests
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
+from fabric.core.judges import is_judge
 from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.mechanisms.validation_gate import Found
+from fabric.core.mechanisms.validation_gate import Awaited, Found
 from fabric.core.run import step_id
 from fabric.core.topologies import slices, supervisor
 from fabric.core.verdict import Trip
@@ -108,7 +109,13 @@ def _headroom(work: Work, stage: Stage) -> Found:
 def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | None:
     """Takes a stage's output past its post-gate; enters what follows, or gives back what failed."""
     proposal = _proposal(work, stage, done)
-    gate = _post_gate(work, proposal, done.score)
+    heard = judging.heard(work, stage, proposal)
+    score = min((one for one in (done.score, heard.score) if one is not None), default=None)
+    approved = work.run.approved_stage == stage
+    proposal = replace(proposal, judged=heard.problems, score=None if approved else score)
+    gate = _post_gate(work, proposal, score)
+    if isinstance(gate, Awaited):
+        return judging.ask(work, stage, gate.branch, proposal)
     failure = _gate_failure(work, gate, proposal) or _goal_failure(work, stage)
     if failure is not None:
         return failure
@@ -130,8 +137,6 @@ def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | Non
 
 def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
     request = work.ctx.contents.read(work.run.request_ref)
-    approved = work.run.approved_stage == stage
-    score = None if approved else done.score
     asks = work.compiled.spec.gates.reads_sources and stage in (Stage.FAN_IN, Stage.FINALIZE)
     oracle = work.compiled.spec.gates.oracle and stage is Stage.FINALIZE
     step_id, agent, said = _said(work) if stage is Stage.FAN_OUT else (done.step_id, _author(work, stage, done), ())
@@ -146,7 +151,6 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
         documents=tuple(request.get("documents", ())),
         exit_criteria=tuple(slices.plan(work)["exit_criteria"]) if oracle else (),
         sources=rests.sources(work) if asks else None,
-        score=score,
     )
 
 
@@ -164,25 +168,28 @@ def _said(work: Work) -> tuple[str, str, tuple[JSON, ...]]:
         for agent, said in slices.said_in(work, step) if step.status == "done" else ():
             asked = Proposal(kind="output", stage=Stage.FAN_OUT, agent=agent, said=(said,))
             ruled = permissions.ruling(asked, work.view)
-            if evaluators.hits(Stage.FAN_OUT, said) or (ruled is not None and ruled.why):
+            hits = evaluators.hits(Stage.FAN_OUT, said)
+            if (hits or (ruled is not None and ruled.why)) and not validation_gate.released(asked, work.view):
                 return step.id, agent, (said,)
     return "", "", ()
 
 
-def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult:
+def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateResult | Awaited:
     policy = work.compiled.spec.policy
     result = validation_gate.judge(validation_gate.config(policy), proposal, work.view)
-    return result if score is None else replace(result, score=score, tau=policy.tau)
+    return result if score is None or isinstance(result, Awaited) else replace(result, score=score, tau=policy.tau)
 
 
 def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failure | None:
     """The first thing that stops the output: a failed check, then confidence below tau."""
     trip = validation_gate.trip_of(gate, proposal.stage)
     if trip is not None:
-        return Failure((trip,), proposal.stage, proposal.step_id)
+        return Failure(
+            (trip,), proposal.stage, proposal.step_id, payload=releases.shown(proposal.said, proposal.payload)
+        )
     config = escalation.config(work.compiled.spec.policy)
     verdict = escalation.check(config, escalation.State(), proposal, work.view)
-    return Failure((verdict,), proposal.stage) if isinstance(verdict, Trip) else None
+    return Failure((verdict,), proposal.stage, payload=proposal.payload) if isinstance(verdict, Trip) else None
 
 
 def _goal_failure(work: Work, stage: Stage) -> Failure | None:
@@ -261,7 +268,7 @@ def _newest_answer(work: Work) -> JSON | None:
             return work.ctx.output(reached.output_ref)
     if f"stage:{work.run.stage}" in work.run.withheld:
         return None
-    steps = [s for s in work.run.steps.values() if s.stage in ANSWERS]
+    steps = [s for s in work.run.steps.values() if s.stage in ANSWERS and not is_judge(s)]
     steps = [step for step in steps if slices.refs_of(work.run, step) and step.id not in work.run.withheld]
     if not steps:
         return None

@@ -26,6 +26,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("call_issued", 1): same,
     ("call_refused", 1): same,
     ("escalation_opened", 1): same,
+    ("escalation_opened", 2): same,
     ("reaction_decided", 1): same,
     ("stage_entered", 1): same,
     ("stage_left", 1): same,
@@ -42,11 +43,11 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("compensation_failed", 1): same,
     ("child_answered", 1): same,
     ("replanned", 1): same,
-    ("escalation_opened", 2): same,
     ("tool_answered", 1): same,
     ("rung_skipped", 1): same,
     ("lineage_pinned", 1): same,
     ("child_spawned", 1): same,
+    ("escalation_opened", 3): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {

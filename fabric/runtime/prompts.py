@@ -13,7 +13,7 @@ from fabric.core.commands import CallModel, CallTool, Message
 from fabric.core.context import Contents
 from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
-from fabric.core.payloads import json_schema
+from fabric.core.payloads import AGENT_OUTPUT, json_schema
 from fabric.core.spec import AgentSpec, FabricSpec, SupervisorTopology
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
@@ -36,6 +36,11 @@ SHAPES: Mapping[str, str] = {
     "critique": (
         'Answer with one JSON object and nothing else: {"score": 0.0, "reasons": ["..."]}. '
         "score is between 0 and 1: how well the result meets the exit criteria."
+    ),
+    "judgement": (
+        'Answer with one JSON object and nothing else: {"accept": true, "score": 0.0, "findings": [], "evidence": ["..."]}. '
+        "accept is true or false. findings says what is wrong, one sentence each: none when you accept, at least one when you do not. "
+        "evidence says what your verdict rests on, at least one sentence. score is between 0 and 1: how sure you are."
     ),
     "text": "Answer in plain words. Cite an attached document by its name in square brackets.",
 }
@@ -115,7 +120,7 @@ def _memory(command: CallTool, run_id: str, spec: FabricSpec, fabric_id: str) ->
 def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, ToolOffer]) -> int:
     """An upper bound of what templates, instructions and tool definitions add to any prompt of an agent, in bytes."""
     shapes = max(len(shape) for shape in SHAPES.values())
-    schemas = max(len(json.dumps(json_schema(name))) for name in ("plan", "summary", "critique"))
+    schemas = max(len(json.dumps(json_schema(name))) for name in AGENT_OUTPUT)
     tools = sum(len(json.dumps(_offer_json(offers[name]))) for name in agent.tools if name in offers)
     roster = sum(len(worker.instructions.encode()) + 200 for worker in spec.agents)
     return len(agent.instructions.encode()) + shapes + schemas + tools + roster + 4_000
@@ -201,6 +206,48 @@ def _criticise(fill: _Fill, message: Message) -> str:
     )
 
 
+def _vet(fill: _Fill, message: Message) -> str:
+    topology: SupervisorTopology = fill.spec.topology
+    roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
+    plan = fill.output_of(message, 1)
+    briefs = "\n".join(f"- {one['title']} ({one['agent']}): {one['instructions']}" for one in plan["briefs"])
+    criteria = "\n".join(f"- {line}" for line in plan["exit_criteria"])
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
+        f"Plan:\n{plan['goal']}\n{briefs}\nExit criteria:\n{criteria}{_noted(fill, message, 1)}\n\n"
+        "Judge this plan before it goes out: do the briefs cover the request, does each go to the right worker, and do the exit criteria say when it is done?"
+    )
+
+
+def _ground(fill: _Fill, message: Message) -> str:
+    result = fill.output_of(message, 1)
+    cited = ", ".join(result["citations"]) or "none"
+    contents = (fill.contents.read(ref) for ref in message.refs[2:])
+    told = "\n".join(f"- {_compact(one.get('result', one))}" for one in contents) or "none"
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWhat tools answered:\n{told}\n\n"
+        f"Result:\n{result['text']}\nCitations: {cited}{_noted(fill, message, 1)}\n\n"
+        "Judge whether each statement of the result is founded in the request, the documents or what tools answered. Name each one that is not."
+    )
+
+
+def _assess(fill: _Fill, message: Message) -> str:
+    criteria = "\n".join(f"- {line}" for line in fill.output_of(message, 1)["exit_criteria"])
+    result, check = fill.output_of(message, 2), (fill.spec.gates.oracle or ())[message.part or 0]
+    cited = ", ".join(result["citations"]) or "none"
+    return (
+        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nExit criteria:\n{criteria}\n\n"
+        f"Outcome:\n{result['text']}\nCitations: {cited}{_noted(fill, message, 2)}\n\n"
+        f"Judge whether this outcome meets the exit criteria. It does not if: {check.message}"
+    )
+
+
+def _noted(fill: _Fill, message: Message, index: int) -> str:
+    """What was wrong with an earlier try to judge the same."""
+    note = fill.read(message, index).get("text", "")
+    return f"\n\nAn earlier try to judge this ended: {note}" if note else ""
+
+
 def _finish(fill: _Fill, message: Message) -> str:
     result = fill.output_of(message, 2)
     cited = ", ".join(result["citations"]) or "none"
@@ -262,6 +309,9 @@ TEMPLATES: Mapping[str, Callable[[_Fill, Message], str | ChatMessage]] = {
     "merge@1": _merge,
     "criticise@1": _criticise,
     "finish@1": _finish,
+    "vet@1": _vet,
+    "ground@1": _ground,
+    "assess@1": _assess,
     "answer@1": _answer,
     "result@1": _result,
     "correction@1": _correction,

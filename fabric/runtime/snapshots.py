@@ -17,6 +17,7 @@ from msgspec import inspect
 from fabric.core.context import Contents
 from fabric.core.evolve import EVOLVE
 from fabric.core.frozen import replace, value
+from fabric.core.judges import is_judge
 from fabric.core.mechanisms import ORDER, deadlock_monitor, loop_detector, state_of
 from fabric.core.run import Run, Step
 from fabric.runtime.batch_parts import Snapshot
@@ -107,13 +108,18 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     answered, which its answers are held against.
     """
     steps = tuple(
-        step if _goes_on(run, step) else (step.output_ref, *(_results(step) if sources else ()))
+        step if _goes_on(run, step) else (step.output_ref, _judged(step), *(_results(step) if sources else ()))
         for step in run.steps.values()
     )
     rest = replace(run, steps={}, guards={})
     moves = run.guards.get(deadlock_monitor.NAME)
     said = tuple(state_of(run.guards, loop_detector, step).answers for step in run.steps)
     return tuple(dict.fromkeys(text for text in _texts((rest, steps, moves, said)) if text in known))
+
+
+def _judged(step: Step) -> str:
+    """What a verdict is about: it holds for those bytes alone."""
+    return step.note_ref if is_judge(step) else ""
 
 
 def _results(step: Step) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.command_ids import epoch_of
 from fabric.core.envelope import Event
 from fabric.core.flow import Stage
 from fabric.selectors.story_parts import Bar, BarEnd, Lane, Span, StageSpan, Tally, Tripped
@@ -106,12 +107,10 @@ def _run_ending(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("step_opened")
 def _step_opened(story: RunStory, event: Event, fact: Any) -> None:
-    epoch = 0
+    epoch = epoch_of(fact.step_id)
     for lane in story.lanes.values():
-        if lane.stage == fact.stage and lane.branch == fact.branch:
-            epoch = max(epoch, lane.epoch)
-            if lane.end is None:
-                lane.end, lane.state = event.at, "failed" if lane.state == "waiting" else lane.state
+        if lane.stage == fact.stage and lane.branch == fact.branch and lane.end is None:
+            lane.end, lane.state = event.at, "failed" if lane.state == "waiting" else lane.state
     story.lanes[fact.step_id] = Lane(fact.step_id, fact.stage, fact.branch, epoch, fact.round, fact.agent, event.at)
 
 
@@ -173,6 +172,9 @@ def _model_answered(story: RunStory, event: Event, fact: Any) -> None:
 @_on("tool_answered")
 def _tool_answered(story: RunStory, event: Event, fact: Any) -> None:
     story.close(fact.command_id, "failed" if fact.error else "done")
+    lane = story.lanes.get(fact.step_id)
+    if lane is not None and not lane.agent:  # The engine asked, for an oracle.
+        _done(story, fact.step_id)
     story.where.pop(fact.command_id, None)
 
 

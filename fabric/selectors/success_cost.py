@@ -1,4 +1,4 @@
-"""Cost per success: all that a fabric's runs cost, over those that completed with their gates passed (semantics.md 1).
+"""Cost per success: all that a fabric's runs cost, over those that completed with the oracle passed, or the gates where none is set (semantics.md 1).
 
 Per fabric, revision and tier, of the runs that were asked for within a window; what a run spawned is part of its cost. A run that is not over counts with
 what it has cost so far. Money is micro-dollars. Bounded like the overview, and it says where it was cut.
@@ -7,17 +7,23 @@ what it has cost so far. Money is micro-dollars. Bounded like the overview, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from django.db.models import Count, Q, Sum
 
 from fabric.core.actor import Actor
+from fabric.core.decision_table import Reaction
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.models import Revision, Run
 from fabric.models.runs import ASKED_FOR
-from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.selectors.overview import DAY, NEWEST_RUNS
 
+Basis = Literal["oracle", "gates", "mixed"]
+"""An oracle of the revision; its gates alone, where it has none; of several revisions some have one."""
+FELL_BACK = Q(reason=str(Reaction.SAFE_FALLBACK))
+"""Completed with the fabric's static answer: no gate has passed what its agents said, so it is no success."""
 DAYS = 7
 DAYS_MAX = 90
 
@@ -33,6 +39,8 @@ class SuccessCost:
     runs: int = 0
     completed: int = 0
     cost_usd_micros: int = 0
+    by: Basis = "gates"
+    """What says that a run was a success."""
 
     @property
     def per_success(self) -> int | None:
@@ -63,12 +71,13 @@ def success_costs(actor: Actor, name: str, now: int, days: int = DAYS) -> Succes
     rows = rows if cut is None else rows.filter(created_at__gt=cut)
     found = rows.order_by().values_list("revision_id", "tier").annotate(
         runs=Count("id"),
-        completed=Count("id", filter=Q(state=RunState.COMPLETED.value)),
+        completed=Count("id", filter=Q(state=RunState.COMPLETED.value) & ~FELL_BACK),
         cost=Sum("cost_usd_micros"),
     )  # fmt: skip
     groups = list(found)
     numbers = dict(Revision.objects.filter(id__in={one[0] for one in groups}).values_list("id", "number"))
     order = list(Tier)
+    bases = {revision_id: _basis(revision_id) for revision_id in numbers}
     parts = sorted(
         (
             SuccessCost(
@@ -77,6 +86,7 @@ def success_costs(actor: Actor, name: str, now: int, days: int = DAYS) -> Succes
                 runs=runs,
                 completed=completed,
                 cost_usd_micros=cost,
+                by=bases.get(revision_id, "gates"),
             )
             for revision_id, tier, runs, completed, cost in groups
         ),
@@ -86,5 +96,14 @@ def success_costs(actor: Actor, name: str, now: int, days: int = DAYS) -> Succes
         runs=sum(part.runs for part in parts),
         completed=sum(part.completed for part in parts),
         cost_usd_micros=sum(part.cost_usd_micros for part in parts),
+        by=_together({part.by for part in parts}),
     )
     return SuccessCosts(days, whole, tuple(parts), cut is not None)
+
+
+def _basis(revision_id: str) -> Basis:
+    return "oracle" if revision_spec(revision_id).gates.oracle else "gates"
+
+
+def _together(found: set[Basis]) -> Basis:
+    return next(iter(found), "gates") if len(found) < 2 else "mixed"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fabric.adapters.tools.registry import validator_of
+from fabric.core import releases
 from fabric.core.actor import Actor
 from fabric.core.audit import Act, AuditEntry
 from fabric.core.fingerprint import encode
@@ -109,7 +110,7 @@ def escalation_decide(
                 raise _answered(item, given)
             nudge.wake(item.run_id)
             return DecisionTaken(item.run_id, item.id, verb, created=False)
-        _possible(item, mine)
+        _possible(actor, item, mine)
         if _put(store, actor, item, mine, undo_s):
             nudge.wake(item.run_id)
             _counts(actor, mine)
@@ -212,6 +213,13 @@ def _may_decide(actor: Actor) -> None:
         )
 
 
+def _may_release(actor: Actor, item: EscalationView, verb: str) -> None:
+    """An unsafe output is let pass by who has the role for it; anybody who decides may keep it back."""
+    if verb == "approve" and item.content.get("releases") and releases.ROLE not in actor.roles:
+        message = f"{actor.name} may reject item {item.id} and not approve it: letting an unsafe output pass is for {releases.ROLE}"
+        raise Refused(message, code="forbidden", field="actor")
+
+
 def _message(message: str) -> str:
     cleaned = clean_text(message)[0].strip()
     if len(cleaned) > MESSAGE_CHARS_MAX:
@@ -222,7 +230,7 @@ def _message(message: str) -> str:
     return cleaned
 
 
-def _possible(item: EscalationView, decision: DecisionMade) -> None:
+def _possible(actor: Actor, item: EscalationView, decision: DecisionMade) -> None:
     """Refuses what is no answer to the question, or was meant for another one."""
     if decision.verb not in item.verbs:
         message = f"{decision.verb[:40]!r} is no answer to item {item.id}; possible are: {', '.join(item.verbs)}"
@@ -230,6 +238,7 @@ def _possible(item: EscalationView, decision: DecisionMade) -> None:
     if decision.digest != item.digest:
         message = f"item {item.id} asks about something else by now; look at it again before you decide"
         raise Refused(message, code="conflict", field="digest")
+    _may_release(actor, item, decision.verb)
     needed = NEEDS_A_REASON.get((item.item, decision.verb), NEEDS_A_REASON.get(("", decision.verb)))
     if needed and not decision.message:
         raise Refused(needed, code="invalid", field="message")

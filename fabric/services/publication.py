@@ -24,6 +24,7 @@ from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import publication_fallbacks
 from fabric.services.fabric_yaml import Problem
+from fabric.services.publication_judges import judge_problems
 from fabric.services.publication_limits import LIMITS
 
 REPLANS_MAX = 2
@@ -186,17 +187,9 @@ def _tool_users(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             yield Problem(f"agents.{n}.tools", sentence)
 
 
-def _critics(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    """A score never comes from who wrote what is scored: the aggregator, or the workers where the engine joins what they wrote."""
-    critic, aggregator = spec.topology.critic, spec.topology.aggregator
-    if critic is None:
-        return
-    if critic in ((aggregator,) if aggregator is not None else spec.topology.workers):
-        wrote = (
-            "is the aggregator" if aggregator is not None else "is one of the workers, whose summaries the engine joins"
-        )
-        sentence = f"agent {critic!r} {wrote}, and would score what it wrote itself; name another agent"
-        yield Problem("topology.critic", sentence)
+def _judges(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    for path, sentence in judge_problems(spec, where.gate):
+        yield Problem(path, sentence)
 
 
 def _stand_ins(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -238,7 +231,7 @@ def _reviewers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         for failure in FailureType
         if any(rung.reaction is Reaction.ESCALATE for rung in table[failure, tier].rungs)
     ]
-    if spec.topology.critic:
+    if spec.topology.critic or spec.topology.plan_critic or spec.judging:
         asked.append("a critic's score below tau")
     named = {name for agent in spec.agents for name in agent.tools if not spec.in_journal(name)}
     changing = [
@@ -349,7 +342,7 @@ RULES: tuple[Rule, ...] = (
     _tool_users,
     _stand_ins,
     _on_open,
-    _critics,
+    _judges,
     _gates,
     *LIMITS,
     _replans,
@@ -363,12 +356,13 @@ RULES: tuple[Rule, ...] = (
 
 def publication_warnings(spec: FabricSpec) -> list[Problem]:
     """What an author probably did not mean, but may: what is described and never used."""
-    agents = set(spec.topology.roles().values())
+    agents = {*spec.topology.roles().values(), *spec.judging.values()}
     used_models = {agent.model for agent in spec.agents if agent.name in agents}
     fallbacks = {model.name: model.fallbacks for model in spec.models}
     used_models |= {fallback for name in used_models for fallback in chain(fallbacks, name)}
     used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
     used_tools |= {back for tool in spec.tools for back in (tool.compensation, tool.reconcile) if back}
+    used_tools |= {check.tool for check in spec.gates.oracle or () if check.tool}
     found = []
     used_memories = {
         memory.name for memory in spec.memories if {tool_name(verb, memory.name) for verb in OFFERED} & used_tools

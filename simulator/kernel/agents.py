@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from fabric.core.gates import HTTP_TEST
 from fabric.core.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.faults import Rates
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
-from simulator.kernel.services import TOOLS, Service
+from simulator.kernel.services import PROBE, TOOLS, Service
 
 JSON = Any
 
@@ -128,7 +129,13 @@ class Agents:
         return self._output(request), (), False
 
     def _output(self, request: ModelRequest) -> str:
-        value = {"plan": self._plan, "critique": self._critique, "summary": self._summary}[request.output](request)
+        shapes = {
+            "plan": self._plan,
+            "critique": self._critique,
+            "summary": self._summary,
+            "judgement": self._judgement,
+        }
+        value = shapes[request.output](request)
         if request.output_schema is None:
             cited = "".join(f" [{name}]" for name in value["citations"])
             return f"{value['text']}{cited}"
@@ -149,6 +156,11 @@ class Agents:
 
     def _critique(self, request: ModelRequest) -> JSON:
         return {"score": 0.3 if self._strikes("unsure") else 1.0, "reasons": ["It was read."]}
+
+    def _judgement(self, request: ModelRequest) -> JSON:
+        if self._strikes("objects"):
+            return {"accept": False, "findings": ["It lacks something."], "evidence": ["It was read."]}
+        return {"accept": True, "score": 0.3 if self._strikes("unsure") else None, "evidence": ["It was read."]}
 
     def _summary(self, request: ModelRequest) -> JSON:
         cited = ["missing.md"] if self._strikes("bad_citation") else ["report.md"]
@@ -217,13 +229,24 @@ class Agents:
             return Reply(delay_s, CallFailed(**ids, cause=Cause.UNKNOWN, message="the tool's adapter failed"))
         if self._strikes("tool_error"):
             return Reply(delay_s, ToolFinished(**ids, result=None, error="the tool could not do it"))
+        silent = self._strikes("tool_timeout")
+        if request.tool.name == PROBE or request.tool.name.startswith(HTTP_TEST):
+            return Reply(delay_s, ToolFinished(**ids, **self._asked(request)), silent=silent)
         said = f"{request.tool.name} found {request.args['query']}"
         if request.args["query"] == CHANGING:
             said = f"{said} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)} {self._rng.choice(WORDS)}"
         if request.args["query"].startswith(FRUITLESS):
             said = "There is nothing on that."
-        silent = self._strikes("tool_timeout")
         return Reply(delay_s, ToolFinished(**ids, result={"text": said}), silent=silent)
+
+    def _asked(self, request: ToolRequest) -> JSON:
+        """What an oracle is told."""
+        no = self._strikes("objects")
+        if request.tool.name == PROBE:
+            return {"result": {"passed": not no}}
+        if no:
+            return {"result": None, "error": "https://tests.example answered HTTP 404"}
+        return {"result": {"status": 200, "content_type": "text/plain", "text": request.args["url"]}}
 
 
 WORDS = ("red", "green", "blue", "black", "white", "grey", "pink", "brown")

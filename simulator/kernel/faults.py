@@ -57,6 +57,7 @@ FAULTS: Mapping[str, Fault] = {
     "twin_calls": Fault("answer", "one call id twice, with the same or with other arguments", 0.3),
     "nameless_call": Fault("answer", "a call without an id", 0.2),
     "eager_output": Fault("answer", "an output that comes together with calls", 0.4),
+    "objects": Fault("answer", "a judge, or what an oracle asks, says no", 0.5),
     "cost_spike": Fault("answer", "an answer that costs more than was reserved", 0.1),
     # Tools.
     "tool_error": Fault("tool", "the tool answers with an error", 0.3),
@@ -116,7 +117,7 @@ FAULTS: Mapping[str, Fault] = {
 }
 """Every fault, by name."""
 
-LATER = ("twin_briefs", "fruitless")
+LATER = ("twin_briefs", "fruitless", "objects")
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

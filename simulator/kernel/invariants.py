@@ -23,6 +23,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     child_checks,
     control_checks,
     decision_checks,
+    judge_checks,
     judgements,
     loop_checks,
     progress_checks,

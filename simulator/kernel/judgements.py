@@ -8,6 +8,7 @@ from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.envelope import Event
 from fabric.core.inputs import DecisionMade
 from fabric.core.run import Run, rung_key
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import CLASSIFY, Direct
 from simulator.kernel.seen import Seen, on
 
@@ -149,6 +150,14 @@ def answers_an_open_question(seen: Seen, event: Event, fact: Any, after: Run) ->
     return "" if given.digest == question.fact.digest else "it answers something else than what was asked"
 
 
+def _asked_last(spec: FabricSpec, stage: str) -> list[str]:
+    """The checks behind the four: an agent beside the author, then the oracle."""
+    writes = stage == "fan_in" or (stage == "finalize" and spec.topology.finalizer)
+    found = ["critic"] if stage == "plan" and spec.topology.plan_critic else []
+    found += ["grounding_critic"] if writes and spec.gates.grounding_critic else []
+    return found + (["oracle"] if stage == "finalize" and spec.gates.oracle else [])
+
+
 @on("stage_entered", "stage_left")
 def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A gate's checks come in their order, stop at the first failure, and a failed one is not passed."""
@@ -156,8 +165,8 @@ def gates_in_order(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         return "it has no gate" if getattr(fact, "outcome", "passed") == "passed" else ""
     names = tuple(check.name for check in fact.gate.checks)
     order: tuple[str, ...] = PRE_ORDER if fact.gate.gate == "pre" else POST_ORDER
-    if fact.kind == "stage_left" and fact.stage == "finalize" and seen.compiled.spec.gates.oracle:
-        order = (*POST_ORDER, "oracle")
+    if fact.kind == "stage_left":
+        order = (*POST_ORDER, *_asked_last(seen.compiled.spec, str(fact.stage)))
     if names != order[: len(names)]:
         return f"the checks came in another order: {', '.join(names)}"
     if not all(check.passed for check in fact.gate.checks[:-1]):

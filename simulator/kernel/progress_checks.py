@@ -6,6 +6,7 @@ from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.run import Run
+from simulator.kernel.judge_checks import judges
 from simulator.kernel.seen import Seen, on
 
 BROUGHT = (
@@ -79,6 +80,13 @@ def handed_over_upwards(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     before = [step.agent for step in seen.run.steps.values() if (step.stage, step.branch) == (fact.stage, fact.branch)]
     if fact.agent in before:
         return ""
+    if not before and fact.stage != "fan_out" and fact.branch:
+        own = judges(seen.compiled.spec, fact.stage).get(fact.branch)
+        return (
+            ""
+            if fact.agent == own
+            else f"{fact.agent!r} judges {fact.stage} on branch {fact.branch}, which is {own!r}'s"
+        )
     return "" if seen.handing and fact.agent == above else f"{fact.agent} does what {before} did"
 
 

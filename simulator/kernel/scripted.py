@@ -5,7 +5,7 @@ is offered, and answers with their own sentences that fit the request best. The 
 demonstrations. Which one answers stands in ``ModelSpec.options``:
 
 ``script`` (see ``SCRIPTS``), ``slips`` (misbehave in the first N turns of a step only), ``agents`` (options by agent name, over the others),
-``workers`` (who gets a brief), ``score`` (the critic's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
+``workers`` (who gets a brief), ``score`` (the critic's), ``findings`` (a judge's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
 ``calls`` (a list for each turn: ``{"tool", "args"}``; then the agent answers),
 ``fail`` (``{"cause", "times", "status", "retry_after_s"}``: the first N attempts of each call fail).
 """
@@ -24,7 +24,7 @@ from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 from simulator.kernel.extract import cut, first_line, fitting, listing, quotes, shared_words, terms_of
-from simulator.kernel.scripted_options import calls_of, done, failed, failure, options_of
+from simulator.kernel.scripted_options import calls_of, done, failed, failure, judgement, options_of
 
 JSON = Any
 
@@ -163,6 +163,8 @@ def cooperative(seen: _Seen) -> Said:
         return _shaped(seen, _plan(seen))
     if seen.request.output == "critique":
         return _shaped(seen, _critique(seen))
+    if seen.request.output == "judgement":
+        return _shaped(seen, judgement(seen.options))
     calls = _told(seen) or _reading(seen)
     return Said(calls=calls) if calls else _shaped(seen, _summary(seen))
 
@@ -283,6 +285,8 @@ def _echo(seen: _Seen) -> Said:
         return _shaped(seen, {**_plan(seen), "goal": first_line(said, 1_000)})
     if seen.request.output == "critique":
         return _shaped(seen, {"score": _critique(seen)["score"], "reasons": [first_line(said, 1_000)]})
+    if seen.request.output == "judgement":
+        return _shaped(seen, {**judgement(seen.options), "evidence": [first_line(said, 1_000)]})
     return _shaped(seen, {"text": cut(said, seen.room), "citations": []})
 
 
@@ -355,7 +359,7 @@ SCRIPTS: Mapping[str, Callable[[_Seen], Said]] = {
 def _shaped(seen: _Seen, value: dict[str, JSON]) -> Said:
     """The value as the agent is asked for it: JSON, or plain words with citations in brackets."""
     padding = int(seen.options.get("bytes", 0)) - len(json.dumps(value, ensure_ascii=False).encode())
-    if padding > 0 and seen.request.output != "critique":
+    if padding > 0 and seen.request.output not in ("critique", "judgement"):
         told = value["briefs"][0] if "briefs" in value else value
         field = "instructions" if "briefs" in value else "text"
         told[field] += " " + ("And so on. " * (padding // 11 + 1))[: padding - 1]

@@ -54,6 +54,14 @@ def failure(request: ModelRequest, fail: JSON) -> CallFailed | None:
     )
 
 
+def judgement(options: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What a judge says: accepted, unless ``findings`` says what is wrong; ``score`` where it is given."""
+    findings = [str(one) for one in options.get("findings", ())]
+    score = options.get("score")
+    evidence = ["It was read from its beginning to its end."]
+    return {"accept": not findings, "score": score, "findings": findings, "evidence": evidence}
+
+
 def failed(request: ModelRequest, cause: Cause, message: str) -> CallFailed:
     """An attempt that ends without an answer."""
     return CallFailed(command_id=request.command_id, attempt=request.attempt, cause=cause, message=message)

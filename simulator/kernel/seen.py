@@ -136,6 +136,16 @@ class Seen:
     """It was quarantined at least once."""
     blind: bool = False
     """It was ended without being folded."""
+    content: bytes = b""
+    """Of the event at hand, as it was journaled."""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    """What agents and stages said, by where it stands."""
+    verdicts: dict[tuple[str, int], tuple[bytes, bool]] = field(default_factory=dict)
+    """By stage and branch of a judge: what it judges, and whether it has accepted that."""
+    shown: dict[str, bytes] = field(default_factory=dict)
+    """Unsafe outputs as people were shown them, by question."""
+    let_pass: set[bytes] = field(default_factory=set)
+    """Those that a person let pass."""
     questions: set[str] = field(default_factory=set)
     """All that it ever asked."""
     ledger: Ledger = field(init=False)

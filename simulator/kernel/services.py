@@ -16,6 +16,8 @@ from fabric.runtime.call_ports import ToolRequest
 
 JSON = Any
 BOOK, CANCEL, FIND, WIRE = "book", "unbook", "find", "wire"
+PROBE = "probe"
+"""What oracles ask, and agents are not offered."""
 TOOLS = frozenset({BOOK, CANCEL, FIND, WIRE})
 
 

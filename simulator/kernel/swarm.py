@@ -22,6 +22,7 @@ from fabric.runtime.call_ports import ToolOffer
 from fabric.runtime.ports import Document
 from simulator.kernel import faults, remembering
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
+from simulator.kernel.swarm_gates import judged
 
 JSON = Any
 VARIANTS = 600
@@ -103,6 +104,7 @@ def variant(number: int) -> Fabric:
     _swaps(tree, Random(f"swaps {number}"))  # noqa: S311 - the same
     _loops(tree, Random(f"loops {number}"))  # noqa: S311 - the same
     _remembers(tree, Random(f"memory {number}"))  # noqa: S311 - the same
+    judged(tree, number)
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
@@ -168,7 +170,7 @@ def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec]
     """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
     offers = {
         tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
-        for tool in spec.all_tools
+        for tool in spec.asked_tools
     }
     below = {name: _compiled(inner, offers) for name, inner in (nested or {}).items()}
     return Fabric(revision_id, _compiled(spec, offers, below), offers)

@@ -186,6 +186,7 @@ class Watch:
         except Exception as error:  # noqa: BLE001 - a journal that cannot be read is a finding, whatever the reason
             self.violated("journal_folds", seen.run_id, f"event {row.seq} {row.kind}: {type(error).__name__}: {error}")
             return
+        seen.content = row.payload or b""
         broken = invariants.chain(seen, row)
         name, sentence = ("chain", broken) if broken else invariants.judge(seen, event, after)
         if sentence:

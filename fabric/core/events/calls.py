@@ -12,7 +12,9 @@ from fabric.core.taxonomy import Cause, ErrorClass
 
 @value(kw_only=True)
 class StepOpened:
-    """A further activation of an agent after one that failed. Content: what it is told about that."""
+    """A further activation of an agent after one that failed. Content: what it is told about that. Or a judge begins beside the author: content is what it
+    judges, and the arguments of a tool that the engine asks itself (then no agent is named).
+    """
 
     step_id: str
     stage: Stage

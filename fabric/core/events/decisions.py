@@ -180,8 +180,10 @@ class EscalationOpened:
     round: int = 1
     model: str = ""
     """The model that an approval may name, to answer in place of the one that failed; empty: there is none."""
+    releases: str = ""
+    """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)

@@ -72,8 +72,19 @@ def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> R
         passes = fact.verb in ("approve", "edit")
         spoken = saga.approved(run, question.scope) if passes else run.saga
         run = with_step(run, replace(run.steps[question.step_id], status="active"), saga=spoken)
+    if question.releases and fact.verb == "approve":
+        run = _released(run, question)
     approved = question.stage if question.item == "post_stage" and fact.verb == "approve" else run.approved_stage
     return replace(run, questions=without(run.questions, fact.escalation_id), approved_stage=approved)
+
+
+def _released(run: Run, question: ev.EscalationOpened) -> Run:
+    """What was held back goes on as it is: its step is done with what it said."""
+    kept = tuple(name for name in run.withheld if name not in (question.step_id, f"stage:{question.stage}"))
+    run = replace(run, released=(*run.released, question.releases), withheld=kept)
+    if not question.step_id:
+        return run
+    return with_step(run, replace(run.steps[question.step_id], status="done"))
 
 
 def _escalation_withdrawn(run: Run, event: Event, fact: ev.EscalationWithdrawn) -> Run:

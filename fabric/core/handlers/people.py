@@ -35,7 +35,7 @@ def decided(work: Work, given: DecisionMade) -> None:
     raised_cap.raise_to(work, question.fact, given)
     if question.fact.item == "pre_action":
         pre_action.decided(work, question.fact, given, "")
-    if question.fact.item in ("post_stage", "pre_action"):
+    if question.fact.item in ("post_stage", "pre_action") or question.fact.releases:
         return
     again = questions.steps_to_rerun(work, question)
     told = given.message or f"Approved for one more try. What went wrong: {question.fact.reason}"

@@ -7,6 +7,8 @@ proposal and changes nothing. A mechanism never chooses a reaction and never loo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -116,6 +118,8 @@ class Proposal:
     """Send: the circuit breaker that did not let the call pass; None: all of them did."""
     exit_criteria: tuple[str, ...] = ()
     """Output of finalize: what the plan said that must be true of it, where an oracle asks."""
+    judged: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Output: what the stage's judges found, by branch; one that is missing has not been heard."""
     sources: Sources | None = None
     """What an answer may rest on, where its gate asks; None: nobody asks."""
 

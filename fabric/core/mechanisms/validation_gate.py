@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.core import demands, permissions
+from fabric.core import demands, permissions, releases
 from fabric.core.events.parts import Check, GateResult
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.grounding import numbers, quotes
+from fabric.core.judges import FIRST, judges_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
@@ -69,6 +70,15 @@ class Found:
     problems: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     """Names of the policies that decided, where one was asked."""
+    awaits: int = 0
+    """Branch of the judge who has to be heard first; 0: nobody has."""
+
+
+@value()
+class Awaited:
+    """A gate that cannot be judged before somebody was heard."""
+
+    branch: int
 
 
 PRE_CHECKS: Mapping[str, Cause] = {
@@ -83,6 +93,8 @@ FAILURE_CAUSE: Mapping[str, Cause] = {
     "policy": Cause.POLICY_DENIED,
     "invariants": Cause.INVARIANT,
     "grounding": Cause.GROUNDING,
+    "critic": Cause.PLAN_GATE,
+    "grounding_critic": Cause.GROUNDING,
     "oracle": Cause.INVARIANT,
 }
 """What a failed check is called; in the plan stage every failure but policy's is ``plan_gate``."""
@@ -101,10 +113,17 @@ def _allowed(config: Config, proposal: Proposal, view: View) -> Found:
     for one in proposal.said:
         found += view.evaluators.hits(proposal.stage, one)
     ruled = permissions.ruling(proposal, view)
-    if ruled is None:
-        return Found(tuple(found))
-    denied = (f"answer: passing it on was denied: {ruled.why}",) if ruled.why else ()
-    return Found((*denied, *found), ruled.policies)
+    denied = (f"answer: passing it on was denied: {ruled.why}",) if ruled is not None and ruled.why else ()
+    policies = () if ruled is None else ruled.policies
+    problems = (*denied, *found)
+    if problems and releases.key(releases.shown(proposal.said, proposal.payload), problems) in view.run.released:
+        return Found(policies=policies)
+    return Found(problems, policies)
+
+
+def released(proposal: Proposal, view: View) -> bool:
+    """Whether a person let exactly this pass, whatever is wrong with it now."""
+    return not _allowed(Config(), proposal, view).problems
 
 
 def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
@@ -124,7 +143,21 @@ def _run(proposal: Proposal, view: View) -> dict[str, Any]:
 def _oracle(config: Config, proposal: Proposal, view: View) -> Found:
     criteria = list(proposal.exit_criteria)
     given = {"outcome": proposal.payload, "exit_criteria": criteria, "run": _run(proposal, view)}
-    return Found(tuple(view.evaluators.unmet(given)))
+    found = tuple(view.evaluators.unmet(given))
+    if found:
+        return Found(found)
+    for judge in judges_of(view.spec, proposal.stage):
+        if judge.check is None:
+            continue
+        said = proposal.judged.get(judge.branch)
+        if said is None or said:
+            return Found(awaits=judge.branch) if said is None else Found(said)
+    return Found()
+
+
+def _judged(config: Config, proposal: Proposal, view: View) -> Found:
+    said = proposal.judged.get(FIRST)
+    return Found(awaits=FIRST) if said is None else Found(said)
 
 
 def _built_in(proposal: Proposal, view: View) -> list[str]:
@@ -146,7 +179,7 @@ def _ungrounded(proposal: Proposal, view: View) -> list[str]:
     found = [f"citations: no document is named {name!r}" for name in cited if name not in proposal.documents]
     if level == "required" and not cited and proposal.documents:
         found.append("citations: at least one of the attached documents must be cited")
-    if found or not view.spec.gates.reads_sources:
+    if found or not view.spec.gates.matches_sources:
         return found
     assert proposal.sources is not None  # stages.py gathers them for each gate that asks
     text = proposal.payload["text"]
@@ -163,14 +196,20 @@ POST_CHECKS: tuple[tuple[str, Callable[[Config, Proposal, View], Found]], ...] =
 """The four checks of S0, in order."""
 
 
-def judge(config: Config, proposal: Proposal, view: View) -> GateResult:
-    """The post-gate of a stage over what it wants to pass on."""
+def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config, Proposal, View], Found]], ...]:
+    """The four, what an agent beside the author says, and the oracle last."""
+    judges = tuple((one.name, _judged) for one in judges_of(view.spec, proposal.stage) if one.check is None)
+    oracle = view.spec.gates.oracle and proposal.stage is Stage.FINALIZE
+    return (*POST_CHECKS, *judges, *((("oracle", _oracle),) if oracle else ()))
+
+
+def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaited:
+    """The post-gate of a stage over what it wants to pass on; or who has to be heard first, where all checks before theirs have passed."""
     done: list[Check] = []
-    asked = POST_CHECKS
-    if view.spec.gates.oracle and proposal.stage is Stage.FINALIZE:
-        asked = (*POST_CHECKS, ("oracle", _oracle))
-    for name, function in asked:
+    for name, function in _checks(proposal, view):
         found = function(config, proposal, view)
+        if found.awaits:
+            return Awaited(found.awaits)
         done.append(_checked(name, found))
         if found.problems:
             malformed = proposal.stage is Stage.PLAN and name != "policy"
@@ -194,7 +233,11 @@ def trip_of(result: GateResult, stage: Stage) -> Trip | None:
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """The gate as a verdict."""
-    return trip_of(judge(config, proposal, view), proposal.stage) or PASS
+    result = judge(config, proposal, view)
+    if isinstance(result, Awaited):
+        evidence = Evidence(scope=f"stage:{proposal.stage}")
+        return Trip(NAME, Cause.INVARIANT, evidence, f"post-gate of {proposal.stage}: its judge has not been heard")
+    return trip_of(result, proposal.stage) or PASS
 
 
 def pre_gate(checks: Mapping[str, Callable[[], Found]]) -> GateResult:

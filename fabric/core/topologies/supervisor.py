@@ -10,6 +10,7 @@ from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.judges import is_judge
 from fabric.core.policy import FanIn
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
@@ -62,7 +63,7 @@ def concluded(work: Work, stage: Stage, steps: list[Step]) -> Concluded | Failur
         return _fan_out(work, steps)
     if any(step.status != "done" for step in steps):
         return None
-    if steps:
+    if steps and not is_judge(steps[0]):
         return _from_agent(work, stage, steps[0])
     return _CONCLUDE[stage](work)
 

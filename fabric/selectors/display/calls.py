@@ -13,13 +13,13 @@ JSON = Any
 
 def _step_opened(fact: Fact) -> str:
     again = f", attempt {fact['round'] + 1}" if fact["round"] else ""
-    return f"{fact['agent']} takes up {step_words(fact['step_id'])}{again}"
+    return f"{fact['agent'] or 'the oracle'} takes up {step_words(fact['step_id'])}{again}"
 
 
 def _call_issued(fact: Fact) -> str:
     again = f", attempt {fact['attempt']}" if fact["attempt"] > 1 else ""
     if fact["call"] == "tool":
-        return f"{fact['agent']} calls {fact['target']}{again}"
+        return f"{fact['agent'] or 'the oracle'} calls {fact['target']}{again}"
     last = ", for its last answer" if fact["final"] else ""
     held = f", at most {dollars(fact['reserved_usd_micros'])}" if fact["reserved_usd_micros"] else ""
     return f"{fact['agent']} asks {fact['target']}, turn {fact['turn']}{again}{last}{held}"

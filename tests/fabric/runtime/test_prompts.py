@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from fabric.core import prompt
 from fabric.core.payloads import AGENT_OUTPUT
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolOffer
 from fabric.runtime.ports import Document
-from tests.fabric.core.fabrics import lone, spec
+from tests.fabric.core.fabrics import agent, lone, spec, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, broken, call, fails, gives, planned, say, scored, summary
 
@@ -33,7 +34,7 @@ def test_every_template_that_is_named_exists_and_every_one_is_named():
 
 
 def test_every_shape_that_is_asked_for_is_explained():
-    assert set(prompt.OUTPUT.values()) | {"text"} == set(prompts.SHAPES)
+    assert set(prompt.OUTPUT.values()) | {"judgement", "text"} == set(prompts.SHAPES)
     assert set(prompts.SHAPES) - {"text"} == set(AGENT_OUTPUT)
 
 
@@ -67,9 +68,20 @@ def busy():
 
 
 def test_the_busy_run_renders_every_template(busy):
-    used = {
-        message.template for command in busy.performed if command.kind == "call_model" for message in command.messages
-    }
+    found = tree(
+        roles=("planner", "finalizer"),
+        topology={"plan_critic": "judge"},
+        gates={
+            "grounding": "citations",
+            "grounding_critic": "judge",
+            "oracle": [{"name": "own", "message": "No balance.", "critic": "judge"}],
+        },
+    )
+    accepts = say('{"accept": true, "evidence": ["It is so."]}')
+    found["agents"].append(agent("judge"))
+    judged = ran(FabricSpec.model_validate(found), {"judge": accepts})
+    performed = [*busy.performed, *judged.performed]
+    used = {message.template for command in performed if command.kind == "call_model" for message in command.messages}
     assert used == set(prompts.TEMPLATES)
     assert busy.end.truncated
 

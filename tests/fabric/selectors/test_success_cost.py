@@ -57,3 +57,21 @@ def test_it_says_where_it_was_cut(actor, small, monkeypatch):
     costing(ran(actor, small), 10)
     found = success_costs(actor, small, NOW)
     assert (found.cut, found.whole.cost_usd_micros) == (True, 10)
+
+
+def test_a_success_is_the_oracles_where_one_is_set_and_it_says_which(actor, small):
+    costing(ran(actor, small), 100)
+    assert success_costs(actor, small, NOW).whole.by == "gates"
+    asks = SMALL + "gates:\n  oracle: [{name: said, expression: outcome.text != '', message: Nothing was said.}]\n"
+    fabric_publish(actor=actor, source=asks)
+    costing(ran(actor, small), 30)
+    found = success_costs(actor, small, NOW)
+    assert [(part.revision, part.by) for part in found.parts] == [(2, "oracle"), (1, "gates")]
+    assert found.whole.by == "mixed"
+
+
+def test_a_static_answer_is_no_success(actor, small):
+    costing(ran(actor, small), 100)
+    costing(ran(actor, small), 100, reason="safe_fallback")
+    found = success_costs(actor, small, NOW).whole
+    assert (found.runs, found.completed, found.per_success) == (2, 1, 200)

@@ -166,7 +166,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "policy.breakers.0.on_open",
         "no model of the fabric names fallbacks",
     ),
-    "_critics": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
+    "_judges": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
     "_detectors": ({"policy": policy(loop_detector={"identical_threshold": 6})}, "policy.loop_detector.identical_threshold", "switch the detector off"),

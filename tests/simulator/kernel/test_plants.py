@@ -53,6 +53,10 @@ FOUND_BY = {
     "swap_silently": {"no_silent_swap"},
     # What a decision says of itself.
     "wrong_rung": {"decision_derives"},
+    # Judges and released outputs.
+    "passes_unheard": {"judged_before_it_passes"},
+    "no_is_yes": {"judged_before_it_passes"},
+    "released_by_finding": {"unsafe_only_as_released"},
     # Shared budgets.
     "grant_without_cap_check": {"caps_are_kept"},
     "reaper_refunds_unknown": {"unknown_is_worst"},

@@ -1,0 +1,27 @@
+"""Names of judges in a fabric: whom its gates ask, and how they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fabric.core.spec import FabricSpec
+
+
+def unknown_judges(spec: FabricSpec) -> Iterator[str]:
+    """What is wrong with the agents and tools that gates and the plan's critic name, with its path."""
+    agents, tools = {agent.name for agent in spec.agents}, {tool.name for tool in spec.tools}
+    for field, name in spec.judging.items():
+        if name not in agents:
+            yield f"{field}: no agent is named {name!r}"
+    for n, check in enumerate(spec.gates.oracle or ()):
+        if check.tool is not None and check.tool not in tools:
+            yield f"gates.oracle.{n}.tool: no tool is named {check.tool!r}"
+    asked = {
+        f"topology.{role}": getattr(spec.topology, role) for role in ("planner", "critic", "plan_critic", "handover")
+    }
+    for field, name in (asked | spec.judging).items():
+        if name in agents and spec.agent(name).answers == "text":
+            role = "critic" if field.startswith("gates.") else field.partition(".")[2]
+            yield f"{field}: {name!r} answers in text, but a {role} must answer in json"

@@ -1,0 +1,113 @@
+"""What must be true of judges, oracles and released outputs: invariants as in ``invariants.py``, read from contents as they were journaled."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fabric.core.envelope import Event
+from fabric.core.fingerprint import encode
+from fabric.core.run import Run
+from fabric.core.spec import FabricSpec
+from simulator.kernel.seen import Seen, on
+
+JSON = Any
+
+
+@on("step_opened", "model_answered", "output_accepted", "tool_answered", "replanned")
+def verdicts_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What each judge was given, and what it said of that."""
+    if fact.kind == "replanned":
+        seen.verdicts.clear()
+        return ""
+    step = after.steps.get(fact.step_id)
+    if step is None or step.stage == "fan_out" or step.branch == 0:
+        return ""
+    content, place = _read(seen), (str(step.stage), step.branch)
+    if fact.kind == "step_opened":
+        seen.verdicts[place] = (encode(content["output"]), False)
+    elif not step.agent:
+        said = content.get("result")
+        yes = isinstance(said, dict) and (said.get("passed") is True or said.get("status") == 200)
+        seen.verdicts[place] = (seen.verdicts[place][0], yes)
+    elif fact.kind == "model_answered" and fact.verdict == "output":
+        seen.verdicts[place] = (seen.verdicts[place][0], content["output"]["accept"] is True)
+    elif fact.kind == "output_accepted":
+        seen.verdicts[place] = (seen.verdicts[place][0], seen.outputs[fact.answer_ref]["accept"] is True)
+    return ""
+
+
+@on()
+def outputs_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What agents and stages said, by where it stands."""
+    if event.content_ref and fact.kind in ("model_answered", "stage_left", "content_kept", "child_answered"):
+        content = _read(seen)
+        if isinstance(content, dict) and "output" in content:
+            seen.outputs[event.content_ref] = content["output"]
+    if fact.kind == "escalation_opened" and fact.releases:
+        seen.shown[fact.escalation_id] = encode(_read(seen)["payload"])
+    return ""
+
+
+@on("stage_left")
+def judged_before_it_passes(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A stage is passed once each of its judges has accepted these very bytes, and never before."""
+    output = seen.outputs.get(after.stages[fact.stage].output_ref)
+    if fact.outcome != "passed" or output is None:
+        return ""
+    for branch in judges(seen.compiled.spec, str(fact.stage)):
+        about, accepted = seen.verdicts.get((str(fact.stage), branch), (b"", False))
+        if about != encode(output) or not accepted:
+            return (
+                f"judge {branch} of {fact.stage} has {'said no to' if about == encode(output) else 'not judged'} this"
+            )
+    return ""
+
+
+def judges(spec: FabricSpec, stage: str) -> dict[int, str]:
+    """The judges of a stage by branch, by the fabric alone; where a tool is asked nobody is named."""
+    topology, gates = spec.topology, spec.gates
+    found = {1: topology.plan_critic} if stage == "plan" and topology.plan_critic else {}
+    writes = stage == "fan_in" or (stage == "finalize" and topology.finalizer)
+    if writes and gates.grounding_critic:
+        found[1] = gates.grounding_critic
+    checks = gates.oracle or () if stage == "finalize" else ()
+    return found | {2 + n: one.critic or "" for n, one in enumerate(checks) if one.tool or one.http or one.critic}
+
+
+@on("escalation_decided")
+def released_as_shown(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What a person lets pass is what stood there when they were asked, and nobody writes it anew."""
+    shown = seen.shown.get(fact.escalation_id)
+    if shown is None or fact.verb != "approve":
+        return ""
+    seen.let_pass.add(shown)
+    question = seen.run.questions[fact.escalation_id].fact
+    step = after.steps.get(question.step_id)
+    if step is None:
+        return ""
+    if step.status != "done":
+        return "its step is not done with what was shown"
+    if step.output_ref in seen.outputs and encode(seen.outputs[step.output_ref]) != shown:
+        return "its step says something else than what was shown"
+    return ""
+
+
+@on("stage_left")
+def unsafe_only_as_released(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What a guardrail objects to is passed on only where a person let these very bytes pass."""
+    if fact.outcome != "passed":
+        return ""
+    refs = [after.stages[fact.stage].output_ref]
+    if fact.stage == "fan_out":
+        refs = [one.output_ref for one in after.steps.values() if one.stage == "fan_out" and one.status == "done"]
+    for ref in refs:
+        output = seen.outputs.get(ref)
+        hit = output is not None and seen.compiled.evaluators.hits(str(fact.stage), output)
+        if hit and encode(output) not in seen.let_pass:
+            return f"{fact.stage} passes on what a guardrail objects to, and nobody let it pass"
+    return ""
+
+
+def _read(seen: Seen) -> JSON:
+    return json.loads(seen.content) if seen.content else {}

@@ -1,0 +1,279 @@
+"""Judges beside the author: an agent on the plan before its gate passes it, one on grounding, and the oracle by tool, address and agent (semantics.md 1, 9)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.decision_table import Reaction
+from fabric.core.flow import RunState, Stage
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.runtime.ports import Document
+from tests.fabric.core.fabrics import agent, plan, spec, tree
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import HANGS, asks, call, fails, gives, planned, say, summary
+
+PLAN_CRITIC = {"plan_critic": "judge"}
+LEDGER = (Document("ledger.md", "The balance is 40 euros."),)
+
+
+def judged(*, topology=None, gates=None, tools=("look",), roles=("planner", "finalizer"), **more):
+    """A fabric with one more agent, who judges."""
+    found = tree(roles=roles, tools=tools, topology=topology or {}, gates=gates or {}, **more)
+    found["agents"].append(agent("judge"))
+    return FabricSpec.model_validate(found)
+
+
+def verdict(accept=True, *findings, score=None, evidence=("It says so.",)):
+    return say(json.dumps({"accept": accept, "score": score, "findings": findings, "evidence": evidence}))
+
+
+ACCEPTS, REFUSES = verdict(), verdict(False, "Nobody looks at the costs.")
+
+
+def gate_of(world, stage):
+    return [one.gate for one in world.of(ev.StageLeft) if one.stage is stage][-1]
+
+
+def calls_of(world, name):
+    return [one for one in world.of(ev.CallIssued) if one.agent == name]
+
+
+def prompts_of(world, name):
+    return ["\n".join(m.text for m in one.messages) for one in world.requests if one.agent == name]
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_goes_out_once_its_critic_has_accepted_it_and_its_gate_says_so():
+    world = ran(judged(topology=PLAN_CRITIC), {"judge": ACCEPTS})
+    assert world.end.state is RunState.COMPLETED
+    assert [(check.name, check.passed) for check in gate_of(world, Stage.PLAN).checks][-1] == ("critic", True)
+    assert [one.agent for one in world.of(ev.CallIssued)] == ["planner", "judge", "worker", "finalizer"]
+
+
+def test_findings_are_the_row_of_the_malformed_plan_and_reach_the_planner_word_for_word():
+    plans = [planned(goal="Find it."), planned(goal="Find it with its costs.")]
+    world = ran(judged(topology=PLAN_CRITIC), {"planner": plans, "judge": [REFUSES, ACCEPTS]}, tier=Tier.BATCH)
+    decided = world.of(ev.ReactionDecided)[0]
+    assert (decided.failure_type, decided.cause.cause) == (FailureType.PLAN_MALFORMED, Cause.PLAN_GATE)
+    assert decided.cause.evidence.details == {"check": "critic", "problems": ["Nobody looks at the costs."]}
+    assert "Nobody looks at the costs." in prompts_of(world, "planner")[1]
+    assert [one.reaction for one in world.of(ev.ReactionDecided)] == [Reaction.REPLAN]
+    assert (world.end.state, world.end.recovered) == (RunState.COMPLETED, True)
+
+
+@pytest.mark.parametrize(
+    ("tier", "reactions", "state"),
+    [
+        (Tier.INTERACTIVE, ["abort"], RunState.ABORTED),
+        (Tier.BATCH, ["replan", "replan", "abort"], RunState.ABORTED),
+        (Tier.HIGH_STAKES, ["abort"], RunState.ABORTED),
+    ],
+)
+def test_a_critic_that_is_never_content_is_bounded_by_the_rows_replans(tier, reactions, state):
+    world = ran(judged(topology=PLAN_CRITIC), {"judge": REFUSES}, tier=tier)
+    assert (world.reactions, world.end.state) == (reactions, state)
+    assert len(calls_of(world, "judge")) == len(reactions)
+
+
+def test_a_score_below_tau_is_put_to_a_person_with_the_plan_and_an_approval_lets_that_plan_out():
+    world = ran(judged(topology=PLAN_CRITIC), {"judge": verdict(score=0.4)})
+    (asked,) = world.of(ev.EscalationOpened)
+    assert (asked.item, asked.stage, world.of(ev.ReactionDecided)[0].cause.cause) == (
+        "post_stage",
+        Stage.PLAN,
+        Cause.BELOW_TAU,
+    )
+    assert world.content_of(ev.EscalationOpened)[0]["payload"]["briefs"] == plan()["briefs"]
+    world.decide("approve").go()
+    assert (world.end.state, len(calls_of(world, "judge"))) == (RunState.COMPLETED, 1)
+
+
+@pytest.mark.parametrize("silent", [HANGS, fails(Cause.SERVER_ERROR), say("Looks fine to me.")])
+def test_a_critic_that_cannot_be_heard_never_lets_a_plan_pass(silent):
+    world = ran(judged(topology=PLAN_CRITIC), {"judge": silent})
+    assert world.end.state is not RunState.COMPLETED
+    assert not calls_of(world, "worker")
+
+
+def test_a_cheap_check_that_fails_costs_no_critic():
+    world = ran(judged(topology=PLAN_CRITIC), {"planner": planned(agent="nobody"), "judge": ACCEPTS})
+    assert world.end.state is RunState.ABORTED
+    assert not calls_of(world, "judge")
+
+
+def test_unless_a_critic_is_named_nothing_is_asked_and_the_revision_is_what_it_was():
+    world = ran(judged(), {"judge": ACCEPTS})
+    assert not calls_of(world, "judge")
+    assert len(gate_of(world, Stage.PLAN).checks) == 4
+    assert "plan_critic" not in spec().model_dump(mode="json")["topology"]
+
+
+@pytest.mark.parametrize("wrong", [verdict(True, "But."), verdict(False), verdict(evidence=())])
+def test_a_verdict_that_says_two_things_or_rests_on_nothing_costs_a_correction(wrong):
+    world = ran(judged(topology=PLAN_CRITIC), {"judge": [wrong, ACCEPTS]})
+    assert [one.verdict for one in world.of(ev.ModelAnswered) if one.step_id.startswith("plan.1")] == [
+        "rejected",
+        "output",
+    ]
+    assert world.end.state is RunState.COMPLETED
+
+
+# -- grounding ---------------------------------------------------------------------------------------------------------
+
+GROUNDED = {"grounding": "citations", "grounding_critic": "judge"}
+
+
+def test_what_agents_wrote_is_judged_against_the_sources_on_top_of_the_level():
+    script = {"worker": [asks(call(q="balance")), summary("It is 40.")], "look": gives("40 euros"), "judge": ACCEPTS}
+    world = ran(judged(gates=GROUNDED), script, documents=LEDGER)
+    assert world.end.state is RunState.COMPLETED
+    assert [one.step_id.partition(".e")[0] for one in calls_of(world, "judge")] == ["fan_in.1", "finalize.1"]
+    assert "40 euros" in prompts_of(world, "judge")[0]
+    assert "It is 40." in prompts_of(world, "judge")[0]
+
+
+def test_a_statement_without_a_source_fails_the_gate_by_the_row_of_grounding():
+    world = ran(judged(gates=GROUNDED), {"judge": verdict(False, "40 stands nowhere.")}, documents=LEDGER)
+    decided = world.of(ev.ReactionDecided)[0]
+    assert (decided.failure_type, decided.cause.cause) == (FailureType.SCHEMA_GROUNDING, Cause.GROUNDING)
+    assert decided.cause.evidence.details == {"check": "grounding_critic", "problems": ["40 stands nowhere."]}
+
+
+def test_an_outcome_that_the_engine_passes_on_is_not_judged_twice():
+    world = ran(judged(gates=GROUNDED, roles=("planner",)), {"judge": ACCEPTS}, documents=LEDGER)
+    assert [one.step_id.partition(".e")[0] for one in calls_of(world, "judge")] == ["fan_in.1"]
+
+
+# -- the oracle --------------------------------------------------------------------------------------------------------
+
+
+def oracle(*checks, **more):
+    named = [{"name": f"own-{n}", "message": f"Not {n}.", **one} for n, one in enumerate(checks)]
+    return judged(gates={"oracle": named}, tools=("look", "probe"), **more)
+
+
+BY_TOOL = {"tool": "probe", "arguments": {"text": "{outcome.text}", "note": "by {run.tier}, {exit_criteria.0}"}}
+
+
+def test_a_tool_is_asked_once_with_the_outcome_in_its_arguments_and_its_yes_is_a_success():
+    world = ran(oracle(BY_TOOL), {"finalizer": summary("Yes."), "probe": gives({"passed": True})})
+    assert world.end.state is RunState.COMPLETED
+    (asked,) = [args for name, args in world.executed if name == "probe"]
+    assert asked == {"text": "Yes.", "note": "by interactive, It answers the request."}
+    assert [(check.name, check.passed) for check in gate_of(world, Stage.FINALIZE).checks][-1] == ("oracle", True)
+
+
+@pytest.mark.parametrize(
+    ("more", "answer", "said"),
+    [
+        ({}, gives({"passed": False}), "check own-0: Not 0."),
+        ({}, gives("yes"), "check own-0: Not 0."),
+        ({}, gives(error="no such record"), "check own-0 has no answer: no such record"),
+        ({"expression": "answer.count > 3"}, gives({"count": 3}), "check own-0: Not 0."),
+        (
+            {"expression": "answer.count > 3"},
+            gives({}),
+            "check own-0 could not be evaluated: KeyError: 'count'",
+        ),
+    ],
+)
+def test_whatever_is_no_yes_is_no_success(more, answer, said):
+    world = ran(oracle({**BY_TOOL, **more}), {"probe": answer})
+    decided = world.of(ev.ReactionDecided)[0]
+    assert (decided.failure_type, decided.cause.cause) == (FailureType.SCHEMA_GROUNDING, Cause.INVARIANT)
+    assert decided.cause.evidence.details == {"check": "oracle", "problems": [said]}
+    assert world.end.state is RunState.FAILED
+
+
+def test_one_that_does_not_answer_is_tried_again_by_the_ladder_and_is_never_a_success():
+    silent = ran(oracle(BY_TOOL), {"probe": HANGS})
+    assert silent.end.state is RunState.FAILED
+    assert silent.of(ev.ReactionDecided)[0].failure_type is FailureType.PROVIDER
+    back = ran(oracle(BY_TOOL), {"probe": [fails(Cause.SERVER_ERROR), gives(True)]})
+    assert (back.end.state, back.reactions) == (RunState.COMPLETED, ["retry"])
+    assert [one.attempt for one in back.of(ev.CallIssued) if one.target == "probe"] == [1, 2]
+
+
+def test_an_address_is_asked_with_the_outcome_escaped_and_its_json_can_be_held_to_an_expression():
+    check = {
+        "http": {"url": "https://tests.example/run/{outcome.text}?by={run.tier}"},
+        "expression": "answer.status == 200 && answer.json.ok",
+    }
+    page = {"status": 200, "content_type": "application/json", "text": '{"ok": true}'}
+    world = ran(oracle(check), {"finalizer": summary("a/b?c&d"), "oracle:own-0": gives(page)})
+    assert [args for _, args in world.executed] == [{"url": "https://tests.example/run/a%2Fb%3Fc%26d?by=interactive"}]
+    assert world.end.state is RunState.COMPLETED
+    no = ran(oracle(check), {"oracle:own-0": gives({**page, "text": "{"})})
+    assert no.end.state is RunState.FAILED
+
+
+def test_a_place_without_a_value_is_no_success_and_nothing_is_asked():
+    world = ran(oracle({"http": {"url": "https://tests.example/{outcome.citations.0}"}}))
+    assert world.end.state is RunState.FAILED
+    assert not world.executed
+    problems = world.of(ev.ReactionDecided)[0].cause.evidence.details["problems"]
+    assert problems == ["check own-0 could not be asked: {outcome.citations.0} has no value"]
+
+
+def test_an_agent_that_is_no_author_judges_the_outcome_with_evidence():
+    world = ran(oracle({"critic": "judge"}), {"judge": ACCEPTS})
+    assert world.end.state is RunState.COMPLETED
+    assert "It does not if: Not 0." in prompts_of(world, "judge")[0]
+    no = ran(oracle({"critic": "judge"}), {"judge": verdict(False, "It names no balance.")})
+    assert no.of(ev.ReactionDecided)[0].cause.evidence.details == {
+        "check": "oracle",
+        "problems": ["It names no balance."],
+    }
+
+
+def test_checks_are_asked_in_their_order_expressions_first_and_the_first_no_ends_it():
+    checks = ({"critic": "judge"}, BY_TOOL, {"expression": "outcome.text == 'Yes.'"})
+    world = ran(oracle(*checks), {"finalizer": summary("No.")})
+    assert not calls_of(world, "judge")
+    world = ran(oracle(*checks), {"finalizer": summary("Yes."), "judge": REFUSES, "probe": gives(True)})
+    assert calls_of(world, "judge")
+    assert not world.executed
+
+
+def test_what_is_written_anew_is_judged_anew():
+    answers = [summary("No."), summary("Yes.")]
+    world = ran(
+        oracle({"critic": "judge"}, BY_TOOL), {"finalizer": answers, "judge": [REFUSES, ACCEPTS], "probe": gives(True)}
+    )
+    assert (world.end.state, world.reactions) == (RunState.COMPLETED, ["retry"])
+    assert ["No." in text for text in prompts_of(world, "judge")] == [True, False]
+
+
+def test_a_tool_that_no_policy_permits_is_not_asked():
+    permits = [{"name": "all", "text": 'permit(principal, action, resource) unless { resource == Tool::"probe" };'}]
+    found = tree(
+        roles=("planner",),
+        tools=("look", "probe"),
+        gates={"oracle": [{"name": "own", "message": "No.", **BY_TOOL}], "policies": permits},
+    )
+    world = ran(FabricSpec.model_validate(found), {"probe": gives(True)})
+    assert not world.executed
+    assert world.of(ev.ReactionDecided)[0].failure_type is FailureType.UNSAFE_OUTPUT
+
+
+def test_a_partial_result_is_never_what_a_judge_said():
+    fabric = judged(gates=GROUNDED, roles=("planner", "aggregator"))
+    world = ran(fabric, {"aggregator": summary("Merged."), "judge": REFUSES}, documents=LEDGER)
+    assert (world.end.state, world.end.partial) == (RunState.FAILED, True)
+    assert world.outcome["text"] == "Merged."
+
+
+@pytest.mark.parametrize("steps", range(1, 400, 7))
+def test_a_process_may_die_at_any_step_and_the_verdicts_still_hold(steps):
+    fabric = oracle({"critic": "judge"}, BY_TOOL, topology=PLAN_CRITIC)
+    world = World(fabric, {"judge": ACCEPTS, "probe": gives(True)}).start().go(steps=steps)
+    if world.driver is not None and not world.run.terminal:
+        world.crash()
+    world.go()
+    assert world.end.state is RunState.COMPLETED
