@@ -28,7 +28,7 @@ def told(text: str) -> Any:
     """A worker that says which part it was given."""
 
     def answer(command: Any) -> Answer:
-        return summary(f"{text} {command.messages[1].part}")
+        return summary(f"{text} {(*command.messages,)[1].part}")
 
     return answer
 

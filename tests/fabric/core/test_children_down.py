@@ -78,7 +78,7 @@ def test_a_crash_of_the_parents_process_writes_nothing_and_repeats_nothing() -> 
 
 def test_the_stage_deadline_lets_the_children_go_and_keeps_what_they_have() -> None:
     def worker(command: Any) -> Answer:
-        return HANGS if command.messages[1].part == 0 else summary("Found.")
+        return HANGS if (*command.messages,)[1].part == 0 else summary("Found.")
 
     deadlines = {"interactive": {"call_s": 20, "stage_s": 60, "run_s": 300}}
     table = {
@@ -151,7 +151,7 @@ def test_what_a_child_had_done_when_it_was_told_to_stop_is_kept_for_the_next_rou
     }
 
     def worker(command: Any) -> Answer:
-        return summary("Found.").after(1.0 + 5.0 * command.messages[1].part)
+        return summary("Found.").after(1.0 + 5.0 * (*command.messages,)[1].part)
 
     first = children.id_of("root", "fan_out.0.e0.r0.run")
     bad = [fails(Cause.BAD_REQUEST, "no").after(3.0), summary("Found.")]
