@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
 from fabric.core.flow import Stage
-from fabric.core.spec import SupervisorTopology
+from fabric.core.spec_topology import SupervisorTopology
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane
 from fabric.selectors.words import words

@@ -26,24 +26,15 @@ from fabric.core.fallbacks import cheaper_problems, fallback_problems
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.gates import HTTP_TEST, Gates
-from fabric.core.payloads import Brief, Plan
+from fabric.core.payloads import Brief
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec_judges import unknown_judges
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
-from fabric.core.spec_parts import Line, Name, Prose, SpecGroup
+from fabric.core.spec_parts import Line, Name, Prose, SpecGroup, absent
+from fabric.core.spec_topology import SupervisorTopology, Tiers
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
-
-
-def _absent(value: object) -> bool:
-    """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
-    return value is None or value == ()
-
-
-def _empty(value: object) -> bool:
-    """The same for lists."""
-    return value == ()
 
 
 class _Named(SpecGroup):
@@ -184,73 +175,13 @@ class AgentSpec(_Named):
     )
     needs: tuple[Literal["structured_output", "vision", "reasoning"], ...] = Field(
         default=(),
-        exclude_if=_empty,
+        exclude_if=absent,
         description="What a model must be capable of to stand in for its own, beside the tool use that its tools ask for.",
     )
     max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0, description="How much of each attached document stands in its prompt; 0: it reads them by tools."
     )
-
-
-class SupervisorTopology(SpecGroup):
-    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
-
-    kind: Literal["supervisor"] = "supervisor"
-    planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
-    plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
-    workers: Annotated[tuple[Name, ...], Field(min_length=1)]
-    aggregator: Name | None = Field(
-        default=None, description="Agent that merges the summaries. None: they are joined in order."
-    )
-    critic: Name | None = Field(default=None, description="Agent that scores the aggregate. None: no confidence check.")
-    plan_critic: Name | None = Field(
-        default=None,
-        exclude_if=_absent,
-        description="Agent that judges each plan before it goes out. None: its gate's checks alone do.",
-    )
-    finalizer: Name | None = Field(
-        default=None, description="Agent that writes the answer. None: the aggregate is the answer."
-    )
-    handover: Name | None = Field(
-        default=None,
-        exclude_if=_absent,
-        description="Stronger agent above the others that takes over where they are stuck. None: nobody is above them.",
-    )
-
-    @model_validator(mode="after")
-    def _one_plan(self) -> SupervisorTopology:
-        if (self.planner is None) == (self.plan is None):
-            raise ValueError("topology: name a planner or give a fixed plan, one of the two")
-        if self.plan_critic is not None and self.planner is None:
-            raise ValueError("topology.plan_critic: a fixed plan is nobody's to judge anew; leave the critic out")
-        return self
-
-    def roles(self) -> dict[str, str]:
-        """Agent name by the field that names it."""
-        named = {
-            "planner": self.planner,
-            "aggregator": self.aggregator,
-            "critic": self.critic,
-            "plan_critic": self.plan_critic,
-            "finalizer": self.finalizer,
-            "handover": self.handover,
-        }
-        found = {field: name for field, name in named.items() if name is not None}
-        return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
-
-
-class Tiers(SpecGroup):
-    """The tiers a run may pick."""
-
-    default: Tier = Tier.INTERACTIVE
-    allowed: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES)
-
-    @model_validator(mode="after")
-    def _default_is_allowed(self) -> Tiers:
-        if self.default not in self.allowed:
-            raise ValueError(f"tiers: the default {self.default} is not among the allowed ones")
-        return self
 
 
 class FabricSpec(SpecGroup):
@@ -265,7 +196,7 @@ class FabricSpec(SpecGroup):
     tools: tuple[ToolSpec, ...] = ()
     memories: Annotated[tuple[MemorySpec, ...], Field(max_length=16)] = Field(
         default=(),
-        exclude_if=_absent,
+        exclude_if=absent,
         description="What runs remember. Agents write and read by the tools that they name: memory_write_NAME, "
         "memory_read_NAME, memory_delete_NAME.",
     )
@@ -277,7 +208,7 @@ class FabricSpec(SpecGroup):
     safe_fallback: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)] | None = (
         Field(
             default=None,
-            exclude_if=_absent,
+            exclude_if=absent,
             description="Static answer that a run ends with where its cell says safe_fallback. None: it is surfaced instead.",
         )
     )

@@ -1,4 +1,4 @@
-"""What the groups of a fabric's spec share: their base and the kinds of text in them."""
+"""What the groups of a fabric's spec share: their base, the kinds of text in them, and what is left out of their JSON."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ class SpecGroup(BaseModel):
     """A group of fields: frozen, and it refuses fields that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def absent(value: object) -> bool:
+    """Fields that came later are left out of a spec's JSON where they are not given, so that a fabric of before keeps its digest."""
+    return value is None or value == ()

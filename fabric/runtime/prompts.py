@@ -14,7 +14,8 @@ from fabric.core.context import Contents
 from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, json_schema
-from fabric.core.spec import AgentSpec, FabricSpec, SupervisorTopology
+from fabric.core.spec import AgentSpec, FabricSpec
+from fabric.core.spec_topology import SupervisorTopology
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console.views.topology import NODE_STATES, WORKERS_MAX, topology
 from fabric.core.flow import Stage, StageOutcome
-from fabric.core.spec import SupervisorTopology
+from fabric.core.spec_topology import SupervisorTopology
 from fabric.selectors.run_story import RunStory
 from tests.fabric.selectors.journals import REFUSED, Teller
 

@@ -1,0 +1,71 @@
+"""How the agents of a fabric work together, and the tiers its runs may pick."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fabric.core.payloads import Plan
+from fabric.core.spec_parts import Name, SpecGroup, absent
+from fabric.core.taxonomy import Tier
+
+
+class SupervisorTopology(SpecGroup):
+    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
+
+    kind: Literal["supervisor"] = "supervisor"
+    planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
+    plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
+    workers: Annotated[tuple[Name, ...], Field(min_length=1)]
+    aggregator: Name | None = Field(
+        default=None, description="Agent that merges the summaries. None: they are joined in order."
+    )
+    critic: Name | None = Field(default=None, description="Agent that scores the aggregate. None: no confidence check.")
+    plan_critic: Name | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Agent that judges each plan before it goes out. None: its gate's checks alone do.",
+    )
+    finalizer: Name | None = Field(
+        default=None, description="Agent that writes the answer. None: the aggregate is the answer."
+    )
+    handover: Name | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Stronger agent above the others that takes over where they are stuck. None: nobody is above them.",
+    )
+
+    @model_validator(mode="after")
+    def _one_plan(self) -> SupervisorTopology:
+        if (self.planner is None) == (self.plan is None):
+            raise ValueError("topology: name a planner or give a fixed plan, one of the two")
+        if self.plan_critic is not None and self.planner is None:
+            raise ValueError("topology.plan_critic: a fixed plan is nobody's to judge anew; leave the critic out")
+        return self
+
+    def roles(self) -> dict[str, str]:
+        """Agent name by the field that names it."""
+        named = {
+            "planner": self.planner,
+            "aggregator": self.aggregator,
+            "critic": self.critic,
+            "plan_critic": self.plan_critic,
+            "finalizer": self.finalizer,
+            "handover": self.handover,
+        }
+        found = {field: name for field, name in named.items() if name is not None}
+        return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
+
+
+class Tiers(SpecGroup):
+    """The tiers a run may pick."""
+
+    default: Tier = Tier.INTERACTIVE
+    allowed: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES)
+
+    @model_validator(mode="after")
+    def _default_is_allowed(self) -> Tiers:
+        if self.default not in self.allowed:
+            raise ValueError(f"tiers: the default {self.default} is not among the allowed ones")
+        return self
