@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
 from fabric.core.decision_table import BOUNDED_ONLY, Reaction
-from fabric.core.mechanisms import budget
+from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import live
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import spec
@@ -80,6 +80,9 @@ ACTS = st.lists(
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(SCRIPTS, st.sampled_from(list(Tier)), TABLES, POLICIES, ACTS, st.integers(0, 3), st.booleans())
+@example({"planner": [planned(1)]}, Tier.INTERACTIVE, {}, {}, [(0, "wait"), (0, "wait")], 0, False).via(
+    "its deadline passes before anybody claims it: it ends without one call, and its ledger is a fresh one"
+)
 def test_any_run_comes_to_an_end_within_its_bounds(scripts, tier, table, policy, acts, seed, late):
     world = World(spec(table=table, **policy), scripts, tier, seed=seed, late=late).start()
     for steps, act in acts:
@@ -115,7 +118,7 @@ def hold(world: World) -> None:
     assert world.kinds[0] == "run_started"
     assert len(world.of(ev.RunEnding)) <= 1
     assert len(world.end.reason) > 3
-    ledger = world.run.guards[budget.NAME]
+    ledger = state_of(world.run.guards, budget)
     assert ledger.reserved == {}
     assert ledger.spent_usd_micros <= world.spec.policy.budget.run_usd_micros
     assert (world.run.pending, world.run.timers, world.run.questions) == ({}, {}, {})
