@@ -11,6 +11,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core import memory as rules
 from fabric.core import mutations
+from fabric.core.failure import Failure
 from fabric.core.inputs import ToolFinished
 from fabric.core.saga import Mutation, Outcome, Status
 from fabric.core.spec_memories import LISTED_MAX, MemorySpec, Verb, tool_name
@@ -20,32 +21,26 @@ from fabric.core.work import Work
 JSON = Any
 
 
-def answered(work: Work, command_id: str) -> None:
-    """Answers a call that was just issued, if it is one of the run's memory."""
+def answered(work: Work, command_id: str) -> Failure | None:
+    """Answers a call that was just issued, if it is one of the run's memory; gives back what its error stopped, as of any tool's."""
     pending = work.run.pending[command_id]
     found = work.compiled.spec.memory_of(pending.issued.target)
     if found is None or found[0].scope != "run":
-        return
-    memory, verb = found
-    args = _args(work, pending.issued)
+        return None
+    return tool_answered(work, pending, _told(work, pending.issued, *found))
+
+
+def _told(work: Work, issued: ev.CallIssued, memory: MemorySpec, verb: Verb) -> ToolFinished:
+    args = _args(work, issued)
     if verb is Verb.READ:
-        tool_answered(work, pending, _finished(pending.issued, _read(work, memory, args)))
-        return
+        return _finished(issued, _read(work, memory, args))
     change = rules.change_of(args, delete=verb is Verb.DELETE)
     before = rules.found_in(entries(work, memory), change.key)
     if (refused := rules.judged(change, before, memory)) is not None:
-        said = rules.said(refused, change, before, memory)
-        tool_answered(work, pending, _finished(pending.issued, None, said, Outcome.REJECTED))
-        return
-    origin = rules.Origin(
-        run_id=work.run.id, step_id=pending.issued.step_id, agent=pending.issued.agent, at=work.ctx.now
-    )
+        return _finished(issued, None, rules.said(refused, change, before, memory), Outcome.REJECTED)
+    origin = rules.Origin(run_id=work.run.id, step_id=issued.step_id, agent=issued.agent, at=work.ctx.now)
     entry = rules.Entry(key=change.key, version=before.top + 1, deleted=change.delete, origin=origin)
-    tool_answered(
-        work,
-        pending,
-        _finished(pending.issued, rules.told_write(memory, entry, before.standing), outcome=Outcome.ANSWERED),
-    )
+    return _finished(issued, rules.told_write(memory, entry, before.standing), outcome=Outcome.ANSWERED)
 
 
 def entries(work: Work, memory: MemorySpec) -> Iterator[rules.Entry]:

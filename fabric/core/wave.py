@@ -5,6 +5,7 @@ What is irreversible runs last in its wave, one at a time, each after a person's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fabric.core import calls, guard, mutations, questions, run_memory
@@ -105,12 +106,17 @@ def run(work: Work, step: Step) -> Failure | None:
     checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(proposed(work, step))]
     wave = tuple((one.tool, one.args_hash) for one in checked if not one.problem)
     tripped: list[Trip] = []
+    returned: list[Trip] = []
     for index, one in _due(work, step, checked):
         if one.problem:
             refuse(work, step.id, one, one.cause, NAME, one.problem, correction=one.cause is not Cause.TURN_LIMIT)
         else:
-            tripped += _one(work, step.id, one, index, wave)
-    return Failure(guard.in_order(tripped), step.stage, step.id, blocked=True) if tripped else None
+            withheld, answered = _one(work, step.id, one, index, wave)
+            tripped += withheld
+            returned += answered
+    # A failure that came back stands last, as in ``reactions``.
+    trips = (*guard.in_order(tripped), *returned)
+    return Failure(trips, step.stage, step.id, blocked=bool(tripped)) if trips else None
 
 
 def _stopped(work: Work, step: Step) -> None:
@@ -135,7 +141,11 @@ def _effect(work: Work, one: Proposed) -> Effect:
     return Effect(work.compiled.spec.tool(one.tool).effect)
 
 
-def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[str, str], ...]) -> list[Trip]:
+Tripped = tuple[Sequence[Trip], Sequence[Trip]]
+"""What withheld a call, and what the answer that it had at once stops."""
+
+
+def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[str, str], ...]) -> Tripped:
     """Judges one call and does what follows; gives back what tripped."""
     step = work.run.steps[step_id]
     turn, key = step.turns, calls.key_of_tool(work, step, one.fact())
@@ -145,24 +155,25 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     if in_doubt and step.approved and _effect(work, one) is Effect.IRREVERSIBLE:
         problem = f"nobody knows whether {one.tool} was executed before, and it is never sent again"
         refuse(work, step_id, one, Cause.OUTCOME_UNKNOWN, mutations.NAME, problem, correction=False)
-        return []
+        return (), ()
     doubtful = in_doubt and not asking and not step.approved
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     if trips:
         first = trips[0]
         refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)
-        return trips
+        return trips, ()
     if _deduplicated(work, step, one, turn) or _known(work, step, one, turn, before):
-        return []
+        return (), ()
     if asking and before is not None:
         mutations.ask(work, before, calls.command_id_of(step, turn, index), step_id)
     elif _needs_a_word(work, step, one, index):
         _ask_before(work, step, one, index)
     else:
         calls.run_tool(work, step, one.fact(), index, turn, key)
-        run_memory.answered(work, calls.command_id_of(step, turn, index))
-    return []
+        failure = run_memory.answered(work, calls.command_id_of(step, turn, index))
+        return (), failure.trips if failure else ()
+    return (), ()
 
 
 def _reconcilable(work: Work, step: Step, one: Proposed, before: Mutation) -> bool:

@@ -1,7 +1,7 @@
 """What the decision table asks about a run, counted anew from its facts: a ledger of its own beside ``evolve``, so that the two can disagree.
 
 Kept small on purpose: whose step it is and where it stands, what each rung was used for, replans, rounds with people, what a failed attempt said of its
-wait, and which failures came back.
+wait, and which failures came back: those that were decided about and the errors that tools gave their models, each with the word of a person since.
 """
 
 from __future__ import annotations
@@ -51,6 +51,14 @@ class Ledger:
     replans: Counter[str] = field(default_factory=Counter)
     rounds: Counter[str] = field(default_factory=Counter)
     signatures: Counter[str] = field(default_factory=Counter)
+    """How often each failure came, by what makes it the same."""
+    heard: set[str] = field(default_factory=set)
+    """Failures that had come before a person's last word, and have not come since."""
+    told: dict[str, str] = field(default_factory=dict)
+    """By failure: the answer of which a tool's error counted last. The calls of one answer fail together."""
+    returned: dict[str, int] = field(default_factory=dict)
+    """Errors since the last decision that an agent at work was given once more, and no person has spoken of: by step, how often it came by then."""
+    ending: bool = False
     calls: dict[str, str] = field(default_factory=dict)
     """``model`` or ``tool``, by command."""
     attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
@@ -145,7 +153,34 @@ def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
     ledger.uses[row, fact.rung, fact.scope] += 1
     ledger.rows[row, about] += 1
     found = dict.fromkeys(signature_of(about, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))
-    ledger.signatures.update(key for key in found if key)
+    for key in filter(None, found):
+        _came(ledger, key)
+    ledger.returned.clear()
+
+
+def _came(ledger: Ledger, key: str) -> None:
+    ledger.signatures[key] += 1
+    ledger.heard.discard(key)
+
+
+def _tool_answered(ledger: Ledger, fact: ev.ToolAnswered) -> None:
+    """An error that a tool gives its model is a failure of its own. Of a step without an agent the answer is the end; who was stopped is not stopped again."""
+    step, answer = ledger.steps.get(fact.step_id), fact.command_id.rpartition(".c")[0]
+    if step is not None and not step.agent:
+        step.status = "done"
+    if not fact.failure or ledger.told.get(fact.failure) == answer:
+        return
+    passes = fact.failure in ledger.heard
+    ledger.told[fact.failure] = answer
+    _came(ledger, fact.failure)
+    at_work = step is not None and step.status == "active" and not step.final and not ledger.ending
+    if at_work and not passes:
+        most = max(ledger.returned.get(fact.step_id, 0), ledger.signatures[fact.failure])
+        ledger.returned[fact.step_id] = most
+
+
+def _ending(ledger: Ledger, fact: ev.Fact) -> None:
+    ledger.ending = True
 
 
 def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
@@ -158,6 +193,8 @@ def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
 
 def _answered(ledger: Ledger, fact: ev.EscalationDecided) -> None:
     item, step_id = ledger.parked.pop(fact.escalation_id, ("", ""))
+    if not fact.system:
+        ledger.heard = set(ledger.signatures)
     if item == "pre_action" and fact.verb != "reject":
         _status(ledger, step_id, "active")
 
@@ -204,6 +241,7 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "escalation_decided": _answered,
     "escalation_withdrawn": lambda ledger, fact: ledger.parked.pop(fact.escalation_id, None),
     "model_answered": _model_answered,
+    "tool_answered": _tool_answered,
     "output_accepted": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
     "output_kept": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
     "step_failed": lambda ledger, fact: _status(ledger, fact.step_id, "failed"),
@@ -212,5 +250,6 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "tools_stripped": _stripped,
     "call_issued": _issued,
     "attempt_failed": _attempt_failed,
+    "run_ending": _ending,
 }
 """What a kind of fact changes; a kind that is not here changes nothing that a decision asks."""

@@ -98,14 +98,17 @@ def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> tuple[Walk
 
 
 def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | None:
-    """Whether one of its failures had come so often that its return is a cause of its own; None: the limit is not known."""
+    """Whether one of its failures, or an error that a tool gave its agent, had come so often that its return is a cause of its own, and no person had
+    spoken since the last time; None: the limit is not known.
+    """
     if rules.spec is None:
         return None
     limit = effective_limit(rules.spec.policy.failure_signature.limit)
     about = fact.step_id.partition(".e")[0] or _stage(ledger, fact)
     trips = [trip for trip in (fact.cause, *fact.causes) if not came_back(trip)]
     keys = (signature_of(about, trip.cause, trip.message) for trip in trips)
-    return any(key and ledger.signatures[key] + 1 >= limit for key in keys)
+    again = any(key and key not in ledger.heard and ledger.signatures[key] + 1 >= limit for key in keys)
+    return again or ledger.returned.get(fact.step_id, 0) >= limit
 
 
 def came_back(trip: ev.TripRecord) -> bool:

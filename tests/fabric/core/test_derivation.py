@@ -10,10 +10,10 @@ from fabric.core import events as ev
 from fabric.core.decision_table import DEFAULT_TABLE, DIRECT, Reaction
 from fabric.core.derivation import Ledger, Rules, derived_all, noted, otherwise
 from fabric.core.derivation.ledger import TAKES
-from fabric.core.derivation.walk import RUNGS
+from fabric.core.derivation.walk import RUNGS, repeats
 from fabric.core.envelope import KINDS
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
-from tests.fabric.core.fabrics import spec
+from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, fails, gives, summary
 
@@ -138,3 +138,69 @@ def test_the_ledger_forgets_with_a_replan_what_was_counted_for_a_call():
     ledger.uses["x", 1, "step:fan_out.0"] = 1
     noted(ledger, ev.Replanned(stage="fan_out", epoch=1, reason="r"))
     assert dict(ledger.uses) == {("x", 1, "step:fan_out.0"): 1}
+
+
+# -- what came back ----------------------------------------------------------------------------------------------------
+
+
+def erring(*turns, tier=Tier.INTERACTIVE):
+    """Each answer of the agent asks for as many pages as a turn says, none of which is there."""
+    pages = [asks(*[call(q=f"page {turn}.{n}") for n in range(many)]) for turn, many in enumerate(turns)]
+    fabric = lone(limits={"corrections_per_step": 20})
+    return ran(fabric, {"worker": [*pages, summary()], "look": gives(error="no such page: 7")}, tier=tier)
+
+
+def silent(world):
+    """The run's events, of which the first tool's answer says nothing that counts."""
+    said = next(event for event in world.events if event.fact.kind == "tool_answered")
+    changed = dataclasses.replace(said, fact=dataclasses.replace(said.fact, failure=""))
+    return [changed if event is said else event for event in world.events]
+
+
+def fields(found):
+    return [[one.field for one in derived.differences] for derived in found]
+
+
+def test_an_error_that_a_tool_gives_its_model_counts():
+    """semantics.md, failure signature: the third of one kind is the direct reaction at once."""
+    world = erring(1, 1, 1)
+    assert [one.verdict for one in derived(world)] == ["equal"]
+    assert fields(derived(world, silent(world))) == [["came back"]]
+
+
+def test_the_errors_of_one_answer_count_once():
+    world = erring(5, 5, 5)
+    assert [one.verdict for one in derived(world)] == ["equal"]
+    ledger = Ledger(Tier.INTERACTIVE)
+    for event in silent(world):
+        noted(ledger, event.fact)
+    assert list(ledger.signatures.values()) == [3], "one of the first five says nothing, and the other four count once"
+
+
+def test_a_persons_word_lets_one_more_pass_and_an_expiry_does_not():
+    world = erring(1, 1, 1, 1, 1, tier=Tier.HIGH_STAKES)
+    world.decide("approve").go()
+    assert [one.verdict for one in derived(world)] == ["equal", "equal"]
+    facts = [event.fact for event in world.events]
+    fourth = [n for n, fact in enumerate(facts) if fact.kind == "tool_answered"][3]
+    for answered, came in (("person", {}), ("system", {"fan_out.0.e0.r1": 4})):
+        ledger = Ledger(Tier.HIGH_STAKES)
+        for fact in facts[: fourth + 1]:
+            word = fact.kind == "escalation_decided"
+            noted(ledger, dataclasses.replace(fact, system=answered == "system") if word else fact)
+        assert ledger.returned == came
+
+
+@pytest.mark.parametrize(("spoken", "again"), [(False, True), (True, False)])
+def test_a_failure_that_was_decided_about_comes_back_unless_a_person_has_spoken_since(spoken, again):
+    world = ran(lone(), {"worker": fails(Cause.AUTH, "401")})
+    fact = next(fact for fact in world.facts if fact.kind == "reaction_decided")
+    ledger, rules = Ledger(Tier.INTERACTIVE), Rules.of(world.compiled)
+    for _ in range(2):
+        assert repeats(ledger, rules, fact) is False
+        noted(ledger, fact)
+    if spoken:
+        noted(ledger, ev.EscalationDecided(escalation_id="e", verb="approve", actor="ada"))
+    assert repeats(ledger, rules, fact) is again
+    noted(ledger, fact)
+    assert repeats(ledger, rules, fact) is True, "a word lets one pass, and takes nothing off"

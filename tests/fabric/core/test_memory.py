@@ -158,6 +158,20 @@ def test_a_lost_race_is_told_to_the_model_and_nothing_is_written(scope):
 
 
 @BOTH
+@pytest.mark.parametrize("tier", Tier)
+def test_the_third_error_of_one_kind_is_decided_about_as_of_any_tool(scope, tier):
+    """semantics.md, failure signature: the third is the direct reaction at once, which in high-stakes is a person's question."""
+    lost = [write("a", n, version=7) for n in range(5)]
+    fabric = remembering(scope, limits={"corrections_per_step": 20})
+    world, _ = started(fabric, turns(*lost), tier=tier)
+    world.go()
+    assert len([fact for fact in world.of(ev.ToolAnswered) if fact.error]) == 3
+    (decided,) = world.of(ev.ReactionDecided)
+    assert (decided.cause.mechanism, decided.cause.evidence.observed) == ("failure_signature", 3)
+    assert decided.reaction == ("escalate" if tier is Tier.HIGH_STAKES else "abort")
+
+
+@BOTH
 def test_a_deletion_is_a_write_too(scope):
     world, _ = started(remembering(scope), turns(write("a", 1), delete("a"), read("a"), write("a", 2), read("a", "r2")))
     world.go()
