@@ -126,7 +126,9 @@ def _put_away(pen: _Pen, claimed: Claimed, damage: str, limit: int, consumed: Se
 
 
 def _answered(pen: _Pen, claimed: Claimed, question: ev.EscalationOpened, mail: _Mail, damage: str) -> Batch:
-    """The first answer that counts ends the quarantine; whatever else was said is journaled as ignored."""
+    """The first answer that counts ends the quarantine; whatever else was said of it is journaled as ignored. Who wants the run stopped is heard
+    by the run that goes on.
+    """
     mark, wake_at = RunMark(state=RunState.QUARANTINED, reason=question.reason[:500]), None
     for item in mail.unreadable:
         pen.input_id = item.input_id
@@ -135,6 +137,8 @@ def _answered(pen: _Pen, claimed: Claimed, question: ev.EscalationOpened, mail: 
     for item, answer in mail.answers:
         if mark.ended_at is not None:
             break  # Nothing happens to a run that has ended.
+        if wake_at is not None and not isinstance(answer, DecisionMade):
+            continue  # It is no answer to the question, and holds for the run as it goes on: who takes that does as it says.
         pen.input_id = item.input_id
         consumed.append(item)
         refused = _refused(question, answer, over=wake_at is not None)

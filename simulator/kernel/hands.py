@@ -21,6 +21,7 @@ from fabric.core.inputs import (
     TerminateRequested,
 )
 from fabric.core.run import Run
+from fabric.runtime.ports import Batch
 
 if TYPE_CHECKING:
     from simulator.kernel.outside import Outside
@@ -39,6 +40,7 @@ class Hands:
         self.outside = outside
         self._times = 0
         self._forks = 0
+        self._releasing = False
 
     def begin(self, run_id: str) -> None:
         """Draws what will be done to a run."""
@@ -54,9 +56,18 @@ class Hands:
 
     def release(self) -> None:
         """From now on nobody holds a run any more."""
+        self._releasing = True
         for run_id in self.world.store.run_ids():
-            if self.world.store.columns(run_id).state is RunState.PAUSED:
-                self._resume(run_id)
+            self._let_go_on(run_id)
+
+    def committed(self, batch: Batch) -> None:
+        """A run that only now is seen to be held, since it was quarantined when everything else was released, is released as well."""
+        if self._releasing and any(row.kind in ("run_paused", "run_released_from_quarantine") for row in batch.rows):
+            self.world.later(0.5, self._let_go_on, batch.run_id)
+
+    def _let_go_on(self, run_id: str) -> None:
+        if self.world.store.columns(run_id).state is RunState.PAUSED:
+            self._resume(run_id)
 
     def _put(self, run_id: str, name: str, given: InboxInput) -> None:
         if run_id in self.world.store.run_ids():

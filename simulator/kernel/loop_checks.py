@@ -73,8 +73,8 @@ def _ag2(policy: LoopDetector, window: Window) -> str:
 
 
 def _fabro(seen: Seen, step_id: str, window: Window) -> str:
-    """The last 10 turns are there, and all complete groups of 1, 2 or 3 turns, counted from their end, are equal. Asked once the last one is whole: what a
-    guard held back of it makes it another turn than the one that was proposed.
+    """The last 10 turns are there, and all complete groups of 1, 2 or 3 turns, counted from their end, are equal. One group
+    alone is equal to nothing, so it is no cycle. Asked once the last one is whole: what a guard held back of it makes it another turn than the one that was proposed.
     """
     size = seen.compiled.spec.policy.loop_detector.period_window
     last = [call for call in window if call[4] == window[-1][4]]
@@ -84,7 +84,7 @@ def _fabro(seen: Seen, step_id: str, window: Window) -> str:
         return ""
     for period in (1, 2, 3):
         groups = [turns[end - period : end] for end in range(len(turns), period - 1, -period)]
-        if all(one == other for one, other in pairwise(groups)):
+        if len(groups) > 1 and all(one == other for one, other in pairwise(groups)):
             return f"the last {len(turns)} turns are {len(groups)} times the same {period}"
     return ""
 

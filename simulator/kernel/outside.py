@@ -138,6 +138,7 @@ class Outside:
 
     def committed(self, batch: Batch) -> None:
         """A commit may have opened questions; people see them and take their time."""
+        self.hands.committed(batch)
         for change in batch.escalations:
             if change.decided_at is None:
                 self._asked(batch.run_id, change)

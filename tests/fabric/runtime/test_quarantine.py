@@ -239,6 +239,22 @@ def test_of_two_answers_the_first_counts():
     assert batch.columns.state is RunState.RUNNING
 
 
+@pytest.mark.parametrize("stop", [CancelRequested, TerminateRequested])
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_who_wants_it_stopped_is_heard_although_the_quarantine_was_ended_at_the_same_time(verb, stop):
+    """A parent that lets its child go says so once: thrown away, the child would go on for nobody."""
+    shelf = quarantined()
+    shelf.decide(verb)
+    shelf.put(stop(input_id="stop", actor="parent", reason="enough"))
+    batch = shelf.judged(1)
+    assert (batch.consumed, batch.wake_at) == (("decision",), shelf.now)
+    assert shelf.judged(1) is None
+    facts = shelf.go_on()
+    assert "run_ended" in facts
+    ended = RunState.CANCELLED if stop is CancelRequested and verb == "approve" else RunState.ABORTED
+    assert shelf.run.state is ended
+
+
 def test_a_question_that_cannot_be_read_is_asked_anew():
     shelf = quarantined()
     shelf.decide("approve")
