@@ -9,6 +9,7 @@ from typing import Any
 from fabric.core import calls, failover
 from fabric.core.failover import Target
 from fabric.core.taxonomy import Tier
+from fabric.core.verdict import Trip
 
 
 @contextmanager
@@ -31,19 +32,18 @@ def _swap_for_anything() -> AbstractContextManager[None]:
     return _in_place(failover, "TARGETS", dict.fromkeys(failover.TARGETS, Target.ANY))
 
 
-@contextmanager
-def _swap_silently() -> Iterator[None]:
-    """The other model is asked, and no event says so."""
-    kept = calls.model_of
+def _swap_silently() -> AbstractContextManager[None]:
+    """The other model is asked for the next attempt, and no event says so."""
+    kept = calls.ask_model
 
-    def model_of(work: Any, step: Any) -> str:
-        found = kept(work, step)
-        again = any(one.failed and one.issued.step_id == step.id for one in work.run.pending.values())
-        fallbacks = work.compiled.spec.model(found).fallbacks
-        return fallbacks[0] if again and fallbacks else found
+    def ask_model(work: Any, step: Any, *, turn: int, attempt: int = 1) -> list[Trip]:
+        own = calls.model_of(work, step)
+        named = work.compiled.spec.model(own).fallbacks if attempt > 1 else ()
+        # Only the call goes elsewhere: whoever asks in between whose step it is hears the truth.
+        with _in_place(calls, "model_of", lambda work, step: named[0] if named else own):
+            return kept(work, step, turn=turn, attempt=attempt)
 
-    with _in_place(calls, "model_of", model_of):
-        yield
+    return _in_place(calls, "ask_model", ask_model)
 
 
 SWAP_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
