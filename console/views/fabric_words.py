@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from fabric.core.cost import Price
 from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
 from fabric.core.gates import OracleCheck
+from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
 from fabric.core.templates import host_of
 from fabric.selectors.limits import Limit, LimitGroup, Unit
@@ -130,56 +131,123 @@ def _model(model: ModelSpec) -> ModelLine:
 
 @dataclass(frozen=True, slots=True)
 class StageLine:
-    """One of the five stages: who works there, and what its gates ask."""
+    """One of the five stages: who works there, and what its gates ask, in the order in which they ask it."""
 
     stage: Stage
     who: str
     by_engine: bool
     """Whether no model works there."""
     passes_on: str
+    before: tuple[str, ...]
     checks: tuple[str, ...]
-    """What its post-gate asks beyond the schema, in order."""
+    confidence: str
+    """What follows the post-gate where somebody gives a score; empty: nobody does."""
+
+
+PASSES_ON: Mapping[Stage, str] = {
+    Stage.PLAN: "a plan with exit criteria",
+    Stage.FAN_OUT: "one summary a branch",
+    Stage.FAN_IN: "an aggregate",
+    Stage.VALIDATE: "the aggregate, checked",
+    Stage.FINALIZE: "the outcome",
+}
+"""What each stage hands on, in words; total, by test."""
 
 
 def stages_of(spec: FabricSpec) -> list[StageLine]:
     """The five stages in order."""
     named = spec.topology
-    fan_in = spec.policy.fan_in
-    enough = {"all": "every branch must succeed", "best_effort": "whatever came back is enough"}.get(
-        fan_in.mode, f"{fan_in.k} branches must succeed"
-    )
     fixed = "" if named.plan is None else f"the fixed plan, {len(named.plan.briefs)} briefs"
-    tau = (f"confidence: the critic's score is at least tau, {spec.policy.tau:g}; below, a person is asked",)
-    asked = tuple(_policies(spec))
-    fan_in_checks = (f"fan-in: {enough}", *asked, *_citations(spec), *_grounding_critic(spec))
-    grounded = _grounding_critic(spec)
-    oracle = tuple(f"oracle: {one.name}, {_asked(one)}" for one in spec.gates.oracle or ())
-    outcome_checks = (*asked, *_length(spec), *_citations(spec), *(grounded if named.finalizer else ()), *oracle)
-    validate_checks = (*asked, *(tau if named.critic else ()))
     return [
-        _stage(Stage.PLAN, named.planner, fixed, "a plan with exit criteria", *_plan(spec)),
-        _stage(Stage.FAN_OUT, ", ".join(named.workers), "", "one summary a branch", *asked),
-        _stage(Stage.FAN_IN, named.aggregator, "the engine joins the summaries", "an aggregate", *fan_in_checks),
-        _stage(Stage.VALIDATE, named.critic, "the gates alone", "the aggregate, checked", *validate_checks),
-        _stage(Stage.FINALIZE, named.finalizer, "the aggregate is the answer", "the outcome", *outcome_checks),
+        _stage(spec, Stage.PLAN, named.planner, fixed),
+        _stage(spec, Stage.FAN_OUT, ", ".join(named.workers), ""),
+        _stage(spec, Stage.FAN_IN, named.aggregator, "the engine joins the summaries"),
+        _stage(spec, Stage.VALIDATE, named.critic, "the gates alone"),
+        _stage(spec, Stage.FINALIZE, named.finalizer, "the aggregate is the answer"),
     ]
 
 
-def _stage(stage: Stage, agents: str | None, instead: str, passes_on: str, *checks: str) -> StageLine:
-    return StageLine(stage, agents or instead, agents is None, passes_on, checks)
+def _stage(spec: FabricSpec, stage: Stage, agents: str | None, instead: str) -> StageLine:
+    after = (check for part in CHECKS for check in part(spec, stage))
+    before = _before(spec, stage)
+    confidence = (
+        f"confidence: a score below tau, {spec.policy.tau:g}, is put to a person" if _scored(spec, stage) else ""
+    )
+    return StageLine(
+        stage, agents or instead, agents is None, PASSES_ON[stage], tuple(before), tuple(after), confidence
+    )
 
 
-def _plan(spec: FabricSpec) -> Iterator[str]:
-    yield "schema: every brief goes to one of the workers"
-    yield f"schema: at most {spec.policy.limits.plan_branches} briefs"
-    yield from _policies(spec)
-    if spec.topology.plan_critic:
-        yield f"critic: {spec.topology.plan_critic} accepts the plan before it goes out"
+def _before(spec: FabricSpec, stage: Stage) -> Iterator[str]:
+    yield "schema of what it is given"
+    names = _policy_names(spec)
+    yield f"policy: entering is permitted by the fabric's policies ({names})" if names else NO_POLICY
+    yield "budget: something is left of it"
+    if stage is not Stage.PLAN:
+        yield "what the stage before must have passed on"
 
 
-def _grounding_critic(spec: FabricSpec) -> tuple[str, ...]:
-    critic = spec.gates.grounding_critic
-    return (f"grounding critic: {critic} finds each statement founded",) if critic else ()
+NO_POLICY = "policy: the fabric has none, so that nothing is denied"
+
+
+def _schema(spec: FabricSpec, stage: Stage) -> Iterator[str]:
+    yield "schema of what it passes on"
+    if stage is Stage.PLAN:
+        yield "schema: every brief goes to one of the workers"
+        yield f"schema: at most {spec.policy.limits.plan_branches} briefs"
+    if stage is Stage.FAN_IN:
+        fan_in = spec.policy.fan_in
+        enough = {"all": "every branch must succeed", "best_effort": "whatever came back is enough"}
+        yield f"fan-in: {enough.get(fan_in.mode, f'{fan_in.k} branches must succeed')}"
+
+
+def _policy(spec: FabricSpec, stage: Stage) -> Iterator[str]:
+    names = _policy_names(spec)
+    groups = [one for one in spec.gates.guardrails or () if stage in one.places]
+    named = [name for one in groups for name in (*one.rules, *(pattern.name for pattern in one.patterns))]
+    if names:
+        yield f"policy: permitted by the fabric's policies ({names})"
+    if named:
+        yield f"guardrails: nothing of {', '.join(dict.fromkeys(named))}"
+    if not names and not named:
+        yield NO_POLICY
+
+
+def _policy_names(spec: FabricSpec) -> str:
+    return ", ".join(one.name for one in spec.gates.policies or ())
+
+
+def _invariants(spec: FabricSpec, stage: Stage) -> Iterator[str]:
+    limit = spec.gates.max_outcome_chars
+    if stage is Stage.FINALIZE and limit is not None:
+        yield f"invariant: at most {limit:,} characters"
+    for one in spec.gates.invariants or ():
+        if one.stage is stage:
+            yield f"invariant: {one.name}"
+
+
+def _grounding(spec: FabricSpec, stage: Stage) -> Iterator[str]:
+    gates = spec.gates
+    if stage not in (Stage.FAN_IN, Stage.FINALIZE):
+        return
+    if gates.citations != "off" or gates.grounding is not None:
+        yield "grounding: every cited document is attached"
+    if gates.citations == "required":
+        yield "grounding: at least one attached document is cited"
+    if gates.matches_sources:
+        yield "grounding: every quoted passage is in its source"
+    if gates.grounding == "numbers":
+        yield "grounding: every number is in a source or an answer of a tool, or follows from them"
+
+
+def _judges(spec: FabricSpec, stage: Stage) -> Iterator[str]:
+    for judge in judges_of(spec, stage):
+        if judge.name == PLAN_CRITIC:
+            yield f"critic: {judge.agent} accepts the plan before it goes out"
+        elif judge.name == GROUNDING_CRITIC:
+            yield f"grounding critic: {judge.agent} finds each statement founded"
+    if stage is Stage.FINALIZE:
+        yield from (f"oracle: {one.name}, {_asked(one)}" for one in spec.gates.oracle or ())
 
 
 def _asked(check: OracleCheck) -> str:
@@ -191,22 +259,14 @@ def _asked(check: OracleCheck) -> str:
     return f"asked of tool {check.tool}" if check.tool else "by its expression"
 
 
-def _policies(spec: FabricSpec) -> Iterator[str]:
-    if spec.gates.policies:
-        names = ", ".join(one.name for one in spec.gates.policies)
-        yield f"policy: permitted by the fabric's policies ({names})"
+def _scored(spec: FabricSpec, stage: Stage) -> bool:
+    """Whether somebody says how sure they are of what a stage made."""
+    critic = stage is Stage.VALIDATE and spec.topology.critic is not None
+    return critic or any(judge.agent for judge in judges_of(spec, stage))
 
 
-def _length(spec: FabricSpec) -> Iterator[str]:
-    if spec.gates.max_outcome_chars is not None:
-        yield f"invariant: at most {spec.gates.max_outcome_chars:,} characters"
-
-
-def _citations(spec: FabricSpec) -> Iterator[str]:
-    if spec.gates.citations != "off":
-        yield "grounding: every cited document is attached"
-    if spec.gates.citations == "required":
-        yield "grounding: at least one attached document is cited"
+CHECKS: tuple[Callable[[FabricSpec, Stage], Iterator[str]], ...] = (_schema, _policy, _invariants, _grounding, _judges)
+"""What a post-gate asks, in the gate's order (semantics.md 1)."""
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from console.routing import websocket_urlpatterns
 
 SAMPLE = {
     "name": "small",
+    "memory": "findings",
     "number": 1,
     "card": "workers",
     "run_id": str(uuid4()),
