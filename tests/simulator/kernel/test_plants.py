@@ -97,7 +97,7 @@ def _leaves_doubt(setup: Setup) -> bool:
 
 def _asked_an_oracle(setup: Setup) -> bool:
     oracle = setup.fabric.compiled.spec.gates.oracle
-    return bool(setup.rates["objects"]) and any(check.tool or check.http for check in oracle)
+    return bool(setup.rates["objects"]) and any(check.tool or check.http for check in oracle or ())
 
 
 WHERE: Mapping[str, Callable[[Setup], bool]] = {
