@@ -197,6 +197,34 @@ def test_more_keys_than_may_be_are_refused(scope):
     assert told(world, "read-b")["result"]["found"] is False
 
 
+@BOTH
+def test_the_third_error_of_one_kind_that_a_memory_gives_its_model_stops_the_run_as_any_tools_does(scope):
+    world, _ = started(remembering(scope), turns(delete("1"), delete("2"), write("a", 1), delete("3"), read("a")))
+    world.go()
+    (decided,) = world.of(ev.ReactionDecided)
+    assert (decided.cause.cause, decided.cause.evidence.observed) == (Cause.REPEATED_FAILURE, 3)
+    assert world.run.state is RunState.ABORTED
+    assert [fact.call_id for fact in world.of(ev.ToolAnswered)] == ["delete-1", "delete-2", "write-a-1", "delete-3"]
+
+
+@BOTH
+def test_errors_of_one_answer_come_together_and_count_once(scope):
+    world, _ = started(remembering(scope), [asks(delete("1"), delete("2"), delete("3")), summary()])
+    world.go()
+    assert (world.run.state, world.reactions) == (RunState.COMPLETED, [])
+
+
+def test_a_call_that_is_held_back_and_an_error_of_the_same_answer_that_came_too_often_are_one_decision():
+    fabric = remembering("run", gates={"guardrails": [{"rules": ["credentials"]}]})
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow"
+    world, _ = started(fabric, [asks(delete("1")), asks(delete("2")), asks(write("a", key), delete("3")), summary()])
+    world.go()
+    (decided,) = world.of(ev.ReactionDecided)
+    assert decided.cause.cause is Cause.REPEATED_FAILURE
+    assert [trip.cause for trip in decided.causes] == [Cause.POLICY_DENIED]
+    assert world.run.state is RunState.ABORTED
+
+
 # -- undoing -----------------------------------------------------------------------------------------------------------
 
 
