@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import cel
-
 from fabric.core.evaluators import Holds
 from fabric.core.gates import Invariant, OracleCheck
 from fabric.core.text import clean_text
@@ -51,6 +49,8 @@ class ExpressionProblem(ValueError):
 @lru_cache(maxsize=1_024)
 def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
     """A compiled expression that may name ``known``. ExpressionProblem says why it is none."""
+    import cel  # An oracle that only agents answer has no expression, and does without the library.
+
     try:
         program = cel.compile(expression)
     except ValueError as error:

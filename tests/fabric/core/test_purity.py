@@ -54,6 +54,7 @@ count = Count()
 again = ("purity", "any_run", "saga_exhaustive", "text", "guardrail_runs", "invariant_runs", "policy_runs", "oracle_runs")
 again += ("judge_runs", "releases")
 suite = ["tests/fabric/core", "tests/fabric/runtime", *(f"--ignore=tests/fabric/core/test_{name}.py" for name in again)]
+suite += ["--ignore=tests/fabric/runtime/test_simulated.py"]
 plugins = ["-p", "no:django", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--noconftest"]
 code = pytest.main([*suite, *plugins, "-q", "-x", "-o", "addopts=--import-mode=importlib"], plugins=[count])
 print()

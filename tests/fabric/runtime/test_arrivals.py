@@ -14,8 +14,6 @@ from fabric.core.inputs import INBOX, CancelRequested, DecisionMade
 from fabric.core.taxonomy import Tier
 from fabric.runtime.happenings import Answered, Arrived, Due, Quarantine, Release, Taken, WakeAt
 from fabric.runtime.ports import InboxItem
-from simulator.kernel import damage_checks, swarm
-from simulator.kernel.world import World
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails
@@ -230,34 +228,3 @@ def test_what_is_announced_and_unreadable_is_met_when_it_is_taken():
     driven.now = T0 + S
     driven.step(Due())
     assert driven.batch.consumed == ("nonsense",)
-
-
-# -- two versions of the program in one fleet --------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def mixed_worlds():
-    worlds = []
-    for seed in range(3, 400, 4):
-        setup = swarm.draw(seed)
-        if damage_checks.mixed(setup):
-            world = World(setup)
-            world.run()
-            worlds.append(world)
-    return worlds
-
-
-def test_no_run_is_lost_in_a_fleet_of_two_versions(mixed_worlds):
-    assert [world.watch.violations for world in mixed_worlds if world.watch.violations] == []
-    assert all(run.terminal for world in mixed_worlds for run in world.watch.runs())
-
-
-def test_newer_inputs_were_met_by_the_older_version_and_taken_by_the_newer(mixed_worlds):
-    handed = [
-        run_id
-        for world in mixed_worlds
-        for run_id in world.store.run_ids()
-        if world.store.tables.runs[run_id].format == damage_checks.NEXT
-    ]
-    assert sum(world.sometimes["newer_input"] for world in mixed_worlds) >= 3
-    assert handed

@@ -27,9 +27,7 @@ from fabric.runtime.snapshots import (
     restored,
     snapshot_of,
 )
-from simulator.kernel import swarm
 from simulator.kernel.seen import state_bytes
-from simulator.kernel.world import World as Simulated
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, fails, planned, scored, summary
@@ -133,23 +131,6 @@ def test_a_step_that_is_run_again_leaves_nothing_behind():
     gone = {f"{fact.stage}.{fact.branch}.e0.r{fact.round - 1}" for fact in opened}
     assert not gone & set(world.run.steps)
     assert not [key for key in world.run.guards if key.partition("/")[2] in gone]
-
-
-def test_a_replan_leaves_nothing_of_the_epoch_before_but_what_its_branches_spent():
-    found = 0
-    for seed in range(400):
-        world = Simulated(swarm.draw(seed))
-        world.run()
-        for run in world.watch.runs():
-            if not run.epoch:
-                continue
-            found += 1
-            epochs = {f".e{epoch}." for epoch in range(run.epoch)}
-            held = [*(f"{key}." for key in run.guards), *(f"{key}." for key in run.spent_rungs), *run.steps]
-            assert not [key for key in held for epoch in epochs if epoch in key]
-        if found >= 3:
-            return
-    raise AssertionError("no seed replanned")
 
 
 def test_calls_let_go_are_remembered_up_to_a_number():
