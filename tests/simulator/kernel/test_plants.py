@@ -10,6 +10,7 @@ from fabric.core.decision_table import Reaction
 from fabric.core.taxonomy import Tier
 from simulator.kernel.campaign import SeedReport, campaign, simulate
 from simulator.kernel.plants import PLANTS
+from simulator.kernel.seen import CHECKS
 from simulator.kernel.swarm import Setup, draw
 
 SEEDS = 2_000
@@ -33,7 +34,7 @@ FOUND_BY = {
     "expiry_over_answer": {"no_expiry_over_an_answer"},
     # What comes back.
     "loops_pass": {"loops_in_bounds"},
-    "errors_pass": {"errors_in_bounds"},
+    "errors_pass": {"errors_in_bounds", "decision_derives"},
     # Sagas.
     "refusal_settles_doubt": {"settled_while_in_doubt"},
     "compensation_twice": {"newest_first"},
@@ -50,7 +51,7 @@ FOUND_BY = {
     "open_breaker_passes": {"breaker_is_heeded"},
     "permit_for_all": {"breaker_is_heeded"},
     # Failover.
-    "swap_unapproved": {"swaps_are_allowed"},
+    "swap_unapproved": {"swaps_are_allowed", "decision_derives"},
     "swap_for_anything": {"swaps_are_allowed"},
     "swap_silently": {"no_silent_swap"},
     # What a decision says of itself.
@@ -135,6 +136,15 @@ def test_a_planted_bug_is_found(plant):
     found = _found(plant, WHERE.get(plant, lambda setup: True))
     assert found.violations[0].invariant in FOUND_BY[plant]
     assert simulate(found.seed).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("plant", "invariant"), [("errors_pass", "errors_in_bounds"), ("swap_unapproved", "swaps_are_allowed")]
+)
+def test_what_a_derived_decision_finds_first_its_own_invariant_finds_too(plant, invariant, monkeypatch):
+    for kind, checks in CHECKS.items():
+        monkeypatch.setitem(CHECKS, kind, [check for check in checks if check.__name__ != "decision_derives"])
+    assert _found(plant, WHERE.get(plant, lambda setup: True)).violations[0].invariant == invariant
 
 
 @pytest.mark.parametrize("preset", ["flow", "fabro", "ag2"])
