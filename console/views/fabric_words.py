@@ -301,7 +301,7 @@ def limit_lines(group: LimitGroup) -> list[LimitLine]:
 
 def limit_value(limit: Limit, value: Any) -> str:
     """A limit's value, or its default, with its unit."""
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

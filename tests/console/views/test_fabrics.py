@@ -212,6 +212,7 @@ def test_what_an_author_wrote_does_not_act(browser, actor, small):
     source = SMALL.replace("instructions: Read.", f'instructions: "{wild}"').replace(
         "title: A small fabric", f'title: "{wild}"'
     )
+    source = source.replace("policy:\n", f'policy:\n  retry: {{shared: false, deviation: "{wild}"}}\n')
     fabric_publish(actor=actor, source=source)
     for tab in TABS:
         page = browser.get(f"/fabrics/small?tab={tab}").content.decode()
