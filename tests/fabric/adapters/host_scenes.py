@@ -159,7 +159,9 @@ class Site:
         self.spec = SPEC
         self.elapsed: Elapsed = elapsed_s
         self.shared: tuple[Any, Any] | None = None
-        """The stores of shared budgets and retry tokens; None: nothing is shared."""
+        """The stores of shared budgets and of retry tokens and guards; None: there are no budgets and no guards beside the hosts' own."""
+        self.tokens: tuple[Any, Any] | None = (MemoryStore(SYSTEM_CLOCK).grants, MemoryGuards(SYSTEM_CLOCK))
+        """The stores of an installation that shares no budget: every retry takes a token (semantics.md 4 "retry budget"). None: there are none."""
         self.faults: dict[str, str] = {}
         """Why a revision cannot be loaded, by its id."""
 
@@ -174,6 +176,7 @@ class Site:
                 raise LookupError(self.faults[revision_id])
             return Revision(fabric, {})
 
+        grants, buckets = self.shared or self.tokens or (None, None)
         ports = Ports(
             store=self.store,
             writer=JournalWriter(self.store, NullNudge()),
@@ -182,8 +185,8 @@ class Site:
             clock=SYSTEM_CLOCK,
             revision=revision,
             elapsed=self.elapsed,
-            grants=self.shared[0] if self.shared else None,
-            buckets=self.shared[1] if self.shared else None,
+            grants=grants,
+            buckets=buckets,
             guards=self.shared[1] if self.shared else None,
         )
         values = {"sweep_s": NEVER_S, "beat_s": NEVER_S, "lease_s": NEVER_S} | config

@@ -89,7 +89,7 @@ def test_a_workspaces_cap_holds_for_every_fabric_in_it(site):
 
 
 def test_a_cap_without_a_store_is_refused(site):
-    site.shared = None
+    site.shared = site.tokens = None
     host = site.host(site.agents())
     run = site.create()
     host.offer()
