@@ -125,14 +125,15 @@ class _Walk:
         self.spent: Counter[int] = Counter()
         self.replanned, self.stage = replanned, "first"
         self.failures = self.asked = self.swapped = 0
-        self.approved = self.handed_over = self.stopped = False
+        self.approved = self.handed_over = self.stopped = self.heard = False
 
     def decide(self) -> RunState | None:
         """The failure is met once more: the state in which the run ends; None, it goes on."""
         self.failures += 1
         before = len(self.links)
         index = self._next()
-        direct = self.given.counted is not None and self.failures >= self.given.counted
+        direct = self.given.counted is not None and self.failures >= self.given.counted and not self.heard
+        self.heard = False
         if direct and GRAVITY.index(self.given.in_doubt) < GRAVITY.index(self.rungs[index].reaction):
             del self.links[before:]
             return self._taken(0, self.given.in_doubt)
@@ -181,8 +182,9 @@ class _Walk:
         return ENDS.get(reaction)
 
     def _approved(self) -> RunState | None:
-        """Once more, at the last rung; where it is the plan that failed, that is one more replan, if there is one left."""
+        """Once more, at the last rung, and the failure may come once more whatever its count; where it is the plan that failed, that is one more replan, if there is one left."""
         self.approved = self.given.step
+        self.heard = True
         if self.given.call:
             self._other_call()
             self.swapped = 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import TYPE_CHECKING
 
 from fabric.core.context import Contents
-from fabric.core.envelope import from_row
+from fabric.core.envelope import Row, from_row
 from fabric.core.evolve import evolve
 from fabric.core.fingerprint import digest
 from fabric.core.flow import TERMINAL, RunState
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 SOONER_OR_LATER = (1.0, 10.0, 60.0, 2_000.0)
 """Virtual seconds after its start within which somebody takes hold of a run."""
 FORKS_MAX = 2
+HALF = 0.5
+"""How often a fork goes on from where some agent had done its part."""
 
 
 class Hands:
@@ -101,13 +104,20 @@ class Hands:
             self._forks += 1
             self._fork(run_id)
 
+    def _point(self, rows: tuple[Row, ...]) -> int:
+        """How many events a fork begins with: any number, or as many as there were when some agent had done its part."""
+        any_of_them = self.world.rng.randint(1, len(rows))
+        done = [row.seq for row in rows if row.kind == "output_accepted"]
+        drawn = Random(f"fork {self.world.setup.seed} {any_of_them}")  # noqa: S311 - of its own, so that worlds without forks stay as they were
+        return drawn.choice(done) if done and drawn.random() < HALF else any_of_them
+
     def _fork(self, run_id: str) -> None:
         """A new run from an event of this one, drawn; nothing happens when nothing would be left to do."""
         world = self.world
         rows = world.store.rows(run_id)
         origin = world.watch.run(run_id)
         run, contents = Run(run_id, tier=origin.tier, seed=origin.seed), Contents()
-        for row in rows[: world.rng.randint(1, len(rows))]:
+        for row in rows[: self._point(rows)]:
             event = from_row(row.seq, row.kind, row.version, row.header)
             run = evolve(run, event)
             if row.payload is not None:

@@ -85,7 +85,7 @@ for module in sorted(modules - elsewhere):
 # What settings name, and no module of ours imports.
 BY_ADDRESS = "kombu.transport.redis kombu.transport.pyamqp kombu.transport.filesystem channels_redis.core psycopg_pool"
 # What runs in environments of its own, which have locks of their own, and is imported nowhere here.
-ELSEWHERE = " ".join(f"simulator.bench.peers.{script}" for script in PEERS.values())
+ELSEWHERE = " ".join(f"simulator.bench.peers.{script}" for script in (*PEERS.values(), "langgraph_turn"))
 
 
 def test_the_run_lock_names_everything_that_running_needs(tmp_path):
