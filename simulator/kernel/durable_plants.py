@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fabric.adapters.orphans import Orphans
@@ -21,40 +21,17 @@ from fabric.runtime import arrivals, driver, progress
 from fabric.runtime.arrivals import Arrivals
 from fabric.runtime.batch_parts import Snapshot
 from fabric.runtime.ports import Batch, Claimed
-from simulator.kernel import memory_store, process
-
-
-@contextmanager
-def _of(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Puts ``value`` in place of what a module or class has under a name."""
-    kept = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, kept)
-
-
-@contextmanager
-def _row(table: Any, key: Any, value: Any) -> Iterator[None]:
-    """Puts ``value`` in place of a table's row."""
-    kept = table[key]
-    table[key] = value
-    try:
-        yield
-    finally:
-        table[key] = kept
-
+from simulator.kernel import memory_store, planting, process
 
 # -- owned, put away ---------------------------------------------------------------------------------------------------
 
 
 def _orphan_not_reclaimed() -> AbstractContextManager[None]:
-    return _of(Orphans, "due", lambda self, now: ())
+    return planting.attribute(Orphans, "due", lambda self, now: ())
 
 
 def _progress_counts_takeover() -> AbstractContextManager[None]:
-    return _row(progress.PROGRESS, "ownership_taken", True)
+    return planting.entry(progress.PROGRESS, "ownership_taken", True)
 
 
 def _quarantine_never() -> AbstractContextManager[None]:
@@ -64,15 +41,15 @@ def _quarantine_never() -> AbstractContextManager[None]:
         found: Batch | None = judged(replace(claimed, claims=0), now, **about)
         return found
 
-    return _of(process, "verdict", lenient)
+    return planting.attribute(process, "verdict", lenient)
 
 
 def _suspects_together() -> AbstractContextManager[None]:
-    return _of(memory_store, "admitted", lambda held, asked: len(asked))
+    return planting.attribute(memory_store, "admitted", lambda held, asked: len(asked))
 
 
 def _newer_input_discarded() -> AbstractContextManager[None]:
-    return _of(arrivals, "NewerInput", type("Never", (ValueError,), {}))
+    return planting.attribute(arrivals, "NewerInput", type("Never", (ValueError,), {}))
 
 
 def _stale_snapshot() -> AbstractContextManager[None]:
@@ -83,14 +60,14 @@ def _stale_snapshot() -> AbstractContextManager[None]:
         found: Snapshot = taken(replace(before, seq=run.seq), head, contents, sources=sources)
         return found
 
-    return _of(driver, "snapshot_of", stale)
+    return planting.attribute(driver, "snapshot_of", stale)
 
 
 # -- held, ended, answered ---------------------------------------------------------------------------------------------
 
 
 def _pause_issues() -> AbstractContextManager[None]:
-    return _of(Work, "held", property(lambda self: self.ctx.draining))
+    return planting.attribute(Work, "held", property(lambda self: self.ctx.draining))
 
 
 def _terminate_cancels() -> AbstractContextManager[None]:
@@ -100,11 +77,11 @@ def _terminate_cancels() -> AbstractContextManager[None]:
         if work.run.ending is None:
             reactions.end(work, RunState.CANCELLED, "cancel", f"terminated by {given.actor}")
 
-    return _row(handlers.HANDLERS, TerminateRequested, terminated)
+    return planting.entry(handlers.HANDLERS, TerminateRequested, terminated)
 
 
 def _expiry_over_answer() -> AbstractContextManager[None]:
-    return _of(Arrivals, "answers", lambda self: frozenset())
+    return planting.attribute(Arrivals, "answers", lambda self: frozenset())
 
 
 # -- undone ------------------------------------------------------------------------------------------------------------
@@ -114,7 +91,7 @@ def _refusal_settles_doubt() -> AbstractContextManager[None]:
     def believed(mutation: Mutation | None, outcome: Outcome) -> Outcome:
         return outcome
 
-    return _of(mutations, "says_of_key", believed)
+    return planting.attribute(mutations, "says_of_key", believed)
 
 
 def _compensation_twice() -> AbstractContextManager[None]:
@@ -128,7 +105,7 @@ def _compensation_twice() -> AbstractContextManager[None]:
         again = before.left if event.seq % 2 else after.saga.unwinding.left
         return replace(after, saga=replace(after.saga, unwinding=replace(after.saga.unwinding, left=again)))
 
-    return _row(evolve.EVOLVE, "compensation_answered", forgets)
+    return planting.entry(evolve.EVOLVE, "compensation_answered", forgets)
 
 
 def _compensation_missed() -> AbstractContextManager[None]:
@@ -136,7 +113,7 @@ def _compensation_missed() -> AbstractContextManager[None]:
         known = [one for one in given if one.status is not Status.UNDONE]
         return undo_order(known, replan=replan)[: max(1, len(known) - 1)]
 
-    return _of(unwinding, "undo_order", all_but_the_oldest)
+    return planting.attribute(unwinding, "undo_order", all_but_the_oldest)
 
 
 DURABLE_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fabric.adapters.grants import GrantBook
@@ -14,19 +14,10 @@ from fabric.core.verdict import PASS, Verdict
 from fabric.core.work import Emitted
 from fabric.runtime import driver, grant_rules, shares
 from fabric.runtime.batch_parts import Reservation, SettledBy, Settlement
+from simulator.kernel import planting
 
 IN_GRANTS = ("grant_without_cap_check", "reaper_refunds_unknown", "closed_grant_reserved")
 """Plants that the memory store takes out itself: the cap, the worst case of what the dead left open, the state of a grant that is reserved from."""
-
-
-@contextmanager
-def _in(where: Any, name: str, value: Any) -> Iterator[None]:
-    kept = getattr(where, name)
-    setattr(where, name, value)
-    try:
-        yield
-    finally:
-        setattr(where, name, kept)
 
 
 def _half_reserved(before: Run, emitted: Iterable[Emitted]) -> tuple[tuple[Reservation, ...], tuple[Settlement, ...]]:
@@ -50,11 +41,11 @@ def _spends_nothing(book: GrantBook, reservations: Iterable[Reservation]) -> Non
 
 GRANT_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **dict.fromkeys(IN_GRANTS, nullcontext),
-    "reservation_left_out": lambda: _in(driver, "entries_of", _half_reserved),
-    "unknown_settled_free": lambda: _in(driver, "entries_of", _unknown_is_free),
-    "retry_asks_nobody": lambda: _in(retry_budget, "_shared", _asks_nobody),
-    "retry_token_for_nothing": lambda: _in(grant_rules, "TOKEN", 0),
-    "credit_without_pause": lambda: _in(grant_rules, "CREDIT_EVERY_US", 0),
-    "grant_spent_twice": lambda: _in(GrantBook, "spend", _spends_nothing),
+    "reservation_left_out": lambda: planting.attribute(driver, "entries_of", _half_reserved),
+    "unknown_settled_free": lambda: planting.attribute(driver, "entries_of", _unknown_is_free),
+    "retry_asks_nobody": lambda: planting.attribute(retry_budget, "_shared", _asks_nobody),
+    "retry_token_for_nothing": lambda: planting.attribute(grant_rules, "TOKEN", 0),
+    "credit_without_pause": lambda: planting.attribute(grant_rules, "CREDIT_EVERY_US", 0),
+    "grant_spent_twice": lambda: planting.attribute(GrantBook, "spend", _spends_nothing),
 }
 """Every one by name."""

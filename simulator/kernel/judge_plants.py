@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 from fabric.core import judging, releases
 from fabric.core.flow import Stage
 from fabric.core.judges import judges_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.work import Work
-
-
-@contextmanager
-def _swapped(module: Any, name: str, value: Any) -> Iterator[None]:
-    kept = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, kept)
+from simulator.kernel import planting
 
 
 def _passes_unheard() -> AbstractContextManager[None]:
@@ -29,18 +19,18 @@ def _passes_unheard() -> AbstractContextManager[None]:
     def heard(work: Work, stage: Stage, proposal: Proposal) -> judging.Heard:
         return judging.Heard({judge.branch: () for judge in judges_of(work.compiled.spec, stage)})
 
-    return _swapped(judging, "heard", heard)
+    return planting.attribute(judging, "heard", heard)
 
 
 def _no_is_yes() -> AbstractContextManager[None]:
     """What a tool says to an oracle is not read."""
-    return _swapped(judging, "_told", lambda work, judge, proposal, said: ())
+    return planting.attribute(judging, "_told", lambda work, judge, proposal, said: ())
 
 
 def _released_by_finding() -> AbstractContextManager[None]:
     """A release holds for whatever is found to have the same in it."""
     own = releases.key
-    return _swapped(releases, "key", lambda payload, problems: own(None, problems))
+    return planting.attribute(releases, "key", lambda payload, problems: own(None, problems))
 
 
 JUDGE_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {

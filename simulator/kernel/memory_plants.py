@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fabric.core import run_memory
 from fabric.core.memory import Entry
 from fabric.core.work import Work
+from simulator.kernel import planting
 from simulator.kernel.memory_memories import MemoryMemories
-
-
-@contextmanager
-def _swapped(owner: Any, name: str, value: Any) -> Iterator[None]:
-    kept = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, kept)
 
 
 def _says_so_only(self: MemoryMemories, fabric_id: str, memory: str, call_key: str) -> bool:
@@ -34,7 +25,7 @@ def _without_the_newest(kept: Callable[..., Iterator[Entry]]) -> Callable[..., I
 
 
 MEMORY_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
-    "memory_not_restored": lambda: _swapped(MemoryMemories, "take_back", _says_so_only),
-    "run_memory_forgets": lambda: _swapped(run_memory, "entries", _without_the_newest(run_memory.entries)),
+    "memory_not_restored": lambda: planting.attribute(MemoryMemories, "take_back", _says_so_only),
+    "run_memory_forgets": lambda: planting.attribute(run_memory, "entries", _without_the_newest(run_memory.entries)),
 }
 """By name."""

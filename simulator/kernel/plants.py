@@ -19,6 +19,7 @@ from fabric.core.mechanisms import failure_signature, hop_limit, loop_detector
 from fabric.core.run import Pending, Run, Step
 from fabric.core.verdict import PASS, Verdict
 from fabric.core.work import Work
+from simulator.kernel import planting
 from simulator.kernel.breaker_plants import BREAKER_PLANTS
 from simulator.kernel.decision_plants import DECISION_PLANTS
 from simulator.kernel.durable_plants import DURABLE_PLANTS
@@ -31,23 +32,12 @@ from simulator.kernel.swap_plants import SWAP_PLANTS
 MINUTE_US = 60_000_000
 
 
-@contextmanager
-def _swapped(table: Any, key: str, value: Any) -> Iterator[None]:
-    """Puts ``value`` in place of a table's row for as long as it lasts."""
-    kept = table[key]
-    table[key] = value
-    try:
-        yield
-    finally:
-        table[key] = kept
-
-
 def _never_absorbed(run: Run) -> bool:
     return False
 
 
 def _terminal_not_absorbing() -> AbstractContextManager[None]:
-    return _swapped(vars(engine), "absorbed", _never_absorbed)
+    return planting.entry(vars(engine), "absorbed", _never_absorbed)
 
 
 def _retry_moves_deadline() -> AbstractContextManager[None]:
@@ -61,7 +51,7 @@ def _retry_moves_deadline() -> AbstractContextManager[None]:
         longer = replace(reached, deadline_at=reached.deadline_at + MINUTE_US)
         return replace(after, stages={**after.stages, after.stage: longer})
 
-    return _swapped(evolve.EVOLVE, "call_issued", moves)
+    return planting.entry(evolve.EVOLVE, "call_issued", moves)
 
 
 @contextmanager
@@ -91,15 +81,15 @@ def _old_epoch_accepted() -> Iterator[None]:
 
     def folds(kind: str) -> AbstractContextManager[None]:
         answered = evolve.EVOLVE[kind]
-        return _swapped(
+        return planting.entry(
             evolve.EVOLVE, kind, lambda run, event, fact: answered(revived(run, fact.command_id), event, fact)
         )
 
     with (
-        _swapped(evolve.EVOLVE, "call_aborted", remembers),
+        planting.entry(evolve.EVOLVE, "call_aborted", remembers),
         folds("model_answered"),
         folds("tool_answered"),
-        _swapped(vars(results), "_answers", accepts),
+        planting.entry(vars(results), "_answers", accepts),
     ):
         yield
 
@@ -113,7 +103,7 @@ def _child_cancel_not_sent() -> AbstractContextManager[None]:
         lets_go(work, reason, step_id, **how)
         del work.outbox[before:]
 
-    return _swapped(vars(children), "let_go", silent)
+    return planting.entry(vars(children), "let_go", silent)
 
 
 def _deaf(mechanism: ModuleType) -> Callable[[], AbstractContextManager[None]]:
@@ -122,12 +112,14 @@ def _deaf(mechanism: ModuleType) -> Callable[[], AbstractContextManager[None]]:
     def passes(*asked: Any) -> Verdict:
         return PASS
 
-    return lambda: _swapped(vars(mechanism), "check", passes)
+    return lambda: planting.entry(vars(mechanism), "check", passes)
 
 
 def _caps_of_its_own() -> AbstractContextManager[None]:
     """A child run may have as many agents as its policy says, whatever its parent gave it."""
-    return _swapped(vars(hop_limit), "caps", lambda config, run: (config.sub_agents_alive, config.sub_agents_spawned))
+    return planting.entry(
+        vars(hop_limit), "caps", lambda config, run: (config.sub_agents_alive, config.sub_agents_spawned)
+    )
 
 
 IN_STORE = ("no_fence", "no_unique_input", "withdrawn_stays", *IN_GRANTS)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fabric.core import mutations, unwinding
 from fabric.core.saga import STANDING, Mutation, Status, undo_order
 from fabric.core.work import Work
-
-
-@contextmanager
-def _in(module: Any, name: str, value: Any) -> Iterator[None]:
-    kept = vars(module)[name]
-    vars(module)[name] = value
-    try:
-        yield
-    finally:
-        vars(module)[name] = kept
+from simulator.kernel import planting
 
 
 def _never_in_doubt(mutation: Mutation | None) -> bool:
@@ -44,10 +35,10 @@ def _with_round(step_id: str, *, carry_over: bool) -> str:
 
 
 SAGA_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
-    "mutation_resent": lambda: _in(mutations, "in_doubt", _never_in_doubt),
-    "compensate_fifo": lambda: _in(unwinding, "undo_order", _oldest_first),
-    "compensate_unexecuted": lambda: _in(unwinding, "undo_order", _unexecuted_too),
-    "stuck_skipped_silently": lambda: _in(unwinding, "_stuck", _given_up),
-    "key_with_round": lambda: _in(mutations, "scope_of", _with_round),
+    "mutation_resent": lambda: planting.attribute(mutations, "in_doubt", _never_in_doubt),
+    "compensate_fifo": lambda: planting.attribute(unwinding, "undo_order", _oldest_first),
+    "compensate_unexecuted": lambda: planting.attribute(unwinding, "undo_order", _unexecuted_too),
+    "stuck_skipped_silently": lambda: planting.attribute(unwinding, "_stuck", _given_up),
+    "key_with_round": lambda: planting.attribute(mutations, "scope_of", _with_round),
 }
 """Every one by name."""

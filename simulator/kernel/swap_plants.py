@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fabric.core import calls, failover
 from fabric.core.failover import Target
 from fabric.core.taxonomy import Tier
 from fabric.core.verdict import Trip
-
-
-@contextmanager
-def _in_place(module: Any, name: str, value: Any) -> Iterator[None]:
-    kept = vars(module)[name]
-    vars(module)[name] = value
-    try:
-        yield
-    finally:
-        vars(module)[name] = kept
+from simulator.kernel import planting
 
 
 def _swap_unapproved() -> AbstractContextManager[None]:
     """High-stakes swaps as the other tiers do."""
-    return _in_place(failover, "ASKS_FIRST", dict.fromkeys(Tier, False))
+    return planting.attribute(failover, "ASKS_FIRST", dict.fromkeys(Tier, False))
 
 
 def _swap_for_anything() -> AbstractContextManager[None]:
     """Whatever went wrong, another model is asked."""
-    return _in_place(failover, "TARGETS", dict.fromkeys(failover.TARGETS, Target.ANY))
+    return planting.attribute(failover, "TARGETS", dict.fromkeys(failover.TARGETS, Target.ANY))
 
 
 def _swap_silently() -> AbstractContextManager[None]:
@@ -40,10 +31,10 @@ def _swap_silently() -> AbstractContextManager[None]:
         own = calls.model_of(work, step)
         named = work.compiled.spec.model(own).fallbacks if attempt > 1 else ()
         # Only the call goes elsewhere: whoever asks in between whose step it is hears the truth.
-        with _in_place(calls, "model_of", lambda work, step: named[0] if named else own):
+        with planting.attribute(calls, "model_of", lambda work, step: named[0] if named else own):
             return kept(work, step, turn=turn, attempt=attempt)
 
-    return _in_place(calls, "ask_model", ask_model)
+    return planting.attribute(calls, "ask_model", ask_model)
 
 
 SWAP_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {

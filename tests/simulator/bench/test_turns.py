@@ -5,18 +5,17 @@ from __future__ import annotations
 import cProfile
 import pstats
 
-from fabric.core import guard
-from fabric.core.mechanisms import ORDER
+from fabric.core.mechanisms import loop_detector, state_of
 from simulator.bench import turns
 
 
-def test_every_mechanism_that_judges_tool_calls_looks_at_a_full_window():
+def test_the_window_that_the_guard_looks_at_is_full():
     run = turns.Turns()
     for _ in range(30):
         run.turn()
     step = run.run.steps[run.call.step_id]
     assert (step.turns, len(step.history)) == (31, 30)
-    assert guard._BY_KIND["tool"] == tuple(module for module in ORDER if "tool" in module.APPLIES_TO)
+    assert len(state_of(run.run.guards, loop_detector, step.id).calls) == 30
     assert run.guarded() > 0
 
 
