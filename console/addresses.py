@@ -48,7 +48,13 @@ def database(address: str | None, data: Path) -> Settings:
         "OPTIONS": {
             "connect_timeout": CONNECT_TIMEOUT_S,
             **dict(parse_qsl(parts.query)),
-            "pool": {"min_size": 0, "max_size": POOL_SIZE, "timeout": CONNECT_TIMEOUT_S},
+            "pool": {
+                "min_size": 0,
+                "max_size": POOL_SIZE,
+                "timeout": CONNECT_TIMEOUT_S,
+                # A lost connection is tried again after ever longer waits: given up this soon, the next request tries anew.
+                "reconnect_timeout": CONNECT_TIMEOUT_S,
+            },
         },
     }
 

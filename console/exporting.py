@@ -1,7 +1,8 @@
-"""A run's bundle as one file, for the page and the API."""
+"""A run's bundle and a fabric's memories, each as one file, for the page and the API."""
 
 from __future__ import annotations
 
+from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from django.conf import settings
@@ -11,9 +12,10 @@ from fabric import wiring
 from fabric.adapters.signing import KeyUnusable
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
-from fabric.services.exports import run_export_zip
+from fabric.services.exports import ZIP_IN_MEMORY, run_export_zip
+from fabric.services.memories import memory_export
 
-ZIP = "application/zip"
+ZIP, NDJSON = "application/zip", "application/x-ndjson"
 
 
 def bundle_response(actor: Actor, run_id: str) -> FileResponse:
@@ -22,6 +24,16 @@ def bundle_response(actor: Actor, run_id: str) -> FileResponse:
     Raises Refused: not_found, unavailable (no key, no place to write to, or a run that does not stand still).
     """
     return FileResponse(_packed(actor, run_id), as_attachment=True, filename=f"run-{run_id}.zip", content_type=ZIP)
+
+
+def memories_response(actor: Actor, fabric: str, memory: str = "") -> FileResponse:
+    """The ledger of a fabric's memories, of one or of all, as lines of JSON. It is told in the audit stream. Refused not_found."""
+    lines = memory_export(actor=actor, fabric=fabric, memory=memory)
+    file = SpooledTemporaryFile(max_size=ZIP_IN_MEMORY)  # noqa: SIM115 - the response closes it.
+    file.writelines(lines)
+    file.seek(0)
+    name = f"{fabric}.{memory or 'memories'}.ndjson"
+    return FileResponse(file, as_attachment=True, filename=name, content_type=NDJSON)
 
 
 def _packed(actor: Actor, run_id: str) -> IO[bytes]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
+from fabric.core.budget_caps import NamedCap
+from fabric.core.raised_cap import CAPS_MAX, MOST_TOKENS
 from fabric.core.text import parse_json_object
 from fabric.models import Priority
 from fabric.runtime.ports import Document
@@ -129,14 +131,9 @@ class StartForm(forms.Form):
         )
 
 
-class DecisionForm(forms.Form):
-    """An answer to a question."""
-
-    verb = forms.CharField(max_length=16, error_messages={"required": "Pick an answer."})
-    digest = forms.CharField(max_length=128, required=False)
-    message = forms.CharField(strip=True, required=False)
-    edited = forms.CharField(strip=True, required=False)
-    cap_usd = forms.DecimalField(
+def money_field() -> forms.DecimalField:
+    """Dollars, to the millionth."""
+    return forms.DecimalField(
         required=False,
         decimal_places=6,
         max_digits=15,
@@ -146,13 +143,42 @@ class DecisionForm(forms.Form):
         },
     )
 
+
+def tokens_field() -> forms.IntegerField:
+    """A number of tokens."""
+    return forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_TOKENS,
+        error_messages={"invalid": "Give the new cap as a whole number of tokens, such as 20000."},
+    )
+
+
+class DecisionForm(forms.Form):
+    """An answer to a question."""
+
+    verb = forms.CharField(max_length=16, error_messages={"required": "Pick an answer."})
+    digest = forms.CharField(max_length=128, required=False)
+    message = forms.CharField(strip=True, required=False)
+    edited = forms.CharField(strip=True, required=False)
+    cap_usd = money_field()
+
     model = forms.CharField(max_length=63, required=False)
     """The other model, where its box was ticked."""
 
-    def __init__(self, *args: Any, shown: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, shown: Any = None, caps: Sequence[Mapping[str, Any]] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.shown = shown
         """The arguments that the question shows."""
+        self.caps = {f"cap_{n}": one for n, one in enumerate(caps[:CAPS_MAX])}
+        """The caps that the question offers beside the run's money, by the name of their field."""
+        for name, one in self.caps.items():
+            self.fields[name] = money_field() if one["unit"] == "usd_micros" else tokens_field()
+
+    @property
+    def cap_fields(self) -> list[tuple[forms.BoundField, Mapping[str, Any]]]:
+        """Their fields, each with the cap that it is of."""
+        return [(self[name], one) for name, one in self.caps.items()]
 
     def clean_message(self) -> str:
         """Not too long."""
@@ -179,8 +205,18 @@ class DecisionForm(forms.Form):
         cleaned["value"] = value
         cap = cleaned.get("cap_usd")
         cleaned["cap_usd_micros"] = int(cap * 1_000_000) if cap is not None and verb == "approve" else None
+        cleaned["caps"] = self._caps(cleaned) if verb == "approve" else ()
         cleaned["model"] = cleaned.get("model", "") if verb == "approve" else ""
         return cleaned
+
+    def _caps(self, cleaned: Mapping[str, Any]) -> tuple[NamedCap, ...]:
+        found = []
+        for name, one in self.caps.items():
+            amount = cleaned.get(name)
+            if amount is not None:
+                unit = one["unit"]
+                found.append(NamedCap(one["scope"], unit, int(amount * (1_000_000 if unit == "usd_micros" else 1))))
+        return tuple(found)
 
 
 class ForkForm(forms.Form):

@@ -52,6 +52,7 @@ urlpatterns = [
     path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),
     path("fabrics/<str:name>/r<int:number>.yaml", fabrics.download, name="fabric-yaml"),
     path("fabrics/<str:name>/memory/<str:memory>", memories.memory, name="fabric-memory"),
+    path("fabrics/<str:name>/memory/<str:memory>/export", memories.export, name="fabric-memory-export"),
     path("breakers", breakers.breakers, name="breakers"),
     path("breakers/live", breakers.live, name="breakers-live"),
     path("breakers/<str:scope>/<slug:digest>", breakers.breaker, name="breaker"),

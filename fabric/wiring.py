@@ -9,6 +9,7 @@ import logging
 import os
 import platform
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -308,10 +309,10 @@ class Engine:
         for run_id in nudged.run_seqs or ("",):
             self.host.offer(run_id)
 
-    def start(self, *, wait: bool = False) -> None:
-        """Takes the lock and starts. EngineRunning when another process has it and ``wait`` is False."""
+    def start(self, *, until: threading.Event | None = None) -> None:
+        """Takes the lock and starts. EngineRunning when another process has it, and still has it when ``until`` is set."""
         if self._lock is not None:
-            self._lock.take(wait=wait)
+            self._lock.take(until=until)
         try:
             held = store()
             if self._lock is not None and isinstance(held, Succeeding):

@@ -15,7 +15,7 @@ from fabric.adapters.watchdog import Watchdog, threads_of
 from fabric.services.breakers import guard_changes_prune, guard_changes_to_prune
 from fabric.services.budgets import grants_prune, grants_to_prune
 from fabric.services.checkpoints import checkpoints_make
-from fabric.services.memories import values_expire, values_held
+from fabric.services.memory_retention import memories_tidy, values_held
 from fabric.services.retention import retention_apply, retention_wanted
 from fabric.services.sealing import audit_seal, audit_waits
 from fabric.wiring import Engine, signer
@@ -27,6 +27,8 @@ AGAIN_MAX_S = 60.0
 """The same, when it is the configuration that stands in the way: twice as long each time, up to this."""
 CHECKPOINT_S = 300.0
 DAY_S = 86_400.0
+STARTING_S = 20.0
+"""How long a worker that is told to end waits for its engine to have started, or not: a database that does not answer may hold that up."""
 
 
 def duties() -> tuple[DutySpec, ...]:
@@ -55,7 +57,7 @@ def duties() -> tuple[DutySpec, ...]:
         act=guard_changes_prune,
     )
     memories = DutySpec(
-        name="memories", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=values_held, act=values_expire
+        name="memories", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=values_held, act=memories_tidy
     )
     return seal, checkpoint, retention, prune, changes, memories
 
@@ -67,29 +69,33 @@ class Worker:
         self.engine: Engine | None = None
         self.duties: DutyThread | None = None
         self.watchdog: Watchdog | None = None
+        self._ending = threading.Event()
+        self._starting: threading.Thread | None = None
 
     def start(self) -> None:
         """Starts the engine on a thread: it waits for the data directory's lock, and tries again when the database is away."""
-        threading.Thread(target=self._start, name="fabric-start", daemon=True).start()
+        self._starting = threading.Thread(target=self._start, name="fabric-start", daemon=True)
+        self._starting.start()
 
     def _start(self) -> None:
-        pause = threading.Event()
         told, again_s = "", AGAIN_S
-        while self.engine is None:
+        while self.engine is None and not self._ending.is_set():
             try:
                 engine = Engine()
-                engine.start(wait=True)
+                engine.start(until=self._ending)
             except ImproperlyConfigured as error:
                 # Nothing that comes back by itself: said once.
                 if str(error) != told:
                     log.error("the engine cannot be started, runs wait: %s", error)
                 told = str(error)
-                pause.wait(again_s)
+                self._ending.wait(again_s)
                 again_s = min(2 * again_s, AGAIN_MAX_S)
                 continue
             except Exception as error:  # noqa: BLE001 - whatever it is, the worker stays and says so until it goes away.
+                if self._ending.is_set():
+                    return
                 log.error("the engine could not be started, trying again in %g s: %s", AGAIN_S, error)
-                pause.wait(AGAIN_S)
+                self._ending.wait(AGAIN_S)
                 continue
             self.engine = engine
             self.watchdog = Watchdog(threads_of(engine.host), engine.worn_out, engine.stop, os._exit)
@@ -99,7 +105,13 @@ class Worker:
             self.duties.start()
 
     def stop(self) -> None:
-        """Gives this worker's runs back."""
+        """Gives this worker's runs back. An engine that is being started has started by then, or will not.
+
+        A thread that is ended with the interpreter while a library's code is under way takes the process down with it (SIGABRT).
+        """
+        self._ending.set()
+        if self._starting is not None:
+            self._starting.join(STARTING_S)
         if self.duties is not None:
             self.duties.stop()
         if self.watchdog is not None:

@@ -1,6 +1,8 @@
 """What every test shares: which servers there are, and what happens to a test whose server is missing."""
 
 import os
+import signal
+from typing import Any
 
 import pytest
 from django.contrib.contenttypes.management import create_contenttypes
@@ -13,6 +15,9 @@ _MISSING = pytest.StashKey[dict[str, str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find the servers once a process and give their addresses to tests by the TEST_* variables."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A script starts what it leaves in the background so, and whatever a test starts would inherit it: no Ctrl-C would ever reach it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     found, missing = servers.locate()
     os.environ.update(found)
     config.stash[_MISSING] = missing
@@ -36,6 +41,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long goes first: at the end of a run side by side nobody waits for one long file."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files, from both ends: see lanes."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.lanes import BothEnds
+
+    return BothEnds(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -80,10 +80,12 @@ class BreakerOut(Told):
     cooldown_s: float = Field(description="How long it is open before a probe, seconds.", examples=[60.0])
     probe_at: Instant | None = Field(description="When a probe may go out; null: no cooldown runs.")
     probe_held_by: str = Field(
-        description="Which attempt is the probe, run/command#attempt; empty: none.", examples=[""]
+        description="Which attempt is the probe, run/command#attempt, the first of several; empty: none.", examples=[""]
     )
+    probes: list[str] = Field(description="All attempts that are out as probes, run/command#attempt.", examples=[[]])
+    half_open_max: int = Field(description="How many probes may be out at once.", examples=[1])
     trips: int = Field(description="Openings without closing between.", examples=[1])
-    max_trips: int = Field(description="It stops at so many.", examples=[3])
+    max_trips: int = Field(description="It stops at so many; 0: never.", examples=[3])
     trips_24h: int = Field(description="How often it opened by itself in the last 24 hours.", examples=[1])
     signals: list[SignalOut] = Field(description="What opens it; the first that does.")
     changes: list[BreakerChangeOut] = Field(description="The last ones, the newest first.")
@@ -129,7 +131,9 @@ def _told(one: BreakerView) -> BreakerOut:
         changed_at=instant(one.changed_at or None),
         cooldown_s=one.breaker.cooldown_s,
         probe_at=instant(one.cools_at),
-        probe_held_by=one.holder,
+        probe_held_by=one.probes[0].holder if one.probes else "",
+        probes=[probe.holder for probe in one.probes],
+        half_open_max=one.breaker.half_open_max,
         trips=standing.trips,
         max_trips=one.breaker.max_trips,
         trips_24h=one.trips,

@@ -14,7 +14,8 @@ from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
 from console.api.schemas import Given, Instant, Told, instant
 from fabric import wiring
-from fabric.core.raised_cap import MOST_USD_MICROS
+from fabric.core.budget_caps import NamedCap
+from fabric.core.raised_cap import CAPS_MAX, MOST_USD_MICROS
 from fabric.selectors.answers import Answer, escalation_answer
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalation_get, escalations_open
@@ -85,6 +86,21 @@ class EscalationDetailOut(EscalationOut):
     )
 
 
+class CapIn(Given):
+    """A cap of the run as it is to be."""
+
+    scope: str = Field(
+        min_length=1,
+        max_length=80,
+        description="Whose, as the question's takes_caps names it.",
+        examples=["stage:fan_out"],
+    )
+    unit: Literal["usd_micros", "tokens"] = Field(description="Of what.", examples=["tokens"])
+    cap: int = Field(
+        ge=1, le=MOST_USD_MICROS, description="Most it may spend from now on, altogether.", examples=[20_000]
+    )
+
+
 class DecisionIn(Given):
     """An answer."""
 
@@ -114,6 +130,13 @@ class DecisionIn(Given):
         description="With approve, where the question's content says takes_cap: most the run may spend from now on, altogether, "
         "in micro-dollars; null: its cap stays.",
         examples=[None],
+    )
+    caps: list[CapIn] = Field(
+        default=[],
+        max_length=CAPS_MAX,
+        description="With approve, where the question's content has takes_caps: caps of the run's tokens, of its stage or its agent that are raised, "
+        "each once; what is not named stays.",
+        examples=[[]],
     )
     model: str = Field(
         default="",
@@ -214,6 +237,7 @@ def decide(
             digest=body.digest,
             edited=body.edited,
             cap_usd_micros=body.cap_usd_micros,
+            caps=[NamedCap(one.scope, one.unit, one.cap) for one in body.caps],
             model=body.model,
         )
     except Refused as refusal:

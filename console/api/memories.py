@@ -1,18 +1,20 @@
-"""What fabrics remember: by memory its keys, and deleting one."""
+"""What fabrics remember: by memory its keys, what was ever written under one, writing and deleting it, and all of it as a file."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest
-from ninja import Body, Path, Router
+from django.http import FileResponse, HttpRequest
+from ninja import Body, Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
 from console.api.schemas import Given, Instant, Told, instant
+from console.exporting import NDJSON, memories_response
 from fabric.core.spec_memories import KEY_CHARS
 from fabric.selectors.memories import KEYS_SHOWN, MemoryView, Remembered, memories_of
-from fabric.services.memories import memory_delete
+from fabric.selectors.memory_history import ENTRIES_SHOWN, Became, Written, memory_history
+from fabric.services.memories import memory_delete, memory_write
 from fabric.services.runs import REASON_CHARS_MAX
 
 router = Router(tags=["memories"])
@@ -57,6 +59,44 @@ class MemoriesOut(Told):
     memories: list[MemoryOut] = Field(description="In the order in which the fabric declares them.")
 
 
+class WrittenOut(EntryOut):
+    """What was written under a key once, or deleted there."""
+
+    became: Became = Field(
+        description="What became of it; deletion: it is the newest, and deletes what was before it.",
+        examples=["replaced"],
+    )
+    deleted: bool = Field(description="Whether it is a deletion; then it has no value.")
+    reason: str = Field(description="Why a person wrote or deleted it; empty: an agent did.")
+
+
+class HistoryOut(Told):
+    """What was ever written under a key."""
+
+    count: int = Field(description="Entries that the ledger has.", examples=[12])
+    entries: list[WrittenOut] = Field(description=f"The newest {ENTRIES_SHOWN}, the newest first.")
+
+
+class WriteIn(Given):
+    """What is to stand under which key, what was seen there, and why."""
+
+    memory: str = Field(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", examples=["suppliers"])
+    key: str = Field(min_length=1, max_length=KEY_CHARS, description="Its key.", examples=["supplier/acme"])
+    value: Any = Field(description="Any JSON that fits the memory's schema and its bytes.", examples=[{"days": 30}])
+    version: int = Field(
+        ge=0,
+        le=VERSION_MAX,
+        description="As it was listed, 0 where nothing stood: one that changed is left.",
+        examples=[0],
+    )
+    reason: str = Field(
+        min_length=1,
+        max_length=REASON_CHARS_MAX,
+        description="Kept in the audit stream.",
+        examples=["Told by the office."],
+    )
+
+
 class DeleteIn(Given):
     """Which key, as it was seen, and why."""
 
@@ -79,6 +119,55 @@ class DeleteIn(Given):
 def list_memories(request: HttpRequest, name: str = FABRIC) -> MemoriesOut:
     """List a fabric's memories. With what stands in each, its version and where it comes from."""
     return MemoriesOut(memories=[_told(one) for one in memories_of(actor_of(request), name)])
+
+
+@router.get(
+    "/fabrics/{name}/memories/history",
+    response=HistoryOut,
+    url_name="api-fabric-memory-history",
+    operation_id="getMemoryHistory",
+)
+def get_history(
+    request: HttpRequest,
+    memory: Annotated[
+        str, Query(min_length=1, max_length=MEMORY_CHARS, description="The memory's name.", example="suppliers")
+    ],
+    key: Annotated[str, Query(min_length=1, max_length=KEY_CHARS, description="Its key.", example="supplier/acme")],
+    name: str = FABRIC,
+) -> HistoryOut:
+    """Get what was ever written under a key. With what became of each entry, as far as the ledger goes back."""
+    found = memory_history(actor_of(request), name, memory, key)
+    return HistoryOut(count=found.count, entries=[_written(one) for one in found.entries])
+
+
+@router.post(
+    "/fabrics/{name}/memories/write",
+    response=MemoriesOut,
+    url_name="api-fabric-memory-write",
+    operation_id="writeMemory",
+)
+def write_memory(request: HttpRequest, body: Annotated[WriteIn, Body()], name: str = FABRIC) -> MemoriesOut:
+    """Write a value under a key. The runs from now on read it, as a person's; no run takes it back. For the owner and operators."""
+    actor = actor_of(request)
+    memory_write(actor=actor, fabric=name, **body.model_dump())
+    return MemoriesOut(memories=[_told(one) for one in memories_of(actor, name)])
+
+
+@router.post(
+    "/fabrics/{name}/memories/export",
+    url_name="api-fabric-memories-export",
+    operation_id="exportMemories",
+    openapi_extra={"responses": {200: {"content": {NDJSON: {"schema": {"type": "string"}}}}}},
+)
+def export_memories(
+    request: HttpRequest,
+    name: str = FABRIC,
+    memory: Annotated[
+        str, Query(max_length=MEMORY_CHARS, description="This one alone; empty: all.", example="suppliers")
+    ] = "",
+) -> FileResponse:
+    """Export what a fabric remembers. Every entry of the ledger as a line of JSON; told in the audit stream."""
+    return memories_response(actor_of(request), name, memory)
 
 
 @router.post(
@@ -107,6 +196,11 @@ def _told(one: MemoryView) -> MemoryOut:
         deleters=list(users["delete"]),
         entries=[_entry(entry) for entry in one.entries],
     )
+
+
+def _written(one: Written) -> WrittenOut:
+    more = {"became": one.became, "deleted": one.deleted, "reason": one.reason}
+    return WrittenOut(**_entry(one).model_dump(), **more)
 
 
 def _entry(one: Remembered) -> EntryOut:

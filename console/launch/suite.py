@@ -1,7 +1,7 @@
 """`manage.py test`: every check there is, in order, each with its result; exit code 1 if any failed.
 
-Import contracts, ruff, mypy, pytest, and, counted apart, the tests in a real browser. Tool caches go to the user's
-cache folder, so a read-only checkout will do.
+Import contracts, ruff, pytest, and, counted apart, the tests in a real browser; mypy beside them. Tool caches, and
+what Python compiles, go to the user's cache folder, so a read-only checkout will do.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,31 @@ class Result:
         return f"{'ok    ' if self.passed else 'FAILED'} {self.name} ({counted}{self.seconds:.0f} s)"
 
 
+class Beside(threading.Thread):
+    """A check that runs while others do, of one core, for which they need not wait. What it said is printed at its end."""
+
+    def __init__(self, name: str, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        # A daemon: when this process is interrupted, the command ends with it and nothing waits for that.
+        super().__init__(name=name, daemon=True)
+        self._command, self._environ = command, environ
+        self._said = ""
+        self._result = Result(name, passed=False, seconds=0.0)
+
+    def run(self) -> None:
+        """Run the command, captured."""
+        started = time.monotonic()
+        done = kept.run(self._command, cwd=ROOT, environ=self._environ, capture=True)
+        self._said = done.stdout + done.stderr
+        passed = done.returncode == 0
+        self._result = replace(self._result, passed=passed, seconds=time.monotonic() - started, code=done.returncode)
+
+    def result(self) -> Result:
+        """Wait for the end, print what was said, and return how it went."""
+        self.join()
+        print(f"\n== {self.name}\n{self._said}", end="", flush=True)
+        return self._result
+
+
 @dataclass
 class Report:
     """What pytest wrote down about one session."""
@@ -105,8 +131,13 @@ def run(pytest_arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="fabric-test-") as scratch:
         environ = _environ(Path(scratch))
         servers, missing = _servers(environ)
+        beside = Beside("mypy", [sys.executable, "-m", "mypy"], environ)
+        beside.start()
         results = [servers, *(_check(name, command, environ) for name, command in _checks())]
+        if not (pytest_arguments or _compiled()):
+            results.append(_check("collection", _collection(Path(scratch)), environ, quiet=True))
         ran, report = _pytest(Path(scratch), pytest_arguments, environ)
+        results.append(beside.result())
     results += _tests(ran, report)
     print()
     for result in results:
@@ -178,10 +209,12 @@ def _reasons(report: Report, missing: Sequence[str]) -> list[str]:
 
 def _environ(scratch: Path) -> dict[str, str]:
     caches = cache_dir() / "checks"
-    # What an operator's shell may hold and a test must neither touch nor be changed by.
-    environ = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+    # What an operator's shell may hold and a test must neither touch nor be changed by; and a wish not to keep what was
+    # compiled: the tests start hundreds of processes, and each would compile all of Django again (1.5 s of processor time).
+    environ = {name: value for name, value in os.environ.items() if name not in {*SETTINGS, "PYTHONDONTWRITEBYTECODE"}}
     return environ | {
         "FABRIC_DATA": str(scratch / "data"),
+        "PYTHONPYCACHEPREFIX": str(_bytecode()),
         "RUFF_CACHE_DIR": str(caches / "ruff"),
         "MYPY_CACHE_DIR": str(caches / "mypy"),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(caches / "hypothesis"),
@@ -195,8 +228,22 @@ def _checks() -> list[tuple[str, list[str]]]:
         ("import contracts", contracts),
         ("ruff check", [python, "-m", "ruff", "check", "."]),
         ("ruff format", [python, "-m", "ruff", "format", "--check", "--output-format", "concise", "."]),
-        ("mypy", [python, "-m", "mypy"]),
     ]
+
+
+def _bytecode() -> Path:
+    return cache_dir() / "checks" / "bytecode"
+
+
+def _compiled() -> bool:
+    """Say whether pytest compiled the tests of this checkout before, in its own way."""
+    folder = _bytecode() / (ROOT / "tests").relative_to(ROOT.anchor)
+    return any(folder.glob("*-pytest-*.pyc"))
+
+
+def _collection(scratch: Path) -> list[str]:
+    """Return what imports every test once, which compiles it: the processes of pytest would all do so at the same time."""
+    return [sys.executable, "-m", "pytest", "-o", f"cache_dir={scratch / 'pytest'}", "-qq", "--collect-only"]
 
 
 def _pytest(scratch: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[Result, Report]:
@@ -224,18 +271,21 @@ def _command(report: Path, scratch: Path, arguments: Sequence[str]) -> list[str]
 
 def _spread(arguments: Sequence[str]) -> list[str]:
     if not any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
-        # One more than there are cores: much of the suite waits, for leases, clocks and servers.
-        processes = str(min((os.cpu_count() or 1) + 1, 4))
+        # More than there are cores: half of them take what mostly waits, for leases, clocks and servers (tests/lanes.py).
+        processes = str(min(2 * (os.cpu_count() or 1), 4))
         return ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder", *arguments]
     return list(arguments)
 
 
-def _check(name: str, command: Sequence[str], environ: Mapping[str, str]) -> Result:
+def _check(name: str, command: Sequence[str], environ: Mapping[str, str], *, quiet: bool = False) -> Result:
+    """Run a command; what it says is shown, and where it is `quiet` only if it fails."""
     print(f"\n== {name}", flush=True)
     started = time.monotonic()
     # Under a keeper: whatever the tests started ends with this process.
-    code = kept.run(command, cwd=ROOT, environ=environ).returncode
-    return Result(name, code == 0, time.monotonic() - started, code=code)
+    done = kept.run(command, cwd=ROOT, environ=environ, capture=quiet)
+    if done.returncode:
+        print(done.stdout + done.stderr, end="", flush=True)
+    return Result(name, done.returncode == 0, time.monotonic() - started, code=done.returncode)
 
 
 def _servers(environ: dict[str, str]) -> tuple[Result, list[str]]:

@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.markup import built
+from fabric.core.budget_caps import cap_words
 from fabric.selectors.words import duration
 
 register = template.Library()
@@ -26,6 +27,15 @@ def usd(micros: int | None) -> str:
     whole, rest = divmod(abs(micros), US)
     decimals = f"{rest:06d}"
     return f"{sign}${whole:,}.{decimals[:4] if decimals.endswith('00') else decimals}"
+
+
+register.filter("cap_words", cap_words)
+
+
+@register.filter
+def amount_of(amount: int, unit: str) -> str:
+    """Money or tokens, by the unit of a cap."""
+    return usd(amount) if unit == "usd_micros" else f"{amount:,} tokens"
 
 
 @register.filter

@@ -15,6 +15,8 @@ from fabric.core.decision_table import (
     Rung,
     table_with,
 )
+from fabric.core.flow import Stage
+from fabric.core.retry_layers import ROWS, Ladders, Layer, LayerRung, ladders, layer_of
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.revision_diff import rung_words
@@ -31,6 +33,8 @@ ICONS: Mapping[Reaction, str] = {
     Reaction.FALLBACK_MODEL: "swap",
     Reaction.CHEAPER_MODEL: "swap",
     Reaction.WAIT_FOR_BREAKER: "wait",
+    Reaction.ACCEPT_PARTIAL: "surface",
+    Reaction.RETRY_NODE: "retry",
     Reaction.INJECT: "inject",
     Reaction.RETRY: "retry",
 }
@@ -38,6 +42,7 @@ ICONS: Mapping[Reaction, str] = {
 
 PER: Mapping[CountScope, str] = {
     CountScope.CALL: "a call",
+    CountScope.NODE: "a node",
     CountScope.STEP: "a step",
     CountScope.STAGE: "a stage",
     CountScope.UNBOUNDED: "",
@@ -67,6 +72,8 @@ class Cell:
     """The default ladder in words, where this one is another; empty: it is the default."""
     deviation: str
     """Why it may be laxer than required."""
+    layered: bool = False
+    """Whether retry layers stand before its rungs."""
 
     @property
     def anchor(self) -> str:
@@ -85,14 +92,53 @@ def cell_anchor(failure: FailureType | str, tier: Tier | str) -> str:
 
 def table_of(spec: FabricSpec) -> list[Row]:
     """The decision table in force: 8 rows of 3 cells."""
-    table = table_with(spec.decision_table)
-    return [(failure, tuple(_cell(failure, tier, table[failure, tier]) for tier in Tier)) for failure in FailureType]
+    found = ladders(table_with(spec.decision_table), spec)
+    return [(failure, tuple(_cell(failure, tier, found) for tier in Tier)) for failure in FailureType]
 
 
-def _cell(failure: FailureType, tier: Tier, ladder: Ladder) -> Cell:
-    default = DEFAULT_TABLE[failure, tier]
+def _cell(failure: FailureType, tier: Tier, found: Ladders) -> Cell:
+    ladder, default = found.table[failure, tier], DEFAULT_TABLE[failure, tier]
     standard = "" if ladder.rungs == default.rungs else _spoken(rungs_of(default))
-    return Cell(failure, tier, rungs_of(ladder), standard, ladder.deviation.strip())
+    layered = bool(found.layered) and len(ROWS[failure]) > 1
+    shown = tuple(rung for rung in ladder.rungs if not layered or rung.reaction not in LAID)
+    return Cell(
+        failure,
+        tier,
+        tuple(_rung(rung, rung is shown[-1]) for rung in shown),
+        standard,
+        ladder.deviation.strip(),
+        layered,
+    )
+
+
+LAID = frozenset({Reaction.RETRY, Reaction.FALLBACK_MODEL})
+"""Rungs of a cell that are the layers' to say where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayersLine:
+    """The layers of a stage's nodes, in front of what its cells say."""
+
+    stage: Stage
+    rungs: tuple[tuple[str, RungLine], ...]
+    """Each with the layer that it belongs to."""
+
+
+def layers_of(spec: FabricSpec) -> list[LayersLine]:
+    """What a provider's failure goes through in each stage before the cell's own rungs, in the tier that is the fabric's default; empty without layers."""
+    found = ladders(table_with(spec.decision_table), spec)
+    if not found.layered:
+        return []
+    lines = []
+    for stage in Stage:
+        rungs = found.at(FailureType.PROVIDER, spec.tiers.default, stage).rungs
+        told = ((layer_of(rung), rung) for rung in rungs)
+        lines.append(
+            LayersLine(
+                stage, tuple((layer, _rung(rung, last=False)) for layer, rung in told if layer != Layer.RUN_FAILURE)
+            )
+        )
+    return lines
 
 
 def rungs_of(ladder: Ladder) -> tuple[RungLine, ...]:
@@ -103,6 +149,8 @@ def rungs_of(ladder: Ladder) -> tuple[RungLine, ...]:
 def _rung(rung: Rung, last: bool) -> RungLine:
     icon = "lock" if Accompaniment.BLOCK in rung.with_ else ICONS[rung.reaction]
     words = rung_words(rung.model_dump(mode="json", by_alias=True))
+    if isinstance(rung, LayerRung) and rung.failure_class is not None:
+        words = f"{words} ({rung.failure_class.replace('_', ' ')})"
     return RungLine(words, icon, rung.times, PER[COUNTED_PER[rung.reaction]], last)
 
 

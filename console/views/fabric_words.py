@@ -11,11 +11,13 @@ from django.conf import settings
 from console.templatetags.figures import span, thousands, usd
 from fabric.adapters.tools.registry import BUILTINS, builtin_of
 from fabric.core.cost import Price
+from fabric.core.decision_table import Reaction, table_with
 from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
 from fabric.core.gates import OracleCheck
 from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
+from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
 from fabric.selectors.limits import Limit, LimitGroup, Unit
 from fabric.services import here
@@ -247,10 +249,10 @@ def _judges(spec: FabricSpec, stage: Stage) -> Iterator[str]:
         elif judge.name == GROUNDING_CRITIC:
             yield f"grounding critic: {judge.agent} finds each statement founded"
     if stage is Stage.FINALIZE:
-        yield from (f"oracle: {one.name}, {_asked(one)}" for one in spec.gates.oracle or ())
+        yield from (f"oracle: {one.name}, {asked(one)}" for one in spec.gates.oracle or ())
 
 
-def _asked(check: OracleCheck) -> str:
+def asked(check: OracleCheck) -> str:
     """Whom a check of the oracle asks."""
     if check.critic:
         return f"judged by {check.critic}"
@@ -263,6 +265,13 @@ def _scored(spec: FabricSpec, stage: Stage) -> bool:
     """Whether somebody says how sure they are of what a stage made."""
     critic = stage is Stage.VALIDATE and spec.topology.critic is not None
     return critic or any(judge.agent for judge in judges_of(spec, stage))
+
+
+def falling_back(spec: FabricSpec) -> list[tuple[FailureType, Tier]]:
+    """The cells, of the tiers that a run may pick, that end with the fabric's static answer, or surface where it has none."""
+    table = table_with(spec.decision_table)
+    cells = ((failure, tier) for tier in Tier if tier in spec.tiers.allowed for failure in FailureType)
+    return [cell for cell in cells if any(rung.reaction is Reaction.SAFE_FALLBACK for rung in table[cell].rungs)]
 
 
 CHECKS: tuple[Callable[[FabricSpec, Stage], Iterator[str]], ...] = (_schema, _policy, _invariants, _grounding, _judges)

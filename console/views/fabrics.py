@@ -15,9 +15,10 @@ from django.views.decorators.http import require_safe
 from console.access import actor_of
 from console.views import fabric_words as words
 from console.views import memories
-from console.views.fabric_table import table_of
-from console.views.topology_picture import topology_links, topology_svg
+from console.views.fabric_table import layers_of, table_of
+from console.views.topology_picture import judges, topology_links, topology_svg
 from fabric.core.actor import Actor
+from fabric.core.flow import Stage
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabric_activity import fabric_activities
@@ -94,11 +95,13 @@ def _agents(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 
 
 def _topology(actor: Actor, page: RevisionPage) -> dict[str, Any]:
-    return {"picture": topology_svg(page.spec), "links": topology_links(page.spec), "effects": words.EFFECTS.items()}
+    judged = any(judges(page.spec, stage) for stage in Stage)
+    picture, links = topology_svg(page.spec), topology_links(page.spec)
+    return {"picture": picture, "links": links, "effects": words.EFFECTS.items(), "judged": judged}
 
 
 def _stages(actor: Actor, page: RevisionPage) -> dict[str, Any]:
-    return {"stages": words.stages_of(page.spec)}
+    return {"stages": words.stages_of(page.spec), "falling_back": words.falling_back(page.spec)}
 
 
 def _limits(actor: Actor, page: RevisionPage) -> dict[str, Any]:
@@ -111,6 +114,7 @@ def _table(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     rows = table_of(page.spec)
     return {
         "rows": rows,
+        "layers": layers_of(page.spec),
         "columns": list(Tier),
         "changed": sum(bool(cell.standard) for _, cells in rows for cell in cells),
     }

@@ -178,6 +178,14 @@ def _run_ending(seen: Seen) -> list[Section]:
     return [facts, told("What follows", "Nothing is issued any more; it ends when the calls in flight have settled.")]
 
 
+def _partial(fact: Mapping[str, JSON]) -> str | None:
+    """What is missing of an outcome, and why."""
+    if not fact["partial"]:
+        return None
+    whole = fact["state"] == "completed"
+    return "branches whose retries were exhausted are missing" if whole else "what there was when it was stopped"
+
+
 def _run_ended(seen: Seen) -> list[Section]:
     fact = seen.fact
     found = seen.moment.where.get(fact["outcome_ref"]) if seen.moment and fact["outcome_ref"] else None
@@ -187,7 +195,7 @@ def _run_ended(seen: Seen) -> list[Section]:
         Pair("reaction", words(fact["reaction"])),
         Pair("reason", fact["reason"]),
         Pair("outcome", found, "seq"),
-        Pair("partial", "what there was when it was stopped" if fact["partial"] else None),
+        Pair("partial", _partial(fact)),
         Pair("truncated", "an agent was cut short" if fact["truncated"] else None),
         Pair("cost", seen.moment.spent_usd_micros if seen.moment else None, "usd"),
     )
@@ -206,6 +214,7 @@ def _step(seen: Seen) -> list[Section]:
         Pair("attempt", fact["round"] + 1 if "round" in fact else None, "count"),
         Pair("cause", words(fact.get("cause") or ""), tone="danger"),
         Pair("reason", fact.get("message") or fact.get("reason") or ""),
+        Pair("its stage", "goes on without it, as a partial success" if fact.get("partial") else None),
         Pair("approved", "a person asked for it" if fact.get("approved") else None),
     )
     return [facts, *content(seen.record, "What it is told")]
@@ -349,6 +358,7 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "rung_skipped": decision.skipped,
     "reaction_decided": decision.decided,
     "retry_scheduled": calls.retry,
+    "node_retry_scheduled": calls.node_retry,
     "message_injected": _step,
     "tools_stripped": _step,
     "step_failed": _step,
@@ -363,6 +373,7 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "alert_raised": control.alerted,
     "model_changed": control.model_changed,
     "cap_raised": control.cap_raised,
+    "budget_raised": control.budget_raised,
     "run_paused": control.paused,
     "run_resumed": control.resumed,
     "run_forked": control.forked,

@@ -298,10 +298,36 @@ WAITS = {
 """Why a call waits for its next attempt; total by test."""
 
 
+def node_retry(seen: Seen) -> list[Section]:
+    """A wait before a node runs again."""
+    fact = seen.fact
+    facts = pairs(
+        "Node retry",
+        Pair("step", fact["step_id"], "code"),
+        Pair(
+            "waits", int(fact["delay_s"] * 1e6), "us", "then its step is opened anew, with calls and retries of its own"
+        ),
+        Pair("not before", fact["not_before"], "at"),
+        Pair("attempt", f"{fact['attempt']} of {fact['attempts']}"),
+        *_tokens(seen),
+    )
+    return [facts]
+
+
+def _tokens(seen: Seen) -> list[Pair]:
+    """What a retry left in the budgets."""
+    fact, bucket = seen.fact, wiring.compiled(seen.run.revision_id).spec.policy.retry.bucket
+    said = "the run's own; when none is left, nothing is retried"
+    shared = (
+        Pair(f"left in {one['bucket']}", f"{one['level'] / 1_000:.1f}", "text", "shared by all workers")
+        for one in fact["buckets"]
+    )
+    return [Pair("retry tokens left", f"{fact['tokens_left'] / 1_000:.1f} of {bucket}", "text", said), *shared]
+
+
 def retry(seen: Seen) -> list[Section]:
     """A wait before the next attempt."""
     fact = seen.fact
-    bucket = wiring.compiled(seen.run.revision_id).spec.policy.retry.bucket
     facts = pairs(
         "Retry",
         Pair(
@@ -312,16 +338,7 @@ def retry(seen: Seen) -> list[Section]:
         ),
         Pair("not before", fact["not_before"], "at"),
         Pair("attempt", fact["attempt"], "count"),
-        Pair(
-            "retry tokens left",
-            f"{fact['tokens_left'] / 1_000:.1f} of {bucket}",
-            "text",
-            "the run's own; when none is left, nothing is retried",
-        ),
-        *(
-            Pair(f"left in {one['bucket']}", f"{one['level'] / 1_000:.1f}", "text", "shared by all workers")
-            for one in fact["buckets"]
-        ),
+        *_tokens(seen),
         *answers(seen),
     )
     return [facts]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from console.templatetags.figures import usd
 from console.views.sections import Pair, Section, content, listed, pairs, told
+from fabric.core.budget_caps import cap_words
 from fabric.selectors.words import words
 
 if TYPE_CHECKING:
@@ -86,6 +87,23 @@ def cap_raised(seen: Seen) -> list[Section]:
             Pair("by", fact["actor"]),
             Pair("may spend", fact["cap_usd_micros"], "usd"),
             Pair("before", fact["before_usd_micros"], "usd"),
+            Pair("question", fact["escalation_id"], "code"),
+        )
+    ]
+
+
+def budget_raised(seen: Seen) -> list[Section]:
+    """Who raised which other cap of the run, and how much it is."""
+    fact = seen.fact
+    money = fact["unit"] == "usd_micros"
+    shape: Literal["usd", "count"] = "usd" if money else "count"
+    return [
+        pairs(
+            "New cap",
+            Pair("by", fact["actor"]),
+            Pair("of", cap_words(fact["scope"])),
+            Pair("may spend" if money else "tokens at most", fact["cap"], shape),
+            Pair("before", fact["before"], shape),
             Pair("question", fact["escalation_id"], "code"),
         )
     ]

@@ -12,6 +12,7 @@ from console.views.sections import Pair, Section, pairs, told
 from fabric import wiring
 from fabric.core.decision_table import Reaction, Rung
 from fabric.core.mechanisms import budget, state_of
+from fabric.core.retry_layers import stage_of
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.explain import VERDICTS, Explained, decision_explained
 from fabric.selectors.words import words
@@ -34,6 +35,8 @@ REACTION_ICONS: Mapping[Reaction, str] = {
     Reaction.FALLBACK_MODEL: "swap",
     Reaction.CHEAPER_MODEL: "coins",
     Reaction.WAIT_FOR_BREAKER: "wait",
+    Reaction.ACCEPT_PARTIAL: "surface",
+    Reaction.RETRY_NODE: "retry",
     Reaction.INJECT: "inject",
     Reaction.RETRY: "retry",
 }
@@ -112,7 +115,7 @@ def _cell(seen: Seen) -> Section:
         return Section("cell", "Cell", "no row of the table: this cause always escalates", body)
     table = wiring.compiled(seen.run.revision_id)
     failure, tier = FailureType(fact["failure_type"]), Tier(fact["tier"])
-    rungs = table.table[failure, tier].rungs
+    rungs = table.ladders.at(failure, tier, stage_of(fact["step_id"], fact["scope"])).rungs
     skipped = {s.rung: s.reason for s in seen.moment.skipped} if seen.moment else {}
     body = {
         "failure": FAILURES[failure],
@@ -178,7 +181,11 @@ def _number(value: float) -> str:
 def _numbers(seen: Seen) -> Section:
     fact, moment = seen.fact, seen.moment
     used = f"{fact['spent']} → {fact['spent'] + 1}" + (f" of {fact['bound']}" if fact["bound"] else "")
-    rows = [Pair("uses of this rung", used), Pair("counted per", fact["scope"], "code")]
+    rows = [
+        Pair("layer", words(fact["layer"])),
+        Pair("uses of this rung", used),
+        Pair("counted per", fact["scope"], "code"),
+    ]
     if moment is not None:
         policy = wiring.compiled(seen.run.revision_id).spec.policy
         cap = budget.cap(policy.budget, state_of(moment.run.guards, budget))

@@ -10,6 +10,7 @@ from typing import Any
 
 from console.forms import DecisionForm
 from fabric.core.actor import Actor
+from fabric.core.budget_caps import NamedCap, cap_key
 from fabric.core.inputs import DecisionMade
 from fabric.selectors.answers import SentAnswer, answers_to
 from fabric.selectors.escalations import EscalationView
@@ -68,6 +69,7 @@ def form_of(
     message: str = "",
     edited: Any = None,
     cap_usd_micros: int | None = None,
+    caps: Sequence[NamedCap] = (),
     model: str = "",
 ) -> DecisionForm:
     """The form of a question: what was sent, or what is to stand in it at first."""
@@ -77,8 +79,19 @@ def form_of(
         if "edit" in question.verbs
         else ""
     )
-    cap = None if cap_usd_micros is None else Decimal(cap_usd_micros) / 1_000_000
-    return DecisionForm(data, initial={"message": message, "edited": text, "cap_usd": cap, "model": model}, shown=shown)
+    cap = None if cap_usd_micros is None else _written(cap_usd_micros, "usd_micros")
+    initial = {"message": message, "edited": text, "cap_usd": cap, "model": model}
+    form = DecisionForm(data, initial=initial, shown=shown, caps=question.content.get("takes_caps", ()))
+    named = {one.key: one for one in caps}
+    for name, offered in form.caps.items():
+        if one := named.get(cap_key(offered["scope"], offered["unit"])):
+            form.initial[name] = _written(one.cap, one.unit)
+    return form
+
+
+def _written(amount: int, unit: str) -> Decimal | int:
+    """An amount as it stands in the form."""
+    return Decimal(amount) / 1_000_000 if unit == "usd_micros" else amount
 
 
 def cards(actor: Actor, questions: Sequence[EscalationView]) -> list[Card]:
@@ -109,6 +122,7 @@ def _card(actor: Actor, question: EscalationView, sent: list[SentAnswer]) -> Car
         message=given.message,
         edited=given.edited,
         cap_usd_micros=given.cap_usd_micros,
+        caps=given.caps,
         model=given.model,
     )
     return Card(question, form, kept=True, edited=last.decision.edited is not None)

@@ -159,6 +159,7 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
             digest=given["digest"],
             edited=given["value"],
             cap_usd_micros=given["cap_usd_micros"],
+            caps=given["caps"],
             model=given["model"],
             undo_s=UNDO_S[Tier(item.tier)],
         )

@@ -93,6 +93,9 @@ def _ceilings(spec: FabricSpec) -> tuple[tuple[str, str], ...]:
     found = [("money", f"{usd(budget.run_usd_micros)} a run")]
     if budget.run_tokens is not None:
         found.append(("tokens", f"{thousands(budget.run_tokens)} a run"))
+    for tokens, each in ((budget.stage_tokens, "a stage"), (budget.agent_tokens, "an agent")):
+        if tokens is not None:
+            found.append(("tokens", f"{thousands(tokens)} {each}"))
     found += [
         ("model turns", f"{limits.turns} a step"),
         ("replans", f"{limits.replans_per_stage} a stage"),

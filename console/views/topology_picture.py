@@ -9,6 +9,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
+from console.views.fabric_words import asked
+from fabric.core.flow import Stage
+from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
 from fabric.core.spec import FabricSpec
 
 WIDTH = 720
@@ -17,6 +20,7 @@ COLUMNS = 4
 COLUMN_W = 178
 LEFT = 10
 TOOLS_SHOWN = 3
+JUDGES_SHOWN = 4
 CHARS = 22
 """Of a name so many characters are drawn; the whole of it is in the node's title and in the table."""
 
@@ -46,6 +50,7 @@ def topology_links(spec: FabricSpec) -> list[Link]:
     named = spec.topology
     planner, joiner = named.planner or "fixed plan", named.aggregator or "engine"
     links = [Link("request", named.planner, "the request", "plan")] if named.planner else []
+    links += _judged(spec, Stage.PLAN, planner)
     links += [Link(planner, worker, "a brief", "fan-out") for worker in named.workers]
     for worker in named.workers:
         links += [
@@ -53,13 +58,38 @@ def topology_links(spec: FabricSpec) -> list[Link]:
             for tool in spec.agent(worker).tools
         ]
     links += [Link(worker, joiner, "a summary", "fan-in") for worker in named.workers]
+    links += _judged(spec, Stage.FAN_IN, joiner)
     if named.critic:
         links.append(Link(joiner, named.critic, "the aggregate, to be scored", "validate"))
     last = named.finalizer or "outcome"
     links.append(Link(named.critic or joiner, last, "the aggregate", "finalize"))
     if named.finalizer:
         links.append(Link(named.finalizer, "outcome", "the answer", "finalize"))
-    return links
+    return links + _judged(spec, Stage.FINALIZE, named.finalizer or "outcome")
+
+
+MADE = {Stage.PLAN: "the plan", Stage.FAN_IN: "the aggregate", Stage.FINALIZE: "the outcome"}
+"""What the judges of a stage are given, by the stages that may have some."""
+
+
+def _judged(spec: FabricSpec, stage: Stage, author: str) -> list[Link]:
+    word = stage.value.replace("_", "-")
+    return [Link(author, name, f"{MADE[stage]}, to be judged: {what}", word) for name, what in judges(spec, stage)]
+
+
+def judges(spec: FabricSpec, stage: Stage) -> list[tuple[str, str]]:
+    """Who judges what a stage made before its gate passes it, in the gate's order: an agent or a check's name, and as what."""
+    judging = judges_of(spec, stage)
+    found = [(one.agent, _AS[one.name]) for one in judging if one.check is None]
+    checks = (spec.gates.oracle or ()) if stage is Stage.FINALIZE else ()
+    found += [
+        (check.critic, f"oracle {check.name}") if check.critic else (check.name, f"oracle, {asked(check)}")
+        for check in sorted(checks, key=lambda one: one.asks_world)  # Expressions are asked first.
+    ]
+    return found
+
+
+_AS = {PLAN_CRITIC: "plan critic", GROUNDING_CRITIC: "grounding critic"}
 
 
 def topology_svg(spec: FabricSpec) -> SafeString:
@@ -87,7 +117,8 @@ def topology_svg(spec: FabricSpec) -> SafeString:
             ends[node] = _Node(ends[node].name, ends[node].note, "none", ends[node].x, ends[node].y)
     if named.planner is None:
         plan = _Node(plan.name, plan.note, "none", plan.x, plan.y)
-    height = y + NODE_H + 14
+    judging, below = _judging(spec, ends)
+    height = y + NODE_H + 14 + below
     parts = [
         format_html('<rect class="group" x="{}" y="{}" width="{}" height="{}" rx="6"/>', *group),
         _arrow(360, 60, 84),
@@ -101,12 +132,41 @@ def topology_svg(spec: FabricSpec) -> SafeString:
         _label(466, y - 8, "finalize"),
         *(_draw(node) for node in (plan, *ends)),
         *workers,
+        *judging,
     ]
     title = f"{plan.name} plans for {len(named.workers)} worker{'s' if len(named.workers) > 1 else ''}; {ends[0].name}, {ends[1].name}, {ends[2].name}"
     body = format_html_join("", "{}", ((part,) for part in parts))
     return format_html(
         '<svg class="topo" viewBox="0 0 {} {}" role="img" aria-labelledby="topo-title"><title id="topo-title">{}</title>{}</svg>',
         *(WIDTH, height, inert(title), body),
+    )
+
+
+def _judging(spec: FabricSpec, ends: Sequence[_Node]) -> tuple[list[SafeString], int]:
+    """The judges: the plan's beside the planner, the others beneath what they judge; and how much room those take."""
+    parts: list[SafeString] = []
+    for name, what in judges(spec, Stage.PLAN):
+        parts += [_right(282 + NODE_W, 466, 40), _judge(name, what, 466, 40 - TOOL_H // 2)]
+    rows = 0
+    for stage, node in ((Stage.FAN_IN, ends[0]), (Stage.FINALIZE, ends[2])):
+        found = judges(spec, stage)
+        y = node.y + NODE_H
+        for name, what in found[:JUDGES_SHOWN]:
+            parts += [_down(node.x + 14, y, y + 8 + TOOL_H // 2, node.x + 20), _judge(name, what, node.x + 20, y + 8)]
+            y += TOOL_H + 8
+        more = max(0, len(found) - JUDGES_SHOWN)
+        if more:
+            parts.append(_label(node.x + 32, y + 18, f"{more} more checks" if more > 1 else "1 more check"))
+        rows = max(rows, min(len(found), JUDGES_SHOWN) + bool(more))
+    return parts, rows * (TOOL_H + 8)
+
+
+def _judge(name: str, what: str, x: int, y: int) -> SafeString:
+    middle = y + TOOL_H // 2
+    return format_html(
+        '<g><title>{}, {}</title><rect class="node tool judge" x="{}" y="{}" width="{}" height="{}" rx="4"/><path class="asks" d="M{} {}l4 4-4 4-4-4z"/>'
+        '<text class="t2" x="{}" y="{}">{}</text></g>',
+        *(inert(name), inert(what), x, y, NODE_W - 20, TOOL_H, x + 12, middle - 4, x + 22, y + 16, _cut(name, 20)),
     )
 
 

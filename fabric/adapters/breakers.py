@@ -1,4 +1,4 @@
-"""The circuit breakers of a process: takes each call past those in front of it, and tells them what became of it.
+"""The circuit breakers of a process, and what runs spend together: takes each call past those in front of it, and tells them what became of it.
 
 A breaker's rows are shared by all processes (``guards.py``); which step follows which is ``core/breaker/passing.py``'s. A call that finds its breakers closed, as
 nearly all do, goes out at once: they are looked at in memory, where nothing is older than a second. Without a store every call passes.
@@ -11,11 +11,24 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from fabric.adapters.guards import Guards
-from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
+from fabric.core.breaker.passing import Met, Settling, Step, settled
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
-from fabric.runtime.breaking import counted, ended, gates_for, holder_of, probed, refused, row_of
+from fabric.core.shared_pace import Counting, spent
+from fabric.runtime.breaking import (
+    Past,
+    counted,
+    counting,
+    ended,
+    gates_for,
+    holder_of,
+    probed,
+    refused,
+    row_of,
+    shared_for,
+    taken,
+)
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.ports import Claimed
 
@@ -44,6 +57,7 @@ class Breakers:
     def __init__(self, guards: Guards | None, now: Callable[[], int]) -> None:
         self._guards, self._now = guards, now
         self._met: dict[Key, tuple[Met, ...]] = {}
+        self._counting: dict[Key, tuple[Counting, ...]] = {}
         self._started = False
 
     def stop(self) -> None:
@@ -54,25 +68,27 @@ class Breakers:
     async def passes(self, calling: Calling, command: CallModel | CallTool) -> CallFailed | None:
         """Takes a call past its breakers: the failure of one that was refused, None when it may go out."""
         guards, run, compiled = self._guards, calling.driver.run, calling.driver.compiled
-        gates = gates_for(calling.claimed.fabric_id, compiled, run, command)
-        if guards is None or not gates:
+        mine = calling.claimed
+        gates = gates_for(mine.fabric_id, compiled, run, command)
+        shared = shared_for(mine.fabric_id, mine.session_key, compiled, run, command)
+        if guards is None or not (gates or shared):
             return None
         if not self._started:
             self._started = True
             guards.start()
         key = (run.id, command.command_id, command.attempt)
         permit_s = max(LEAST_PERMIT_S, (command.deadline_at - self._now()) / US)
-        steps, answer = passing(gates), None
+        steps, answer = taken(gates, shared), None
         while True:
             try:
                 step = steps.send(answer)
             except StopIteration as found:
-                met: tuple[Met, ...] | Looked = found.value
+                past = found.value
                 break
             answer = await _asked(guards, step, holder_of(*key), permit_s)
-        if isinstance(met, Looked):
-            return refused(met, compiled, calling.driver.run, command)
-        self._met[key] = met
+        if not isinstance(past, Past):
+            return refused(past, compiled, calling.driver.run, command)
+        self._met[key], self._counting[key] = past.met, counting(past, compiled, calling.driver.run, command)
         return None
 
     def noted(self, key: Key, result: Result) -> Result:
@@ -83,17 +99,19 @@ class Breakers:
         """What became of a call, after its run has taken it in; None: nobody was asked, or the run is somebody else's by now."""
         if met := self._met.pop(key, ()):
             self._say(key, ended(met, result, None if calling is None else calling.driver.run))
+        if counted := self._counting.pop(key, ()):
+            self._say(key, spent(counted, result))
 
     def dropped(self, keys: Iterable[Key]) -> None:
         """Calls that were let go of: they say nothing, and what they were permitted is given back."""
         for key in keys:
+            self._counting.pop(key, None)
             if met := self._met.pop(key, ()):
                 self._say(key, settled(met, NEUTRAL, frozenset()))
 
-    def _say(self, key: Key, steps: Iterable[Step]) -> None:
+    def _say(self, key: Key, steps: Settling) -> None:
         assert self._guards is not None
-        for step in steps:
-            _tell(self._guards, step, holder_of(*key))
+        _carry_on(self._guards, steps, holder_of(*key), None)
 
 
 async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> Any:
@@ -103,6 +121,8 @@ async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> An
         while (row := guards.row(*key)) is None:
             await _told(lambda told: guards.look([key], lambda: told(True)))
         return row
+    if step.do == "left":
+        return await _left(guards, step.key.scope)
     seen = row_of(step)
     if step.do == "change":
         return await _told(lambda told: guards.change(seen, step.state, told))
@@ -112,8 +132,9 @@ async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> An
             if given:
                 guards.give_up(seen, holder)
 
-        return await _told(lambda told: guards.permit(seen, holder, permit_s, told), late)
-    return _tell(guards, step, holder)
+        return await _told(lambda told: guards.permit(seen, holder, permit_s, told, most=step.most), late)
+    _tell(guards, step, holder)
+    return None
 
 
 async def _told(ask: Callable[[Callable[[bool], None]], None], late: Callable[[bool], object] = bool) -> bool:
@@ -130,15 +151,50 @@ async def _told(ask: Callable[[Callable[[bool], None]], None], late: Callable[[b
     return await answer
 
 
-def _unheard(done: bool) -> None:
-    """Nobody waits for what came of it: the row of a newer generation stands as somebody else has put it."""
+async def _left(guards: Guards, scope: str) -> int | None:
+    """What is left of a budget."""
+    answer: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+    def told(left: int | None) -> None:
+        if not answer.done():
+            answer.set_result(left)
+
+    guards.left(scope, told)
+    return await answer
+
+
+def _carry_on(guards: Guards, steps: Settling, holder: str, answer: Any) -> None:
+    """Carries out what the end of a call says, up to what has to be answered; goes on when it is. Nobody waits for it."""
+
+    def on(answered: Any) -> None:
+        _carry_on(guards, steps, holder, answered)
+
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration:
+            return
+        if step.do == "change":
+            guards.change(row_of(step), step.state, on, holder=holder if step.held else "", keeps=step.keeps)
+            return
+        if step.do == "look":
+            _look(guards, (step.key.scope, step.key.kind), on)
+            return
+        _tell(guards, step, holder)
+        answer = None
+
+
+def _look(guards: Guards, key: tuple[str, str], on: Callable[[Any], None]) -> None:
+    """Answers with the row, as soon as it has been looked at."""
+    row = guards.row(*key)
+    if row is None:
+        guards.look([key], lambda: _look(guards, key, on))
+    else:
+        on(row)
 
 
 def _tell(guards: Guards, step: Step, holder: str) -> None:
-    seen = row_of(step)
     if step.do == "count":
         guards.count(counted(step))
-    elif step.do == "change":
-        guards.change(seen, step.state, _unheard, holder=holder if step.held else "")
     elif step.do == "give_up":
-        guards.give_up(seen, holder)
+        guards.give_up(row_of(step), holder)

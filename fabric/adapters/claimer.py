@@ -35,6 +35,8 @@ class Question:
     """The lease's when it was asked: runs that are claimed now are owned in it, or in a later one."""
     owned: bool = False
     """Whether it is asked which runs are this incarnation's by their rows."""
+    at: int = 0
+    """When it was asked (microseconds since the epoch): what was inserted by then is in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Found:
     """The runs whose rows name this incarnation, these claims among them; None: not asked, or not answered."""
     fault: bool = False
     """True: looking failed for a reason that nobody thought of."""
+    heard: bool = False
+    """Whether the store answered what inputs there are for the runs that are owned already."""
 
 
 class Claimer:
@@ -92,7 +96,7 @@ class Claimer:
         claims: Sequence[Claimed] = ()
         items: Sequence[InboxItem] = ()
         owned: Sequence[str] | None
-        claimed, owned = False, None
+        claimed, heard, owned = False, False, None
         asked: dict[str, Any]
         limit = min(question.room, CLAIMS_MAX)
         try:
@@ -104,7 +108,7 @@ class Claimer:
                 claimed = True
             self._asked_at = time.monotonic()
             if question.inbox:
-                items = self._ports.store.inbox(question.incarnation)
+                items, heard = self._ports.store.inbox(question.incarnation), True
             self._asked_at = time.monotonic()
             if question.owned:
                 owned = self._ports.store.owned_by(question.incarnation)
@@ -114,7 +118,7 @@ class Claimer:
             log.exception("due runs could not be looked for")
             return Found(question, claims, self._revisions(claims), claimed=claimed, fault=True)
         more = 0 < limit == len(claims) or any(one.cut for one in claims)
-        return Found(question, claims, self._revisions(claims), items, more, claimed, owned)
+        return Found(question, claims, self._revisions(claims), items, more, claimed, owned, heard=heard)
 
     def _steady(self) -> bool:
         return not isinstance(self._ports.clock, Measured) or self._ports.clock.steady()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
+from itertools import count
 from pathlib import Path
 
 TRIES = 10
@@ -26,14 +28,19 @@ class EngineLock:
         self._path = data / "engine.lock"
         self._file: int | None = None
 
-    def take(self, *, wait: bool = False) -> None:
-        """Takes the lock; EngineRunning when somebody has it, unless ``wait``. OSError when the directory cannot be written."""
+    def take(self, *, until: threading.Event | None = None) -> None:
+        """Takes the lock; EngineRunning when somebody has it, and still has it when ``until`` is set. OSError when the directory cannot be written.
+
+        It is tried again and again, since nobody who waits in the system's own call for it could be told to end.
+        """
         file = self._open()
         try:
-            if wait:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            elif not any(_locked(file, fcntl.LOCK_EX, pause_s) for pause_s in [0.0] + [PAUSE_S] * (TRIES - 1)):
-                raise EngineRunning(self._path.parent.name)
+            for tried in count(1):
+                if _locked(file, fcntl.LOCK_EX):
+                    break
+                if until.is_set() if until is not None else tried == TRIES:
+                    raise EngineRunning(self._path.parent.name)
+                time.sleep(PAUSE_S)
         except BaseException:
             os.close(file)
             raise
@@ -45,7 +52,7 @@ class EngineLock:
             return False
         file = self._open()
         try:
-            return not _locked(file, fcntl.LOCK_SH, 0.0)
+            return not _locked(file, fcntl.LOCK_SH)
         finally:
             os.close(file)
 
@@ -59,8 +66,7 @@ class EngineLock:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _locked(file: int, kind: int, pause_s: float) -> bool:
-    time.sleep(pause_s)
+def _locked(file: int, kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

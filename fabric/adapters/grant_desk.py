@@ -187,6 +187,10 @@ class GrantDesk:
             coming += [self._times.look_at] if self._holds() else []
         return max(0.0, min(coming) - self._now())
 
+    def _away(self, error: StoreUnavailable) -> None:
+        """The database does not answer, or not this process: an operator may want to know."""
+        log.warning("shared budgets cannot be asked: %s", error)
+
     def _try(self, due: _Due) -> bool:
         """Whether a job is done; if not, it says when to try again."""
         try:
@@ -194,7 +198,7 @@ class GrantDesk:
                 return True
             due.pause_s = TRY_S
         except StoreUnavailable as error:
-            log.warning("shared budgets cannot be asked: %s", error)
+            self._away(error)
             self._spent_already(due.job, unknown=error.unknown)
             due.pause_s = min(AWAY_MAX_S, 2 * due.pause_s)
         except Exception:

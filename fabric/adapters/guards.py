@@ -1,7 +1,7 @@
 """A process's view of the guard rows that all processes share: what it counted and has not told, what it saw and when.
 
 Counts are told at most every 250 ms, together; what is looked at is never older than a second. Everything that decides goes to the database by itself: a
-change is one conditional update on the generation that was seen, and the probe's permit is exact. No policy here: what is counted, and when a state
+change is one conditional update on the generation that was seen, and the permits of probes are exact. No policy here: what is counted, and when a state
 changes, is the guards' own business. Calls are made on the loop thread, which never waits; answers come back on it.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fabric.adapters.turn_thread import TurnThread
 from fabric.core.frozen import replace
-from fabric.runtime.grant_ports import Count, GuardRow, GuardStore
+from fabric.runtime.grant_ports import Count, GrantStore, GuardRow, GuardStore
 from fabric.runtime.ports import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,14 @@ CountKey = tuple[str, str, int, str, bool]
 class Guards:
     """``post`` has something called on the loop thread; ``now`` is a monotonic clock, in seconds."""
 
-    def __init__(self, store: GuardStore, post: Post, now: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._post, self._now = store, post, now
+    def __init__(
+        self,
+        store: GuardStore,
+        post: Post,
+        now: Callable[[], float] = time.monotonic,
+        grants: GrantStore | None = None,
+    ) -> None:
+        self._store, self._post, self._now, self._grants = store, post, now, grants
         self._lock = threading.Lock()
         self._counts: dict[CountKey, Count] = {}
         self._rows: dict[Key, tuple[float, GuardRow]] = {}
@@ -112,22 +118,37 @@ class Guards:
             return False
         return row.generation == one.generation and not row.counts.get(one.signal)
 
-    def change(self, seen: GuardRow, state: str, answered: Callable[[bool], None], *, holder: str = "") -> None:
+    def change(
+        self, seen: GuardRow, state: str, answered: Callable[[bool], None], *, holder: str = "", keeps: bool = False
+    ) -> None:
         """Changes the state of a row that stands as it was seen; ``answered(False)``: it does not, look again."""
 
         def ask() -> None:
-            done = self._store.change(seen.scope, seen.kind, generation=seen.generation, state=state, holder=holder)
+            key, asked = (seen.scope, seen.kind), {"state": state, "holder": holder}
+            done = self._store.change(*key, generation=seen.generation, keeps=keeps, **asked)
             self._forget((seen.scope, seen.kind))
             self._post(lambda: answered(done))
 
         self._forget((seen.scope, seen.kind))  # Whoever looks from now on sees it changed.
         self._leave(ask)
 
-    def permit(self, seen: GuardRow, holder: str, for_s: float, answered: Callable[[bool], None]) -> None:
-        """Asks for the permit to probe, for so many seconds."""
+    def left(self, scope: str, answered: Callable[[int | None], None]) -> None:
+        """Asks what is left of a budget, micro-dollars; None: there is no such budget."""
 
         def ask() -> None:
-            done = self._store.permit(seen.scope, seen.kind, generation=seen.generation, holder=holder, for_s=for_s)
+            found = [] if self._grants is None else self._grants.budgets([scope])
+            self._post(lambda: answered(found[0].left if found else None))
+
+        self._leave(ask)
+
+    def permit(
+        self, seen: GuardRow, holder: str, for_s: float, answered: Callable[[bool], None], *, most: int = 1
+    ) -> None:
+        """Asks for one of ``most`` permits to probe, for so many seconds."""
+
+        def ask() -> None:
+            key = (seen.scope, seen.kind)
+            done = self._store.permit(*key, generation=seen.generation, holder=holder, for_s=for_s, most=most)
             self._forget((seen.scope, seen.kind))
             self._post(lambda: answered(done))
 
@@ -137,7 +158,7 @@ class Guards:
         """Gives the permit back: the probe came to nothing that says anything. Should this be lost, it expires."""
 
         def ask() -> None:
-            self._store.give_up(seen.scope, seen.kind, generation=seen.generation, holder=holder)
+            self._store.give_up(seen.scope, seen.kind, holder=holder)
 
         self._leave(ask)
 

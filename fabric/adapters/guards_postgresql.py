@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from fabric.adapters.grants_postgresql import SharedConnections
@@ -63,29 +64,29 @@ class PostgresqlGuards(SharedConnections):
         }
         self.run(statements.TELL, values)
 
-    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
+    def change(
+        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+    ) -> bool:
         """See ``grant_ports.GuardStore``."""
         values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
-        return bool(self.run(statements.CHANGE, values))
+        return bool(self.run(statements.CHANGE, values | {"keeps": keeps}))
 
     def changes(self, scope: str, kind: str) -> list[GuardChanged]:
         """See ``grant_ports.GuardStore``."""
         found = self.run(statements.CHANGES, {"scope": scope, "kind": kind}, changes=False)
         return [GuardChanged(*row) for row in found]
 
-    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
         """See ``grant_ports.GuardStore``."""
-        values = {"scope": scope, "kind": kind, "generation": generation, "holder": holder}
+        values = {"scope": scope, "kind": kind, "generation": generation, "holder": holder, "most": most}
         return bool(self.run(statements.PERMIT, values | {"for": round(for_s * rules.SECOND_US)}))
 
-    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
+    def give_up(self, scope: str, kind: str, *, holder: str) -> bool:
         """See ``grant_ports.GuardStore``."""
-        return bool(
-            self.run(statements.GIVE_UP, {"scope": scope, "kind": kind, "generation": generation, "holder": holder})
-        )
+        return bool(self.run(statements.GIVE_UP, {"scope": scope, "kind": kind, "holder": holder}))
 
 
 def _row(key: tuple[str, str], standing: list[object], counts: dict[str, int]) -> GuardRow:
-    state, generation, changed_at, holder, until, us = standing
-    values = {"state": state, "generation": generation, "changed_at": changed_at, "permit_holder": holder}
-    return GuardRow(scope=key[0], kind=key[1], counts=counts, permit_until=until, asked_at=us, **values)  # type: ignore[arg-type]
+    state, generation, changed_at, permits, us = standing
+    values = {"state": state, "generation": generation, "changed_at": changed_at, "asked_at": us}
+    return GuardRow(scope=key[0], kind=key[1], counts=counts, permits=json.loads(str(permits)), **values)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
@@ -14,9 +15,7 @@ _FILL = """
 INSERT INTO fabric_bucket (scope, level, credited_at) VALUES (?, ?, ?)
 ON CONFLICT (scope) DO UPDATE SET level = excluded.level, credited_at = excluded.credited_at
 """
-_GUARD = (
-    "SELECT state, generation, changed_at, permit_holder, permit_until FROM fabric_guard WHERE scope = ? AND kind = ?"
-)
+_GUARD = "SELECT state, generation, changed_at, permits FROM fabric_guard WHERE scope = ? AND kind = ?"
 _GENERATION = (
     "coalesce((SELECT generation FROM fabric_guard g WHERE g.scope = :scope AND g.kind = :kind), 0) = :generation"
 )
@@ -30,26 +29,21 @@ _COUNTS = """
 SELECT signal, sum(n) FROM fabric_guard_count WHERE scope = ? AND kind = ? AND generation = ? AND (ring < 0 OR slot_at > ?) GROUP BY signal
 """
 _CHANGE = """
-UPDATE fabric_guard SET state = :state, generation = generation + 1, changed_at = :now, permit_holder = '', permit_until = 0
-WHERE scope = :scope AND kind = :kind AND generation = :generation AND (:holder = '' OR permit_holder = :holder)
+UPDATE fabric_guard SET state = :state, generation = generation + 1, changed_at = :now, permits = :permits
+WHERE scope = :scope AND kind = :kind AND generation = :generation
 """
 _FIRST = """
-INSERT INTO fabric_guard (scope, kind, state, generation, changed_at, permit_holder, permit_until)
-SELECT :scope, :kind, :state, 1, :now, '', 0 WHERE :generation = 0 AND :holder = '' ON CONFLICT DO NOTHING
+INSERT INTO fabric_guard (scope, kind, state, generation, changed_at)
+SELECT :scope, :kind, :state, 1, :now WHERE :generation = 0 AND :holder = '' ON CONFLICT DO NOTHING
 """
 _LOG = """
 INSERT INTO fabric_guard_change (scope, kind, generation, state, at)
 SELECT scope, kind, generation, state, changed_at FROM fabric_guard WHERE scope = :scope AND kind = :kind
 """
 _CHANGES = "SELECT generation, state, at FROM fabric_guard_change WHERE scope = ? AND kind = ? ORDER BY generation"
-_PERMIT = """
-UPDATE fabric_guard SET permit_holder = :holder, permit_until = :now + :for
-WHERE scope = :scope AND kind = :kind AND generation = :generation AND (permit_holder = '' OR permit_until <= :now)
-"""
-_GIVE_UP = """
-UPDATE fabric_guard SET permit_holder = '', permit_until = 0
-WHERE scope = ? AND kind = ? AND generation = ? AND permit_holder = ? AND NOT (permit_holder = '')
-"""
+_PERMITS = "UPDATE fabric_guard SET permits = ? WHERE scope = ? AND kind = ?"
+_NEVER = ("", 0, 0, "{}")
+"""A row that was never changed."""
 
 
 class SqliteGuards(SharedFile):
@@ -94,11 +88,17 @@ class SqliteGuards(SharedFile):
                 values |= {"n": one.n, "reset": one.reset, "slot_at": slot if one.windowed else 0}
                 db.execute(_COUNT, values | {"ring": rules.ring_of(slot) if one.windowed else -1})
 
-    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
+    def change(
+        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+    ) -> bool:
         """See ``grant_ports.GuardStore``."""
         values = {"scope": scope, "kind": kind, "generation": generation, "state": state, "holder": holder}
         values |= {"now": self._now()}
         with self.transaction() as db:
+            _, permits = _permits(db, scope, kind)
+            if holder and permits.pop(holder, None) is None:
+                return False
+            values["permits"] = json.dumps(permits if keeps else {})
             done = db.execute(_CHANGE, values).rowcount == 1 or db.execute(_FIRST, values).rowcount == 1
             if done:
                 db.execute(_LOG, values)
@@ -108,17 +108,32 @@ class SqliteGuards(SharedFile):
         """See ``grant_ports.GuardStore``."""
         return [GuardChanged(*row) for row in self.look(_CHANGES, (scope, kind))]
 
-    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
         """See ``grant_ports.GuardStore``."""
-        values = {"scope": scope, "kind": kind, "generation": generation, "holder": holder}
-        values |= {"now": self._now(), "for": round(for_s * rules.SECOND_US)}
         with self.transaction() as db:
-            return db.execute(_PERMIT, values).rowcount == 1
+            now = self._now()
+            stands, permits = _permits(db, scope, kind)
+            live = {one: until for one, until in permits.items() if until > now}
+            if not stands or stands != generation or holder in live or len(live) >= most:
+                return False
+            live[holder] = now + round(for_s * rules.SECOND_US)
+            db.execute(_PERMITS, (json.dumps(live), scope, kind))
+            return True
 
-    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
+    def give_up(self, scope: str, kind: str, *, holder: str) -> bool:
         """See ``grant_ports.GuardStore``."""
         with self.transaction() as db:
-            return db.execute(_GIVE_UP, (scope, kind, generation, holder)).rowcount == 1
+            _, permits = _permits(db, scope, kind)
+            if permits.pop(holder, None) is None:
+                return False
+            db.execute(_PERMITS, (json.dumps(permits), scope, kind))
+            return True
+
+
+def _permits(db: sqlite3.Connection, scope: str, kind: str) -> tuple[int, dict[str, int]]:
+    """A row's generation, and its permits: read and written in one transaction, which no other writes in."""
+    _, generation, _, permits = db.execute(_GUARD, (scope, kind)).fetchone() or _NEVER
+    return generation, json.loads(permits)
 
 
 def _judged(db: sqlite3.Connection, ask: TokenAsk, first_in_stage: bool, now: int) -> tuple[int, int, bool | None]:
@@ -130,8 +145,7 @@ def _judged(db: sqlite3.Connection, ask: TokenAsk, first_in_stage: bool, now: in
 
 
 def _row(db: sqlite3.Connection, scope: str, kind: str, now: int) -> GuardRow:
-    found = db.execute(_GUARD, (scope, kind)).fetchone() or ("", 0, 0, "", 0)
-    state, generation, changed_at, holder, until = found
+    state, generation, changed_at, permits = db.execute(_GUARD, (scope, kind)).fetchone() or _NEVER
     counts = db.execute(_COUNTS, (scope, kind, generation, rules.slot_of(now) - rules.COUNTED_US)).fetchall()
     return GuardRow(
         scope=scope,
@@ -139,8 +153,7 @@ def _row(db: sqlite3.Connection, scope: str, kind: str, now: int) -> GuardRow:
         state=state,
         generation=generation,
         changed_at=changed_at,
-        permit_holder=holder,
-        permit_until=until,
+        permits=json.loads(permits),
         counts=dict(counts),
         asked_at=now,
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain
 from typing import Any
 
+from fabric.adapters.asking import Asking
 from fabric.adapters.calls import Calls, Key
-from fabric.adapters.claimer import Claimer, Found, Question
+from fabric.adapters.claimer import Claimer, Found
 from fabric.adapters.flush_fates import FlushFates
 from fabric.adapters.held import Held
 from fabric.adapters.host_config import HostConfig, HostCounters
@@ -25,7 +25,7 @@ from fabric.adapters.loop_thread import LoopThread, Message
 from fabric.adapters.orphans import Orphans
 from fabric.adapters.owned import Owned, Ports, called, stirs
 from fabric.adapters.shared import Shared, desk_of, guards_of
-from fabric.adapters.timers import Timers
+from fabric.adapters.timers import LateTimers, Timers
 from fabric.adapters.writer import OnDone
 from fabric.core.commands import AbortCall, Command
 from fabric.core.inputs import Result
@@ -38,7 +38,6 @@ from fabric.runtime.happenings import (
     Committed,
     CutShort,
     Draining,
-    Due,
     Effect,
     Happening,
     Need,
@@ -57,13 +56,11 @@ __all__ = ["HostConfig", "HostCounters", "Ports", "RunHost"]
 
 log = logging.getLogger(__name__)
 US, NEVER_S = 1_000_000, 86_400.0
-UNCOVERED_US = 200_000
-"""How soon a host that may not claim looks whether its lease was confirmed."""
 AT_ONCE = (Written.INPUT_GONE, Written.GRANT_GONE)
 """Fates after which a run is loaded again at once: what it went by is not there any more, and nothing is wrong with it."""
 
 
-class RunHost(LettingGo):
+class RunHost(Asking, LettingGo):
     """Owns runs. ``start``, then ``offer`` run ids as hints; ``stop`` gives everything back."""
 
     def __init__(
@@ -85,6 +82,7 @@ class RunHost(LettingGo):
         )
         self._touched: dict[str, None] = {}
         self._timers = Timers()
+        self._late = LateTimers(self._timers)
         self._held = Held(self._timers)
         self._orphans = Orphans()
         self._claim_wanted = self._inbox_wanted = True
@@ -97,7 +95,7 @@ class RunHost(LettingGo):
         self._fates = FlushFates(self.loop.put, lambda: self.lease.term)
         ports.writer.on_write, ports.writer.on_flushed = self._fates.begun, self._fates.flushed
         desk = desk_of(ports.grants, ports.buckets, lambda: self.lease.name, self._post)
-        self.shared = Shared(desk, post=self._post, clock=ports.clock, guards=guards_of(ports.guards, self._post))
+        self.shared = Shared(desk, post=self._post, clock=ports.clock, guards=guards_of(ports, self._post))
         self.claimer = Claimer(ports, self.config.queues, lambda found: self.loop.put(("found", found)))
 
     # -- from other threads --------------------------------------------------------------------------------------------
@@ -156,15 +154,6 @@ class RunHost(LettingGo):
             log.exception("the host goes on after an error of its own")
             self.counters.faults += 1
 
-    def _pause_s(self) -> float:
-        now = self.ports.clock.now()
-        due = self._last_sweep + int(self.config.sweep_s * US)
-        if self._claim_wanted and not (self._stopping or self._asking):
-            due = min(due, now if self._covered() else now + UNCOVERED_US)
-        if (next_at := self._timers.next_at()) is not None:
-            due = min(due, next_at)
-        return max(0.0001, (due - now) / US)
-
     def _answered(self, results: Iterable[tuple[Key, Result | None]]) -> None:
         unsent: dict[str, set[tuple[str, int]]] = {}
         for key, result in results:
@@ -215,60 +204,17 @@ class RunHost(LettingGo):
         self._claim_wanted = self._claim_wanted or run_id not in self.owned
         self._inbox_wanted = self._inbox_wanted or not run_id or run_id in self.owned
 
-    def _fire_timers(self) -> None:
-        for at, run_id in self._timers.due(self.ports.clock.now()):
-            if (batch := self._held.freed(run_id, at)) is not None:
-                self.ports.writer.submit(batch, self._fates.freed(run_id))
-            owned = self.owned.get(run_id)
-            if owned is not None and owned.wake_at == at:
-                owned.wake_at = None
-                self._step(run_id, Due())
-        self._timers.trim(len(self.owned) + len(self._held), self._awaited)
-
-    def _awaited(self) -> Iterator[tuple[int | None, str]]:
-        return chain(((owned.wake_at, run_id) for run_id, owned in self.owned.items()), self._held.instants())
-
-    def _sweep(self) -> None:
-        """Asks for due runs and new inputs: when something was offered, when room came free, and every ``sweep_s`` as the net."""
-        now = self.ports.clock.now()
-        if now - self._last_sweep >= int(self.config.sweep_s * US):
-            self._claim_wanted = self._inbox_wanted = True
-            self.shared.beat()
-        if self._full and self._room() > self.config.max_owned // 16:
-            self._full, self._claim_wanted = False, True
-        if self._asking or not (self._claim_wanted or self._inbox_wanted):
-            return
-        covered = self._covered()
-        room = 0 if self._stopping or not (self._claim_wanted and covered) else self._room()
-        self._full = self._full or (self._claim_wanted and covered and room <= 0)
-        inbox = self._inbox_wanted and bool(self.owned)
-        self._claim_wanted, self._inbox_wanted = self._claim_wanted and not covered, False
-        self._last_sweep = now
-        if room > 0 or inbox:
-            self._asking = True
-            look = now - self._last_look >= int(self.config.orphans_s * US)
-            self._last_look = now if look else self._last_look
-            again, lease = self._orphans.due(now), self.lease
-            self.claimer.ask(Question(lease.name, max(0, room), inbox, again, lease.term, look))
-
-    def _covered(self) -> bool:
-        """Whether it may send anything for what it claims: else a run would be claimed, given back unsent, and claimed again, until it is put away."""
-        return self.lease.covers(self.lease.term)
-
-    def _room(self) -> int:
-        return min(self.config.max_owned - len(self.owned), self.config.max_inflight_calls - self.calls.inflight)
-
     def _take(self, found: Found) -> None:
         """Takes over what was claimed. Claims of an earlier life of this process, or of one that stops, are freed by the end of its lease."""
         self._asking, self._claim_wanted = False, self._claim_wanted or found.more
         for run_id in found.question.again if found.claimed and not found.more else ():
-            self._orphans.settled(run_id)
+            self._orphans.not_given(run_id)
         self.counters.faults += found.fault
         if self._stopping or found.question.incarnation != self.lease.name:
             return
         for claimed in found.claims:
             self.counters.claimed += 1
-            self._orphans.settled(claimed.run_id)
+            self._orphans.claimed(claimed.run_id)
             self._drop(claimed.run_id)
             revision = found.revisions[claimed.revision_id]
             away = verdict(claimed, self.ports.clock.now(), compiled=revision.compiled if revision else None)
@@ -280,6 +226,8 @@ class RunHost(LettingGo):
             self._step(claimed.run_id, Taken(claimed, self.lease.name, self._orphans.is_crowded(claimed.run_id)))
         for item in found.items:
             self._step(item.run_id, Arrived(item))
+        if found.heard:
+            self._late.heard(found.question.at)
         if found.owned is not None:
             self._orphans.looked(found.owned, self._knows, self.ports.clock.now())
 

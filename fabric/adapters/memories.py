@@ -126,6 +126,11 @@ def _found(ask: Ask, fabric_id: str, memory: MemorySpec, key: str, now: int) -> 
     return Found(top=top, standing=version, keys=len(stands))
 
 
+def stored(value: Any) -> str:
+    """A value as it lies in its column; never empty."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def entry_of(row: tuple[Any, ...]) -> Entry:
     """The entry of a row of ``COLUMNS``."""
     key, version, held, deleted, run_id, step_id, agent, actor, reason, at, call_key, undone_at, _ = row
@@ -142,7 +147,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
 
 
 def _values(fabric_id: str, memory: str, entry: Entry, replaced: int) -> tuple[Any, ...]:
-    held = "" if entry.deleted or not entry.version else json.dumps(entry.value, ensure_ascii=False)
+    held = "" if entry.deleted or not entry.version else stored(entry.value)
     by = entry.origin
     told = (by.run_id, by.step_id, by.agent, by.actor, by.reason, by.at)
     where = (entry.call_key, fabric_id, memory, entry.key, entry.version, held, entry.deleted)

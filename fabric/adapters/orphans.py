@@ -49,10 +49,18 @@ class Orphans:
         """Whom to ask for with the next claim."""
         return tuple(run_id for run_id, at in self._asked_at.items() if at <= now)
 
-    def settled(self, run_id: str) -> None:
-        """It was claimed, or the store was asked and did not give it: it is somebody else's, or has ended."""
+    def claimed(self, run_id: str) -> None:
+        """It is driven from now on."""
         self._asked_at.pop(run_id, None)
         self._unknown.discard(run_id)
+
+    def not_given(self, run_id: str) -> None:
+        """The store was asked and did not give it: it is somebody else's, it has ended, or it is a suspect that has to wait for its turn.
+
+        The next look tells which. It goes on counting as unknown until then, so that all that wait are asked for with one claim: of two that have to
+        be alone, each is held as long as the other alone is asked for (``runtime/suspects.py``).
+        """
+        self._asked_at.pop(run_id, None)
 
     def clear(self) -> None:
         """Forgets them all: the incarnation that they would be of is gone."""

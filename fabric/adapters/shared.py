@@ -29,6 +29,8 @@ Told = Callable[[Granted | Denied], None]
 NOT_WRITTEN = frozenset({Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE})
 """Fates that say for sure that nothing of a batch was written; a fence may have been lost after a commit whose answer was."""
 
+NO_STORE = "this worker was started without the stores of shared budgets and retry tokens, so nobody can be asked, and nothing goes out unasked"
+
 
 class Sharing(Protocol):
     """A run that a process drives, as far as it matters here."""
@@ -68,7 +70,7 @@ class Shared:
         """Asks for what a driver wants; ``told`` follows on the loop, never at once."""
         if self._desk is None or self._tokens is None:
             scope = want.scope if isinstance(want, Want) else want.sizes[0][0]
-            none = Refusal(scope, 0, 0, 0, False, self._clock.now())
+            none = Refusal(scope, 0, 0, 0, False, self._clock.now(), NO_STORE)
             self._post(lambda: told(Denied(want, none)))
             return
         if not self._asks:
@@ -137,9 +139,23 @@ class Shared:
         self.breakers.stop()
 
 
-def guards_of(store: GuardStore | None, post: Post) -> Guards | None:
-    """Who looks after the guard rows of this store; None without it."""
-    return None if store is None else Guards(store, post)
+class Stores(Protocol):
+    """Where guard rows are, and the budgets that rates are held against."""
+
+    @property
+    def guards(self) -> GuardStore | None:
+        """None: nothing is shared of them."""
+        ...
+
+    @property
+    def grants(self) -> GrantStore | None:
+        """None: there are no budgets."""
+        ...
+
+
+def guards_of(stores: Stores, post: Post) -> Guards | None:
+    """Who looks after the guard rows of these stores; None without them."""
+    return None if stores.guards is None else Guards(stores.guards, post, grants=stores.grants)
 
 
 def desk_of(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
+from fabric.runtime.waking import is_late
+
 SPARE = 256
 """Timers that may lie about, four a run besides, before those that nobody waits for are thrown out."""
 
@@ -36,3 +38,26 @@ class Timers:
         if len(self._heap) > SPARE + 4 * runs:
             self._heap = [(at, run_id) for at, run_id in live() if at is not None]
             heapq.heapify(self._heap)
+
+
+class LateTimers:
+    """Timers of a host that stood still: each waits for a look at the inbox that begins after it fired, since somebody may have answered in time."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._since: dict[tuple[int, str], int] = {}
+        self._looked: set[tuple[int, str]] = set()
+
+    def holds(self, at: int, run_id: str, now: int) -> bool:
+        """Whether a timer that was set to ``at`` and fires ``now`` waits: a look is to be asked for, and ``heard`` to follow (microseconds)."""
+        if not is_late(at, now) or (at, run_id) in self._looked:
+            return False
+        self._since.setdefault((at, run_id), now)
+        return True
+
+    def heard(self, at: int) -> None:
+        """A look that began at that instant was answered: what waited for it fires at the next turn."""
+        self._looked = {timer for timer, since in self._since.items() if since <= at}
+        for timer in self._looked:
+            del self._since[timer]
+            self._timers.set(*timer)

@@ -46,8 +46,13 @@ class Act(StrEnum):
     BREAKER_OPENED = "breaker_opened"
     """A circuit breaker was opened by hand: it stays so until somebody resets it."""
     BREAKER_RESET = "breaker_reset"
+    MEMORY_WRITTEN = "memory_written"
+    """Something was written by hand into what a fabric remembers."""
     MEMORY_DELETED = "memory_deleted"
     """What a fabric remembered under a key was deleted by hand."""
+    MEMORY_EXPORTED = "memory_exported"
+    MEMORY_PRUNED = "memory_pruned"
+    """Entries of a memory whose values had been erased, and that nothing needs any more, were taken out of its ledger."""
     PROJECTION_REBUILT = "projection_rebuilt"
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core.cost import Price
-from fabric.core.decision_table import Table, table_digest, table_with
+from fabric.core.decision_table import Table, table_with
 from fabric.core.draw import unit
 from fabric.core.evaluators import NO_EVALUATORS, Evaluators, lacking
 from fabric.core.grants import Shares
+from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.spec import FabricSpec
 
 JSON = Any
@@ -29,8 +30,8 @@ class Compiled:
     spec: FabricSpec
     revision: str
     """The spec's digest."""
-    table: Table
-    table_version: str
+    ladders: Ladders
+    """The decision table, with the retry layers laid in where the fabric has them."""
     prices: Mapping[str, Price]
     """By model name; a model that is missing has no price, and its calls are refused."""
     validators: Mapping[str, Validate] = field(default_factory=dict)
@@ -43,6 +44,16 @@ class Compiled:
     """Workers that are supervisors themselves: the fabric with the topology that each of them runs, by the worker's name."""
     evaluators: Evaluators = NO_EVALUATORS
     """What the gates ask."""
+
+    @property
+    def table(self) -> Table:
+        """The cells as the fabric has them."""
+        return self.ladders.table
+
+    @property
+    def table_version(self) -> str:
+        """What a decision names as its table."""
+        return self.ladders.version
 
     def within(self, topology: str) -> Compiled:
         """The fabric as a run sees it that runs this worker's topology; its own for an empty name. KeyError for an unknown one."""
@@ -62,12 +73,10 @@ def compile_spec(
     """Joins a spec with its table, prices and evaluators. ValueError when its gates ask for something that was not compiled."""
     if missing := lacking(spec.gates, evaluators):
         raise ValueError(f"{missing} is not compiled: hand its evaluators in")
-    table = table_with(spec.decision_table)
     return Compiled(
         spec,
         spec.digest(),
-        table,
-        table_digest(table),
+        ladders(table_with(spec.decision_table), spec),
         prices,
         validators or {},
         digest,

@@ -26,6 +26,8 @@ class Reaction(StrEnum):
     REPLAN = "replan"
     HANDOVER = "handover"
     SAFE_FALLBACK = "safe_fallback"
+    ACCEPT_PARTIAL = "accept_partial"
+    RETRY_NODE = "retry_node"
     FALLBACK_MODEL = "fallback_model"
     CHEAPER_MODEL = "cheaper_model"
     WAIT_FOR_BREAKER = "wait_for_breaker"
@@ -42,6 +44,8 @@ GRAVITY: tuple[Reaction, ...] = (
     Reaction.TERMINATE,
     Reaction.REPLAN,
     Reaction.HANDOVER,
+    Reaction.ACCEPT_PARTIAL,
+    Reaction.RETRY_NODE,
     Reaction.FALLBACK_MODEL,
     Reaction.CHEAPER_MODEL,
     Reaction.WAIT_FOR_BREAKER,
@@ -49,7 +53,8 @@ GRAVITY: tuple[Reaction, ...] = (
     Reaction.RETRY,
 )
 """The gravest first: which reaction wins when several trip at once. Safe fallback stands with surface, which it becomes when
-no fallback is configured; handover stands with replan, whose work it does one level up."""
+no fallback is configured; handover stands with replan, whose work it does one level up. What a branch is given up for, and what a node
+is run again for, stand between a replan and what is done about one call."""
 
 
 class Accompaniment(StrEnum):
@@ -64,6 +69,8 @@ class CountScope(StrEnum):
     """What a rung's uses are counted against."""
 
     CALL = "call"
+    NODE = "node"
+    """A stage's branch in one epoch, whatever the round."""
     STEP = "step"
     STAGE = "stage"
     UNBOUNDED = "unbounded"
@@ -74,6 +81,8 @@ COUNTED_PER: dict[Reaction, CountScope] = {
     Reaction.WAIT_FOR_BREAKER: CountScope.CALL,
     Reaction.FALLBACK_MODEL: CountScope.CALL,
     Reaction.CHEAPER_MODEL: CountScope.CALL,
+    Reaction.RETRY_NODE: CountScope.NODE,
+    Reaction.ACCEPT_PARTIAL: CountScope.NODE,
     Reaction.INJECT: CountScope.STEP,
     Reaction.TERMINATE: CountScope.STEP,
     Reaction.REPLAN: CountScope.STAGE,
@@ -114,6 +123,11 @@ class Ladder(BaseModel):
             raise ValueError("the last rung must be unbounded, so that the ladder always ends: leave its times out")
         if self.rungs[-1].reaction in BOUNDED_ONLY:
             raise ValueError(f"{self.rungs[-1].reaction} does not end anything, so it cannot be the last rung")
+        for rung in self.rungs:
+            if rung.reaction in LAYERS_ONLY:
+                raise ValueError(
+                    f"{rung.reaction} is no rung of a cell: policy.retry_layers with preset fabro commands it"
+                )
         return self
 
 
@@ -126,9 +140,13 @@ BOUNDED_ONLY = frozenset(
         Reaction.FALLBACK_MODEL,
         Reaction.CHEAPER_MODEL,
         Reaction.WAIT_FOR_BREAKER,
+        Reaction.RETRY_NODE,
+        Reaction.ACCEPT_PARTIAL,
     }
 )
 """Reactions after which the run goes on: never the last rung."""
+LAYERS_ONLY = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL})
+"""Reactions that a retry layer alone commands (``retry_layers.py``): no author writes them into a cell."""
 
 
 def _rung(reaction: Reaction, times: int | None = None, *accompany: Accompaniment, **more: Any) -> Rung:

@@ -12,7 +12,7 @@ Pure: the time, draws and contents are in the context. The same arguments give t
 
 from __future__ import annotations
 
-from fabric.core import agent_loop, children, mutations, questions, reactions, stages, unwinding
+from fabric.core import agent_loop, children, mutations, node_retries, questions, reactions, stages, unwinding
 from fabric.core.commands import AbortCall, Command
 from fabric.core.context import Context
 from fabric.core.failure import Failure
@@ -24,7 +24,7 @@ from fabric.core.inputs import Input, OwnerChanged, TimeReached
 from fabric.core.mechanisms import stall_watchdog
 from fabric.core.outbox import Outgoing
 from fabric.core.policy import FlowPolicy
-from fabric.core.run import Run, asked, asked_at_deadline, awaits_children, clocks_stopped
+from fabric.core.run import Run, Step, asked, asked_at_deadline, awaits_children, clocks_stopped
 from fabric.core.saga import instants as instants_of
 from fabric.core.topologies import supervisor
 from fabric.core.work import Emitted, Work
@@ -111,25 +111,39 @@ def _move(work: Work) -> Failure | None:
         if not check.out and check.not_before <= work.ctx.now:
             mutations.ask_again(work, check)
             return None
+    again = node_retries.due(work)
+    if again is not None:
+        node_retries.begin(work, again)
+        return None
     reached = run.stages.get(run.stage)
     if reached is None:
         return stages.enter(work, run.stage)
     steps = supervisor.steps_of(work, run.stage)
+    step = _free(run, steps)
+    if step is not None:
+        purpose = children.purpose_of(work, step.stage, step.agent)
+        if purpose is None:
+            return agent_loop.move(work, step)
+        children.spawn(work, step, purpose)
+        return None
+    return None if asked(run) else _conclude(work, steps)
+
+
+def _free(run: Run, steps: list[Step]) -> Step | None:
+    """The first step that waits for nothing."""
     waiting = {pending.issued.step_id for pending in run.pending.values()}
     waiting.update(check.step_id for check in run.saga.checks)
-    for step in steps:
-        if step.status == "active" and step.id not in waiting:
-            purpose = children.purpose_of(work, step.stage, step.agent)
-            if purpose is not None:
-                children.spawn(work, step, purpose)
-                return None
-            return agent_loop.move(work, step)
-    if asked(run):
-        return None
-    done = supervisor.concluded(work, run.stage, steps)
+    free = (step for step in steps if step.status == "active" and step.id not in waiting and step.id not in run.timers)
+    return next(free, None)
+
+
+def _conclude(work: Work, steps: list[Step]) -> Failure | None:
+    done = supervisor.concluded(work, work.run.stage, steps)
+    if done is not None and work.run.suspended is not None:
+        questions.resume_clocks(work)  # What came while the run was held is enough: nobody is waited for any more.
     if done is None or isinstance(done, Failure):
         return done
-    return stages.leave(work, run.stage, done)
+    return stages.leave(work, work.run.stage, done)
 
 
 def stalls_at(run: Run, policy: FlowPolicy) -> int | None:

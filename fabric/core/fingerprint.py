@@ -45,8 +45,11 @@ def fingerprint(value: Any) -> str:
 
 def digest(*parts: str | int) -> str:
     """128 bits in hex over parts, each length-prefixed so that ``("ab", "c")`` and ``("a", "bc")`` differ."""
-    encoded = [str(part).encode("utf-8", "surrogatepass") for part in parts]
-    return sha256(b"".join([len(raw).to_bytes(4, "big") + raw for raw in encoded])).hexdigest()[:32]
+    joined = b""
+    for part in parts:
+        raw = str(part).encode("utf-8", "surrogatepass")
+        joined += len(raw).to_bytes(4, "big") + raw
+    return sha256(joined).hexdigest()[:32]
 
 
 def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, payload_hash: bytes) -> bytes:
@@ -55,9 +58,8 @@ def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, pa
     The payload enters by its hash alone, so that erasing a payload keeps the chain whole.
     """
     name = kind.encode()
-    return sha256(
-        b"%b%d|%d|%b|%d|%d|%b%b" % (prev, seq, len(name), name, version, len(header), header, payload_hash)
-    ).digest()
+    numbered = f"{seq}|{len(name)}|{kind}|{version}|{len(header)}|".encode()
+    return sha256(prev + numbered + header + payload_hash).digest()
 
 
 _MASKS = (

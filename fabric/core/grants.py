@@ -50,6 +50,8 @@ class Refusal:
     hourly: bool
     asked_at: int
     """Microseconds since the epoch, by the store's clock."""
+    unasked: str = ""
+    """Why nobody could be asked; the numbers then say nothing."""
 
 
 @value()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fabric.core.budget_caps import NamedCap
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
 from fabric.core.frozen import value
 from fabric.core.saga import Outcome
@@ -53,8 +54,10 @@ class DecisionMade:
     """``approve`` of a cost overrun: most the run may spend from now on, altogether; None: its cap stays."""
     model: str = ""
     """``approve`` of a failure that another model may do away with: the one that the question names; empty: the agent's own again."""
+    caps: tuple[NamedCap, ...] = ()
+    """``approve`` of a cost overrun: other caps of the run that the question names, as they are to be from now on."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[3] = 3
+    version: Literal[4] = 4
 
 
 @value(kw_only=True)
@@ -169,6 +172,8 @@ class ToolFinished:
     sanitized: bool = False
     outcome: Outcome | None = None
     """Whether it was done; None: yes, or with an error no."""
+    code: str = ""
+    """The tool's own name for its error: an error code, an exit code."""
     kind: Literal["tool_finished"] = "tool_finished"
     version: Literal[1] = 1
 

@@ -16,7 +16,8 @@ from fabric.core.failure import Failure
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
-from fabric.core.judges import Judge, judge_of, judges_of
+from fabric.core.grounding import passages
+from fabric.core.judges import GROUNDING_CRITIC, Judge, judge_of, judges_of
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step, step_id
 from fabric.core.taxonomy import Cause
@@ -38,12 +39,15 @@ class Heard:
     """What each one found, by its branch; one that is missing has not been heard."""
     score: float | None = None
     """The lowest that one of them gave."""
+    left_out: tuple[str, ...] = ()
+    """What the grounding critic was not shown of the sources."""
 
 
 def heard(work: Work, stage: Stage, proposal: Proposal) -> Heard:
     """The verdicts so far about these very bytes."""
     found: dict[int, tuple[str, ...]] = {}
     scores: list[float] = []
+    left_out: tuple[str, ...] = ()
     for judge in judges_of(work.compiled.spec, stage):
         if not judge.agent and (problem := _not_askable(work, judge, proposal)):
             found[judge.branch] = (problem,)
@@ -52,12 +56,16 @@ def heard(work: Work, stage: Stage, proposal: Proposal) -> Heard:
         if step is None or step.status != "done" or _judged(work, step) != proposal.payload:
             continue
         said = work.ctx.contents.read(step.output_ref)
+        asked = work.ctx.contents.read(step.note_ref)
+        if judge.name == GROUNDING_CRITIC:
+            left_out = tuple(asked.get("left_out", ()))
         if judge.agent:
-            found[judge.branch] = () if said["output"]["accept"] else tuple(said["output"]["findings"])
+            findings = () if said["output"]["accept"] else tuple(said["output"]["findings"])
+            found[judge.branch] = (*findings, *asked.get("unshown", ()))  # It could not judge what it was not shown.
             scores += [] if said["output"]["score"] is None else [said["output"]["score"]]
         else:
             found[judge.branch] = _told(work, judge, proposal, said)
-    return Heard(found, min(scores, default=None))
+    return Heard(found, min(scores, default=None), left_out)
 
 
 def ask(work: Work, stage: Stage, branch: int, proposal: Proposal) -> Failure | None:
@@ -71,11 +79,36 @@ def ask(work: Work, stage: Stage, branch: int, proposal: Proposal) -> Failure | 
     before = _step(work, stage, judge)
     round_ = 0 if before is None else before.round + 1
     content = {"output": proposal.payload}
+    if judge.name == GROUNDING_CRITIC:
+        content |= _sources_shown(work, judge, proposal)
     if not judge.agent:
         content["args"] = _args(work, judge, proposal)
     key = step_id(stage, branch, work.run.epoch, round_)
     work.emit(ev.StepOpened(step_id=key, stage=stage, branch=branch, agent=judge.agent, round=round_), content)
     return None
+
+
+def _sources_shown(work: Work, judge: Judge, proposal: Proposal) -> dict[str, JSON]:
+    """The passages of each document that the critic's prompt has, by their places, and what it leaves out; nothing where it reads documents by tools."""
+    limit, documents = work.compiled.spec.agent(judge.agent).inline_document_chars, work.ctx.documents or ()
+    if not limit or not documents:
+        return {}
+    answer = str(proposal.payload["text"])
+    quoted = passages.places(answer, documents)
+    found = {name: passages.chosen(text, answer, quoted[name], limit) for name, text in documents}
+    told, unshown = [], []
+    for name, text in documents:
+        has = sum(end - start for start, end in found[name].spans)
+        if has < len(text):
+            told.append(f"{name}: {has:,} of {len(text):,} characters were shown, the nearest to what is claimed")
+        unshown += [
+            f"{name}: the quoted passage {one[:80]!r} {_NO_ROOM.format(judge.agent)}" for one in found[name].without
+        ]
+    shown: dict[str, JSON] = {"shown": {name: [list(span) for span in one.spans] for name, one in found.items()}}
+    return shown | ({"left_out": told} if told else {}) | ({"unshown": unshown} if unshown else {})
+
+
+_NO_ROOM = "does not fit into what critic {} is shown; raise the agent's inline_document_chars"
 
 
 def again(work: Work, step: Step, note: str) -> JSON:

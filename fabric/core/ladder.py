@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import cheaper, children, guard, swap
+from fabric.core import cheaper, children, guard, retry_presets, swap
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, classification
@@ -16,7 +16,8 @@ from fabric.core.frozen import value
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.run import rung_key
+from fabric.core.retry_layers import by_edge, unrouted
+from fabric.core.run import Step, rung_key, step_id
 from fabric.core.taxonomy import Cause, Direct, FailureType
 from fabric.core.topologies import slices
 from fabric.core.verdict import Trip
@@ -66,7 +67,7 @@ def _choose_one(work: Work, failure: Failure, trip: Trip) -> Choice:
             return Choice(trip, None, 0, Rung(reaction=Reaction.REPLAN), _scope(failure, CountScope.STAGE), 0)
         rung = Rung(reaction=DIRECT[goes_to, work.run.tier])
         return Choice(trip, None, 0, rung, _scope(failure, CountScope.STAGE), 0)
-    ladder = work.compiled.table[goes_to, work.run.tier]
+    ladder = work.compiled.ladders.at(goes_to, work.run.tier, failure.stage)
     skipped: list[Skipped] = []
     last = len(ladder.rungs) - 1
     for index, rung in enumerate(ladder.rungs):
@@ -94,6 +95,8 @@ def _scope(failure: Failure, per: CountScope) -> str:
         return f"call:{failure.issued.command_id}"
     if per is CountScope.CALL and failure.step_id:
         return f"step:{failure.step_id.rpartition('.r')[0]}"
+    if per is CountScope.NODE and failure.step_id:
+        return f"step:{failure.step_id.rpartition('.r')[0]}"
     if per is CountScope.STEP and failure.step_id:
         # Without the epoch: what was spent on a branch survives a replan, retries excepted.
         return f"step:{failure.step_id.partition('.e')[0]}"
@@ -101,11 +104,14 @@ def _scope(failure: Failure, per: CountScope) -> str:
 
 
 def _why_not(work: Work, failure: Failure, trip: Trip, rung: Rung, spent: int) -> Why:
-    if classification(trip).last_rung:
+    row = classification(trip)
+    if row.last_rung and not by_edge(rung):
         return f"{trip.cause} does not go away by itself"
     step = work.run.steps.get(failure.step_id)
     if step is not None and step.approved:
         return "a person approved one more try, at the last rung"
+    if reason := unrouted(rung, row.error_class):
+        return reason
     return APPLIES[rung.reaction](work, failure, trip, spent)
 
 
@@ -135,8 +141,10 @@ def _retry(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     if not classification(trip).retried and classification(trip).flow_class != "semantic":
         return f"{trip.cause} is not retried"
     policy = work.compiled.spec.policy
-    if failure.retry_after_s is not None and failure.retry_after_s > policy.retry.cap_s:
-        return f"Retry-After of {failure.retry_after_s:g} s is over the cap of {policy.retry.cap_s:g} s"
+    if policy.retry_layers.layered and failure.issued.call != "model":
+        return "a tool's call is not retried within its node"
+    if reason := too_long(work, failure):
+        return reason
     proposal = Proposal(
         kind="retry",
         stage=failure.stage,
@@ -175,9 +183,21 @@ def delay_s(work: Work, failure: Failure, spent: int) -> float:
     if failure.retry_after_s is not None:
         return failure.retry_after_s
     assert failure.issued is not None
-    retry = work.compiled.spec.policy.retry
+    policy = work.compiled.spec.policy
+    retry = policy.retry
     drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
+    if policy.retry_layers.layered:
+        return retry_presets.delay_s(retry_presets.MODEL_CALLS, spent + 1, drawn) or 0.0
     return min(retry.cap_s, drawn * retry.base_s * retry.factor**spent)
+
+
+def too_long(work: Work, failure: Failure) -> str:
+    """Whether whoever failed wants to be left alone for longer than a retry may wait, as a sentence; empty: no."""
+    policy = work.compiled.spec.policy
+    cap = retry_presets.CAP_S if policy.retry_layers.layered else policy.retry.cap_s
+    if failure.retry_after_s is None or failure.retry_after_s <= cap:
+        return ""
+    return f"Retry-After of {failure.retry_after_s:g} s is over the cap of {cap:g} s"
 
 
 def rerunnable(work: Work, failure: Failure) -> list[str]:
@@ -186,6 +206,66 @@ def rerunnable(work: Work, failure: Failure) -> list[str]:
         return [failure.step_id]
     steps = (step for step in work.run.steps.values() if step.stage == failure.stage)
     return [step.id for step in steps if step.status == "failed" or slices.has_gaps(work.run, step)]
+
+
+def _retry_node(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
+    step = work.run.steps.get(failure.step_id)
+    if reason := _node_is_over(work, step, trip) or too_long(work, failure):
+        return reason
+    assert step is not None
+    policy = work.compiled.spec.policy
+    proposal = Proposal(
+        kind="retry",
+        stage=failure.stage,
+        step_id=step.id,
+        target=_own_model(work, step),
+        command_id=next_id(work, step),
+        delay_s=node_delay_s(work, failure, spent),
+        timeout_s=policy.deadlines_of(work.run.tier).call_s,
+    )
+    trips = guard.judge(proposal, work.view, policy) or respawned(work, step.stage, [step.id])
+    return trips[0] if trips else ""
+
+
+def _node_is_over(work: Work, step: Step | None, trip: Trip) -> str:
+    """Why a node that failed is not run again, whatever is left of its attempts; empty: it may be."""
+    if work.run.ending is not None:
+        return "the run is ending"
+    if step is None:
+        return "there is nothing to run again"
+    if step.final:
+        return "the agent was stopped, and has said its last word"
+    if trip.mechanism == circuit_breaker.NAME:
+        return "its circuit breaker is open: nobody is called, and waiting for it is a rung of its own"
+    return "" if classification(trip).retried else f"{trip.cause} is not retried"
+
+
+def next_id(work: Work, step: Step) -> str:
+    """The activation that takes a step's place when its node runs again."""
+    return step_id(step.stage, step.branch, work.run.epoch, step.round + 1)
+
+
+def _own_model(work: Work, step: Step) -> str:
+    """The model that a node begins with anew; empty: a run of its own or the engine does it."""
+    if not step.agent or children.purpose_of(work, step.stage, step.agent) is not None:
+        return ""
+    return work.compiled.spec.agent(step.agent).model
+
+
+def node_delay_s(work: Work, failure: Failure, spent: int) -> float:
+    """Seconds until a node runs again: its preset's wait with jitter, or Retry-After where that is longer."""
+    preset = work.compiled.spec.policy.retry_layers.retries_of(failure.stage)
+    drawn = unit(work.ctx.seed, "node", failure.step_id)
+    return max(retry_presets.delay_s(preset, spent + 1, drawn) or 0.0, failure.retry_after_s or 0.0)
+
+
+def _accept_partial(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+    step = work.run.steps.get(failure.step_id)
+    if step is None or step.stage is not Stage.FAN_OUT:
+        return "it is no branch that others could go on without"
+    if slices.in_slice(work.run):
+        return "what a slice is missing is its parent's to accept"
+    return "" if classification(trip).retried else f"{trip.cause} is not retried, so no retries were exhausted"
 
 
 def _inject(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
@@ -294,6 +374,8 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.SAFE_FALLBACK: _safe_fallback,
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,
+    Reaction.ACCEPT_PARTIAL: _accept_partial,
+    Reaction.RETRY_NODE: _retry_node,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,
     Reaction.HANDOVER: _handover,

@@ -4,6 +4,7 @@ recorded traces. One implementation, so that what was measured is what is enforc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ FABRO_STEERING = (
     "Please try a different approach or ask for clarification."
 )
 """S1's steering message, word for word."""
+STILL_FAILS = "This call was not executed: everything failed of late. Use what you have, or say what is missing."
 ANSWER_CHARS_MIN = 40
 """A shorter answer ("ok", "approve", nothing) says too little to be a repetition; semantics.md 4 has the same bound for briefs."""
 
@@ -34,6 +36,8 @@ class Seen:
     call_id: str
     masked: str = ""
     """Fingerprint of the masked result; empty while there is none."""
+    failed: bool = False
+    """Whether the tool answered with an error."""
     args_ref: str = ""
     """The content that its arguments are journaled in; empty where they are not known."""
 
@@ -57,6 +61,8 @@ class Asked:
     """Whether an executed call of the same tool is near-identical. Asked only where the answer matters: it may cost reading arguments."""
     warned: bool = False
     """Whether a call of this step was blocked before."""
+    polling: frozenset[str] = frozenset()
+    """Tools that are declared as polling: to ask again is their use."""
 
 
 @value()
@@ -77,7 +83,7 @@ Rule = Callable[[LoopDetector, Asked], Found | None]
 
 
 def judge(config: LoopDetector, asked: Asked) -> Found | None:
-    """The first loop that the detectors in force find, in their order: one call, whatever its results, before cycles and paraphrases."""
+    """The first loop that the detectors in force find, in their order: one call, whatever its results, before cycles and paraphrases, short windows before long ones."""
     in_force = (config.preset,) if config.preset else config.detectors
     for name, rule in RULES.items():
         if name in in_force and (found := rule(config, asked)) is not None:
@@ -164,6 +170,65 @@ def _similar(config: LoopDetector, asked: Asked) -> Found | None:
         if alike >= needed:
             what = f"{tool} with nearly the same arguments for the {nth(alike + 1)} time in {config.identical_window} calls, same results"
             return Found("C", config.identical_threshold, alike + 1, f"{config.identical_window} calls", what, (tool,))
+    return None
+
+
+# -- F, G: long loops ---------------------------------------------------------------------------------------------------
+
+
+def _nothing_new(config: LoopDetector, asked: Asked) -> Found | None:
+    """F: each of the last calls, the proposed one included, was made before in the long window and came to the same: a cycle of any length, or no order at all."""
+    tail = config.stale_threshold - 1
+    window = asked.calls[max(0, len(asked.calls) - config.long_window + 1) :]
+    before, last = window[:-tail], window[-tail:]
+    tool, args_hash = asked.call
+    if not before or not any(seen.args_hash == args_hash and seen.tool == tool for seen in window):
+        return None
+    calls = {seen.call for seen in before}
+    known = {(seen.call, seen.masked) for seen in before}
+    for seen in last:
+        made = (seen.call, seen.masked) in known if seen.masked else seen.call in calls
+        if not made or seen.tool in asked.polling:
+            return None
+    cycle = (*(seen.tool for seen in last), asked.call[0])
+    what = f"nothing new in {config.stale_threshold} calls: each was made before in {config.long_window} calls, same results"
+    return Found("F", config.stale_threshold, config.stale_threshold, "in a row", what, cycle)
+
+
+def _long(config: LoopDetector, asked: Asked) -> Found | None:
+    """G: C over a longer window, for loops that do other things in between, none of which came to anything new. The call's result was the same each time."""
+    tool, needed = asked.call[0], config.long_threshold - 1
+    first = max(0, len(asked.calls) - config.long_window + 1)
+    came_to = Counter(seen.masked for seen in asked.calls[first:] if seen.tool == tool and seen.masked)
+    if max(came_to.values(), default=0) < needed:
+        return None
+    known: set[str] = set()
+    for n, seen in enumerate(asked.calls):
+        if (seen.masked and seen.masked not in known) or seen.tool in asked.polling:
+            first = max(first, n)
+            known.add(seen.masked)
+    recent = [seen for seen in reversed(asked.calls[first:]) if seen.tool == tool and seen.masked]
+    alike = [seen for seen in recent if seen.call == asked.call or asked.like(seen)][:needed]
+    if len(alike) < needed or not _equal([seen.masked for seen in alike]):
+        return None
+    times, window = config.long_threshold, f"{config.long_window} calls"
+    what = f"{tool} with nearly the same arguments for the {nth(times)} time in {window}, same results, and nothing new in between"
+    return Found("G", times, times, window, what, (tool,))
+
+
+def _failing(config: LoopDetector, asked: Asked) -> Found | None:
+    """H: nothing but failures in the last turns, whatever was called and whatever it said. What succeeds in between, an edit before a test, is a way out."""
+    turns: dict[int, str] = {}
+    for seen in reversed(asked.calls):
+        if seen.turn == asked.turn:
+            continue
+        if not seen.failed:
+            return None
+        turns.setdefault(seen.turn, seen.tool)
+        if len(turns) >= config.failing_threshold:
+            cycle = tuple(reversed(turns.values()))
+            what = f"all calls of the last {len(turns)} turns failed"
+            return Found("H", config.failing_threshold, len(turns), "in a row", what, cycle, STILL_FAILS)
     return None
 
 
@@ -255,6 +320,9 @@ RULES: Mapping[str, Rule] = {
     "D": _consecutive,
     "B": _periodic,
     "C": _similar,
+    "F": _nothing_new,
+    "G": _long,
+    "H": _failing,
     "flow": _flow,
     "fabro": _fabro,
     "ag2": _ag2,

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 
-from fabric.core.breaker.policy import PRESETS, Breaker
+from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
+from fabric.core.retry_policy import RetryLayers
 from fabric.core.taxonomy import Tier
 
 Positive = Annotated[int, Field(ge=1)]
@@ -52,6 +53,12 @@ class Budget(_Policy):
         description="Most the runs of one session of the fabric may spend together, micro-dollars; at least what one run may.",
     )
     run_tokens: Positive | None = Field(default=None, description="Most tokens of one run, input and output together.")
+    stage_tokens: Positive | None = Field(
+        default=None, exclude_if=_absent, description="Most tokens of one stage, input and output together."
+    )
+    agent_tokens: Positive | None = Field(
+        default=None, exclude_if=_absent, description="Most tokens of one agent in a run, input and output together."
+    )
 
     @model_validator(mode="after")
     def _a_session_has_room_for_a_run(self) -> Budget:
@@ -137,19 +144,25 @@ class Limits(_Policy):
     )
 
 
-Detector = Literal["A", "B", "C", "D", "E"]
+Detector = Literal["A", "B", "C", "D", "E", "F", "G", "H"]
+_ALL_DETECTORS = frozenset[Detector](get_args(Detector))
+_EVER_DEFAULT = (_ALL_DETECTORS, frozenset[Detector](("A", "B", "C", "D", "E")))
+"""What stands beside a preset in a stored revision: nobody asked for it."""
+
+
+def _is(number: int) -> Callable[[int], bool]:
+    """Whether a number that came later is the default: it is left out of a spec's JSON then, so that a fabric of before keeps its digest."""
+    return lambda given: given == number
 
 
 class LoopDetector(_Policy):
-    """Detectors A to E, or the one rule of a document (semantics.md 4)."""
+    """Detectors A to H, or the one rule of a document (semantics.md 4). A revision of before F to H names the detectors that it has."""
 
     preset: Literal["flow", "fabro", "ag2"] | None = Field(
         default=None,
         description="One document's rule instead of the detectors: flow (S0, results ignored), fabro (S1), ag2 (warns once).",
     )
-    detectors: frozenset[Detector] = Field(
-        default=frozenset[Detector](("A", "B", "C", "D", "E")), description="The detectors in force."
-    )
+    detectors: frozenset[Detector] = Field(default=_ALL_DETECTORS, description="The detectors in force.")
     identical_threshold: Positive = Field(default=3, description="A, C: the same call would stand this often...")
     identical_window: Positive = Field(default=5, description="A, C: ...in this many calls. S0: N = 5, threshold = 3.")
     period_repeats: Positive = Field(default=2, description="B: periods 2 and 3 repeated this often at the end of...")
@@ -158,11 +171,31 @@ class LoopDetector(_Policy):
         default=6, description="D: the same call this often in a row, whatever its results."
     )
     answer_threshold: Positive = Field(default=3, description="E: the same answer to one brief this often.")
+    stale_threshold: Annotated[int, Field(ge=2)] = Field(
+        default=5,
+        exclude_if=_is(5),
+        description="F: calls in a row that were each made before in the long window, with the same result. As many as S0's window has.",
+    )
+    long_threshold: Annotated[int, Field(ge=2)] = Field(
+        default=6,
+        exclude_if=_is(6),
+        description="G: the call of C would stand this often, with nothing new in between...",
+    )
+    long_window: Positive = Field(
+        default=30,
+        exclude_if=_is(30),
+        description="G: ...in this many calls. D's number, over S1's window three times.",
+    )
+    failing_threshold: Positive = Field(
+        default=5,
+        exclude_if=_is(5),
+        description="H: turns in a row of which every call failed, whatever it says. S3's breaker opens at 5 consecutive.",
+    )
     ag2_threshold: Positive = Field(default=3, description="Preset ag2: the same call this often in a row.")
 
     @model_validator(mode="after")
     def _something_is_in_force(self) -> LoopDetector:
-        if self.preset and "detectors" in self.model_fields_set and self.detectors != _ALL_DETECTORS:
+        if self.preset and "detectors" in self.model_fields_set and self.detectors not in _EVER_DEFAULT:
             raise ValueError("loop_detector: give preset or detectors, not both; a preset is one rule of its own")
         if not self.detectors:
             raise ValueError(
@@ -174,9 +207,6 @@ class LoopDetector(_Policy):
     def _in_order(self, detectors: frozenset[str]) -> list[str]:
         # A set has no order of its own, and a revision is known by the bytes of its spec.
         return sorted(detectors)
-
-
-_ALL_DETECTORS = frozenset(get_args(Detector))
 
 
 class FailureSignature(_Policy):
@@ -269,7 +299,8 @@ Breakers = Annotated[
     tuple[Annotated[Breaker, BeforeValidator(_preset_filled)], ...],
     Field(
         max_length=16,
-        description="Circuit breakers in front of calls; a preset (semantic, endpoint) or signals of their own. S3: circuit breaker.",
+        description="Circuit breakers in front of calls; a preset (semantic, endpoint, rate_limit) or signals of their own. Unless said: rate_limit in "
+        "front of each provider; []: none. S3: circuit breaker.",
     ),
 ]
 
@@ -338,7 +369,12 @@ class FlowPolicy(_Policy):
     goal_gates: GoalGates = GoalGates()
     stall_watchdog: StallWatchdog = StallWatchdog()
     retry: Retry = Retry()
-    breakers: Breakers = ()
+    retry_layers: RetryLayers = Field(
+        default=RetryLayers(),
+        exclude_if=lambda given: given == RetryLayers(),
+        description="The layers that a failure goes through before it is the run's. S1: retry layers.",
+    )
+    breakers: Breakers = UNNAMED
     humans: Humans = Humans()
     fan_in: FanIn = FanIn()
     saga: SagaPolicy = SagaPolicy()

@@ -169,10 +169,13 @@ def _shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: st
     payload = failure.payload if item == "post_stage" or let_pass else None
     again = "the failed step runs once more" if item == "failure" else "the run goes on with this result"
     again = "exactly what is shown here goes on, and nothing else" if let_pass else again
+    agent = work.run.steps[failure.step_id].agent if failure.step_id else ""
+    takes_cap = raised_cap.takes_cap(work, item, choice.failure_type)
+    others = raised_cap.offered(work, failure.stage, agent) if takes_cap else []
     return {
         "item": item,
         "stage": failure.stage,
-        "agent": work.run.steps[failure.step_id].agent if failure.step_id else "",
+        "agent": agent,
         "failure_type": choice.failure_type,
         "mechanism": trip.mechanism,
         "cause": trip.cause,
@@ -186,7 +189,8 @@ def _shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: st
         "payload": payload,
         "approve": again,
         **({"releases": let_pass} if let_pass else {}),
-        "takes_cap": raised_cap.takes_cap(work, item, choice.failure_type),
+        "takes_cap": takes_cap,
+        **({"takes_caps": others} if others else {}),
         "reject": "the run is aborted",
         "expiry": "rejected by the system",
     }

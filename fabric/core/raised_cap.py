@@ -1,18 +1,30 @@
-"""A person gives one run more money: an approval of a cost overrun names the new cap (semantics.md 4 "Human waits").
+"""A person gives one run more: an approval of a cost overrun names new caps (semantics.md 4 "Human waits").
 
-The cap is the run's, in micro-dollars, for all that it spends from its start on. Caps of stages and agents and budgets that runs share stay what
-they are. A child run has no cap of its own to raise: its money is reserved from its parent's.
+The run's money, its tokens, and money and tokens of the stage and the agent that the question is about, each where the fabric sets it; a cap counts for all
+that is spent from the run's start on. Budgets that runs share and the cap of one call stay what they are. A child run has no cap of its own to raise: its money is reserved
+from its parent's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fabric.core import events as ev
+from fabric.core.budget_caps import RUN, CapUnit, NamedCap, amount_words, cap_key, cap_words
 from fabric.core.inputs import DecisionMade
 from fabric.core.mechanisms import budget, state_of
+from fabric.core.policy import Budget
 from fabric.core.taxonomy import FailureType
 from fabric.core.work import Work
 
+JSON = Any
 MOST_USD_MICROS = 10**15
+MOST_TOKENS = 10**12
+MOST: Mapping[CapUnit, int] = {"usd_micros": MOST_USD_MICROS, "tokens": MOST_TOKENS}
+CAPS_MAX = 8
+"""New caps in one answer: more than a question ever offers."""
+ELSEWHERE = "a new cap goes with the approval of a cost overrun, and this is another question or answer"
 
 
 def takes_cap(work: Work, item: str, failure_type: FailureType | None) -> bool:
@@ -20,19 +32,54 @@ def takes_cap(work: Work, item: str, failure_type: FailureType | None) -> bool:
     return item == "failure" and failure_type is FailureType.COST_OVERRUN and work.run.family.lineage is None
 
 
+def offered(work: Work, stage: str, agent: str) -> list[dict[str, JSON]]:
+    """The caps that an approval may raise beside the run's money, as they stand: each that is set and that what failed falls under."""
+    config, ledger = work.compiled.spec.policy.budget, state_of(work.run.guards, budget)
+    found = []
+    for scope, unit in budget.scopes_of(stage, agent):
+        most = None if (scope, unit) == (RUN, "usd_micros") else budget.cap_in_force(config, ledger, scope, unit)
+        if most is not None:
+            found.append({"scope": scope, "unit": unit, "cap": most, "used": budget.used(ledger, scope, unit)})
+    return found
+
+
 def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
-    """Why the cap that an answer names cannot be given; empty: it can, or none is named."""
-    cap = given.cap_usd_micros
-    if cap is None:
+    """Why the caps that an answer names cannot be given; empty: they can, or none is named."""
+    if given.cap_usd_micros is None and not given.caps:
         return ""
     if given.verb != "approve" or fact.item != "failure" or fact.failure_type is not FailureType.COST_OVERRUN:
-        return "a new cap goes with the approval of a cost overrun, and this is another question or answer"
+        return ELSEWHERE
     if work.run.family.lineage is not None:
         return "a child run spends its parent's money: it has no cap of its own to raise"
-    before = _cap(work)
+    config, ledger = work.compiled.spec.policy.budget, state_of(work.run.guards, budget)
+    step = work.run.steps.get(fact.step_id)
+    standing = {
+        cap_key(one["scope"], one["unit"]): int(one["cap"])
+        for one in offered(work, fact.stage, step.agent if step is not None else "")
+    }
+    before = budget.cap(config, ledger)
+    return money_problem(config, given.cap_usd_micros, before) or caps_problem(given, before, standing)
+
+
+def caps_problem(given: DecisionMade, run_usd_micros: int, standing: Mapping[str, int]) -> str:
+    """Why new caps do not fit those that stand. ``run_usd_micros``: the run's money; ``standing``: the others that may be raised, by ``cap_key``."""
+    if len({one.key for one in given.caps}) < len(given.caps):
+        return "a cap is named twice: name each one once"
+    money = run_usd_micros if given.cap_usd_micros is None else given.cap_usd_micros
+    tokens = next(
+        (one.cap for one in given.caps if one.key == cap_key(RUN, "tokens")), standing.get(cap_key(RUN, "tokens"))
+    )
+    above: Mapping[CapUnit, int | None] = {"usd_micros": money, "tokens": tokens}
+    return next((said for one in given.caps if (said := _cap_problem(one, standing, above[one.unit]))), "")
+
+
+def money_problem(config: Budget, cap: int | None, before: int) -> str:
+    """Why the run's money cannot be raised from ``before`` to ``cap``; empty: it can, or is not to be."""
+    if cap is None:
+        return ""
     if cap <= before:
         return f"the new cap of {_dollars(cap)} is not above the present one of {_dollars(before)}"
-    session = work.compiled.spec.policy.budget.session_usd_micros
+    session = config.session_usd_micros
     most = MOST_USD_MICROS if session is None else session
     if cap > most:
         whose = "any run may spend" if session is None else "its session may spend"
@@ -40,22 +87,48 @@ def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
     return ""
 
 
+def _cap_problem(one: NamedCap, standing: Mapping[str, int], runs: int | None) -> str:
+    """``runs``: what the whole run may spend of it by then."""
+    whose, cap = cap_words(one.scope), amount_words(one.cap, one.unit)
+    before = standing.get(one.key)
+    if before is None:
+        unit = "money" if one.unit == "usd_micros" else "tokens"
+        return f"there is no cap of {whose} in {unit} that this question could raise"
+    if one.cap <= before:
+        return f"the new cap of {whose}, {cap}, is not above the present one of {amount_words(before, one.unit)}"
+    most = MOST[one.unit] if runs is None or one.scope == RUN else runs
+    if one.cap > most:
+        said = "any run may spend" if most == MOST[one.unit] else "the run itself may spend: raise that too"
+        return f"the new cap of {whose}, {cap}, is above the {amount_words(most, one.unit)} that {said}"
+    return ""
+
+
 def raise_to(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> None:
-    """Journals the new cap, where the answer names one; every call from now on is judged by it."""
+    """Journals the new caps, where the answer names some; every call from now on is judged by them."""
+    config = work.compiled.spec.policy.budget
+    before = budget.cap(config, state_of(work.run.guards, budget))
     if given.cap_usd_micros is not None:
+        raised = ev.CapRaised(
+            cap_usd_micros=given.cap_usd_micros,
+            before_usd_micros=before,
+            actor=given.actor,
+            escalation_id=fact.escalation_id,
+        )
+        work.emit(raised)
+    for one in given.caps:
+        before_ = budget.cap_in_force(config, state_of(work.run.guards, budget), one.scope, one.unit)
+        assert before_ is not None, "an answer named a cap that nobody sets"
         work.emit(
-            ev.CapRaised(
-                cap_usd_micros=given.cap_usd_micros,
-                before_usd_micros=_cap(work),
+            ev.BudgetRaised(
+                scope=one.scope,
+                unit=one.unit,
+                cap=one.cap,
+                before=before_,
                 actor=given.actor,
                 escalation_id=fact.escalation_id,
             )
         )
 
 
-def _cap(work: Work) -> int:
-    return budget.cap(work.compiled.spec.policy.budget, state_of(work.run.guards, budget))
-
-
 def _dollars(usd_micros: int) -> str:
-    return f"${usd_micros / 1_000_000:,.6f}"
+    return amount_words(usd_micros, "usd_micros")

@@ -15,6 +15,7 @@ from fabric.core import (
     judging,
     ladder,
     mutations,
+    node_retries,
     questions,
     stages,
     swap,
@@ -29,7 +30,7 @@ from fabric.core.judges import is_judge
 from fabric.core.ladder import Choice, Why
 from fabric.core.mechanisms import retry_budget, state_of
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.run import step_id
+from fabric.core.retry_layers import layer_of
 from fabric.core.saga import Unwinding
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Trip
@@ -97,6 +98,7 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
             accompanies=tuple(choice.rung.with_),
             step_id=failure.step_id,
             command_id=failure.issued.command_id if failure.issued else "",
+            layer=layer_of(choice.rung),
         )
     )
     if Accompaniment.ALERT in choice.rung.with_:
@@ -172,7 +174,7 @@ def rerun(work: Work, step_ids: list[str], note: str, *, approved: bool = False,
         calls.let_go_all(work, "the step runs once more", key)
         work.emit(
             ev.StepOpened(
-                step_id=step_id(old.stage, old.branch, work.run.epoch, old.round + 1),
+                step_id=ladder.next_id(work, old),
                 stage=old.stage,
                 branch=old.branch,
                 agent=agent or old.agent,
@@ -335,6 +337,8 @@ def settle(work: Work) -> None:
 
 REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.RETRY: _retry,
+    Reaction.RETRY_NODE: node_retries.schedule,
+    Reaction.ACCEPT_PARTIAL: node_retries.give_up,
     Reaction.INJECT: _inject,
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,

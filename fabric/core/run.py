@@ -75,6 +75,8 @@ class Step:
     """Rolling digest of those contents' references."""
     cause: Cause | None = None
     message: str = ""
+    partial: bool = False
+    """It failed, and its stage goes on without it as a partial success."""
 
 
 @value()
@@ -149,7 +151,7 @@ class Run:
     """The current epoch's, by id: of each branch the newest."""
     pending: Mapping[str, Pending] = field(default_factory=dict)
     timers: Mapping[str, int] = field(default_factory=dict)
-    """Retry instants by command id."""
+    """Retry instants by command id; of a node that runs again, by its failed step's id."""
     questions: Mapping[str, OpenQuestion] = field(default_factory=dict)
     rounds: Mapping[str, int] = field(default_factory=dict)
     """How often a failure was put to a person, by stage and branch."""

@@ -125,6 +125,8 @@ UNWINDS: Mapping[str, Unwinds] = {
     "fallback_model": Unwinds.NO,
     "cheaper_model": Unwinds.NO,
     "wait_for_breaker": Unwinds.NO,
+    "retry_node": Unwinds.NO,
+    "accept_partial": Unwinds.NO,
     "inject": Unwinds.NO,
     "retry": Unwinds.NO,
 }

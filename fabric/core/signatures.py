@@ -18,6 +18,8 @@ MESSAGE_BYTES_MAX = 240
 """Bytes of UTF-8 that are kept of a normalised message (S1)."""
 LIMIT = 3
 """Default of how often one signature is met until the run is stopped (S1 ``loop_restart_signature_limit``)."""
+ROUNDS = 2
+"""Default of how often a person's word lets one signature pass (semantics.md 4 "Human waits": 2 rounds, then abort)."""
 NO_REASON = "unknown"
 COUNTED: frozenset[ErrorClass] = frozenset({ErrorClass.DETERMINISTIC, ErrorClass.STRUCTURAL})
 """A transient failure may resolve by itself; the others are bounded by mechanisms of their own."""
@@ -29,6 +31,7 @@ _RULES = (
     (re.compile(r"\s+"), " "),
     (re.compile(r", "), ","),
 )
+_APART = re.compile(r"\W+")
 
 
 def normalised(message: str) -> str:
@@ -45,25 +48,32 @@ def signature(node: str, error_class: ErrorClass, message: str, hint: str | None
     return f"{node}|{error_class}|{normalised(reason)}"
 
 
+def hint_of(code: str) -> str:
+    """The hint that an error code is: one word, so that its digits are no number that differs from one time to the next. Empty for none."""
+    word = _APART.sub("_", code.strip().lower()).strip("_")
+    return f"code_{word}" if word else ""
+
+
 def effective_limit(limit: int) -> int:
     """The limit in force: the one given, 3 where it is 0 or less."""
     return limit if limit > 0 else LIMIT
 
 
-def of_tool(node: str, tool: str, error: str) -> str:
+def of_tool(node: str, tool: str, error: str, code: str = "") -> str:
     """An error that a tool gives its model, as ``node/tool|fingerprint``: a deterministic failure of that tool in one conversation, whoever of it calls.
     ``node``: the conversation, which is a stage's branch in a run: those who hear of an error may learn from it, and those of another branch do not.
-    A fingerprint, so that the fact that carries it holds nothing of what the tool said.
+    ``code``: what the tool itself calls the error; it beats what it says. A fingerprint, so that the fact that carries it holds nothing of what the tool said.
     """
     where = f"{node}/{tool}"
-    return f"{where}|{digest(signature(where, ErrorClass.DETERMINISTIC, error))[:16]}"
+    return f"{where}|{digest(signature(where, ErrorClass.DETERMINISTIC, error, hint_of(code)))[:16]}"
 
 
 @value()
 class Failures:
     """How often each signature was met in a run, and which a person has spoken since.
 
-    A person's word takes nothing off a count. It only lets the very next failure of that kind pass: the person saw the one before and sent the run on.
+    A person's word takes nothing off a count. It only lets the very next failure of that kind pass: the person saw the one before and sent the run on. Not for
+    ever: with two rounds and a limit of three, the fifth is stopped whatever was said.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -93,8 +103,11 @@ def spoken(before: Failures) -> Failures:
     return Failures(before.counts, tuple(before.counts), before.turns)
 
 
-def reached(before: Failures, key: str, limit: int = LIMIT, turn: str = "") -> bool:
-    """Whether one more failure with this signature stops the run: a threshold, it acts at the limit itself. ``turn`` as in ``failed``."""
+def reached(before: Failures, key: str, limit: int = LIMIT, turn: str = "", rounds: int = ROUNDS) -> bool:
+    """Whether one more failure with this signature stops the run: a threshold, it acts at the limit itself. ``turn`` as in ``failed``; ``rounds``: how often
+    a person's word lets one pass that had reached the limit.
+    """
     if turn and before.turns.get(key) == turn:
         return False
-    return before.counts.get(key, 0) + 1 >= effective_limit(limit) and key not in before.heard
+    came, most = before.counts.get(key, 0) + 1, effective_limit(limit)
+    return came >= most and (key not in before.heard or came >= most + rounds)

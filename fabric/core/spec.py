@@ -29,6 +29,7 @@ from fabric.core.gates import HTTP_TEST, Gates
 from fabric.core.payloads import Brief
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec_judges import unknown_judges
+from fabric.core.spec_layers import layer_problems
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Prose, SpecGroup, absent
@@ -226,6 +227,7 @@ class FabricSpec(SpecGroup):
             *_unknown_goals(self),
             *fallback_problems({model.name: model.fallbacks for model in self.models}),
             *cheaper_problems({model.name: model.cheaper for model in self.models}),
+            *layer_problems(self),
             *memory_problems(self.memories, [(tool.name, tool.kind) for tool in self.tools]),
         ]
         if problems:

@@ -43,7 +43,10 @@ def total(buckets: Buckets, now: int, *, window: int, width: int) -> tuple[int, 
 
 
 def _within(buckets: Buckets, now: int, window: int, width: int) -> Buckets:
-    return tuple(one for one in buckets if (one.number + 1) * width > now - window)
+    oldest = (now - window) // width  # The piece of time in which the window begins; what lies before it is over.
+    if not buckets or buckets[0].number >= oldest:  # They stand in order of time.
+        return buckets
+    return tuple([one for one in buckets if one.number >= oldest])
 
 
 @value()

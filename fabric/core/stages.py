@@ -112,7 +112,7 @@ def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | Non
     heard = judging.heard(work, stage, proposal)
     score = min((one for one in (done.score, heard.score) if one is not None), default=None)
     approved = work.run.approved_stage == stage
-    proposal = replace(proposal, judged=heard.problems, score=None if approved else score)
+    proposal = replace(proposal, judged=heard.problems, left_out=heard.left_out, score=None if approved else score)
     gate = _post_gate(work, proposal, score)
     if isinstance(gate, Awaited):
         return judging.ask(work, stage, gate.branch, proposal)
@@ -182,7 +182,7 @@ def _post_gate(work: Work, proposal: Proposal, score: float | None) -> ev.GateRe
 
 def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failure | None:
     """The first thing that stops the output: a failed check, then confidence below tau."""
-    trip = validation_gate.trip_of(gate, proposal.stage)
+    trip = validation_gate.trip_of(gate, proposal.stage, proposal.left_out)
     if trip is not None:
         return Failure(
             (trip,), proposal.stage, proposal.step_id, payload=releases.shown(proposal.said, proposal.payload)
@@ -213,7 +213,9 @@ def complete(work: Work) -> None:
         if part["gap"]
     ]
     outcome = {**output, "gaps": gaps} if gaps or not ref else None
-    reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else "finished"
+    partial = any(step.partial for step in run.steps.values())
+    finished = "finished as a partial success" if partial else "finished"
+    reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else finished
     work.emit(
         ev.RunEnded(
             state=RunState.COMPLETED,
@@ -222,6 +224,7 @@ def complete(work: Work) -> None:
             truncated=run.truncated,
             recovered=run.recovered,
             outcome_ref="" if outcome else ref,
+            partial=partial,
         ),
         {"output": outcome} if outcome else None,
     )

@@ -26,10 +26,8 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
     """Journals a tool's result; an error is data for the model, and the third of one kind stops it. Gives back what stopped it."""
     issued = pending.issued
     finished = _looked_through(work, issued.target, finished)
-    trips = _came_back(work, issued, finished.error) if finished.error else []
-    content = (
-        {"error": {"cause": "tool_error", "message": finished.error}} if finished.error else {"result": finished.result}
-    )
+    trips = _came_back(work, issued, finished) if finished.error else []
+    content = _content(finished)
     event = work.emit(
         ev.ToolAnswered(
             command_id=issued.command_id,
@@ -41,7 +39,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             masked_hash=masked_fingerprint(content),
             error=bool(finished.error),
             sanitized=finished.sanitized,
-            failure=failure_signature.of_error(issued.step_id, issued.target, finished.error) if finished.error else "",
+            failure=_signature(issued, finished) if finished.error else "",
         ),
         content,
     )
@@ -53,7 +51,18 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
     return Failure(tuple(trips), step.stage, step.id)
 
 
-def _came_back(work: Work, issued: ev.CallIssued, error: str) -> list[Trip]:
+def _content(finished: ToolFinished) -> JSON:
+    if not finished.error:
+        return {"result": finished.result}
+    error = {"cause": "tool_error", "message": finished.error}
+    return {"error": error | {"code": finished.code} if finished.code else error}
+
+
+def _signature(issued: ev.CallIssued, finished: ToolFinished) -> str:
+    return failure_signature.of_error(issued.step_id, issued.target, finished.error, finished.code)
+
+
+def _came_back(work: Work, issued: ev.CallIssued, finished: ToolFinished) -> list[Trip]:
     """What speaks against one more error of a tool."""
     proposal = Proposal(
         kind="failure",
@@ -62,7 +71,8 @@ def _came_back(work: Work, issued: ev.CallIssued, error: str) -> list[Trip]:
         target=issued.target,
         command_id=issued.command_id,
         cause=Cause.TOOL_CONSTRAINT,
-        message=error[:500],
+        message=finished.error[:500],
+        code=finished.code,
     )
     return guard.judge(proposal, work.view, work.compiled.spec.policy)
 
@@ -75,4 +85,4 @@ def _looked_through(work: Work, tool: str, finished: ToolFinished) -> ToolFinish
     if not found:
         return finished
     said = f"what {tool} found holds what an agent may not be shown: {'; '.join(found[:3])}"
-    return replace(finished, result=None, error=said[:500], outcome=finished.outcome or Outcome.ANSWERED)
+    return replace(finished, result=None, error=said[:500], code="", outcome=finished.outcome or Outcome.ANSWERED)

@@ -46,7 +46,7 @@ def parties(fact: Any) -> tuple[str, str]:
             return f"caller/{fact.requested_by}", ENGINE
         case "escalation_opened" | "alert_raised":
             return ENGINE, f"human/{getattr(fact, 'required_role', '')}"
-        case "escalation_decided" | "cap_raised":
+        case "escalation_decided" | "cap_raised" | "budget_raised":
             return f"human/{fact.actor}", ENGINE
         case "cancel_accepted" | "terminate_accepted" | "run_paused" | "run_resumed":
             return f"human/{fact.actor}", ENGINE

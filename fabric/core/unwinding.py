@@ -114,6 +114,7 @@ def _next(work: Work, key: str) -> bool:
 
 
 def _is_out(work: Work) -> bool:
+    """Whether a compensation is under way; none is where it turned out that nothing has to be undone."""
     return work.run.saga.unwinding is not None and work.run.saga.unwinding.current is not None
 
 
@@ -203,7 +204,7 @@ def _failed(work: Work, current: Errand, cause: Cause, message: str) -> None:
             not_before=at,
         )
     )
-    if last:
+    if last and _is_out(work):
         _stuck(work, current, message)
 
 
@@ -248,6 +249,13 @@ def _stuck(work: Work, current: Errand, message: str, *, withheld: bool = False)
             "expiry": "it stays as it is, the run says so and undoes the rest",
         },
     )
+
+
+def needless(work: Work) -> None:
+    """Where it turned out that a mutation was not executed, nobody is asked any more what becomes of its compensation."""
+    for escalation_id, question in list(work.run.questions.items()):
+        if question.fact.item == "compensation" and _mutation(work, question.fact.scope).status is Status.NOT_EXECUTED:
+            work.emit(ev.EscalationWithdrawn(escalation_id=escalation_id, reason="it turned out that it was not done"))
 
 
 def decided(work: Work, question: OpenQuestion, given: DecisionMade) -> None:

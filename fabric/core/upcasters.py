@@ -48,11 +48,14 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("lineage_pinned", 1): same,
     ("child_spawned", 1): same,
     ("escalation_opened", 3): same,
+    ("reaction_decided", 3): same,
+    ("step_failed", 3): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("decision_made", 1): same,
     ("decision_made", 2): same,
+    ("decision_made", 3): same,
     ("child_ended", 1): same,
     ("child_requested", 1): same,
 }
@@ -62,10 +65,10 @@ SINCE: Mapping[str, int] = {
     "call_issued": 2,
     "call_refused": 3,
     "escalation_opened": 3,
-    "reaction_decided": 3,
+    "reaction_decided": 4,
     "stage_entered": 3,
     "stage_left": 3,
-    "step_failed": 3,
+    "step_failed": 4,
     "retry_scheduled": 3,
     "terminate_accepted": 2,
     "run_paused": 2,
@@ -107,11 +110,13 @@ SINCE: Mapping[str, int] = {
     "tool_answered": 3,
     "alert_raised": 3,
     "model_changed": 3,
+    "node_retry_scheduled": 4,
     "cap_raised": 3,
+    "budget_raised": 4,
 }
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
-    "decision_made": 3,
+    "decision_made": 4,
     "fork_requested": 2,
     "terminate_requested": 2,
     "pause_requested": 2,

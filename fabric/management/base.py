@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,11 @@ def read_text(path: Path, *, most: int, what: str) -> str:
     except UnicodeDecodeError as error:
         message = f"{path.name} is no UTF-8 text (byte {error.start:,} is not); save it as UTF-8"
         raise Refused(message, code="invalid", field="file") from None
+
+
+def dollars_given(text: str) -> int:
+    """An amount of dollars as it was typed, in micro-dollars. Raises Refused."""
+    try:
+        return int((Decimal(text) * 1_000_000).to_integral_exact())
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise Refused(f"{text[:40]!r} is no amount of dollars; give one such as 12.50", code="invalid") from error

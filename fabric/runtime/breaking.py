@@ -1,11 +1,13 @@
-"""A run's calls and the circuit breakers in front of them: which there are, what a refused call comes to, what the end of a call tells them. Pure."""
+"""A run's calls, what its runs spend together, and the circuit breakers in front of them: which there are, what a refused call comes to, what the end of a call tells them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
 
 from fabric.core import command_ids
-from fabric.core.breaker.passing import Gate, Looked, Met, Step, gates_of, reopened, settled
+from fabric.core.breaker.passing import Gate, Looked, Met, Row, Settling, Step, gates_of, passing, reopened, settled
 from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
@@ -15,11 +17,21 @@ from fabric.core.guard import judge
 from fabric.core.inputs import CallFailed, Result
 from fabric.core.mechanisms import circuit_breaker, state_of
 from fabric.core.mechanisms.contract import Proposal, View
+from fabric.core.pace import TooFast
 from fabric.core.run import Run
 from fabric.core.saga import Outcome
+from fabric.core.shared_pace import Counting, Shared, pacing, shared_by
 from fabric.runtime.grant_ports import Count, GuardRow
 
 Command = CallModel | CallTool
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a call was let past: its breakers, and what its runs spend together."""
+
+    met: tuple[Met, ...] = ()
+    paced: tuple[tuple[Shared, Row], ...] = ()
 
 
 def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) -> tuple[Gate, ...]:
@@ -31,8 +43,55 @@ def gates_for(fabric_id: str, compiled: Compiled, run: Run, command: Command) ->
     return gates_of(spec.policy.breakers, fabric_id, spec, command, circuit_breaker.streaks(state))
 
 
-def refused(looked: Looked, compiled: Compiled, run: Run, command: Command) -> CallFailed:
+def taken(gates: tuple[Gate, ...], shared: tuple[Shared, ...]) -> Generator[Step, Any, Past | Looked | TooFast]:
+    """Takes a call past what its runs spend together, and then past its breakers: whoever refuses it first."""
+    paced = yield from pacing(shared)
+    if isinstance(paced, TooFast):
+        return paced
+    met = yield from passing(gates)
+    return met if isinstance(met, Looked) else Past(met, paced)
+
+
+def shared_for(fabric_id: str, session_key: str, compiled: Compiled, run: Run, command: Command) -> tuple[Shared, ...]:
+    """What a call's run spends together with others."""
+    if not isinstance(command, CallModel):
+        return ()
+    return shared_by(compiled.spec.policy, run.tier, fabric_id=fabric_id, session_key=session_key)
+
+
+def counting(past: Past, compiled: Compiled, run: Run, command: Command) -> tuple[Counting, ...]:
+    """Where the cost of a call that goes out is counted."""
+    pending = run.pending.get(command.command_id)
+    worst = 0 if pending is None else pending.issued.reserved_usd_micros
+    price = compiled.prices.get(command.model) if isinstance(command, CallModel) else None
+    return tuple(Counting(one, row, price, worst) for one, row in past.paced)
+
+
+def refused(found: Looked | TooFast, compiled: Compiled, run: Run, command: Command) -> CallFailed:
     """The failure of a call that was not sent, with the mechanism's word for it."""
+    return (
+        _too_fast(found, compiled, run, command) if isinstance(found, TooFast) else _open(found, compiled, run, command)
+    )
+
+
+def _too_fast(found: TooFast, compiled: Compiled, run: Run, command: Command) -> CallFailed:
+    step = run.steps[command.step_id]
+    target = command.model if isinstance(command, CallModel) else ""
+    proposal = Proposal(
+        kind="send", stage=step.stage, step_id=step.id, agent=command.agent, target=target, too_fast=found
+    )
+    trip = judge(proposal, View(found.asked_at, run, compiled.spec), compiled.spec.policy)[0]
+    return CallFailed(
+        command_id=command.command_id,
+        attempt=command.attempt,
+        cause=trip.cause,
+        message=trip.message,
+        outcome=Outcome.REJECTED,
+        trip=trip,
+    )
+
+
+def _open(looked: Looked, compiled: Compiled, run: Run, command: Command) -> CallFailed:
     step = run.steps[command.step_id]
     proposal = Proposal(kind="send", stage=step.stage, step_id=step.id, agent=command.agent, looked=looked)
     trip = judge(proposal, View(looked.asked_at, run, compiled.spec), compiled.spec.policy)[0]
@@ -79,7 +138,7 @@ def probed(met: tuple[Met, ...], result: Result) -> Result:
     return replace(result, breaker_wait_s=max(wait for wait in waits if wait is not None) / US)
 
 
-def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Iterable[Step]:
+def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Settling:
     """What the end of a call says to the breakers that let it pass. ``run``: after it took the result in. None: nobody was asked, or it is not ours."""
     if result is None or run is None:
         return settled(met, NEUTRAL, frozenset())

@@ -224,9 +224,8 @@ class GuardRow:
     generation: int = 0
     """Grows with each change; whatever was counted or decided in an older one changes nothing."""
     changed_at: int = 0
-    permit_holder: str = ""
-    """Who holds the probe's permit; empty: nobody."""
-    permit_until: int = 0
+    permits: Mapping[str, int]
+    """Who may probe, and until when: by holder. One that has run out may still stand here."""
     counts: Mapping[str, int]
     """By signal, of this generation: all of them, or those of the last minute (``Count.windowed``)."""
     asked_at: int
@@ -268,9 +267,11 @@ class GuardStore(Protocol):
         """Adds to the counts; those of another generation than the row's are dropped."""
         ...
 
-    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
-        """Sets the state, with the next generation and no counts and no permit, and logs it. False: the row is not at ``generation`` any more, or
-        ``holder`` is given and has not the permit.
+    def change(
+        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+    ) -> bool:
+        """Sets the state, with the next generation and no counts and no permits, and logs it. False: the row is not at ``generation`` any more, or
+        ``holder`` is given and has no permit. ``keeps``: the permits go on in the next generation, but ``holder``'s.
         """
         ...
 
@@ -278,10 +279,10 @@ class GuardStore(Protocol):
         """What became of a row, the oldest change first: the log of the last days."""
         ...
 
-    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
-        """Takes the one permit of this generation. False: somebody has it, until it expires or is given up; or the generation is over."""
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
+        """Takes one of ``most`` permits. False: all are out, until one expires or is given up; ``holder`` has one already; or the generation is over."""
         ...
 
-    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
-        """Gives the permit back without a change. False: ``holder`` has it not."""
+    def give_up(self, scope: str, kind: str, *, holder: str) -> bool:
+        """Gives a permit back without a change. False: ``holder`` has none."""
         ...

@@ -11,6 +11,7 @@ from typing import Any
 
 from fabric.core.commands import CallModel, CallTool, Message
 from fabric.core.context import Contents
+from fabric.core.grounding import passages
 from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, json_schema
@@ -159,6 +160,20 @@ class _Fill:
             return f"No result: {part['gap']}"
         return str(output_of(self.contents.read(part["ref"]), part["branch"])["text"])
 
+    def founded(self, request: JSON, judged: JSON) -> str:
+        """The attached documents as a grounding critic is shown them: the passages that were chosen when it was asked."""
+        spans = judged.get("shown")
+        if spans is None:
+            return self.attached(request)
+        shown = (
+            f"--- {document.name} ---\n{passages.shown(document.text, spans[document.name])}"
+            for document in self.documents()
+            if document.name in spans
+        )
+        unknown = "".join(f"\n- {line}" for line in judged.get("left_out", ()))
+        told = f"\n\nLeft out, so that you do not know it, and nothing is founded in it:{unknown}" if unknown else ""
+        return "\n\nAttached documents:\n" + "\n".join(shown) + told
+
     def attached(self, request: JSON) -> str:
         """The attached documents as far as the agent's prompt holds them, or their names. Texts are read only where they are shown."""
         names, limit = request.get("documents", ()), self.agent.inline_document_chars
@@ -225,8 +240,9 @@ def _ground(fill: _Fill, message: Message) -> str:
     cited = ", ".join(result["citations"]) or "none"
     contents = (fill.contents.read(ref) for ref in message.refs[2:])
     told = "\n".join(f"- {_compact(one.get('result', one))}" for one in contents) or "none"
+    documents = fill.founded(fill.read(message, 0), fill.read(message, 1))
     return (
-        f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWhat tools answered:\n{told}\n\n"
+        f"Request:\n{fill.read(message, 0)['text']}{documents}\n\nWhat tools answered:\n{told}\n\n"
         f"Result:\n{result['text']}\nCitations: {cited}{_noted(fill, message, 1)}\n\n"
         "Judge whether each statement of the result is founded in the request, the documents or what tools answered. Name each one that is not."
     )

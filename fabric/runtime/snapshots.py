@@ -6,7 +6,7 @@ a changed program folds the journal anew and no state is ever migrated. Its byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container
 from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import Any
@@ -114,7 +114,9 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     rest = replace(run, steps={}, guards={})
     moves = run.guards.get(deadlock_monitor.NAME)
     said = tuple(state_of(run.guards, loop_detector, step).answers for step in run.steps)
-    return tuple(dict.fromkeys(text for text in _texts((rest, steps, moves, said)) if text in known))
+    found: dict[str, None] = {}
+    _refer((rest, steps, moves, said), known, found)
+    return tuple(found)
 
 
 def _judged(step: Step) -> str:
@@ -134,18 +136,21 @@ def _goes_on(run: Run, step: Step) -> bool:
     return any(fact.item == "pre_action" and fact.step_id == step.id for fact in asked)
 
 
-def _texts(given: Any) -> Iterator[str]:
+def _refer(given: Any, known: Container[str], found: dict[str, None]) -> None:
+    """Adds every text in ``given`` that is a known content's name, in order. A state holds thousands of values, few of which are."""
     if isinstance(given, str):
-        yield given
-    elif isinstance(given, msgspec.Struct):
-        for name in given.__struct_fields__:
-            yield from _texts(getattr(given, name))
-    elif isinstance(given, tuple | list):
-        for item in given:
-            yield from _texts(item)
-    elif isinstance(given, Mapping):
-        for item in given.values():
-            yield from _texts(item)
+        if given in known:
+            found[given] = None
+        return
+    if isinstance(given, msgspec.Struct):
+        given = msgspec.structs.astuple(given)
+    elif isinstance(given, dict):
+        given = given.values()
+    elif not isinstance(given, tuple | list):
+        return
+    for item in given:
+        if item is not None and not isinstance(item, int):
+            _refer(item, known, found)
 
 
 # -- which program -----------------------------------------------------------------------------------------------------

@@ -6,6 +6,9 @@ from fabric.core import engine
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 
+LATE_US = 1_000_000
+"""How late a timer may fire without a look at the inbox: a process that stands still longer may have slept over an answer."""
+
 
 def next_wake(run: Run, answers: frozenset[str], announced: int | None, policy: FlowPolicy) -> int | None:
     """The next instant that the run, or an answer that is announced, is due at; None: none is."""
@@ -22,3 +25,11 @@ def moves(wake: int | None, at: int | None, run: Run, policy: FlowPolicy) -> boo
     """
     sooner = wake is not None and at is not None and wake < at
     return at != wake and not (sooner and at == engine.stalls_at(run, policy))
+
+
+def is_late(at: int, now: int) -> bool:
+    """Whether what was to happen at ``at`` happens so late that the run's inputs are to be looked at first.
+
+    Else a question would expire over an answer that came in time.
+    """
+    return now - at > LATE_US

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from django.db.models import QuerySet
 
 from fabric.core.actor import Actor
+from fabric.core.budget_caps import NamedCap
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.text import clean_text
 from fabric.models import Escalation, Inbox
@@ -33,6 +34,8 @@ class Answer:
     """What was put in place of what was shown, where it was edited."""
     cap_usd_micros: int | None = None
     """What the run may spend from then on, where it was named."""
+    caps: tuple[NamedCap, ...] = ()
+    """Other caps of the run, as they are from then on."""
     model: str = ""
     """The model that answers in place of the one that failed, where it was named."""
     takes_at: int | None = None
@@ -64,6 +67,7 @@ class SentAnswer:
             message=given.message,
             edited=given.edited,
             cap_usd_micros=given.cap_usd_micros,
+            caps=given.caps,
             model=given.model,
             takes_at=self.takes_at,
         )
@@ -94,6 +98,7 @@ def answer_of(item: EscalationView) -> Answer | None:
         message=said[0].message if said else None,
         edited=said[0].edited if said else None,
         cap_usd_micros=said[0].cap_usd_micros if said else None,
+        caps=said[0].caps if said else (),
         model=said[0].model if said else "",
     )
 

@@ -6,6 +6,7 @@ workspaces: it is shown where a fabric uses that provider.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,6 +81,21 @@ class Change:
         return self.standing.state in (BreakerState.OPEN, BreakerState.STOPPED) and self.standing.signal != FORCED
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A call that is out as a probe."""
+
+    holder: str
+    """``run/command#attempt``."""
+    until: int
+    """When its permit runs out, at the latest."""
+
+    @property
+    def run(self) -> str:
+        """The run whose call it is."""
+        return self.holder.partition("/")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerView:
     """One breaker. Instants are microseconds since the epoch."""
@@ -98,9 +114,8 @@ class BreakerView:
     generation: int
     changed_at: int
     signals: tuple[Counted, ...]
-    holder: str
-    """Who has the probe's permit: ``run/command#attempt``; empty: nobody."""
-    holder_until: int
+    probes: tuple[Probe, ...]
+    """Those that are out."""
     now: int
     changes: tuple[Change, ...]
     """The last ones, the newest first."""
@@ -123,11 +138,6 @@ class BreakerView:
     def nearest(self) -> Counted | None:
         """The signal that is nearest to opening it, of those that all workers count together."""
         return max((one for one in self.signals if not one.signal.per_step), key=lambda one: one.share, default=None)
-
-    @property
-    def holder_run(self) -> str:
-        """The run whose call is the probe."""
-        return self.holder.partition("/")[0]
 
     @property
     def words(self) -> str:
@@ -251,7 +261,7 @@ def _views(found: Mapping[Key, _Found], rows: Mapping[Key, Guard], now: int) -> 
     for (scope, kind), one in found.items():
         row = rows.get((scope, kind))
         changes = log.get((scope, kind), [])
-        had = row is not None and row.permit_until > now
+        permits = json.loads(row.permits) if row else {}
         counted = counts.get((scope, kind), {})
         yield BreakerView(
             scope=scope,
@@ -268,8 +278,7 @@ def _views(found: Mapping[Key, _Found], rows: Mapping[Key, Guard], now: int) -> 
                 Counted(signal, counted.get(signal.key, 0), counted.get(f"{signal.key}:all", 0))
                 for signal in one.breaker.signals
             ),
-            holder=row.permit_holder if row and had else "",
-            holder_until=row.permit_until if row and had else 0,
+            probes=tuple(Probe(holder, until) for holder, until in sorted(permits.items()) if until > now),
             now=now,
             changes=tuple(changes[:CHANGES_SHOWN]),
             trips=sum(change.trip for change in changes if change.at > now - DAY_US),

@@ -17,6 +17,7 @@ from fabric.core.derivation import Derived, Rules, derived_all
 from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
 from fabric.core.events import TripRecord
+from fabric.core.retry_layers import layer_of, stage_of
 from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
 from fabric.models import Event
 from fabric.selectors.errors import Refused
@@ -29,9 +30,25 @@ from fabric.selectors.words import dollars, words
 RungState = Literal["taken", "spent", "skipped", "ahead"]
 CONSEQUENCES = frozenset(
     {
-        *("retry_scheduled", "message_injected", "tools_stripped", "model_changed", "alert_raised", "step_failed"),
+        *(
+            "retry_scheduled",
+            "node_retry_scheduled",
+            "message_injected",
+            "tools_stripped",
+            "model_changed",
+            "alert_raised",
+            "step_failed",
+        ),
         *("replanned", "unwinding_started", "unwinding_finished", "compensation_stuck", "escalation_opened"),
-        *("escalation_decided", "escalation_withdrawn", "cap_raised", "run_ending", "run_ended", "run_quarantined"),
+        *(
+            "escalation_decided",
+            "escalation_withdrawn",
+            "cap_raised",
+            "budget_raised",
+            "run_ending",
+            "run_ended",
+            "run_quarantined",
+        ),
     }
 )
 """Kinds that say what a decision came to."""
@@ -52,6 +69,8 @@ class ExplainedRung:
     """Why it was passed over."""
     derived: bool = True
     """False: the reason is as recorded, since its numbers are not in the journal."""
+    layer: str = ""
+    """The retry layer that it belongs to; empty: the fabric has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +187,13 @@ def _rungs(one: Derived, revision: Compiled) -> tuple[ExplainedRung, ...]:
         return ()
     told = {rung: (why, derived) for rung, why, derived in one.skipped}
     found = []
-    for n, rung in enumerate(revision.table[fact.failure_type, fact.tier].rungs):
+    stage = stage_of(fact.step_id, fact.scope)
+    for n, rung in enumerate(revision.ladders.at(fact.failure_type, fact.tier, stage).rungs):
         state: RungState = (
             "taken" if n == fact.rung else "ahead" if n > fact.rung else "skipped" if n in told else "spent"
         )
         why, derived = told.get(n, ("", True))
-        found.append(ExplainedRung(str(rung.reaction), rung.times, state, why, derived))
+        found.append(ExplainedRung(str(rung.reaction), rung.times, state, why, derived, layer_of(rung)))
     return tuple(found)
 
 
@@ -242,11 +262,19 @@ def as_json(one: Explained) -> Mapping[str, Any]:
         "use": fact.spent + 1,
         "bound": fact.bound,
         "scope": fact.scope,
+        "layer": fact.layer,
         "accompanies": list(fact.accompanies),
         "evidence": one.evidence,
         "trips": [_trip(trip) for trip in (fact.cause, *fact.causes)],
         "rungs": [
-            {"reaction": r.reaction, "times": r.times, "state": r.state, "why": r.why, "derived": r.derived}
+            {
+                "reaction": r.reaction,
+                "times": r.times,
+                "state": r.state,
+                "why": r.why,
+                "derived": r.derived,
+                "layer": r.layer,
+            }
             for r in one.rungs
         ],
         "other_tiers": [{"tier": o.tier, "reaction": o.reaction, "rung": o.rung + 1} for o in one.others],

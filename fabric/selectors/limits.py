@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from fabric.core.breaker.policy import Breaker, Signal
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
+from fabric.core.retry_policy import Edge, NodeLayers
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 
@@ -59,6 +60,8 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.fabric_hour_usd_micros": ("Fabric cap, an hour", Unit.USD),
     "budget.session_usd_micros": ("Session cap", Unit.USD),
     "budget.run_tokens": ("Run tokens", Unit.TOKENS),
+    "budget.stage_tokens": ("Stage tokens", Unit.TOKENS),
+    "budget.agent_tokens": ("Agent tokens", Unit.TOKENS),
     "cost_velocity.calls": ("Calls before a rate counts", Unit.CALLS),
     "cost_velocity.factor": ("Even pace, at most", Unit.TIMES),
     "cost_velocity.within_s": ("What is left lasts", Unit.SECONDS),
@@ -91,6 +94,10 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "loop_detector.period_window": ("Periods, window", Unit.TURNS),
     "loop_detector.consecutive_threshold": ("Calls in a row", Unit.CALLS),
     "loop_detector.answer_threshold": ("Equal answers", Unit.REPEATS),
+    "loop_detector.stale_threshold": ("Calls without anything new", Unit.CALLS),
+    "loop_detector.long_threshold": ("Identical calls in the long run", Unit.CALLS),
+    "loop_detector.long_window": ("Identical calls in the long run, window", Unit.CALLS),
+    "loop_detector.failing_threshold": ("Turns of failures", Unit.TURNS),
     "loop_detector.ag2_threshold": ("Calls in a row, preset ag2", Unit.CALLS),
     "deadlock_monitor.similarity": ("Near-identical briefs", Unit.SCORE),
     "deadlock_monitor.brief_chars": ("Brief compared from", Unit.CHARACTERS),
@@ -109,6 +116,13 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "retry.earn": ("Earned a first attempt", Unit.RETRY_TOKENS),
     "retry.shared": ("Shared retry budget", Unit.MODE),
     "retry.deviation": ("Why retries are not shared", Unit.MODE),
+    "retry_layers.preset": ("Retry layers", Unit.MODE),
+    "retry_layers.max_retries": ("Node retries", Unit.TIMES),
+    "retry_layers.edges": ("Edges out of failed nodes", Unit.MODE),
+    "retry_layers.retry_target": ("Retry target", Unit.MODE),
+    "retry_layers.fallback_retry_target": ("Retry target after that", Unit.MODE),
+    "retry_layers.stages": ("Layers of single stages", Unit.MODE),
+    "retry_layers.deviation": ("Why nodes are retried in high-stakes", Unit.MODE),
     "breakers": ("Circuit breakers", Unit.MODE),
     "humans.due_s": ("Review due", Unit.SECONDS),
     "humans.reminder_at": ("Reminder", Unit.SHARE),
@@ -138,6 +152,7 @@ GROUPS: Mapping[str, str] = {
     "goal_gates": "Goals",
     "stall_watchdog": "Stalls",
     "retry": "Retries",
+    "retry_layers": "Retry layers",
     "breakers": "Circuit breakers",
     "humans": "People",
     "fan_in": "Fan-in",
@@ -207,13 +222,16 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
     if name == "deadlines":
         for tier in spec.tiers.allowed:
             yield from _part(name, policy.deadlines_of(tier), DEADLINES[tier], tier)
+    elif name == "retry_layers":
+        for limit in _part(name, policy.retry_layers, field.get_default(), None):
+            yield replace(limit, value=_layers_said(limit.value), default=_layers_said(limit.default))
     elif isinstance(part := getattr(policy, name), BaseModel):
         standard = None if field.is_required() else field.get_default()
         for limit in _part(name, part, standard, None):
             yield from _due(spec, limit) if limit.path == "humans.due_s" else (limit,)
     elif name == "breakers":
-        said = tuple(breaker_said(one) for one in policy.breakers)
-        yield _limit(name, said, (), False, None, *_explained(field, FlowPolicy))
+        said, unnamed = (tuple(breaker_said(one) for one in those) for those in (policy.breakers, field.get_default()))
+        yield _limit(name, said, unnamed, False, None, *_explained(field, FlowPolicy))
     else:
         yield _limit(name, part, field.get_default(), False, None, *_explained(field, FlowPolicy))
 
@@ -224,7 +242,30 @@ def breaker_said(breaker: Breaker) -> str:
     fallback = {"none": "", "model": ", then another model", "static_answer": ", then the static answer"}[
         breaker.on_open
     ]
-    return f"{breaker.scope}: {signals}, {breaker.cooldown_s:g} s, {breaker.max_trips} trips{fallback}"
+    trips = f", {breaker.max_trips} trips" if breaker.max_trips else ""
+    return f"{breaker.scope}: {signals}, {breaker.cooldown_s:g} s{trips}{fallback}"
+
+
+def _layers_said(given: Any) -> Any:
+    """What a field of the retry layers says, edges and stages in a few words each."""
+    if isinstance(given, tuple):
+        return tuple(_edge_said(edge) for edge in given)
+    if isinstance(given, dict):
+        return tuple(f"{stage}: {_node_said(node)}" for stage, node in given.items())
+    return given
+
+
+def _edge_said(edge: Edge) -> str:
+    return f"{edge.failure_class or 'any failure'} to {edge.to}"
+
+
+def _node_said(node: NodeLayers) -> str:
+    retries = node.retry_policy or ("" if node.max_retries is None else f"{node.max_retries} retries")
+    targets = (("retry target", node.retry_target), ("then", node.fallback_retry_target))
+    said = [retries, "partial success allowed" if node.allow_partial else ""]
+    said += [_edge_said(edge) for edge in node.edges]
+    said += [f"{what} {to}" for what, to in targets if to]
+    return "; ".join(part for part in said if part) or "as the fabric says"
 
 
 def _signal_said(signal: Signal) -> str:

@@ -63,7 +63,7 @@ def memories_of(actor: Actor, fabric: str) -> list[MemoryView]:
             (verb.value, tuple(agent.name for agent in spec.agents if tool_name(verb, memory.name) in agent.tools))
             for verb in OFFERED
         )
-        shown = tuple(_remembered(row) for row in rows.order_by("key")[:KEYS_SHOWN])
+        shown = tuple(remembered(row) for row in rows.order_by("key")[:KEYS_SHOWN])
         found.append(MemoryView(memory=memory, users=users, count=rows.count(), entries=shown))
     return found
 
@@ -78,7 +78,7 @@ def memory_find(actor: Actor, fabric: str, memory: str, key: str) -> Remembered:
             code="not_found",
             field="key",
         )
-    return _remembered(row)
+    return remembered(row)
 
 
 def memory_rows(actor: Actor, fabric: str, memory: str) -> tuple[str, MemorySpec, QuerySet[MemoryEntry]]:
@@ -118,13 +118,14 @@ def database_now() -> int:
         return int(cursor.fetchone()[0])
 
 
-def _remembered(row: MemoryEntry) -> Remembered:
+def remembered(row: MemoryEntry) -> Remembered:
+    """An entry as it is looked at."""
     return Remembered(
         memory=row.memory,
         key=row.key,
         version=row.version,
         value=json.loads(row.value) if row.value else None,
-        erased=not row.value,
+        erased=not row.value and not row.deleted,
         run_id=row.run_id,
         stage=row.step_id.partition(".")[0],
         agent=row.agent,

@@ -22,7 +22,7 @@ from fabric.core.mechanisms import (
 from fabric.core.mechanisms import hop_limit as hops
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
-from fabric.selectors import watch_margins
+from fabric.selectors import budget_margins, watch_margins
 from fabric.selectors.margin import US, Margin
 from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, SPEND_RATE, Fired
 from fabric.selectors.words import duration, words
@@ -140,24 +140,6 @@ def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
 
 
 # -- the measures --------------------------------------------------------------------------------------------------------
-
-
-def _budget(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
-    ledger, caps = state_of(run.guards, budget), policy.budget
-    held = ledger.reserved.values()
-    spent = ledger.spent_usd_micros + sum(one.usd_micros for one in held)
-    refused = "a call that may need more is refused"
-    yield Margin(name="money", observed=spent, limit=budget.cap(caps, ledger), unit="usd_micros", at_limit=refused)
-    if caps.run_tokens is not None:
-        tokens = ledger.spent_tokens + sum(one.tokens for one in held)
-        yield Margin(name="tokens", observed=tokens, limit=caps.run_tokens, unit="tokens", at_limit=refused)
-    for name, cap, spent_by in (
-        ("money, stage", caps.stage_usd_micros, ledger.by_stage),
-        ("money, agent", caps.agent_usd_micros, ledger.by_agent),
-    ):
-        if cap is not None:
-            where, most = max(spent_by.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-            yield Margin(name=name, observed=most, limit=cap, unit="usd_micros", at_limit=refused, where=words(where))
 
 
 def _deadline(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
@@ -323,7 +305,7 @@ def _limits(policy: FlowPolicy) -> BaseModel:
 
 MARGINS: Mapping[str, Row] = {
     "policy": Row("Policy", None, nothing="asked before every action; it allows or denies, there is nothing to count"),
-    "budget": Row("Budget gate", _budget, lambda policy: policy.budget),
+    "budget": Row("Budget gate", budget_margins.measured, lambda policy: policy.budget),
     "cost_velocity": Row(
         "Cost velocity",
         None,
@@ -348,11 +330,7 @@ MARGINS: Mapping[str, Row] = {
         ("run_events", "run_payload_bytes", "content_bytes", "pending_calls"),
     ),
     "retry_budget": Row("Retry budget", _retries, lambda policy: policy.retry),
-    "circuit_breaker": Row(
-        "Circuit breaker",
-        None,
-        nothing="what it counts is shared by all workers: where each stands is on the page of breakers",
-    ),
+    "circuit_breaker": Row("Circuit breaker", watch_margins.streaks),
     "loop_detector": Row("Loop detector", _loops, lambda policy: policy.loop_detector),
     "deadlock_monitor": Row(
         "Deadlock monitor",

@@ -213,9 +213,21 @@ def _retry_scheduled(story: RunStory, event: Event, fact: Any) -> None:
         lane.backoffs.append(backoff)
 
 
+@_on("node_retry_scheduled")
+def _node_retry_scheduled(story: RunStory, event: Event, fact: Any) -> None:
+    lane = story.lanes.get(fact.step_id)
+    backoff = Span(event.at, fact.not_before, event.seq, f"attempt {fact.attempt} of {fact.attempts}")
+    story.open_backoffs[fact.step_id] = backoff
+    if lane is not None:
+        lane.backoffs.append(backoff)
+
+
 @_on("step_failed")
 def _step_failed(story: RunStory, event: Event, fact: Any) -> None:
     lane = story.lanes.get(fact.step_id)
+    backoff = story.open_backoffs.pop(fact.step_id, None)
+    if backoff is not None:
+        backoff.end = min(event.at, backoff.end or event.at)
     if lane is not None:
         lane.end, lane.state = event.at, "failed"
 

@@ -89,7 +89,8 @@ def _scope(record: TripRecord) -> str:
 def _budget(record: TripRecord) -> str:
     if record.cause is not Cause.BUDGET_GATE:
         return ""
-    return "tokens" if record.evidence.unit == "tokens" else BUDGET_SCOPES.get(_scope(record), "")
+    measure = BUDGET_SCOPES.get(_scope(record), "")
+    return measure.replace("money", "tokens") if record.evidence.unit == "tokens" else measure
 
 
 def _too_dear(record: TripRecord) -> str:

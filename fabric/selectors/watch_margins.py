@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from fabric.core.breaker.policy import SignalName
 from fabric.core.flow import Stage
-from fabric.core.mechanisms import failure_signature, hop_limit, progress, stall_watchdog, state_of
+from fabric.core.mechanisms import circuit_breaker, failure_signature, hop_limit, progress, stall_watchdog, state_of
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
 from fabric.core.signatures import effective_limit
 from fabric.selectors.margin import US, Margin
-from fabric.selectors.words import words
+from fabric.selectors.words import duration, words
 
 
 def repeated(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
@@ -91,4 +92,40 @@ def visits(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
             unit="count",
             at_limit="the stage is not entered again",
             where=words(stage),
+        )
+
+
+STREAKS: Mapping[SignalName, str] = {
+    SignalName.IDENTICAL_CALL: "identical calls, breaker",
+    SignalName.SCHEMA_INVALID: "answers off schema, breaker",
+    SignalName.COST_RATE: "spend rate trips, breaker",
+}
+"""What a breaker counts within one step, as its margin is called; total over ``breaker.policy.PER_STEP``, by test."""
+
+
+def streaks(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+    """How near the run's steps are to opening a circuit breaker, by the breaker that opens first; what endpoints answer is no run's to know."""
+    for name, called in STREAKS.items():
+        opens = [
+            (signal.threshold, breaker)
+            for breaker in policy.breakers
+            for signal in breaker.signals
+            if name in signal.names
+        ]
+        if not opens:
+            continue
+        threshold, breaker = min(opens, key=lambda one: one[0])
+        counted = [
+            (step.agent, circuit_breaker.streaks(state_of(run.guards, circuit_breaker, step.id))[name])
+            for step in run.steps.values()
+        ]
+        where, most = max(counted, key=lambda one: (one[1], one[0]), default=("", 0))
+        yield Margin(
+            name=called,
+            observed=most,
+            limit=threshold,
+            unit="count",
+            at_limit=f"the {breaker.scope}'s breaker opens for {duration(breaker.cooldown_s)}: its next call is refused",
+            where=where if most else "",
+            trips_at_limit=True,
         )

@@ -106,7 +106,7 @@ def _change(scope: str, kind: str, generation: int, stands: Standing) -> bool:
     else:
         row = Guard.objects.filter(scope=scope, kind=kind, generation=generation)
         changed = {"state": state, "generation": F("generation") + 1, "changed_at": now}
-        done = bool(row.update(**changed, permit_holder="", permit_until=0))
+        done = bool(row.update(**changed, permits="{}"))
     if done:
         GuardChange.objects.create(scope=scope, kind=kind, generation=generation + 1, state=state, at=now)
     return done

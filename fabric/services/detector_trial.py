@@ -2,14 +2,13 @@
 
 The rules are those of ``core/loop_rules.py`` and ``core/signatures.py``, with the limits of the default policy: what is measured is what the engine enforces
 (``tests/fabric/services/test_detector_agreement.py`` puts the same traces through both). A trace has no steps of ours, so each agent of it has one until a
-person speaks; each call of a tool is a turn, and an answer is a text that no call of the same agent follows. A tool's error is a deterministic failure of
-that tool, whoever calls it: the agents of a trace hear one another.
+person speaks (``trace_words.py``); each call of a tool is a turn. A tool's error is a deterministic failure of that tool, whoever calls it: the agents of a
+trace hear one another.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,15 +16,15 @@ from typing import Any
 
 from fabric.core.fingerprint import fingerprint
 from fabric.core.loop_rules import ANSWER_CHARS_MIN, RULES, Asked, Seen, judge, repeated_answer
+from fabric.core.mechanisms.loop_detector import ANSWERS_KEPT, KEPT
 from fabric.core.near_identical import Words, near_identical, words_of
 from fabric.core.policy import LoopDetector
 from fabric.core.signatures import LIMIT, Failures, failed, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import ErrorClass
+from fabric.services.trace_words import is_answer, new_texts, persons_words
 from fabric.services.traces import Trace, TraceStep, traces_in
 
 JSON = Any
-KEPT = 160
-"""As many calls as the mechanism remembers."""
 DEFAULT = LoopDetector()
 CALL_RULES: Mapping[str, LoopDetector] = {
     name: LoopDetector.model_validate({"detectors": [name]} if name in DEFAULT.detectors else {"preset": name})
@@ -40,8 +39,6 @@ NAMES = (*OURS, "ours", "flow", "fabro", "ag2", "signature_of_document", "docume
 CONVERSATION = "trace"
 """The agents of a trace hear one another: it is one conversation, as a branch of a run is."""
 
-_PERSON = re.compile(r"user|human|person|customer", re.IGNORECASE)
-
 
 @dataclass
 class _Window:
@@ -50,11 +47,6 @@ class _Window:
     calls: tuple[Seen, ...] = ()
     words: dict[str, Words] = field(default_factory=dict)
     answers: list[str] = field(default_factory=list)
-
-
-def is_person(step: TraceStep) -> bool:
-    """Whether a person speaks: a message of somebody who is called user, human, person or customer."""
-    return step.kind == "message" and bool(_PERSON.search(step.agent))
 
 
 def stopped_by(trace: Trace) -> frozenset[str]:
@@ -77,10 +69,14 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
     ours: dict[str, _Window] = {}
     whole: dict[str, _Window] = {}
     failures, literal = Failures(), Failures()
+    words, briefs = persons_words(trace.steps), new_texts(trace.steps)
     for number, step in enumerate(trace.steps):
-        if is_person(step):
+        if number in words:
             ours, failures = {}, spoken(failures)
-        elif step.kind == "tool":
+        if number in briefs:
+            for agent, window in ours.items():
+                window.answers = window.answers if agent == step.agent else []
+        if step.kind == "tool":
             found = _call(ours.setdefault(step.agent, _Window()), step, number, DEFAULT.detectors - fired)
             found |= _call(whole.setdefault(step.agent, _Window()), step, number, {"flow", "fabro", "ag2"} - fired)
             if step.error:
@@ -93,7 +89,8 @@ def _judged(trace: Trace, fired: Set[str]) -> Iterator[tuple[int, set[str]]]:
             yield number, found
         elif is_answer(trace.steps, number):
             window = ours.setdefault(step.agent, _Window())
-            window.answers.append(step.masked if step.chars >= ANSWER_CHARS_MIN else "")
+            answer = step.masked if step.chars >= ANSWER_CHARS_MIN else ""
+            window.answers = [*window.answers, answer][-ANSWERS_KEPT:]
             yield number, {"E"} if repeated_answer(DEFAULT, window.answers) else set()
 
 
@@ -105,7 +102,9 @@ def _call(window: _Window, step: TraceStep, number: int, rules: Iterable[str]) -
     own = window.words[key] = words_of(args)
     asked = Asked(call, number, (call,), window.calls, lambda seen: near_identical(own, window.words[seen.call_id]))
     fired = {name for name in rules if name in CALL_RULES and judge(CALL_RULES[name], asked)}
-    window.calls = (*window.calls, Seen(*call, number, key, step.masked))[-KEPT:]
+    window.calls = (*window.calls, Seen(*call, number, key, step.masked, bool(step.error)))[-KEPT:]
+    if len(window.words) > 2 * KEPT:
+        window.words = {seen.call_id: window.words[seen.call_id] for seen in window.calls}
     return fired
 
 
@@ -118,19 +117,11 @@ def _args(text: str) -> JSON:
     return found if isinstance(found, dict) else text
 
 
-def is_answer(steps: tuple[TraceStep, ...], number: int) -> bool:
-    """Whether a text is what an agent answered, not what it said on its way to a call."""
-    step = steps[number]
-    if step.kind not in ("model", "message"):
-        return False
-    after = steps[number + 1] if number + 1 < len(steps) else None
-    return after is None or after.kind != "tool" or after.agent != step.agent
-
-
 def evaluate(folder: Path) -> JSON:
     """Figures of all traces in a folder: ``{"total", "files", "by_detector"}``, each ``{"good", "failed", "halted"}`` of ``{"runs", "stopped"}``.
 
-    Halted runs count as failed too. Refused for a folder or a line that cannot be read.
+    Halted runs count as failed too; a run that nobody judged (``success`` null) counts as neither, and with those halted where it was. Refused for a folder or
+    a line that cannot be read.
     """
     files: dict[str, dict[str, JSON]] = {}
     every = {name: _empty() for name in NAMES}
@@ -150,6 +141,6 @@ def _empty() -> dict[str, dict[str, int]]:
 
 
 def _add(figures: dict[str, dict[str, int]], trace: Trace, stopped: bool) -> None:
-    for kind, counts in (("good", trace.success), ("failed", not trace.success), ("halted", trace.halted)):
+    for kind, counts in (("good", trace.success is True), ("failed", trace.success is False), ("halted", trace.halted)):
         figures[kind]["runs"] += counts
         figures[kind]["stopped"] += counts and stopped

@@ -7,6 +7,7 @@ whoever gave it may take it back, or let it count at once; which of the run and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,10 +16,11 @@ from fabric.adapters.tools.registry import validator_of
 from fabric.core import releases
 from fabric.core.actor import Actor
 from fabric.core.audit import Act, AuditEntry
+from fabric.core.budget_caps import NamedCap, cap_key
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.questions import SYSTEM
-from fabric.core.raised_cap import MOST_USD_MICROS
+from fabric.core.raised_cap import caps_problem, money_problem
 from fabric.core.text import clean, clean_text
 from fabric.runtime.ports import JournalStore, Nudge, Withdrawn
 from fabric.runtime.quarantine import WAKES_QUARANTINED
@@ -33,6 +35,7 @@ MESSAGE_CHARS_MAX = 4_000
 UNDO_S_MAX = 60.0
 TRIES = 5
 """How often an answer is tried again that met another one which was gone when it was looked at: taken back, or refused by the run."""
+BUSY = "item {} is being answered by others at this moment; look at it again"
 EDITED_BYTES_MAX = 64_000
 NEEDS_A_REASON = {
     ("", "reject"): "a rejection needs a reason: say why in the message, it is kept with the run",
@@ -78,15 +81,15 @@ def escalation_decide(
     digest: str = "",
     edited: JSON = None,
     cap_usd_micros: int | None = None,
+    caps: Sequence[NamedCap] = (),
     model: str = "",
     undo_s: float = 0.0,
 ) -> DecisionTaken:
     """Records a person's answer and wakes the run's host. ``digest``: what the person was shown; empty: what the item asks now.
 
     ``edited``: with ``edit``, the arguments that the call is to be made with. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
-    now on, altogether. ``model``: with ``approve`` of a failed call, the one that the question names. ``undo_s``: seconds in which the answer may still be taken
-    back. The same answer of one person again (verb, message, digest, edit, cap, model) is one decision, also once the run has taken it. Raises Refused: not_found,
-    forbidden, invalid (verb, an edit, cap or model that does not fit, a rejection or response without its reason), too_large (message, edit), conflict (answered otherwise, withdrawn, or about something else by now), unavailable.
+    now on, altogether; ``caps``: other caps that the question names (its ``takes_caps``). ``model``: with ``approve`` of a failed call, the one that it names. ``undo_s``: seconds in which the
+    answer may be taken back. The same answer of one person again is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid, too_large, conflict, unavailable.
     """
     _may_decide(actor)
     written = _cleaned(verb, edited)
@@ -103,6 +106,7 @@ def escalation_decide(
             message=_message(message),
             edited=written,
             cap_usd_micros=cap_usd_micros,
+            caps=tuple(caps),
             model=model,
         )
         if (given := answer_of(item)) is not None:
@@ -115,8 +119,7 @@ def escalation_decide(
             nudge.wake(item.run_id)
             _counts(actor, mine)
             return DecisionTaken(item.run_id, item.id, verb, created=True)
-    message_ = f"item {escalation_id[:80]} is being answered by others at this moment; look at it again"
-    raise Refused(message_, code="unavailable", field="escalation")
+    raise Refused(BUSY.format(escalation_id[:80]), code="unavailable", field="escalation")
 
 
 def _put(store: JournalStore, actor: Actor, item: EscalationView, decision: DecisionMade, undo_s: float) -> bool:
@@ -246,22 +249,25 @@ def _possible(actor: Actor, item: EscalationView, decision: DecisionMade) -> Non
         wrong = edit_problems(item, decision.edited)
         if wrong:
             raise Refused(f"the arguments do not fit: {'; '.join(wrong[:5])}", code="invalid", field="edited")
-    wrong_cap = "" if decision.cap_usd_micros is None else _cap_problem(item, decision.verb, decision.cap_usd_micros)
-    if wrong_cap:
-        raise Refused(wrong_cap, code="invalid", field="cap_usd_micros")
+    _caps_fit(item, decision)
     if decision.model and (wrong_model := _model_problem(item, decision.verb, decision.model)):
         raise Refused(wrong_model, code="invalid", field="model")
 
 
-def _cap_problem(item: EscalationView, verb: str, cap: int) -> str:
-    """Why a new cap cannot be taken; the run looks at it again, by what it may spend then."""
-    if verb != "approve" or not item.content.get("takes_cap"):
-        return f"a new cap goes with the approval of a run that costs too much; item {item.id} takes none"
-    before = int(item.content.get("cap_usd_micros") or 0)
-    most = revision_spec(item.revision_id).policy.budget.session_usd_micros or MOST_USD_MICROS
-    if not before < cap <= most:
-        return f"the new cap must be more than the present {before:,} micro-dollars, and {most:,} at most"
-    return ""
+def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:
+    """Refuses new caps that cannot be taken; the run looks at them again, by what it may spend then."""
+    if decision.cap_usd_micros is None and not decision.caps:
+        return
+    field = "caps" if decision.cap_usd_micros is None else "cap_usd_micros"
+    if decision.verb != "approve" or not item.content.get("takes_cap"):
+        message = f"a new cap goes with the approval of a run that costs too much; item {item.id} takes none"
+        raise Refused(message, code="invalid", field=field)
+    standing = {cap_key(one["scope"], one["unit"]): int(one["cap"]) for one in item.content.get("takes_caps", ())}
+    budget, before = revision_spec(item.revision_id).policy.budget, int(item.content.get("cap_usd_micros") or 0)
+    if wrong := money_problem(budget, decision.cap_usd_micros, before):
+        raise Refused(wrong, code="invalid", field="cap_usd_micros")
+    if wrong := caps_problem(decision, before, standing):
+        raise Refused(wrong, code="invalid", field="caps")
 
 
 def _model_problem(item: EscalationView, verb: str, model: str) -> str:
@@ -301,10 +307,11 @@ def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
     """Whether the answer that a question has is this very one."""
     if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
         return False
-    return given.message is None or (given.message, given.edited, given.cap_usd_micros, given.model) == (
+    return given.message is None or (given.message, given.edited, given.cap_usd_micros, given.caps, given.model) == (
         mine.message,
         mine.edited,
         mine.cap_usd_micros,
+        mine.caps,
         mine.model,
     )
 

@@ -18,6 +18,7 @@ from fabric.services.audit import audit_record
 from fabric.services.budgets import caps_publish
 from fabric.services.fabric_yaml import Problem, fabric_read, refusal
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
+from fabric.services.workspaces import people_held
 
 ATTEMPTS = 5
 
@@ -46,7 +47,7 @@ def fabric_publish(*, actor: Actor, source: str, origin: str = "", providers: Co
     """
     read = fabric_read(source, origin=origin)
     spec = read.spec
-    if problems := publication_problems(spec, here.installation(providers)):
+    if problems := publication_problems(spec, here.installation(providers, held=people_held(actor.workspace_id))):
         raise refusal(problems, read.tree, origin)
     number, changed = _stored(actor, spec)
     told: list[Problem] = publication_warnings(spec)

@@ -10,12 +10,13 @@ from fabric.adapters.tools.outbound import Gate
 from fabric.services.publication import Installation
 
 
-def installation(providers: Collection[str] = ()) -> Installation:
-    """What is known here. ``providers``: the provider adapters that there are; without them the names are not checked."""
+def installation(providers: Collection[str] = (), *, held: frozenset[str] | None = None) -> Installation:
+    """What is known here. ``providers``: the provider adapters that there are; ``held``: who may be asked, and by which roles. Without them neither is checked."""
     return Installation(
         gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
         default_model=settings.FABRIC_MODEL,
         default_url=settings.FABRIC_MODEL_URL,
         urls={"anthropic": settings.FABRIC_ANTHROPIC_URL, "google": settings.FABRIC_GOOGLE_URL},
         providers=frozenset(providers),
+        held=held,
     )

@@ -18,11 +18,10 @@ from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import encode
-from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.services import publication_fallbacks
+from fabric.services import publication_fallbacks, publication_people, publication_retries
 from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
 from fabric.services.publication_limits import LIMITS
@@ -43,6 +42,8 @@ class Installation:
     """The operator's addresses of the other providers, by provider."""
     providers: frozenset[str] = frozenset()
     """Names of the provider adapters; empty: not known, and not checked."""
+    held: frozenset[str] | None = None
+    """Users who may be asked, and the roles that they have; None: not known, and not checked."""
 
     def price(self, model: ModelSpec) -> Price | None:
         """What a model costs here; None when nobody says."""
@@ -205,42 +206,20 @@ def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         yield Problem(path, sentence)
 
 
-APART = "its retries take no token of the buckets that all runs of the fabric and of the provider share"
-
-
 def _retries(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    retry = spec.policy.retry
-    if not retry.shared and not retry.deviation.strip():
-        yield Problem(
-            "policy.retry.shared", f"{APART}; leave `shared` out, or give `retry` a `deviation` with the reason"
-        )
-    elif retry.shared and retry.deviation:
-        yield Problem("policy.retry.deviation", "excuses nothing, since its retries are shared; leave it out")
+    for path, sentence in publication_retries.problems(spec):
+        yield Problem(path, sentence)
 
 
 # -- the decision table ------------------------------------------------------------------------------------------------
 
 
-def _reviewers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    if spec.reviewers:
-        return
-    table = table_with(spec.decision_table)
-    asked = [
-        f"{failure} in tier {tier}"
-        for tier in spec.tiers.allowed
-        for failure in FailureType
-        if any(rung.reaction is Reaction.ESCALATE for rung in table[failure, tier].rungs)
-    ]
-    if spec.topology.critic or spec.topology.plan_critic or spec.judging:
-        asked.append("a critic's score below tau")
-    named = {name for agent in spec.agents for name in agent.tools if not spec.in_journal(name)}
-    changing = [
-        tool for tool in spec.all_tools if tool.effect in MUTATES and (tool.kind != "memory" or tool.name in named)
-    ]
-    asked += [f"a change by {tool.name} of which nobody knows" for tool in changing]
-    if asked:
-        more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
-        yield Problem("reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer")
+def _people(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    found = [*publication_people.without_reviewers(spec)]
+    if where.held is not None:
+        found += publication_people.without_role(spec, where.held)
+    for path, sentence in found:
+        yield Problem(path, sentence)
 
 
 def _replans(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -286,9 +265,7 @@ def deviations(spec: FabricSpec) -> list[Deviation]:
         for n, tool in enumerate(spec.tools)
         if tool.approval == "waived"
     ]
-    retry = spec.policy.retry
-    retries = [] if retry.shared else [Deviation("policy.retry.shared", APART, retry.deviation.strip())]
-    return cells + tools + retries
+    return cells + tools + [Deviation(*lax) for lax in publication_retries.laxer(spec)]
 
 
 def _lax_cells(spec: FabricSpec) -> Iterator[tuple[str, str, Ladder]]:
@@ -347,7 +324,7 @@ RULES: tuple[Rule, ...] = (
     *LIMITS,
     _replans,
     _retries,
-    _reviewers,
+    _people,
     _fallbacks,
     _deviations,
 )

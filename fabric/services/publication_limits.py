@@ -20,6 +20,7 @@ def _branches(spec: FabricSpec, where: object) -> Iterator[Problem]:
             yield Problem("topology.plan.briefs", f"{sentence}; shorten the plan or raise the limit")
 
 
+_WINDOWS = ("identical_window", "period_window", "long_window")
 OFF = "which would switch the detector off; lower it"
 
 
@@ -30,10 +31,13 @@ def _detectors(spec: FabricSpec, where: object) -> Iterator[Problem]:
     if loops.identical_threshold > loops.identical_window:
         sentence = f"{loops.identical_threshold} equal calls among the last {loops.identical_window} can never be"
         found.append(("identical_threshold", sentence))
+    if loops.long_threshold > loops.long_window:
+        sentence = f"{loops.long_threshold} equal calls among the last {loops.long_window} can never be"
+        found.append(("long_threshold", sentence))
     if 2 * loops.period_repeats > loops.period_window:
         sentence = f"{loops.period_repeats} repetitions do not fit into the last {loops.period_window} turns"
         found.append(("period_repeats", sentence))
-    for field in ("identical_window", "period_window", "consecutive_threshold", "ag2_threshold"):
+    for field in (*_WINDOWS, "consecutive_threshold", "stale_threshold", "failing_threshold", "ag2_threshold"):
         if (given := getattr(loops, field)) > kept:
             yield Problem(
                 f"policy.loop_detector.{field}",
@@ -86,6 +90,19 @@ def _silence(spec: FabricSpec, where: object) -> Iterator[Problem]:
             yield Problem(f"policy.deadlines.{tier}.call_s", sentence)
 
 
+def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    """An agent that may answer with more tokens than it may ever have is never asked: its worst case does not fit."""
+    for field in ("stage_tokens", "agent_tokens"):
+        cap = getattr(spec.policy.budget, field)
+        most = max(spec.agents, key=lambda agent: agent.max_output_tokens)
+        if cap is not None and most.max_output_tokens >= cap:
+            sentence = (
+                f"agent {most.name} may answer with {most.max_output_tokens:,} tokens (max_output_tokens), so that no call of it fits into {cap:,}; "
+                "raise this, or lower that"
+            )
+            yield Problem(f"policy.budget.{field}", sentence)
+
+
 LIMITS: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (
     _branches,
     _detectors,
@@ -93,5 +110,6 @@ LIMITS: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (
     _reminders,
     _deadlines,
     _silence,
+    _tokens,
 )
 """Every rule, in the order in which problems are told."""

@@ -21,7 +21,7 @@ from fabric.models.runs import BAD_STATES, ENDED, ERASED_TITLE
 from fabric.selectors.audit import was_erased
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
-from fabric.services.memories import values_erase
+from fabric.services.memory_retention import values_erase
 from fabric.services.workspaces import system_actor
 
 DAYS_MAX = 36_500

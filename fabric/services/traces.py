@@ -37,7 +37,8 @@ class Trace:
     """One recorded run."""
 
     trace_id: str
-    success: bool
+    success: bool | None
+    """None: nobody judged it."""
     halted: bool
     steps: tuple[TraceStep, ...]
 
@@ -74,7 +75,7 @@ def _record(raw: bytes, where: str) -> Trace:
     if not isinstance(found, dict):
         raise _broken(where, "it is no JSON object; give one object a line")
     success, labels, steps = (
-        _of(found, "success", bool, where),
+        _of(found, "success", bool, where, null=True),
         found.get("labels") or {},
         _of(found, "steps", list, where),
     )
@@ -95,22 +96,24 @@ def _step(one: JSON, where: str) -> TraceStep:
     if kind not in KINDS:
         raise _broken(where, f"kind is {kind!r}; give one of {', '.join(KINDS)}")
     args = one.get("args")
-    tool = _of(one, "tool", str, where) if kind == "tool" else ""
+    tool = _of(one, "tool", str, where, null=True) if kind == "tool" else ""
     chars = one.get("raw_len")
     return TraceStep(
-        agent=_of(one, "agent", str, where),
+        agent=_of(one, "agent", str, where, null=True) or "",
         kind=kind,
-        tool=tool,
+        tool=tool or "",
         args=args if isinstance(args, str) else "" if args is None else json.dumps(args),
         masked=_of(one, "masked_hash", str, where),
-        chars=chars if isinstance(chars, int) else len(str(one.get("content_excerpt") or "")),
+        chars=chars if type(chars) is int else len(str(one.get("content_excerpt") or "")),
         error=str(one.get("error") or ""),
     )
 
 
-def _of(found: dict[str, JSON], name: str, kind: type, where: str) -> Any:
+def _of(found: dict[str, JSON], name: str, kind: type, where: str, *, null: bool = False) -> Any:
     if name not in found:
-        raise _broken(where, f"{name} is missing; every record has it")
+        raise _broken(where, f"{name} is missing; every {'record' if kind in (bool, list) else 'step'} has it")
+    if null and found[name] is None:
+        return None
     if not isinstance(found[name], kind):
         wanted = {bool: "true or false", list: "a list", str: "text"}[kind]
         raise _broken(where, f"{name} is {str(found[name])[:40]!r}; give {wanted}")

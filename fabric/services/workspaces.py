@@ -64,6 +64,16 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     return Actor(name=name, workspace_id=workspace_default(), kind="person", roles=roles)
 
 
+def people_held(workspace_id: str) -> frozenset[str] | None:
+    """The names of those who may sign in, and the roles that one of them has at least; None for a workspace that no user belongs to yet."""
+    if workspace_id != workspace_default():
+        return None
+    active = get_user_model().objects.filter(is_active=True)
+    names = set(active.values_list("username", flat=True))
+    roles = set(active.filter(groups__isnull=False).values_list("groups__name", flat=True))
+    return frozenset(names | roles | (OWNER_ROLES if OWNER in names else set()))
+
+
 def owner_actor() -> Actor:
     """The local owner as an actor: who acts at the command line of this machine."""
     return actor_of(owner_ensure())

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from simulator.chaos import judge
+from simulator.chaos import judge, remembered
 from simulator.chaos.failpoints import PLACES, REFUSED, ticket
 from simulator.chaos.installation import CANCEL, RUN_CAP_USD_MICROS, Installation, Plan, installed
 from simulator.chaos.judge import Case
@@ -78,6 +78,8 @@ class Outcome:
     """Why runs asked a person, each reason counted (``judge.asked``)."""
     undone: int
     """Bookings that were cancelled, each because its run ended badly."""
+    remembered: dict[str, int]
+    """Entries of the fabric's memory, counted (``remembered.counted``)."""
 
     @property
     def good(self) -> bool:
@@ -288,6 +290,7 @@ class Campaign:
             costs=rows.costs(),
             cap=RUN_CAP_USD_MICROS,
             shared=tuple(rows.shared()),
+            memory=tuple(rows.memory()),
             mutating=True,
             cancelled=frozenset(self.made.cancelled),
             kills=tuple(self.made.kills),
@@ -320,7 +323,14 @@ def run(order: Order, say: Say = lambda said: None) -> Outcome:
         state = case.states.get(run_id, "not there")
         states[state] = states.get(state, 0) + 1
     return Outcome(
-        judge.line(case, is_void=bool(void)), void, bad, states, campaign.done, judge.asked(case), judge.undone(case)
+        judge.line(case, is_void=bool(void)),
+        void,
+        bad,
+        states,
+        campaign.done,
+        judge.asked(case),
+        judge.undone(case),
+        remembered.counted(case.memory),
     )
 
 

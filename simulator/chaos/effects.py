@@ -17,6 +17,7 @@ from typing import Any
 from fabric.core.cost import Price
 from fabric.core.draw import unit
 from simulator.booking import BookingDesk, Faults, Ledger
+from simulator.booking.ledger import call_of
 from simulator.chaos.judge import WITHHELD
 from simulator.endpoint import ScriptedEndpoint, Step, answer, call
 from simulator.endpoint.scripts import agents
@@ -33,6 +34,8 @@ NOTICE, NOTICES = "send_notice", "/notices"
 ASK = "Send a notice."
 BOOKED = ("room", "table")
 """What the scripted booker books by that tool, one after the other."""
+NOTE, DESKS = "memory_write_desk", 4
+"""Where the scripted booker notes what it is about to book, before it does; and under how many keys all of the runs do."""
 LAST, FAILURE = "lead", "Let it go wrong."
 """The last agent of a run, whose answer is withheld where the request says so."""
 
@@ -71,14 +74,18 @@ def price(completion: bytes) -> int:
 
 
 def _booking(received: Received) -> Step | None:
-    """The booker's first turns: it books one thing after the other, where a tool for that is offered."""
+    """The booker's first turns: it notes what it is for and books one thing after the other, where tools for that are offered."""
     offered = {tool.get("function", {}).get("name") for tool in _body(received).get("tools") or ()}
-    booked = sum(message.get("role") == "tool" for message in _messages(received))
-    if BOOK not in offered or booked >= len(BOOKED):
+    done = sum(message.get("role") == "tool" for message in _messages(received))
+    if BOOK not in offered:
         return None
     if _says(received, ASK):
-        return None if booked else answer("", [call(NOTICE, {}, "notice")], usage=(_heard(received), 20))
-    return answer("", [call(BOOK, {"kind": BOOKED[booked]}, f"book-{booked}")], usage=(_heard(received), 20))
+        return None if done else answer("", [call(NOTICE, {}, "notice")], usage=(_heard(received), 20))
+    calls = [call(BOOK, {"kind": what}, f"book-{n}") for n, what in enumerate(BOOKED)]
+    if NOTE in offered:
+        run = call_of(received.headers)[0]
+        calls.insert(0, call(NOTE, {"key": f"desk/{sum(run.encode()) % DESKS}", "value": {"run": run}}, "note"))
+    return answer("", [calls[done]], usage=(_heard(received), 20)) if done < len(calls) else None
 
 
 def _withheld(received: Received) -> Step | None:

@@ -87,10 +87,12 @@ tools:
     target: http://AUTHORITY/bookings/find
     timeout_s: 10
     parameters: {type: object}
+memories:
+  - {name: desk, scope: fabric, description: What was asked for last.}
 agents:
   - {name: planner, instructions: Plan., model: outside}
   - {name: reader, instructions: Read., model: outside, tools: [read_document]}
-  - {name: booker, instructions: Book., model: outside, tools: [book_room, send_notice]}
+  - {name: booker, instructions: Book., model: outside, tools: [book_room, send_notice, memory_write_desk]}
   - {name: lead, instructions: Merge., model: outside}
 topology: {planner: planner, workers: [reader, booker], aggregator: lead}
 policy:

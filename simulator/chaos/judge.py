@@ -16,7 +16,8 @@ from typing import Any
 from fabric.runtime.progress import PROGRESS
 from fabric.runtime.quarantine import CLAIMS_MAX
 from simulator.booking import Entry
-from simulator.chaos import shares
+from simulator.chaos import remembered, shares
+from simulator.chaos.remembered import Kept
 from simulator.chaos.shares import Shared
 
 JSON = Any
@@ -63,6 +64,8 @@ class Case:
     """Most one run may spend, micro-dollars."""
     shared: Sequence[Shared] = ()
     """Budgets that all of the runs share."""
+    memory: Sequence[Kept] = ()
+    """What the fabric remembers."""
     cancelled: frozenset[str] = frozenset()
     """Runs that were to be cancelled."""
     mutating: bool = False
@@ -84,19 +87,20 @@ class Case:
 
 
 def lost(case: Case) -> list[str]:
-    """Accepted starts that have no end after everything was healed and drained."""
+    """Accepted starts that have no end after everything was healed and drained; writes to a memory that are not there."""
     return [
         f"run {run} was accepted and is {case.states.get(run, 'not there')}"
         for run in sorted(case.accepted)
         if case.states.get(run) not in ENDED
-    ]
+    ] + remembered.lost(case.memory, case.journals)
 
 
 def reexecuted(case: Case) -> list[str]:
-    """Attempts that were made twice, without an intent, or after the call's result was journaled."""
+    """Attempts that were made twice, without an intent, or after the call's result was journaled; writes to a memory that stand twice or unmeant."""
     intended, results = _intents(case), _results(case)
     twice = Counter((entry.run, entry.command, entry.attempt) for entry in case.ledger)
     found = [f"{_named(key)} was made {count} times" for key, count in twice.items() if count > 1]
+    found += remembered.twice(case.memory, case.journals)
     for entry in case.ledger:
         key = (entry.run, entry.command, entry.attempt)
         if key not in intended:
@@ -110,11 +114,11 @@ def reexecuted(case: Case) -> list[str]:
 
 
 def compensations_missed(case: Case) -> list[str]:
-    """Bookings that stand although their run ended badly, and those that were undone before a later one was."""
+    """Bookings, and what was written to a memory, that stand although their run ended badly, and bookings that were undone before a later one was."""
+    found = remembered.not_undone(case.memory, case.journals, case.states)
     if not case.mutating:
-        return []
+        return found
     cancelled = {entry.about["id"]: entry for entry in case.ledger if entry.kind == "cancel" and entry.applied}
-    found = []
     for run, booked in _bookings(case).items():
         if case.states.get(run) in UNDONE:
             found += [
@@ -135,12 +139,13 @@ def _out_of_order(run: str, booked: Sequence[Entry], cancelled: Mapping[str, Ent
 
 
 def compensations_repeated(case: Case) -> list[str]:
-    """Bookings that were undone under more than one key, or although their run completed without unwinding."""
+    """Bookings that were undone under more than one key, or although their run completed without unwinding; writes to a memory that nobody meant to undo."""
     keys: dict[str, set[str]] = {}
     for entry in case.ledger:
         if entry.kind == "cancel" and entry.about.get("id"):
             keys.setdefault(entry.about["id"], set()).add(entry.key)
-    found = [
+    found = remembered.undone_unasked(case.memory, case.journals)
+    found += [
         f"booking {booking} was undone under {len(under)} keys" for booking, under in keys.items() if len(under) > 1
     ]
     for run, booked in _bookings(case).items():

@@ -20,6 +20,7 @@ import psycopg
 from fabric.packing.rows import unpack
 from simulator.bench.database import ROOT
 from simulator.chaos.harness import Site
+from simulator.chaos.remembered import Kept
 from simulator.chaos.shares import Attempt, Shared
 
 ENDED = "('completed', 'failed', 'aborted', 'cancelled')"
@@ -245,6 +246,16 @@ class Rows:
             f" AND incarnation NOT IN (SELECT name FROM fabric_incarnation WHERE {self._leased()})"
         )
         return int(found[0][0])
+
+    def memory(self) -> list[Kept]:
+        """Every entry of what fabrics remember."""
+        found = self.surely(
+            "SELECT call_key, memory, key, version, run_id, undone_at FROM fabric_memory_entry ORDER BY memory, key, version"
+        )
+        return [
+            Kept(call_key=call, memory=memory, key=key, version=int(version), run=run, undone=bool(undone))
+            for call, memory, key, version, run, undone in found
+        ]
 
     def facts(self) -> dict[str, list[dict[str, Any]]]:
         """Every run's facts in order, each with its kind and its instant."""

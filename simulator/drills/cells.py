@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fabric.core.breaker.policy import BreakerScope, SignalName
 from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
 from fabric.core.envelope import Row, fact_json, from_row
 from fabric.core.fallbacks import chain
 from fabric.core.flow import RunState
+from fabric.core.retry_layers import ROWS
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Direct, FailureType, Tier
-from simulator.drills.expectation import Chain, Circumstances, Person, chain_of, expected
+from simulator.drills.expectation import Breaking, Chain, Circumstances, Person, chain_of, expected
 from simulator.drills.sustained import SUSTAINED, Sustained
-from simulator.kernel import faults, swarm
+from simulator.kernel import faults, published, swarm
 from simulator.kernel.world import World
 
 Verdict = Literal["pass", "deviated", "error", "unknown"]
@@ -23,7 +25,7 @@ REQUEST = "What does the report say?"
 LONGEST_S = 400_000.0
 """Virtual seconds in which a run must have ended: longer than any deadline and due time."""
 _R, _F = Reaction, FailureType
-NO_BREAKER, NO_CHEAPER = "no circuit breaker refuses the call", "the failure is not one that a cheaper model ends"
+NO_BREAKER, NO_CHEAPER = "no circuit breaker counts the failure", "the failure is not one that a cheaper model ends"
 NO_FALLBACK = "the failure is not one that another model ends"
 NOTHING_TO_INJECT = "no call was blocked that a message could answer"
 NOBODY_AT_WORK = "no agent is at work that could answer with what it has"
@@ -77,6 +79,9 @@ def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Pe
         cannot[Reaction.REPLAN] = "the plan is fixed"
     if spec.topology.handover is None:
         cannot[Reaction.HANDOVER] = "nobody stands above"
+    breaker = _breaking(spec) if failure is FailureType.PROVIDER else None
+    if breaker is not None:
+        del cannot[Reaction.WAIT_FOR_BREAKER]
     counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
     return Circumstances(
         cannot=cannot,
@@ -90,10 +95,45 @@ def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Pe
         counted=effective_limit(spec.policy.failure_signature.limit) if counted else None,
         in_doubt=DIRECT[Direct.ABORT, tier],
         person=person,
+        overrun=failure is FailureType.COST_OVERRUN,
+        ends_overrun=failure is FailureType.COST_OVERRUN and _room(spec),
         rounds=spec.policy.humans.failure_rounds,
         fallbacks=0 if tier is Tier.HIGH_STAKES else _stand_ins(spec),  # There a person has to name one.
         static_answer=spec.safe_fallback is not None,
+        breaker=breaker,
     )
+
+
+RAISES = 100
+"""Times the present cap that finance names: far more than the run needs, and so much that its rate is no matter."""
+
+
+def _room(spec: FabricSpec) -> bool:
+    """Whether a session may spend what finance names; a cap above that is refused, and nobody answers otherwise."""
+    budget = spec.policy.budget
+    return budget.session_usd_micros is None or budget.session_usd_micros >= RAISES * budget.run_usd_micros
+
+
+ALONE = frozenset({BreakerScope.AGENT, BreakerScope.STAGE})
+"""Scopes whose breakers meet the finalizer's calls and no others."""
+
+
+def _breaking(spec: FabricSpec) -> Breaking | None:
+    """The breaker that counts what the finalizer's provider answers. One that other agents' calls move too, or of several signals of it, is not computed."""
+    found = [
+        (one, signal)
+        for one in spec.policy.breakers
+        for signal in one.signals
+        if SignalName.SERVER_ERROR in signal.names
+    ]
+    if not found:
+        return None
+    [(one, signal)] = found
+    if one.scope not in ALONE or signal.mode not in ("consecutive", "cumulative") or one.on_open != "none":
+        raise ValueError(
+            f"policy.breakers: a drill takes one of an agent or stage that counts failures, and no fallback: not {one.scope}, {signal.mode}, {one.on_open}"
+        )
+    return Breaking(int(signal.threshold), one.max_trips)
 
 
 def _stand_ins(spec: FabricSpec) -> int:
@@ -130,13 +170,14 @@ def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Pe
     """The world of one run that meets the failure as often as it goes on, to its end."""
     setup = swarm.Setup(
         seed=seed,
-        fabric=swarm.publish(spec, "drilled"),
+        fabric=published.publish(spec, "drilled"),
         rates=faults.NONE,
         runs=(swarm.RunPlan(0.0, tier, True, REQUEST, seed),),
         processes=1,
         fault_phase_s=LONGEST_S,
         answers_within=0.01,
-        verb=person,
+        verb="reject" if person == "reject" else "approve",
+        raises=RAISES if person == "raise" else 0,
     )
     made = World(setup, ask=met.ask(spec))
     made.run()
@@ -153,11 +194,21 @@ def judged(world: World, promised: Chain) -> tuple[Verdict, str]:
     return verdict_of(seen, promised), str(seen)
 
 
+LAYERED = "not known: retry layers stand before this cell"
+
+
+def layered(spec: FabricSpec, failure: FailureType) -> bool:
+    """Whether what the table promises of a failure comes behind retry layers, of which this computation knows nothing."""
+    return spec.policy.retry_layers.layered and (len(ROWS[failure]) > 1 or failure in OF_A_BRANCH)
+
+
 def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, person: Person = "reject") -> Cell:
     """Drives the cell and judges it by the fabric's own table."""
     world = drive(spec, SUSTAINED[failure], tier, seed=seed, person=person)
     promised = promise(spec, world.setup.fabric.compiled.table, failure, tier, person)
     verdict, seen = judged(world, promised)
+    if layered(spec, failure):
+        return Cell(failure, tier, "error" if verdict == "error" else "unknown", LAYERED, seen, seed)
     return Cell(failure, tier, verdict, str(promised), seen, seed)
 
 

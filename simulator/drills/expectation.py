@@ -14,8 +14,8 @@ from typing import Any, Literal
 from fabric.core.decision_table import GRAVITY, Ladder, Reaction
 from fabric.core.flow import RunState
 
-Person = Literal["approve", "reject"]
-"""What whoever is asked says, every time."""
+Person = Literal["approve", "reject", "raise"]
+"""What whoever is asked says, every time; ``raise``: approves, and names a new cap where the question takes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,20 @@ def chain_of(facts: Iterable[tuple[str, Mapping[str, Any]]], state: RunState) ->
 
 
 @dataclass(frozen=True, slots=True)
+class Breaking:
+    """The circuit breaker in front of the calls that fail, which meets no other call. Its cooldown is longer than any backoff."""
+
+    threshold: int
+    """Failures at which it opens: with the N-th counted, the next call is refused."""
+    max_trips: int
+    """It stops for good at so many; 0: never."""
+
+
+Meeting = Literal["failed", "refused", "probed"]
+"""How a failure is met: a call came back, was not let out, or went out as a probe and came back."""
+
+
+@dataclass(frozen=True, slots=True)
 class Circumstances:
     """What the table does not say: what can apply to this failure in this fabric, and how people answer."""
 
@@ -81,10 +95,16 @@ class Circumstances:
     person: Person = "reject"
     rounds: int = 2
     """Questions about one failure, before the run is aborted instead."""
+    overrun: bool = False
+    """Whether the failure is one of money, so that an approval may name a new cap, which ends it..."""
+    ends_overrun: bool = False
+    """...where a session has room for what finance names."""
     fallbacks: int = 0
     """Models that may stand in for the one that failed, one after the other."""
     static_answer: bool = False
     """Whether the fabric has an answer for *safe fallback*."""
+    breaker: Breaking | None = None
+    """None: no breaker counts this failure."""
 
 
 ENDS: Mapping[Reaction, RunState] = {
@@ -93,6 +113,8 @@ ENDS: Mapping[Reaction, RunState] = {
     Reaction.SURFACE: RunState.FAILED,
 }
 """States in which a reaction leaves a run (semantics.md 3, the table of end states); the others ask, go on, or depend on the fabric."""
+NOT_WHEN_REFUSED = frozenset({Reaction.RETRY, Reaction.FALLBACK_MODEL, Reaction.SAFE_FALLBACK})
+"""What a refused call takes no part in, before the last rung: nobody would be called, and the breaker names no fallback (``on_open`` none)."""
 PER_CALL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL})
 """Reactions that are counted per call: a call of a new plan is another one."""
 
@@ -126,10 +148,14 @@ class _Walk:
         self.replanned, self.stage = replanned, "first"
         self.failures = self.asked = self.swapped = 0
         self.approved = self.handed_over = self.stopped = self.heard = False
+        self.counted = self.trips = 0
+        self.met: Meeting = "failed"
+        self.breaker: Literal["closed", "open", "cooled", "stopped"] = "closed"
 
     def decide(self) -> RunState | None:
         """The failure is met once more: the state in which the run ends; None, it goes on."""
         self.failures += 1
+        self.met = self._meets()
         before = len(self.links)
         index = self._next()
         direct = self.given.counted is not None and self.failures >= self.given.counted and not self.heard
@@ -151,8 +177,25 @@ class _Walk:
             self.links.append(Link("skipped", index, rung.reaction))
         return last
 
+    def _meets(self) -> Meeting:
+        """Moves the breaker by one call that would fail if it went out."""
+        given = self.given.breaker
+        if given is None or (self.breaker == "closed" and self.counted < given.threshold):
+            self.counted += 1
+            return "failed"
+        if self.breaker in ("open", "stopped"):
+            return "refused"
+        probe, self.counted = self.breaker == "cooled", 0
+        self.trips += 1
+        self.breaker = "stopped" if 0 < given.max_trips <= self.trips else "open"
+        return "probed" if probe else "refused"
+
     def _cannot(self, reaction: Reaction) -> bool:
         if reaction in self.given.cannot or (reaction is Reaction.HANDOVER and self.handed_over):
+            return True
+        if reaction is Reaction.WAIT_FOR_BREAKER:
+            return self.met == "failed" or self.breaker == "stopped"
+        if self.met == "refused" and reaction in NOT_WHEN_REFUSED:
             return True
         if reaction is Reaction.FALLBACK_MODEL and self.swapped >= self.given.fallbacks:
             return True
@@ -165,9 +208,11 @@ class _Walk:
         if reaction is Reaction.ESCALATE and self.asked >= self.given.rounds:
             reaction = Reaction.ABORT
         self.links.append(Link("decided", index, reaction))
+        if reaction is Reaction.WAIT_FOR_BREAKER:
+            self.breaker = "cooled"
         if reaction is Reaction.ESCALATE:
             self.asked += 1
-            return self._approved() if self.given.person == "approve" else RunState.ABORTED
+            return RunState.ABORTED if self.given.person == "reject" or self._too_much() else self._approved()
         if reaction is Reaction.SAFE_FALLBACK:
             return RunState.COMPLETED if self.given.static_answer else RunState.FAILED
         if reaction is Reaction.TERMINATE:
@@ -181,8 +226,15 @@ class _Walk:
             return RunState.COMPLETED if self.given.handover == "cure" else None
         return ENDS.get(reaction)
 
+    def _too_much(self) -> bool:
+        """Whether finance names more than may be given: that is no answer, and the question expires."""
+        return self.given.person == "raise" and self.given.overrun and not self.given.ends_overrun
+
     def _approved(self) -> RunState | None:
         """Once more, at the last rung, and the failure may come once more whatever its count; where it is the plan that failed, that is one more replan, if there is one left."""
+        if self.given.person == "raise" and self.given.ends_overrun:
+            # Its stage could not begin, so that the run goes on from its plan: one more replan, if there is one left.
+            return RunState.COMPLETED if self.replanned[self.stage] < self.given.replans else RunState.ABORTED
         self.approved = self.given.step
         self.heard = True
         if self.given.call:

@@ -12,7 +12,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.chaos.harness import Site, until
 from simulator.chaos.rows import Rows, start_each
-from simulator.drills.cells import Cell, promise, verdict_of
+from simulator.drills.cells import LAYERED, Cell, layered, promise, verdict_of
 from simulator.drills.expectation import Chain, chain_of
 from simulator.drills.sustained import places
 
@@ -53,6 +53,8 @@ def _yaml(spec: FabricSpec) -> str:
 
 
 def _cell(spec: FabricSpec, failure: FailureType, tier: Tier, seen: Chain) -> Cell:
+    if layered(spec, failure):
+        return Cell(failure, tier, "unknown", LAYERED, str(seen), 0)
     promised = promise(spec, table_with(spec.decision_table), failure, tier, "reject")
     if seen.state is RunState.WAITING:
         promised = Chain(promised.links, RunState.WAITING, promised.asked)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from simulator.kernel.process import Process
     from simulator.kernel.world import World
 
+SWEEP_S = 2.0
+"""How often a process looks for what is due (design.md 5)."""
 Act = tuple[Callable[..., None], tuple[Any, ...]]
 
 
@@ -20,6 +22,9 @@ class Acting:
     """A part of ``process.Process``, whose fields these are."""
 
     world: World
+    name: str
+    _phase: int
+    _sweeps: set[int]
     alive: bool
     paused: bool
     _whole: bool
@@ -29,9 +34,29 @@ class Acting:
     def _flush(self) -> None:
         raise NotImplementedError
 
+    def sweep(self) -> None:
+        """Claims what is due, then looks for inputs."""
+        raise NotImplementedError
+
+    def _now_us(self) -> int:
+        return self.world.clock.now() + self.world.skew_us(self.name)
+
     def later(self, delay_s: float, action: Callable[..., None], *args: Any) -> None:
         """Schedules something that this process will do, if it lives and is not standing still."""
         self.world.schedule.at(self.world.clock.now() + int(delay_s * US), self.act, action, args)
+
+    def sweep_at(self, instant: int) -> None:
+        """Sees to it that there is a sweep at the process's first tick from ``instant`` on."""
+        period = int(SWEEP_S * US)
+        instant = max(instant, self.world.clock.now() + 1)
+        tick = instant + (self._phase - instant) % period
+        if tick not in self._sweeps:
+            self._sweeps.add(tick)
+            self.world.schedule.at(tick, self.act, self._tick, (tick,))
+
+    def _tick(self, tick: int) -> None:
+        self._sweeps.discard(tick)
+        self.sweep()
 
     def act(self, action: Callable[..., None], args: tuple[Any, ...]) -> None:
         """Does it now; puts it off while the process stands still."""

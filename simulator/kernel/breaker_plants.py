@@ -41,8 +41,24 @@ def _permit_for_all() -> Iterator[None]:
         MemoryGuards.permit = kept  # type: ignore[method-assign]
 
 
+@contextmanager
+def _one_probe_more() -> Iterator[None]:
+    """One permit more is given than there are."""
+    kept = MemoryGuards.permit
+
+    def gives(self: MemoryGuards, *where: str, most: int = 1, **asked: Any) -> bool:
+        return kept(self, *where, most=most + 1, **asked)
+
+    MemoryGuards.permit = gives  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        MemoryGuards.permit = kept  # type: ignore[method-assign]
+
+
 BREAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "open_breaker_passes": _open_passes,
     "permit_for_all": _permit_for_all,
+    "one_probe_more": _one_probe_more,
 }
 """By name."""

@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
-from fabric.core.breaker.passing import Looked, Met, Step, passing, settled
+from fabric.core.breaker.passing import Met, Settling, Step, settled
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.inputs import CallFailed, Result
-from fabric.runtime.breaking import counted, ended, gates_for, holder_of, probed, refused, row_of
+from fabric.core.shared_pace import Counting, spent
+from fabric.runtime.breaking import (
+    Past,
+    counted,
+    counting,
+    ended,
+    gates_for,
+    holder_of,
+    probed,
+    refused,
+    row_of,
+    shared_for,
+    taken,
+)
 from fabric.runtime.driver import RunDriver
-from fabric.runtime.grant_ports import GuardStore
+from fabric.runtime.grant_ports import GrantStore, GuardStore
 
 Key = tuple[str, str, int]
 
 
 class VirtualBreakers:
-    """What one process knows of the calls that it let pass. ``store``: shared by all processes."""
+    """What one process knows of the calls that it let pass. ``store``: shared by all processes. ``over`` is told whose call has ended."""
 
-    def __init__(self, store: GuardStore) -> None:
-        self._store = store
+    def __init__(
+        self, store: GuardStore, grants: GrantStore | None = None, over: Callable[[str], object] = str
+    ) -> None:
+        self._store, self._grants, self._over = store, grants, over
         self._met: dict[Key, tuple[Met, ...]] = {}
+        self._counting: dict[Key, tuple[Counting, ...]] = {}
 
-    def passes(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, now: int) -> CallFailed | None:
+    def passes(
+        self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, now: int, session_key: str = ""
+    ) -> CallFailed | None:
         """Takes a call past its breakers: the failure of one that was refused, None when it may go out."""
         key = (driver.run.id, command.command_id, command.attempt)
-        steps, answer = passing(gates_for(fabric_id, driver.compiled, driver.run, command)), None
+        gates = gates_for(fabric_id, driver.compiled, driver.run, command)
+        steps = taken(gates, shared_for(fabric_id, session_key, driver.compiled, driver.run, command))
+        answer = None
         while True:
             try:
                 answer = self._carried_out(steps.send(answer), key, (command.deadline_at - now) / US)
             except StopIteration as found:
-                met: tuple[Met, ...] | Looked = found.value
+                past = found.value
                 break
-        if isinstance(met, Looked):
-            return refused(met, driver.compiled, driver.run, command)
-        self._met[key] = met
+        if not isinstance(past, Past):
+            return refused(past, driver.compiled, driver.run, command)
+        self._met[key], self._counting[key] = past.met, counting(past, driver.compiled, driver.run, command)
         return None
 
     def noted(self, key: Key, result: Result) -> Result:
@@ -44,29 +64,41 @@ class VirtualBreakers:
 
     def answered(self, key: Key, result: Result | None, driver: RunDriver) -> None:
         """What became of a call, after its run has taken it in."""
+        self._over(holder_of(*key))
         self._say(key, ended(self._met.pop(key, ()), result, driver.run))
+        self._say(key, spent(self._counting.pop(key, ()), result))
 
     def dropped(self, key: Key) -> None:
         """A call that was let go of."""
+        self._counting.pop(key, None)
+        self._over(holder_of(*key))
         self._say(key, settled(self._met.pop(key, ()), NEUTRAL, frozenset()))
 
-    def _say(self, key: Key, steps: Iterable[Step]) -> None:
-        for step in steps:
-            self._carried_out(step, key, 0.0)
+    def _say(self, key: Key, steps: Settling) -> None:
+        answer = None
+        while True:
+            try:
+                answer = self._carried_out(steps.send(answer), key, 0.0)
+            except StopIteration:
+                return
 
     def _carried_out(self, step: Step, key: Key, permit_s: float) -> Any:
         store, holder = self._store, holder_of(*key)
         where = (step.key.scope, step.key.kind)
         if step.do == "look":
             return store.guards([where])[0]
+        if step.do == "left":
+            found = [] if self._grants is None else self._grants.budgets([step.key.scope])
+            return found[0].left if found else None
         generation = row_of(step).generation
         match step.do:
             case "change":
                 held = holder if step.held else ""
-                return store.change(*where, generation=generation, state=step.state, holder=held)
+                return store.change(*where, generation=generation, state=step.state, holder=held, keeps=step.keeps)
             case "permit":
-                return store.permit(*where, generation=generation, holder=holder, for_s=max(1.0, permit_s))
+                for_s = max(1.0, permit_s)
+                return store.permit(*where, generation=generation, holder=holder, for_s=for_s, most=step.most)
             case "give_up":
-                return store.give_up(*where, generation=generation, holder=holder)
+                return store.give_up(*where, holder=holder)
             case "count":
                 return store.tell([counted(step)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+import signal
+from collections import Counter, deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,8 +18,8 @@ from simulator.kernel.watch import Violation
 from simulator.kernel.world import World
 from simulator.kernel.world_store import Stores
 
-CHUNK = 50
-"""Seeds that a process takes at once."""
+CHUNK = 10
+"""Seeds that a process takes at once: no more than whoever interrupts it will wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,11 @@ def simulate(seed: int, plant: str = "", file: Path | None = None) -> SeedReport
 
 
 def _simulated(seed: int, plant: str, file: Path | None = None) -> SeedReport:
-    setup = swarm.draw(seed)
+    return simulate_setup(swarm.draw(seed), plant, file)
+
+
+def simulate_setup(setup: swarm.Setup, plant: str = "", file: Path | None = None) -> SeedReport:
+    """The world of a setup, drawn or made, on the stores in memory or on a copy of the file."""
     with plants.planted(plant), ExitStack() as stack:
 
         def on_file(clock: VirtualClock) -> Stores:
@@ -59,20 +65,34 @@ def _simulated(seed: int, plant: str, file: Path | None = None) -> SeedReport:
         world = World(setup, plants=plants.in_store(plant), stores=on_file if file else None)
         world.run()
         events = sum(run.seq for run in world.watch.runs())
-        return SeedReport(seed, tuple(world.watch.violations), world.digest(), events, world.sometimes)
+        return SeedReport(setup.seed, tuple(world.watch.violations), world.digest(), events, world.sometimes)
 
 
-def campaign(seeds: Iterable[int], plant: str = "", jobs: int = 1, file: Path | None = None) -> Iterator[SeedReport]:
-    """The reports of many seeds, in order."""
+def campaign(
+    seeds: Iterable[int], plant: str = "", jobs: int = 1, file: Path | None = None
+) -> Generator[SeedReport, None, None]:
+    """The reports of many seeds, in order. Whoever wants no more closes it: what has not begun then never does."""
     if jobs == 1:
         for seed in seeds:
             yield simulate(seed, plant, file)
         return
-    listed = list(seeds)
-    chunks = [(listed[n : n + CHUNK], plant, file) for n in range(0, len(listed), CHUNK)]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for reports in pool.map(_chunk, chunks):
-            yield from reports
+    left = iter(seeds)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_uninterrupted)
+    under_way: deque[Future[list[SeedReport]]] = deque()
+    try:
+        while True:
+            while len(under_way) < 2 * jobs and (chunk := list(islice(left, CHUNK))):
+                under_way.append(pool.submit(_chunk, (chunk, plant, file)))
+            if not under_way:
+                return
+            yield from under_way.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _uninterrupted() -> None:
+    """A terminal's Ctrl-C reaches every process: the one that gives the seeds out answers it, for all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _chunk(given: tuple[list[int], str, Path | None]) -> list[SeedReport]:

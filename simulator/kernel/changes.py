@@ -40,6 +40,8 @@ class Changes:
     intended: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Key and attempt by command id."""
     undoing: str = ""
+    out: bool = False
+    """A compensation is out."""
     purpose: str = ""
     approved: set[str] = field(default_factory=set)
     """Irreversible calls, by command id, that a person let pass."""

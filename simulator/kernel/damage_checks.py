@@ -23,7 +23,7 @@ from fabric.runtime.quarantine import verdict
 from fabric.runtime.snapshots import Cadence, UnsoundSnapshot, restored
 from fabric.runtime.suspects import is_suspect, together
 from simulator.kernel.clock import US
-from simulator.kernel.seen import Seen, difference, on, state_bytes
+from simulator.kernel.seen import Seen, difference, on, same_state
 
 if TYPE_CHECKING:
     from simulator.kernel.swarm import Setup
@@ -122,7 +122,7 @@ def snapshot_is_the_fold(run: Run, snapshot: Snapshot) -> str:
         kept, _ = restored(snapshot)
     except UnsoundSnapshot as error:
         return str(error)
-    return "" if state_bytes(kept) == state_bytes(run) else f"at event {run.seq}: {difference(kept, run)}"
+    return "" if same_state(kept, run) else f"at event {run.seq}: {difference(kept, run)}"
 
 
 # -- announced answers -------------------------------------------------------------------------------------------------
@@ -163,7 +163,14 @@ def nothing_given_is_lost(seen: Seen, event: Event, fact: Any, after: Run) -> st
 TAKEOVER = frozenset(
     {
         *("ownership_taken", "attempt_interrupted", "call_issued", "call_aborted", "call_deduplicated", "step_opened"),
-        *("retry_scheduled", "deadlines_suspended", "deadlines_reissued", "escalation_reminded", "late_result_ignored"),
+        *(
+            "retry_scheduled",
+            "node_retry_scheduled",
+            "deadlines_suspended",
+            "deadlines_reissued",
+            "escalation_reminded",
+            "late_result_ignored",
+        ),
         *("mutation_intended", "reconciliation_issued", "reconciliation_failed", "compensation_issued"),
         *("compensation_interrupted", "child_let_go", "call_edited", "call_responded"),
     }

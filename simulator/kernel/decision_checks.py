@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core.derivation import Rules, noted
-from fabric.core.derivation.compare import derived_one
+from fabric.core.derivation.compare import derived_one, derived_retry
 from fabric.core.envelope import Event
 from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
@@ -20,5 +20,8 @@ def decision_derives(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         said = "; ".join(f"{one.field} is {one.recorded}, derived {one.derived}" for one in found.differences)
         if found.verdict == "other_table":
             said = f"it names table {fact.table}, which is not the fabric's"
+    elif event.fact.kind == "retry_scheduled":
+        found_so = derived_retry(seen.ledger, fact, Rules.of(seen.compiled))
+        said = "; ".join(f"of its retry {one.field}: {one.recorded}, derived {one.derived}" for one in found_so)
     noted(seen.ledger, event.fact)
     return said

@@ -19,7 +19,9 @@ def _wrong_rung() -> Iterator[None]:
 
     def misnames(work: Work, failure: Failure, choice: Choice) -> None:
         row = choice.failure_type
-        if row is not None and choice.rung_index + 1 < len(work.compiled.table[row, work.run.tier].rungs):
+        if row is not None and choice.rung_index + 1 < len(
+            work.compiled.ladders.at(row, work.run.tier, failure.stage).rungs
+        ):
             choice = replace(choice, rung_index=choice.rung_index + 1)
         announces(work, failure, choice)
 

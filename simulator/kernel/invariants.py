@@ -20,11 +20,13 @@ from fabric.core.run import Run
 from fabric.runtime import projection
 from fabric.runtime.batch_parts import RunColumns
 from simulator.kernel import (  # noqa: F401 - importing them registers their checks
+    cap_checks,
     child_checks,
     control_checks,
     decision_checks,
     judge_checks,
     judgements,
+    layer_checks,
     loop_checks,
     progress_checks,
     saga_checks,
@@ -195,13 +197,14 @@ def answers_what_is_out(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return ""
 
 
-@on("retry_scheduled")
+@on("retry_scheduled", "node_retry_scheduled")
 def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Retries are at most twice the bucket and a share of the first attempts."""
     retry = seen.compiled.spec.policy.retry
-    seen.not_before[fact.command_id] = fact.not_before
-    if fact.source == "breaker":  # Nobody was called, so nothing is repeated.
-        return ""
+    if fact.kind == "retry_scheduled":
+        seen.not_before[fact.command_id] = fact.not_before
+        if fact.source == "breaker":  # Nobody was called, so nothing is repeated.
+            return ""
     seen.retries += 1
     most = 2 * retry.bucket + retry.earn * seen.first_attempts
     if fact.delay_s > retry.cap_s:

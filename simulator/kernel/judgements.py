@@ -36,7 +36,8 @@ def decision_follows(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         return "" if fact.reaction in possible else f"the direct reaction is {said}"
     if goes_to != fact.failure_type:
         return f"{fact.cause.cause} belongs to {goes_to}"
-    rungs = seen.compiled.table[goes_to, seen.run.tier].rungs
+    stage = fact.step_id.partition(".")[0] or fact.scope.partition(":")[2]
+    rungs = seen.compiled.ladders.at(goes_to, seen.run.tier, stage).rungs
     rung = rungs[fact.rung]
     spent = seen.run.spent_rungs.get(rung_key(fact.failure_type, fact.rung, fact.scope), 0)
     if (fact.spent, fact.bound) != (spent, rung.times):

@@ -108,7 +108,9 @@ def _row(most: int, window: Window) -> str:
 
 @on("tool_answered", "escalation_decided", "reaction_decided", "call_issued")
 def errors_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """Nobody is asked again after a tool gave the same error as often as the policy allows, unless that was decided about or a person has spoken."""
+    """Nobody is asked again after a tool gave the same error as often as the policy allows, unless that was decided about or a person has spoken, as often as
+    rounds with people go.
+    """
     if fact.kind == "escalation_decided":
         if not fact.system:
             seen.heard_errors = set(seen.errors)
@@ -130,6 +132,7 @@ def _errs(seen: Seen, fact: Any) -> None:
         return
     turns.add(turn)
     limit = seen.compiled.spec.policy.failure_signature.limit
-    if len(turns) >= (limit if limit > 0 else 3) and fact.failure not in seen.heard_errors:
+    most, rounds = limit if limit > 0 else 3, seen.compiled.spec.policy.humans.failure_rounds
+    if len(turns) >= (most + rounds if fact.failure in seen.heard_errors else most):
         seen.unanswered[fact.step_id] = fact.failure
     seen.heard_errors.discard(fact.failure)

@@ -16,8 +16,7 @@ class _Guard:
     state: str = ""
     generation: int = 0
     changed_at: int = 0
-    holder: str = ""
-    until: int = 0
+    permits: dict[str, int] = field(default_factory=dict)
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
     """By signal and slot; -1 for what is not windowed."""
 
@@ -79,8 +78,7 @@ class MemoryGuards:
             state=held.state,
             generation=held.generation,
             changed_at=held.changed_at,
-            permit_holder=held.holder,
-            permit_until=held.until,
+            permits=dict(held.permits),
             counts=counts,
             asked_at=now,
         )
@@ -96,14 +94,17 @@ class MemoryGuards:
                 key = (one.signal, slot if one.windowed else -1)
                 held.counts[key] = one.n if one.reset else held.counts.get(key, 0) + one.n
 
-    def change(self, scope: str, kind: str, *, generation: int, state: str, holder: str = "") -> bool:
+    def change(
+        self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
+    ) -> bool:
         """See ``grant_ports.GuardStore``."""
         with self._lock:
             held = self._guards.setdefault((scope, kind), _Guard())
-            if held.generation != generation or (holder and held.holder != holder):
+            if held.generation != generation or (holder and holder not in held.permits):
                 return False
             now = self._clock.now()
-            self._guards[scope, kind] = _Guard(state, generation + 1, now)
+            kept = {one: until for one, until in held.permits.items() if keeps and one != holder}
+            self._guards[scope, kind] = _Guard(state, generation + 1, now, kept)
             self._changes.append(((scope, kind), GuardChanged(generation + 1, state, now)))
             return True
 
@@ -112,22 +113,20 @@ class MemoryGuards:
         with self._lock:
             return [change for key, change in self._changes if key == (scope, kind)]
 
-    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float) -> bool:
+    def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
         """See ``grant_ports.GuardStore``."""
         with self._lock:
             now, held = self._clock.now(), self._guards.get((scope, kind))
             if held is None or not held.generation or held.generation != generation:
                 return False
-            if held.holder and held.until > now:
+            live = {one: until for one, until in held.permits.items() if until > now}
+            if holder in live or len(live) >= most:
                 return False
-            held.holder, held.until = holder, now + round(for_s * rules.SECOND_US)
+            held.permits = live | {holder: now + round(for_s * rules.SECOND_US)}
             return True
 
-    def give_up(self, scope: str, kind: str, *, generation: int, holder: str) -> bool:
+    def give_up(self, scope: str, kind: str, *, holder: str) -> bool:
         """See ``grant_ports.GuardStore``."""
         with self._lock:
             held = self._guards.get((scope, kind))
-            if held is None or not holder or held.generation != generation or held.holder != holder:
-                return False
-            held.holder, held.until = "", 0
-            return True
+            return held is not None and held.permits.pop(holder, None) is not None

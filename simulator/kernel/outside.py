@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from fabric.core.budget_caps import NamedCap
 from fabric.core.fingerprint import digest
 from fabric.core.flow import TERMINAL
 from fabric.core.inputs import (
@@ -119,12 +120,13 @@ class Outside:
             world.later(world.rng.choice((5.0, 60.0, 5_000.0)) * world.rng.random(), self._again, run_id, given)
 
     def nudge(self, delay_s: float) -> None:
-        """Something will be due: one process is told, if the nudge is not lost, and all of them sweep."""
+        """Something will be due: one process is told, if the nudge is not lost, and all of them sweep, then and now: it is announced."""
         world = self.world
         if not world.strikes("nudge_lost") and world.processes:
             process = world.rng.choice(world.processes)
             process.later(delay_s + 0.001 + 0.01 * world.rng.random(), process.sweep)
         for process in world.processes:
+            process.sweep_at(world.clock.now() + 1)
             process.sweep_at(world.clock.now() + int(delay_s * US) + 1)
 
     def _again(self, run_id: str, given: InboxInput) -> None:
@@ -177,7 +179,7 @@ class Outside:
         given = self._decision(change, "edit" if wrong else verb, actor, digest("stale") if stale else change.digest)
         if world.strikes("undone"):
             self.insert(run_id, given, delay_s=UNDO_S)
-            world.later(UNDO_S + 0.015 * world.rng.random(), self._undo, run_id, given.input_id, change)
+            world.later(UNDO_S + 0.03 * world.rng.random() - 0.015, self._undo, run_id, given.input_id, change)
             return
         self.insert(run_id, given)
         if wrong or stale:
@@ -197,6 +199,7 @@ class Outside:
             message="done otherwise" if verb == "respond" else "",
             edited={**json.loads(change.content)["payload"], "by": actor} if edits else None,
             cap_usd_micros=self._new_cap(change, verb),
+            caps=self._new_caps(change, verb),
             model=self._model(change, verb),
         )
 
@@ -209,10 +212,20 @@ class Outside:
 
     def _new_cap(self, change: EscalationChange, verb: str) -> int | None:
         """What finance names now and then, too little as well."""
-        shown = json.loads(change.content)
-        if verb != "approve" or not shown.get("takes_cap") or self._clicks % 2:
+        shown, setup = json.loads(change.content), self.world.setup
+        if verb != "approve" or not shown.get("takes_cap"):
             return None
-        return int(shown["cap_usd_micros"]) * (1 + self._clicks // 2 % 3)
+        if setup.verb is not None:
+            return int(shown["cap_usd_micros"]) * setup.raises if setup.raises else None
+        return None if self._clicks % 2 else int(shown["cap_usd_micros"]) * (1 + self._clicks // 2 % 3)
+
+    def _new_caps(self, change: EscalationChange, verb: str) -> tuple[NamedCap, ...]:
+        """Other caps that finance raises now and then: one of those that are offered or all, too little as well."""
+        drawn = verb == "approve" and self.world.setup.verb is None
+        takes = json.loads(change.content).get("takes_caps", ()) if drawn else ()
+        times = self._clicks % 5
+        found = tuple(NamedCap(one["scope"], one["unit"], times * int(one["cap"])) for one in takes)
+        return found[: 1 + self._clicks % 2] if times else ()
 
     def _undo(self, run_id: str, input_id: str, change: EscalationChange) -> None:
         taken_back = self.world.store.withdraw_input(run_id, input_id) is Withdrawn.GONE

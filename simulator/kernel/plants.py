@@ -25,6 +25,7 @@ from simulator.kernel.decision_plants import DECISION_PLANTS
 from simulator.kernel.durable_plants import DURABLE_PLANTS
 from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
 from simulator.kernel.judge_plants import JUDGE_PLANTS
+from simulator.kernel.layer_plants import LAYER_PLANTS
 from simulator.kernel.memory_plants import MEMORY_PLANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
 from simulator.kernel.swap_plants import SWAP_PLANTS
@@ -140,6 +141,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **DECISION_PLANTS,
     **MEMORY_PLANTS,
     **JUDGE_PLANTS,
+    **LAYER_PLANTS,
     **SAGA_PLANTS,
     **GRANT_PLANTS,
     **DURABLE_PLANTS,

@@ -39,8 +39,9 @@ from fabric.runtime.happenings import (
 from fabric.runtime.loading import Damage, from_journal, needs_journal, slim
 from fabric.runtime.ports import Batch, Claimed, StoreUnavailable, Written
 from fabric.runtime.quarantine import verdict
+from fabric.runtime.waking import is_late
 from simulator.kernel import damage_checks
-from simulator.kernel.acting import Acting
+from simulator.kernel.acting import SWEEP_S, Acting
 from simulator.kernel.breakers import VirtualBreakers
 from simulator.kernel.clock import US
 from simulator.kernel.orphan_looks import OrphanLooks
@@ -50,7 +51,7 @@ from simulator.kernel.sharing import shared_of
 if TYPE_CHECKING:
     from simulator.kernel.world import World
 
-LEASE_S, BEAT_S, SWEEP_S = 10.0, 3.0, 2.0
+LEASE_S, BEAT_S = 10.0, 3.0
 """design.md 5."""
 BACKOFF_S, STOP_S = 0.2, 10.0
 """Between two tries of a write; how long a stopping process waits for its last ones."""
@@ -76,7 +77,8 @@ class Process(Acting):
         self._orphans = OrphanLooks(world.clock.now, self.sweep_at)
         self._put_off = deque()
         self._left = []
-        self.shared, self.breakers = shared_of(self), VirtualBreakers(world.guards)
+        self.shared = shared_of(self)
+        self.breakers = VirtualBreakers(world.guards, world.grants, world.watch.probes.over)
         self._register()
 
     def _register(self) -> None:
@@ -138,19 +140,6 @@ class Process(Acting):
         self.name = f"{self.name.partition('+')[0]}+{self._lives}"
         self._register()
 
-    def sweep_at(self, instant: int) -> None:
-        """Sees to it that there is a sweep at the process's first tick from ``instant`` on."""
-        period = int(SWEEP_S * US)
-        instant = max(instant, self.world.clock.now() + 1)
-        tick = instant + (self._phase - instant) % period
-        if tick not in self._sweeps:
-            self._sweeps.add(tick)
-            self.world.schedule.at(tick, self.act, self._tick, (tick,))
-
-    def _tick(self, tick: int) -> None:
-        self._sweeps.discard(tick)
-        self.sweep()
-
     # -- claiming ------------------------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
@@ -169,11 +158,12 @@ class Process(Acting):
             self.later(SWEEP_S, self.sweep)
             self._orphans.soon()
             return
-        for run_id in (*(again if len(claims) < 2 else ()), *(claimed.run_id for claimed in claims)):
-            self._orphans.found.settled(run_id)
+        for run_id in again if len(claims) < 2 else ():
+            self._orphans.found.not_given(run_id)
         if len(claims) < len(again):
             self._orphans.soon()  # One that is a suspect may have to wait.
         for claimed in claims:
+            self._orphans.found.claimed(claimed.run_id)
             world.watch.claimed(claimed, self.name, beside=[one.run_id for one in claims])
         if claims:
             self._point("claim")
@@ -223,7 +213,7 @@ class Process(Acting):
         if self.owned.get(owned.claimed.run_id) is not owned:
             return
         try:
-            effects = owned.driver.step(happening, self.world.clock.now() + self.world.skew_us(self.name))
+            effects = owned.driver.step(happening, self._now_us())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             self.world.raised(owned.claimed.run_id, happening, error)
             return
@@ -283,6 +273,12 @@ class Process(Acting):
         self._returns.append(Sent(owned, away, given_back=True))
 
     def _due(self, owned: Owned, at: int) -> None:
+        if owned.wake_at == at and is_late(at, self._now_us()):
+            self.world.sometimes["woke_late"] += 1
+            self._now(self.look)
+        self._now(self._wake, owned, at)
+
+    def _wake(self, owned: Owned, at: int) -> None:
         if owned.wake_at == at:
             owned.wake_at = None
             self.step(owned, Due())
@@ -299,7 +295,8 @@ class Process(Acting):
             return
         self.shared.performs(owned, command)
         flight = owned.flights[key] = Flight(command)
-        refused = self.breakers.passes(owned.claimed.fabric_id, owned.driver, command, self.world.clock.now())
+        mine, now = owned.claimed, self.world.clock.now()
+        refused = self.breakers.passes(mine.fabric_id, owned.driver, command, now, mine.session_key)
         if refused is not None:
             self.world.sometimes[f"breaker_refused_{refused.cause}"] += 1
             self.later(0.0, self._answer, owned, flight, refused)

@@ -103,12 +103,20 @@ def undone_only_by_the_table(seen: Seen, event: Event, fact: Any, after: Run) ->
 def newest_first(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Strictly the newest change first, one at a time, and none that was not executed."""
     changes = seen.changes
-    if changes.undoing not in ("", fact.of_key):
+    # What turned out not to have been executed needs no undoing any more, once nothing is out about it.
+    if changes.undoing not in ("", fact.of_key) and (changes.out or changes.by_key[changes.undoing].standing):
         return "another one is being undone"
     if fact.of_key != changes.newest():
         change = changes.by_key.get(fact.of_key)
         return f"it is not the newest: it is {change.status}" if change is not None else "it was never intended"
-    changes.undoing = fact.of_key
+    changes.undoing, changes.out = fact.of_key, True
+    return ""
+
+
+@on("compensation_failed", "compensation_interrupted")
+def none_is_out(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Keeps that the attempt is over."""
+    seen.changes.out = False
     return ""
 
 
@@ -129,9 +137,10 @@ def dealt_with(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What is not undone is said, and has its reason: it cannot be, nobody answered, or an operator stopped it."""
     changes = seen.changes
     newest, change = changes.newest(), changes.by_key[fact.of_key]
-    changes.undoing = ""
+    needless = fact.kind == "compensation_answered" and changes.undoing == fact.of_key and not change.standing
+    changes.undoing, changes.out = "", False
     change.status = fact.kind
-    if fact.of_key != newest:
+    if fact.of_key != newest and not needless:
         return "it is not the newest"
     if fact.kind == "compensation_skipped":
         return "" if change.effect == "irreversible" else "it can be undone"

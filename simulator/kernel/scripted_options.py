@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fabric.core.fingerprint import encode
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
@@ -28,14 +29,30 @@ def calls_of(options: Mapping[str, JSON], turn: int, offered: Sequence[str]) -> 
 
 
 def done(request: ModelRequest) -> list[str]:
-    """What the tools did outside, a sentence each: every result that has an ``id`` and a ``status``."""
+    """What the tools did outside, a sentence each: every result that has an ``id`` and a ``status``, and what a memory was asked by script."""
     found = []
+    scripted = bool(options_of(request).get("calls"))
     for message in request.messages:
         value = parse_json_object(message.text, strict=True)[0] if message.role == "tool" else None
         if value and isinstance(value.get("id"), str) and isinstance(value.get("status"), str):
             what = str(value.get("kind") or message.tool)
             found.append(f"{what[:1].upper()}{what[1:]} {value['id']} is {value['status']}.")
+        elif value and scripted and "memory" in value:
+            found += _recalled(value)
     return found
+
+
+def _recalled(told: Mapping[str, JSON]) -> list[str]:
+    """A memory's answer as a sentence; none for its list of keys."""
+    if "data" in told:
+        by = told["origin"]
+        who = f"{by['agent']} of run {by['run'][:8]}" if "run" in by else str(by.get("person"))
+        return [
+            f"Remembered under {told['key']}, by {who} (version {told['version']}): {encode(told['data']).decode()}."
+        ]
+    if told.get("found") is False:
+        return [f"Nothing is remembered under {told['key']} yet."]
+    return [f"Noted under {told['key']} as version {told['version']}."] if told.get("written") else []
 
 
 def failure(request: ModelRequest, fail: JSON) -> CallFailed | None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import msgspec
+
 from fabric.core.context import Compiled
 from fabric.core.derivation import Ledger
 from fabric.core.envelope import KINDS, Event
@@ -18,6 +20,7 @@ from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import InboxInput
 from fabric.core.run import Run
 from simulator.kernel.changes import Changes
+from simulator.kernel.purse import Purse
 
 
 @dataclass(slots=True)
@@ -93,6 +96,10 @@ class Seen:
     """Of each step the results of its turns, since the run last brought something."""
     visits: Counter[str] = field(default_factory=Counter)
     """How often each stage was entered."""
+    node_retries: Counter[str] = field(default_factory=Counter)
+    """How often each node (a branch in its epoch) was to run again."""
+    node_not_before: dict[str, int] = field(default_factory=dict)
+    """Of each failed step whose node waits: when it runs again."""
     handing: bool = False
     """The last decision was to hand over."""
     batch: int = 0
@@ -132,6 +139,10 @@ class Seen:
     """Of a child: micro-dollars that its parent reserved for it."""
     raised: int = 0
     """Micro-dollars that a person raised the run's cap to; 0: nobody did."""
+    purse: Purse = field(default_factory=Purse)
+    """What it, its stages and its agents spend."""
+    paced: set[tuple[Any, Any]] = field(default_factory=set)
+    """Counts of what runs spend together that refused one of its calls: the budget and the generation of its row."""
     put_away: bool = False
     """It was quarantined at least once."""
     blind: bool = False
@@ -192,6 +203,15 @@ def _parts(value: Any) -> Any:
 
 
 _state_json = json.JSONEncoder(default=_parts, separators=(",", ":")).encode
+_packed = msgspec.msgpack.Encoder().encode
+
+
+def same_state(one: Any, other: Any) -> bool:
+    """Whether two states have the same ``state_bytes``, mostly without making them: a state is big, and is compared with each snapshot and at each end.
+
+    What is equal, and is packed to the same bytes, is the same: types show in the equality, the order of mappings and the kind of a number in the bytes.
+    """
+    return (one == other and _packed(one) == _packed(other)) or state_bytes(one) == state_bytes(other)
 
 
 def difference(one: Any, other: Any) -> str:

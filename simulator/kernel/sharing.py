@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fabric.adapters.grant_desk import GrantDesk, Holder
 from fabric.adapters.shared import Shared
+from fabric.runtime.ports import StoreUnavailable
 from simulator.kernel.clock import US
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class VirtualDesk(GrantDesk):
     def _leave(self, job: object) -> None:
         super()._leave(job)  # type: ignore[arg-type]
         self._process.later(TURN_S, self._turn)
+
+    def _away(self, error: StoreUnavailable) -> None:
+        """What a lapsed lease or a retirement brings about by design is counted, and no line is said about it."""
+        self._process.world.sometimes["budgets_not_asked"] += 1
 
     def _turn(self) -> None:
         pause_s = self.turn()

@@ -5,40 +5,27 @@ A fabric is drawn from a pool of numbered variants, because reading one costs mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 from typing import Any, Literal
 
-from fabric.adapters.gate_evaluators import gate_evaluators
-from fabric.core.context import Compiled, Validate, compile_spec
-from fabric.core.decision_table import BOUNDED_ONLY, Reaction
-from fabric.core.spec import FabricSpec, ToolSpec
+from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
+from fabric.core.spec import FabricSpec
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.runtime import prompts
-from fabric.runtime.call_ports import ToolOffer
 from fabric.runtime.ports import Document
 from simulator.kernel import faults, remembering
+from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
 from simulator.kernel.swarm_gates import judged
+from simulator.kernel.swarm_layers import layered, without_ways
 
 JSON = Any
 VARIANTS = 600
 """Fabrics in the pool."""
-QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 DOCUMENTS = (Document("report.md", "Sales rose by 4 percent. Costs fell."), Document("notes.md", "Nothing of note."))
 TIERS = tuple(Tier)
-
-
-@dataclass(frozen=True, slots=True)
-class Fabric:
-    """A published revision of the virtual world."""
-
-    revision_id: str
-    compiled: Compiled
-    offers: Mapping[str, ToolOffer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +54,8 @@ class Setup:
     """People answer after up to this share of the time they have; over 1: some are late."""
     verb: Literal["approve", "reject"] | None = None
     """What people say each time; None: it is drawn."""
+    raises: int = 0
+    """Times the present cap that finance names with each approval of an overrun; 0: it is drawn, and none where ``verb`` is given."""
 
 
 def draw(seed: int) -> Setup:
@@ -105,6 +94,7 @@ def variant(number: int) -> Fabric:
     _loops(tree, Random(f"loops {number}"))  # noqa: S311 - the same
     _remembers(tree, Random(f"memory {number}"))  # noqa: S311 - the same
     judged(tree, number)
+    layered(tree, number)
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
@@ -163,44 +153,7 @@ def _leads(tree: JSON) -> dict[str, FabricSpec]:
     briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in others]
     plan = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
     topology = {"workers": others, "plan": plan, "aggregator": tree["topology"].get("aggregator")}
-    return {first: FabricSpec.model_validate({**tree, "topology": topology})}
-
-
-def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec] | None = None) -> Fabric:
-    """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
-    offers = {
-        tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
-        for tool in spec.asked_tools
-    }
-    below = {name: _compiled(inner, offers) for name, inner in (nested or {}).items()}
-    return Fabric(revision_id, _compiled(spec, offers, below), offers)
-
-
-def _compiled(
-    spec: FabricSpec, offers: Mapping[str, ToolOffer], nested: Mapping[str, Compiled] | None = None
-) -> Compiled:
-    return compile_spec(
-        spec,
-        prices={model.name: model.price.price() for model in spec.models if model.price},
-        validators={tool.name: _validator(tool) for tool in spec.all_tools},
-        prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
-        nested=nested,
-        evaluators=gate_evaluators(spec),
-    )
-
-
-def _validator(tool: ToolSpec) -> Validate:
-    if tool.parameters is None:
-        return _query_problems
-    from fabric.adapters.evaluators import (
-        compile_schema,
-    )  # Where no library for schemas can be imported, no fabric remembers.
-
-    return compile_schema(tool.parameters)
-
-
-def _query_problems(args: JSON) -> list[str]:
-    return [] if isinstance(args.get("query"), str) else ["query: text is wanted"]
+    return {first: FabricSpec.model_validate({**tree, "topology": topology, "policy": without_ways(tree["policy"])})}
 
 
 # -- drawing a fabric --------------------------------------------------------------------------------------------------
@@ -304,8 +257,11 @@ def _breakers(rng: Random) -> list[JSON]:
     """None, a preset or two, or one that opens at once, in front of anything."""
     touchy = {"names": [rng.choice(("timeout", "server_error", "rate_limit"))], "mode": "cumulative", "threshold": 1}
     scope = rng.choice(("agent", "provider", "tool", "stage", "fabric"))
+    probes = Random(f"probes {scope} {touchy} {rng.random()}")  # noqa: S311 - a simulation is to be repeatable
     quick = {
         "scope": scope,
+        "half_open_max": probes.choice((1, 1, 2, 3)),
+        "success_threshold": probes.choice((1, 2, 3)),
         "signals": [touchy],
         "cooldown_s": rng.choice((2.0, 60.0)),
         "max_trips": rng.choice((1, 3)),
@@ -355,6 +311,7 @@ def _policy(rng: Random, workers: int) -> JSON:
     policy["breakers"] = _breakers(Random(f"breakers {workers} {budget} {limits}"))  # noqa: S311 - the same
     policy["humans"] = {"due_s": rng.choice((None, None, 60.0, 600.0)), "failure_rounds": rng.choice((1, 2))}
     mode = rng.choice(("all", "all", "quorum", "best_effort"))
+    _token_caps(budget, Random(f"tokens {workers} {budget} {limits}"))  # noqa: S311 - the same
     limits["run_events"] = rng.choice((60, 150, *(20_000,) * 6))
     limits["run_payload_bytes"] = rng.choice((3_000, *(50_000_000,) * 7))
     limits["pending_calls"] = rng.choice((3, *(1_024,) * 7))
@@ -371,6 +328,12 @@ def _shared(budget: JSON, rng: Random) -> None:
         budget["session_usd_micros"] = budget["run_usd_micros"] * rng.choice((1, 1, 2))
 
 
+def _token_caps(budget: JSON, rng: Random) -> None:
+    """Tokens of stages and agents, in some fabrics, few enough to be met."""
+    few = (3_000, 15_000, 60_000)
+    budget |= {name: rng.choice(few) for name in ("stage_tokens", "agent_tokens") if rng.random() < 0.1}
+
+
 def _cells(rng: Random) -> JSON:
     """Cells that differ from the default table, in some fabrics."""
     if rng.random() < 0.6:
@@ -383,9 +346,10 @@ def _cells(rng: Random) -> JSON:
 
 
 def _ladder(rng: Random) -> JSON:
-    lasts = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
+    given = [reaction for reaction in Reaction if reaction not in LAYERS_ONLY]
+    lasts = [reaction for reaction in given if reaction not in BOUNDED_ONLY]
     rungs: list[JSON] = [
-        {"reaction": rng.choice([*Reaction, Reaction.REPLAN, Reaction.REPLAN]), "times": rng.randrange(1, 3)}
+        {"reaction": rng.choice([*given, Reaction.REPLAN, Reaction.REPLAN]), "times": rng.randrange(1, 3)}
         for _ in range(rng.choice((0, 1, 1, 2)))
     ]
     return {"rungs": [*rungs, {"reaction": rng.choice(lasts)}]}

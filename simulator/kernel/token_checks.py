@@ -71,15 +71,15 @@ def first_attempts_of_buckets(seen: Seen, event: Event, fact: Any, after: Run) -
     return ""
 
 
-@on("retry_scheduled")
+@on("retry_scheduled", "node_retry_scheduled")
 def retries_take_shared_tokens(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Each retry has taken a token of its fabric's bucket and of its provider's; all runs' together are at most twice a bucket and a share of their
     first attempts.
     """
     retry = seen.compiled.spec.policy.retry
-    if fact.source == "breaker" or not retry.shared:
+    if not retry.shared or (fact.kind == "retry_scheduled" and fact.source == "breaker"):
         return ""
-    wanted = _buckets(seen, seen.run.pending[fact.command_id].issued)
+    wanted = _wanted(seen, fact)
     found = {one.bucket for one in fact.buckets}
     if found != wanted:
         return f"it took tokens of {sorted(found)}, and should have of {sorted(wanted)}"
@@ -91,6 +91,16 @@ def retries_take_shared_tokens(seen: Seen, event: Event, fact: Any, after: Run) 
         if retries > most + 1e-9:
             return f"retry {retries} of {bucket}, at most {most:g}"
     return ""
+
+
+def _wanted(seen: Seen, fact: Any) -> set[str]:
+    """The buckets that a retry takes a token of: its call's, or of a node that runs again those of the model that it begins with."""
+    if fact.kind == "retry_scheduled":
+        return _buckets(seen, seen.run.pending[fact.command_id].issued)
+    spec, step = seen.compiled.spec, seen.run.steps[fact.step_id]
+    agent = next((one for one in spec.agents if one.name == step.agent and step.status != "delegated"), None)
+    provider = set() if agent is None else {f"provider:{spec.model(agent.model).provider}"}
+    return {f"fabric:{seen.fabric_id}", *provider}
 
 
 def _buckets(seen: Seen, issued: Any) -> set[str]:

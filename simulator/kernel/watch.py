@@ -22,7 +22,7 @@ from fabric.runtime.ports import Batch, Claimed
 from simulator.kernel import breaker_checks, damage_checks, grant_checks, invariants, memory_checks, saga_checks
 from simulator.kernel.agents import Reply
 from simulator.kernel.clock import US
-from simulator.kernel.seen import Seen, difference, state_bytes
+from simulator.kernel.seen import Seen, difference, same_state
 
 if TYPE_CHECKING:
     from simulator.kernel.process import Process
@@ -52,6 +52,7 @@ class Watch:
         self.world = world
         self.violations: list[Violation] = []
         self.changed = True
+        self.probes = breaker_checks.Probes()
         self._began = world.clock.now()
         self._seen: dict[str, Seen] = {}
 
@@ -223,7 +224,7 @@ class Watch:
                 self._ended(seen, driver.run)
 
     def _ended(self, seen: Seen, held: Run) -> None:
-        if state_bytes(held) != state_bytes(seen.run):
+        if not same_state(held, seen.run):
             self.violated("refold", seen.run_id, f"the fold has other bytes: {difference(held, seen.run)}")
         for name, sentence in invariants.ended(seen):
             self.violated(name, seen.run_id, sentence)
@@ -244,7 +245,7 @@ class Watch:
 
     def passed(self, owned: Owned, command: Call) -> None:
         """A call was let past its circuit breakers."""
-        said = breaker_checks.unheeded(self.world.guards, owned.claimed.fabric_id, owned.driver, command)
+        said = self.probes.unheeded(self.world.guards, owned.claimed.fabric_id, owned.driver, command)
         self.found("breaker_is_heeded", owned.claimed.run_id, said)
 
     def billed(self, owned: Owned, command: Call, reply: Reply) -> None:

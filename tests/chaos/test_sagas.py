@@ -7,6 +7,7 @@ from simulator.chaos.campaign import Campaign, Order
 from simulator.chaos.effects import BOOKED
 from simulator.chaos.failpoints import UNDOING_PLACES, ticket
 from simulator.chaos.installation import Plan, installed
+from simulator.chaos.remembered import counted
 from simulator.chaos.starter import FAIL
 from tests.chaos.test_put_away import until
 
@@ -24,6 +25,8 @@ def case():
             made.start(key)
             until(lambda deaths=deaths: len(made.kills) == deaths)
             until(lambda key=key: made.rows.states().get(made.runs[key]) == "aborted")
+        made.start("stands")
+        until(lambda: made.rows.states().get(made.runs.get("stands", "")) == "completed")
         made.start("booked")
         until(lambda: made.runs.get("booked"))
         made_of = made.runs["booked"]
@@ -41,6 +44,9 @@ def test_each_booking_is_undone_once_and_the_last_first(case):
     for run in case.accepted:
         booked = [entry.about["id"] for entry in case.ledger if entry.run == run and entry.kind == "book"]
         undone = [one.about["id"] for one in case.ledger if one.run == run and one.kind == "cancel" and one.applied]
+        if case.states[run] == "completed":
+            assert (undone, len(booked)) == ([], len(BOOKED))
+            continue
         assert undone == booked[::-1]
         assert len(booked) == len(BOOKED) or case.states[run] == "cancelled"
         assert booked
@@ -63,3 +69,13 @@ def test_what_was_interrupted_was_sent_again_under_the_same_key(case):
         if entry.kind == "cancel":
             keys.setdefault((entry.run, entry.command), set()).add(entry.key)
     assert {len(used) for used in keys.values()} == {1}
+
+
+def test_what_each_run_wrote_to_the_fabrics_memory_stands_once_or_was_taken_back(case):
+    written = {one.run: one for one in case.memory}
+    assert set(written) == case.accepted
+    assert len(case.memory) == len(written)
+    assert {run: one.undone for run, one in written.items()} == {
+        run: case.states[run] != "completed" for run in case.accepted
+    }
+    assert counted(case.memory)["taken_back"] == len(UNDOING_PLACES) + 1

@@ -93,8 +93,9 @@ FORMS = {
         "changed meanwhile",
         (400, 404, 409, 413, 422),
     ),
+    "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory": FormCase(
-        ("key", "version", "reason"),
+        ("act", "key", "version", "value", "reason"),
         {"key": "budget", "version": "1", "reason": "It is wrong."},
         404,
         "stands under",

@@ -11,6 +11,7 @@ from console.launch.paths import ROOT
 from simulator.chaos.harness import Site, until
 from simulator.chaos.rows import start_runs, states
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
+from tests.console.slowly_made import BEING_MADE
 
 
 def test_a_message_is_a_wake_up_and_nothing_more():
@@ -89,4 +90,19 @@ def test_a_worker_whose_broker_is_away_ends_when_it_is_told_to(tmp_path):
     with started(worker("--pool", "threads"), **settings, stderr=subprocess.PIPE) as process_:
         Lines(process_.stderr.fileno()).until("Cannot connect to redis://")
         process_.send_signal(signal.SIGTERM)
+        assert process_.wait(PATIENCE_S) == 0
+
+
+def test_a_worker_that_is_told_to_end_while_its_engine_is_being_made_does_so_in_order(tmp_path):
+    away = {"CELERY_BROKER_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    Site(process(tmp_path, **away)["env"]).manage("prepare", "--json")
+    settings = process(tmp_path, FABRIC_PROVIDERS="slow=tests.console.slowly_made.SlowlyMade", **away)
+    with started(worker("--pool", "threads"), **settings, stderr=subprocess.PIPE) as process_:
+        said = Lines(process_.stderr.fileno())
+        awaited = {BEING_MADE, "Cannot connect to redis://"}  # By the second it listens to signals.
+        while awaited:
+            line = said.next()
+            awaited = {words for words in awaited if words not in line}
+        process_.send_signal(signal.SIGTERM)
+        # The interpreter would end the thread in the middle of the library: SIGABRT.
         assert process_.wait(PATIENCE_S) == 0

@@ -262,6 +262,7 @@ EMPTY = (
     Scene("start-first", "/start"),
     Scene("search-nothing-asked", "/search"),
     Scene("fabrics-samples", "/fabrics"),
+    Scene("memory-empty", "/fabrics/supplier-notes?tab=memory"),
 )
 UNPUBLISHED = (
     Scene("overview-no-fabric", "/"),
@@ -306,6 +307,8 @@ LISTS = (
         for tab in ("agents", "topology", "stages", "limits", "table", "memory", "yaml", "versions")
     ),
     Scene("fabric-research-desk", "/fabrics/research-desk?tab=topology"),
+    Scene("fabric-checked-answer", "/fabrics/checked-answer?tab=topology"),
+    Scene("fabric-checked-answer-stages", "/fabrics/checked-answer?tab=stages"),
     Scene("fabric-revision", "/fabrics/contract-check/r1"),
     Scene("fabric-not-found", "/fabrics/nosuch", status=404),
 )

@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Error, Page, StorageState, sync_playwri
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
-from tests.e2e import held_scenes, scenes
+from tests.e2e import held_scenes, memory_scenes, scenes
 from tests.e2e.accessibility import findings
 from tests.e2e.installation import Installation, chromium_path, installed
 from tests.e2e.scenes import Scene
@@ -190,8 +190,10 @@ def round_of(camera: Camera, desk: str) -> None:
         camera.shoot(scenes.UNPUBLISHED)
     with camera.page() as page:
         ids = scenes.fill(home, page)
+        memory_scenes.remember(home, page)
         ids |= held_scenes.take_hold(home, page, desk)
     camera.shoot(scenes.full(ids))
+    camera.shoot(memory_scenes.SCENES)
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")

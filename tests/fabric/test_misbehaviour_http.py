@@ -46,7 +46,7 @@ topology: {topology}
   deadlines:
     interactive: {{call_s: 1.5, stage_s: 15, run_s: 30}}
     batch: {{call_s: 5, stage_s: 20, run_s: 40}}
-  retry: {{base_s: 0.05, cap_s: 5}}
+  retry: {retry}
 {policy}reviewers: [owner]
 safe_fallback: This cannot be answered here.
 """
@@ -79,6 +79,7 @@ class Seen:
     executions: list[Received]
     at: dict[int, float]
     site: Installation
+    rows: tuple[Any, ...] = ()
     log: str = ""
     page: str = ""
 
@@ -107,6 +108,8 @@ class Row:
     tier: str = "interactive"
     fabric: Mapping[str, Any] = field(default_factory=dict)
     runs: int = 1
+    in_turn: bool = False
+    """Whether each run starts when the one before has come to its end."""
 
 
 def stopped(requests: int, executions: int, *words: str) -> Callable[[Seen], None]:
@@ -149,11 +152,36 @@ def answered(requests: int, executions: int) -> Callable[[Seen], None]:
     return holds
 
 
+def ran_again(seen: Seen) -> None:
+    """The call's retries, then the node once more after its wait, with a call of its own; each attempt an event, each layer named."""
+    assert seen.row.state == "completed", seen.said
+    assert [fact["layer"] for fact in seen.kinds("reaction_decided")] == ["call_retries"] * 3 + ["node_retries"]
+    assert len(seen.requests) == len(seen.kinds("call_issued")) == 5
+    [waited] = seen.kinds("node_retry_scheduled")
+    assert (waited["attempt"], waited["attempts"]) == (2, 5)
+    assert seen.at[5] - seen.at[4] >= waited["delay_s"] >= 0.1
+    assert len({request.idempotency_key for request in seen.requests[:4]}) == 1
+    assert "Node retry" in seen.page
+
+
 def storm(seen: Seen) -> None:
     assert (seen.row.state, len(seen.requests)) == ("failed", 3)
     times = [seen.at[request.number] for request in seen.requests]
     assert all(later - sooner >= 1.0 for sooner, later in pairwise(times)), "none before Retry-After"
     assert "429" in seen.row.reason
+
+
+def asked(most: int) -> Callable[[Seen], None]:
+    """Runs of a fabric that names no breaker meet a storm that does not end: their provider is asked so often by all of them."""
+
+    def holds(seen: Seen) -> None:
+        assert {row.state for row in seen.rows} == {"failed"}
+        assert 3 <= len(seen.requests) <= most
+        assert all("429" in row.reason or "rate_limit" in row.reason for row in seen.rows), [
+            row.reason for row in seen.rows
+        ]
+
+    return holds
 
 
 def parked(seen: Seen) -> None:
@@ -216,6 +244,11 @@ def paraphrased(n: int) -> Step:
 
 
 STORM_S = 2.5
+LAYERS = "  retry_layers: {preset: fabro, stages: {fan_out: {retry_policy: standard}}}\n"
+SOON = {"Retry-After": "0.01"}
+IN_FLIGHT = 3
+"""Of four runs at once: what the others have out when the third answer comes."""
+SHORT = "  breakers: [{preset: rate_limit, cooldown_s: 0.3}]\n"
 BREAKER = "  breakers: [{scope: provider, signals: [{names: [rate_limit], mode: consecutive, threshold: 2}], cooldown_s: 3}]\n"
 GUARDED = "gates:\n  guardrails: [{rules: [credentials]}]\n"
 BRIEFS = [{"agent": "worker", "title": f"Part {n}", "instructions": f"Do part {n}."} for n in range(200)]
@@ -232,13 +265,18 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "legal polling (8 times, then done)": (Row(after(8, lambda n: looks(n, "job")), answered(9, 8), fabric={"polling": "true"}),),
     "429 storm": (
         Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), storm),
+        Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), asked(3), runs=4, in_turn=True),
+        Row(lambda n: refusal(429, "429 slow down", headers={"Retry-After": "1"}), asked(3 + IN_FLIGHT), runs=4),
         Row(lambda n: answer(SUMMARY), parked, tier="batch", fabric={"policy": BREAKER}, runs=2),
     ),
     "four 429s, then healthy": (
-        Row(lambda n: refusal(429, "slow down") if n <= 4 else looks(n, "x") if n == 5 else answer(SUMMARY), answered(6, 1), tier="batch"),
+        Row(lambda n: refusal(429, "slow down") if n <= 4 else looks(n, "x") if n == 5 else answer(SUMMARY), answered(6, 1), tier="batch", fabric={"policy": SHORT}),
     ),
     "503 after three good calls": (
         Row(lambda n: looks(n, "abc"[n - 1]) if n <= 3 else refusal(503, "overloaded") if n == 4 else answer(SUMMARY), answered(5, 3)),
+    ),
+    "503 until the node runs again": (
+        Row(lambda n: refusal(503, "overloaded", headers=SOON) if n <= 4 else answer(SUMMARY), ran_again, tier="batch", fabric={"policy": LAYERS, "retry": "{}"}),
     ),
     "hang, trickle": (Row(lambda n: hang(), silent("1.5 s")), Row(lambda n: trickle(), silent("1.5 s", "bytes"))),
     "broken tool JSON": (Row(lambda n: NO_JSON, unusable("the arguments are not a JSON object")), Row(after(1, lambda n: NO_JSON), answered(2, 0))),
@@ -276,11 +314,13 @@ SCENARIOS = (
     *("HTML, empty answer", "well-behaved"),
 )  # fmt: skip
 """The comparison's scenarios, in its order."""
+OURS = ("503 until the node runs again",)
+"""Scenarios beside them, of what no other framework was asked for."""
 
 
 def test_every_scenario_has_its_rows_or_says_why_not():
     assert len(SCENARIOS) == 19
-    assert set(ROWS) | set(NOT_YET) == set(SCENARIOS)
+    assert set(ROWS) | set(NOT_YET) == {*SCENARIOS, *OURS}
     assert not set(ROWS) & set(NOT_YET)
 
 
@@ -297,7 +337,7 @@ def scripted(row: Row, at: dict[int, float]) -> Callable[[Received], Step]:
         if not model:
             return row.tool(counts[kind])
         at[counts[kind]] = time.monotonic()
-        if row.runs > 1 and at[counts[kind]] - at[1] < STORM_S:
+        if row.holds is parked and at[counts[kind]] - at[1] < STORM_S:
             return refusal(429, "slow down", headers={"Retry-After": "0.5"})
         return row.turn(counts[kind])
 
@@ -316,11 +356,16 @@ def seen_of(row: Row, settings: Any, caplog: Any) -> Seen:
             "output": 1_000,
             "gates": "",
             "policy": "",
+            "retry": "{base_s: 0.05, cap_s: 5}",
         }
         given |= {"topology": FIXED, "cap": 10_000_000, **row.fabric}
         with installation() as site, caplog.at_level(logging.DEBUG):
             name = fabric_publish(actor=site.actor, source=FABRIC.format(**given)).name
-            run_ids = [site.start(name, f"What is it? {n}") for n in range(row.runs)]
+            run_ids, rows = [], []
+            for n in range(row.runs):
+                run_ids.append(site.start(name, f"What is it? {n}"))
+                if row.in_turn:
+                    site.rest(run_ids[-1])
             rows = [site.rest(run_id) for run_id in run_ids]
             received = endpoint.wait(0)
             return Seen(
@@ -330,6 +375,7 @@ def seen_of(row: Row, settings: Any, caplog: Any) -> Seen:
                 [one for one in received if one.path == "/look"],
                 at,
                 site,
+                tuple(rows),
                 caplog.text,
                 page_of(run_ids[0]),
             )

@@ -130,12 +130,56 @@ def test_a_worker_without_an_engine_waits_for_the_lock():
     worker.start()
     thread = starting()
     assert worker.engine is None
-    worker.stop()  # Nothing yet to be stopped.
     lock.give_back()
     thread.join(WAIT_S)
     assert worker.engine is not None
     worker.stop()
     assert not wiring.engine_running()
+
+
+def test_a_worker_that_waits_for_the_lock_can_be_told_to_end():
+    lock, worker = elsewhere(), worker_process.Worker()
+    lock.take()
+    worker.start()
+    thread = starting()
+    worker.stop()
+    assert not thread.is_alive()
+    assert worker.engine is None
+    lock.give_back()
+    assert not wiring.engine_running()
+
+
+def test_a_worker_that_is_told_to_end_while_its_engine_starts_gives_it_back(monkeypatch):
+    register, begun, on = SqliteStore.register, threading.Event(), threading.Event()
+
+    def slowly(self, name, *, lease_s, token):
+        begun.set()
+        assert on.wait(WAIT_S)
+        register(self, name, lease_s=lease_s, token=token)
+
+    monkeypatch.setattr(SqliteStore, "register", slowly)
+    worker = worker_process.Worker()
+    worker.start()
+    thread = starting()
+    assert begun.wait(WAIT_S)
+    ending = threading.Thread(target=worker.stop)
+    ending.start()
+    on.set()
+    ending.join(WAIT_S)
+    assert not ending.is_alive()
+    assert not thread.is_alive()
+    assert not wiring.engine_running()
+
+
+def test_a_worker_whose_engine_cannot_start_ends_at_once(settings, monkeypatch):
+    monkeypatch.setattr(worker_process, "AGAIN_S", WAIT_S)
+    settings.FABRIC_PROVIDERS = {"mine": "no.such.Provider"}
+    worker = worker_process.Worker()
+    worker.start()
+    thread = starting()
+    worker.stop()
+    assert not thread.is_alive()
+    assert worker.engine is None
 
 
 def test_a_worker_tries_again_when_the_database_is_away(monkeypatch, caplog):

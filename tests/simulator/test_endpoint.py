@@ -1,5 +1,6 @@
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -207,21 +208,17 @@ def test_calls_are_as_the_protocol_has_them():
 
 def test_by_hand(tmp_path):
     """It prints what to configure, serves, and ends on an interrupt without a traceback."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "simulator.endpoint", "--script", "echo", "--ledger", str(tmp_path / "ledger")],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        first = process.stdout.readline()
-        url = first.split()[0].removeprefix("FABRIC_MODEL_URL=")
-        body = {"messages": [{"role": "user", "content": "hello there"}]}
-        response = httpx2.post(f"{url}/chat/completions", json=body, timeout=20)
-        assert "hello there" in text_of(response)
-        assert process.stdout.readline().split()[:3] == ["1", "POST", "/v1/chat/completions"]
-    finally:
-        process.send_signal(2)
-        _, errors = process.communicate(timeout=20)
+    command = [sys.executable, "-m", "simulator.endpoint", "--script", "echo", "--ledger", str(tmp_path / "ledger")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            first = process.stdout.readline()
+            url = first.split()[0].removeprefix("FABRIC_MODEL_URL=")
+            body = {"messages": [{"role": "user", "content": "hello there"}]}
+            response = httpx2.post(f"{url}/chat/completions", json=body, timeout=20)
+            assert "hello there" in text_of(response)
+            assert process.stdout.readline().split()[:3] == ["1", "POST", "/v1/chat/completions"]
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert (process.returncode, errors) == (0, "")

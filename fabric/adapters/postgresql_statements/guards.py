@@ -34,8 +34,8 @@ FROM unnest(:scopes::text[], :sizes::bigint[]) AS a(scope, size) ORDER BY scope 
 
 GUARDS = Statement(f"""
 WITH {NOW}
-SELECT a.scope, a.kind, coalesce(g.state, ''), coalesce(g.generation, 0), coalesce(g.changed_at, 0), coalesce(g.permit_holder, ''),
-  coalesce(g.permit_until, 0), us, c.signal, c.n
+SELECT a.scope, a.kind, coalesce(g.state, ''), coalesce(g.generation, 0), coalesce(g.changed_at, 0), coalesce(g.permits, '{{}}'),
+  us, c.signal, c.n
 FROM unnest(:scopes::text[], :kinds::text[]) AS a(scope, kind) CROSS JOIN now
   LEFT JOIN fabric_guard g ON g.scope = a.scope AND g.kind = a.kind
   LEFT JOIN LATERAL (
@@ -68,13 +68,13 @@ WHERE t.generation <= excluded.generation
 
 CHANGE = Statement(f"""
 WITH {NOW}, done AS (
-INSERT INTO fabric_guard AS g (scope, kind, state, generation, changed_at, permit_holder, permit_until)
-SELECT :scope::text, :kind::text, :state::text, 1, us, '', 0 FROM now
+INSERT INTO fabric_guard AS g (scope, kind, state, generation, changed_at)
+SELECT :scope::text, :kind::text, :state::text, 1, us FROM now
 WHERE (:generation::bigint = 0 AND :holder::text = '')
   OR EXISTS (SELECT FROM fabric_guard WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint)
 ON CONFLICT (scope, kind) DO UPDATE SET state = excluded.state, generation = g.generation + 1, changed_at = excluded.changed_at,
-  permit_holder = '', permit_until = 0
-WHERE g.generation = :generation::bigint AND (:holder::text = '' OR g.permit_holder = :holder::text)
+  permits = CASE WHEN :keeps::boolean THEN (g.permits::jsonb - :holder::text)::text ELSE '{{}}' END
+WHERE g.generation = :generation::bigint AND (:holder::text = '' OR g.permits::jsonb -> :holder::text IS NOT NULL)
 RETURNING g.scope, g.kind, g.generation, g.state, g.changed_at
 )
 INSERT INTO fabric_guard_change (scope, kind, generation, state, at) SELECT scope, kind, generation, state, changed_at FROM done RETURNING 1
@@ -84,14 +84,17 @@ CHANGES = Statement("""
 SELECT generation, state, at FROM fabric_guard_change WHERE scope = :scope::text AND kind = :kind::text ORDER BY generation
 """)
 
+# The permits are a part of the row, and not rows of their own: whoever waited for the row's lock judges them anew, so that no two take the last one.
 PERMIT = Statement(f"""
 WITH {NOW}
-UPDATE fabric_guard SET permit_holder = :holder::text, permit_until = us + :for::bigint FROM now
-WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint AND (permit_holder = '' OR permit_until <= us) RETURNING 1
+UPDATE fabric_guard g SET permits = (jsonb_build_object(:holder::text, us + :for::bigint)
+  || coalesce((SELECT jsonb_object_agg(key, value) FROM jsonb_each(g.permits::jsonb) WHERE value::bigint > us), '{{}}'))::text FROM now
+WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint AND generation > 0
+  AND (SELECT count(*) < :most::bigint AND bool_and(key <> :holder::text) IS NOT FALSE FROM jsonb_each(g.permits::jsonb) WHERE value::bigint > us)
+RETURNING 1
 """)
 
 GIVE_UP = Statement("""
-UPDATE fabric_guard SET permit_holder = '', permit_until = 0
-WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint AND permit_holder = :holder::text
-  AND NOT permit_holder = '' RETURNING 1
+UPDATE fabric_guard SET permits = (permits::jsonb - :holder::text)::text
+WHERE scope = :scope::text AND kind = :kind::text AND permits::jsonb -> :holder::text IS NOT NULL RETURNING 1
 """)

@@ -1,6 +1,6 @@
 """The child process that runs registered callables: ``python -m fabric.adapters.tools.child``.
 
-Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, or ``{"error", "kind"}`` (``kind``: a class name),
+Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, or ``{"error", "kind", "code"}`` (``kind``: a class name),
 or ``{"bytes"}`` for a result that is larger than ``LARGEST``. What a tool prints goes to standard error. The process ends with its parent, even while a
 tool is running.
 """
@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from fabric.adapters.tools import callables
+from fabric.adapters.tools.outcome import ToolError
 
 JSON = Any
 LENGTH = struct.Struct(">I")
@@ -45,7 +46,11 @@ def _answer(asked: JSON) -> JSON:
     try:
         result = callables.invoke(asked["path"], asked["args"], asked["key"])
     except BaseException as error:  # noqa: BLE001 - Foreign code; SystemExit must end its call, not this process.
-        return {"error": str(error), "kind": type(error).__name__}
+        return {
+            "error": str(error),
+            "kind": type(error).__name__,
+            "code": error.code if isinstance(error, ToolError) else "",
+        }
     try:
         size = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
+from fabric.core.text import clean_text
 
 
 class ToolError(Exception):
-    """The tool's own error, told to the model. The message is one sentence: what is wrong, what to do. ``outcome``: whether it was done all the same."""
+    """The tool's own error, told to the model. The message is one sentence: what is wrong, what to do. ``outcome``: whether it was done all the same.
 
-    def __init__(self, message: str, *, outcome: Outcome = Outcome.REJECTED) -> None:
+    ``code``: the tool's own name for it, an error code or an exit code. Errors with one code are one failure, whatever they say.
+    """
+
+    def __init__(self, message: str, *, outcome: Outcome = Outcome.REJECTED, code: str | int = "") -> None:
         super().__init__(message)
-        self.outcome = outcome
+        self.outcome, self.code = outcome, code_of(code)
+
+
+CODE_CHARS = 63
+
+
+def code_of(given: object) -> str:
+    """An error code as it is kept: text or a whole number, cut to 63 characters; empty for anything else."""
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        return ""
+    return clean_text(str(given)[:CODE_CHARS])[0].strip()
 
 
 class CallBroken(Exception):

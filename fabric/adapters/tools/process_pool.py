@@ -183,7 +183,7 @@ def _result(said: JSON) -> JSON:
     if kind == NotATool.__name__:
         raise NotATool(message)
     if kind == ToolError.__name__:
-        raise ToolError(message)
+        raise ToolError(message, code=said["code"])
     if kind == "NoJson":
         raise ToolError(f"the tool's result is refused: {message}", outcome=Outcome.ANSWERED)
     if kind in ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "StopIteration"):

@@ -164,7 +164,7 @@ class ToolRunner:
                 return _kept(request, await self._call(request, timeout_s))
             return await self._remember(request, request.memory, timeout_s)
         except ToolError as error:
-            return _finished(request, None, str(error), outcome=error.outcome)
+            return _finished(request, None, str(error), outcome=error.outcome, code=error.code)
         except CallBroken as broken:
             return _failed(request, broken)
         except PoolFull as full:
@@ -230,7 +230,13 @@ def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
 
 
 def _finished(
-    request: ToolRequest, result: JSON, error: str = "", *, sanitized: bool = False, outcome: Outcome | None = None
+    request: ToolRequest,
+    result: JSON,
+    error: str = "",
+    *,
+    sanitized: bool = False,
+    outcome: Outcome | None = None,
+    code: str = "",
 ) -> ToolFinished:
     shown, dirty = clean_text(error[:ERROR_CHARS])
     return ToolFinished(
@@ -240,6 +246,7 @@ def _finished(
         error=shown,
         sanitized=sanitized or dirty,
         outcome=outcome,
+        code=code,
     )
 
 

@@ -22,7 +22,7 @@ from fabric.adapters.tools.outbound import (
     retry_after_s,
     transport_failure,
 )
-from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.adapters.tools.outcome import CallBroken, ToolError, code_of
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.core.text import DEPTH_MAX, nesting
@@ -119,7 +119,7 @@ def _answer(response: httpx2.Response, where: str) -> Answer:
             f"{where} answered HTTP {status}: it is moved, and redirects are not followed", outcome=outcome_of(status)
         )
     if status >= 400:
-        raise ToolError(f"{where} answered HTTP {status}{excerpt}")
+        raise ToolError(f"{where} answered HTTP {status}{excerpt}", code=_code(kind, text))
     if not text and response.content:
         raise ToolError(
             f"{where} answered with {kind or 'something'}, which is no text; only text is read",
@@ -130,9 +130,29 @@ def _answer(response: httpx2.Response, where: str) -> Answer:
     return Answer(status, kind, text)
 
 
+def _code(kind: str, text: str) -> str:
+    """What a refusal's JSON calls the failure (``FAILURE_CODE``); nothing else in it is taken for that, be it named ``code``: an endpoint's codes may
+    mean something else each time.
+    """
+    if not _is_json(kind) or nesting(text) > DEPTH_MAX:
+        return ""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return ""
+    return code_of(said.get(FAILURE_CODE)) if isinstance(said, dict) else ""
+
+
+FAILURE_CODE = "failure_code"
+
+
+def _is_json(kind: str) -> bool:
+    return kind == "application/json" or kind.endswith("+json")
+
+
 def parsed(answer: Answer) -> JSON:
     """The body as JSON where it is announced as such, else as text. ToolError when what is announced as JSON is none."""
-    if answer.content_type != "application/json" and not answer.content_type.endswith("+json"):
+    if not _is_json(answer.content_type):
         return answer.body
     if nesting(answer.body) > DEPTH_MAX:
         raise ToolError(f"the answer's JSON is nested deeper than {DEPTH_MAX} levels", outcome=Outcome.ANSWERED)

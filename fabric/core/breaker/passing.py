@@ -1,12 +1,12 @@
 """Which circuit breakers stand in front of a call, and how a call passes them, as steps without input and output: whoever has the rows carries them out.
 
-``passing`` and ``settled`` are generators of ``Step``: the host sends each to ``adapters/guards.py`` and the answer back in; the simulator asks its
+``passing`` and ``settled`` are generators of ``Step``: the host takes each to ``adapters/guards.py`` and sends the answer back in; the simulator asks its
 store at once. Changes are the row's, and its log's; a run's journal says what its own call met.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -44,8 +44,8 @@ class Row(Protocol):
         ...
 
     @property
-    def permit_until(self) -> int:
-        """When the probe's permit expires."""
+    def permits(self) -> Mapping[str, int]:
+        """Who may probe, and until when, by holder."""
         ...
 
     @property
@@ -99,22 +99,28 @@ class Looked:
     changed_at: int
     asked_at: int
     until: int = 0
-    """While it is half open: when to ask again, for somebody else's probe is under way."""
+    """While it is half open: when to ask again, for as many probes as may be are under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do with a row. ``look`` is answered with the Row; ``change`` and ``permit`` with whether it was done; the others with nothing."""
+    """Something to do with a row. ``look`` is answered with the Row; ``left`` with what is left of the budget of that scope, micro-dollars, None where there is none;
+    ``change`` and ``permit`` with whether it was done; the others with nothing.
 
-    do: Literal["look", "change", "permit", "give_up", "count"]
+    Of a change: only for whoever has a permit (``held``), the others' permits going on (``keeps``). Of a permit: one of ``most``.
+    """
+
+    do: Literal["look", "left", "change", "permit", "give_up", "count"]
     key: Key
     row: Row | None = None
     state: str = ""
     tally: Tally | None = None
     held: bool = False
-    """Of a change: only for whoever has the permit."""
+    keeps: bool = False
+    most: int = 1
 
 
+Settling = Generator[Step, Any, None]
 Steps = Generator[Step, Any, "tuple[Met, ...] | Looked"]
 
 
@@ -194,15 +200,21 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
         if may == "refuse":
             return _looked(gate, row, standing)
         if standing.state is BreakerState.OPEN:
-            yield Step("change", gate.key, row, encoded(after(breaker, standing, Happened.COOLED)))
-        elif (yield Step("permit", gate.key, row)):
+            yield Step("change", gate.key, row, encoded(after(breaker, standing, Happened.COOLED)), keeps=True)
+        elif (yield Step("permit", gate.key, row, most=breaker.half_open_max)):
             return Met(gate, row, probe=True)
         else:
             row = yield Step("look", gate.key)
-            if (standing := decoded(row.state)).state is BreakerState.HALF_OPEN:
+            standing = decoded(row.state)
+            if standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= breaker.half_open_max:
                 return _looked(gate, row, standing)
     assert row is not None
     return _looked(gate, row, decoded(row.state))
+
+
+def _live(row: Row) -> list[int]:
+    """When the permits that are out run out."""
+    return sorted(until for until in row.permits.values() if until > row.asked_at)
 
 
 def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
@@ -228,8 +240,9 @@ def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
     until = 0
     if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
         # A probe may have its permit for as long as a call may take; most are over long before.
-        cooldown_us = round(gate.breaker.cooldown_s * US)
-        until = row.asked_at + max(BUSY_US, min(row.permit_until - row.asked_at, cooldown_us))
+        cooldown_us, live = round(gate.breaker.cooldown_s * US), _live(row)
+        first_free = live[0] if len(live) >= gate.breaker.half_open_max else row.asked_at
+        until = row.asked_at + max(BUSY_US, min(first_free - row.asked_at, cooldown_us))
     return Looked(
         breaker=gate.breaker,
         scope=gate.key.scope,
@@ -250,7 +263,7 @@ def reopened(one: Met, end: str) -> Looked | None:
     return _looked(one.gate, replace(row, changed_at=row.asked_at), standing)
 
 
-def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName]) -> Iterator[Step]:
+def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName]) -> Settling:
     """What the end of a call says to the breakers that let it pass. ``end``: a signal, None for an endpoint that answered, or neutral; ``bad``: what its
     step counted of this answer. A probe closes or opens its breaker; what was let through in an older generation changes nothing.
     """
@@ -262,8 +275,27 @@ def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset
             if end == NEUTRAL and not failed:
                 yield Step("give_up", one.gate.key, row)
                 continue
-            happened = Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED
-            yield Step("change", one.gate.key, row, encoded(after(breaker, decoded(row.state), happened)), held=True)
+            yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED)
         elif one.gate.counts and end != NEUTRAL:
             for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None):
                 yield Step("count", one.gate.key, row, tally=tally)
+
+
+def _probe_ended(one: Met, happened: Happened) -> Settling:
+    """Moves the breaker by what a probe found. Another probe that ended meanwhile has made the next generation, in which this one's permit goes on, so that
+    never more are out than may be: it counts where the other had passed, and is given back where it had failed. Without a permit, because it ran out and
+    went to somebody else or the breaker closed, a probe changes nothing.
+    """
+    row, key, trips = one.row, one.gate.key, decoded(one.row.state).trips
+    for _ in range(LOOKS + one.gate.breaker.half_open_max):
+        standing = decoded(row.state)
+        if standing.state is not BreakerState.HALF_OPEN or standing.trips != trips:
+            break
+        reached = after(one.gate.breaker, standing, happened)
+        keeps = reached.state is not BreakerState.CLOSED
+        if (yield Step("change", key, row, encoded(reached), held=True, keeps=keeps)):
+            return
+        row, seen = (yield Step("look", key)), row
+        if row.generation == seen.generation:  # The row stands as it was: it is the permit that is gone.
+            return
+    yield Step("give_up", key, row)

@@ -1,4 +1,4 @@
-"""The policy of one circuit breaker, and the presets ``semantic`` and ``endpoint`` (semantics.md 4; S0 "Circuit Breaker"; S3 "Circuit breaker")."""
+"""The policy of one circuit breaker, the presets ``semantic`` and ``endpoint``, and the one that a fabric has unless it names others (semantics.md 4; S0 "Circuit Breaker"; S3 "Circuit breaker")."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from fabric.core.fingerprint import fingerprint
 
 WINDOW_S = 60.0
 """What all workers count together reaches back a minute, to within ten seconds (``grant_ports.Count.windowed``)."""
+PROBES_MAX = 16
+"""Of one breaker at once: their permits stand in its row."""
 Mode = Literal["consecutive", "window", "rate", "cumulative"]
 
 
@@ -113,14 +115,14 @@ class Breaker(_Part):
     cooldown_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
         default=60.0, description="How long it is open before a probe, seconds."
     )
-    half_open_max: Annotated[int, Field(ge=1, le=1)] = Field(
-        default=1, description="Probes at once while it is half open. One: its permit is exact."
+    half_open_max: Annotated[int, Field(ge=1, le=PROBES_MAX)] = Field(
+        default=1, description="Probes at once while it is half open, exact over all workers."
     )
     success_threshold: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Probes that must succeed before it closes."
     )
-    max_trips: Annotated[int, Field(ge=1)] = Field(
-        default=3, description="It stops for good at so many trips without closing between."
+    max_trips: Annotated[int, Field(ge=0)] = Field(
+        default=3, description="It stops for good at so many trips without closing between; 0: never."
     )
     reset_on_success: bool = Field(default=True, description="Whether closing forgets the trips before.")
     on_open: Literal["none", "model", "static_answer"] = Field(
@@ -162,5 +164,13 @@ def endpoint(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
     return Breaker(scope=scope, signals=(Signal(names=watched, mode="consecutive", threshold=5),), success_threshold=3)
 
 
-PRESETS = {"semantic": semantic, "endpoint": endpoint}
+def rate_limit(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
+    """A provider that says 429: asked three times by all runs together, and not three times by each. It never stops for good, since a rate limit ends by itself."""
+    refused = Signal(names=(SignalName.RATE_LIMIT,), mode="consecutive", threshold=3)
+    return Breaker(scope=scope, signals=(refused,), max_trips=0)
+
+
+PRESETS = {"semantic": semantic, "endpoint": endpoint, "rate_limit": rate_limit}
 """By name; each takes another scope than its own."""
+UNNAMED: tuple[Breaker, ...] = (rate_limit(),)
+"""What a fabric has that names none."""

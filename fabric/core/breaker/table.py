@@ -19,7 +19,7 @@ class BreakerState(StrEnum):
     OPEN = "open"
     """No call passes until the cooldown is over."""
     HALF_OPEN = "half_open"
-    """One call passes, as a probe."""
+    """As many calls pass at once as may probe."""
     STOPPED = "stopped"
     """No call passes until a person resets it."""
 
@@ -147,7 +147,7 @@ def after(
     if reached is BreakerState.HALF_OPEN:
         return replace(standing, state=reached, passed=0)
     trips = standing.trips + (happened in OPENINGS)
-    stopped = happened in OPENINGS and trips >= policy.max_trips
+    stopped = happened in OPENINGS and 0 < policy.max_trips <= trips
     opened = replace(standing, state=BreakerState.STOPPED if stopped else reached, trips=trips, passed=0)
     if happened is Happened.FORCED_OPEN:
         return replace(opened, signal=FORCED, by=by, reason=reason)

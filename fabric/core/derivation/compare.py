@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fabric.core import events as ev
 from fabric.core.derivation.ledger import Ledger, noted, passed_over
+from fabric.core.derivation.numbers import Scheduled, carried_out
 from fabric.core.derivation.walk import ENDS, Otherwise, Rules, came_back, derive, last_word, otherwise, repeats
 from fabric.core.envelope import Event
+from fabric.core.retry_layers import layer_of
 from fabric.core.taxonomy import Tier
 
 Verdict = Literal["equal", "different", "other_table"]
@@ -51,8 +53,30 @@ def derived_all(events: Iterable[Event], tier: Tier, rules_of: RulesOf) -> list[
         fact = event.fact
         if isinstance(fact, ev.ReactionDecided):
             found.append(derived_one(ledger, event, rules_of(ledger.topology, fact.table)))
+        elif isinstance(fact, Scheduled) and found and _is_of(found[-1].fact, fact):
+            found[-1] = _with(found[-1], derived_retry(ledger, fact, rules_of(ledger.topology, found[-1].fact.table)))
         noted(ledger, fact)
     return found
+
+
+def _is_of(decided: ev.ReactionDecided, fact: Scheduled) -> bool:
+    if isinstance(fact, ev.NodeRetryScheduled):
+        return decided.step_id == fact.step_id
+    return decided.command_id == fact.command_id
+
+
+def derived_retry(ledger: Ledger, fact: Scheduled, rules: Rules | None) -> list[Difference]:
+    """What a retry that was decided rests on, against the ledger of all facts before it; nothing where the fabric is not at hand."""
+    if rules is None or rules.spec is None:
+        return []
+    pairs = carried_out(ledger.numbers, rules.spec.policy, ledger.tier, fact)
+    return [Difference(name, _said(a), _said(b)) for name, (a, b) in pairs.items() if a != b]
+
+
+def _with(one: Derived, more: list[Difference]) -> Derived:
+    if not more or one.verdict == "other_table":
+        return one
+    return replace(one, verdict="different", differences=(*one.differences, *more))
 
 
 def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
@@ -62,7 +86,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
     if rules is None or rules.version != fact.table:
         skipped = tuple((rung, why, False) for rung, why in told.items())
         return Derived(event.seq, event.at, fact, "other_table", (), skipped, ())
-    won, reaction = derive(ledger, rules, fact)
+    won, reaction = derive(ledger, rules, fact, event.at)
     cut_short = last_word(ledger, fact) and won.rung.reaction not in ENDS
     pairs = {
         "cause": (f"{fact.cause.mechanism}: {fact.cause.cause}", f"{won.trip.mechanism}: {won.trip.cause}"),
@@ -70,6 +94,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
         "tier": (fact.tier, ledger.tier),
         "rung": (fact.rung, won.index),
         "reaction": (fact.reaction, reaction),
+        "layer": (fact.layer, layer_of(won.rung)),
         "scope": (fact.scope, won.scope),
         "spent": (fact.spent, won.spent),
         "bound": (fact.bound, won.rung.times),

@@ -13,6 +13,7 @@ from typing import Any
 
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment
+from fabric.core.derivation import numbers
 from fabric.core.signatures import signature
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
 
@@ -58,6 +59,8 @@ class Ledger:
     """By failure: the answer of which a tool's error counted last. The calls of one answer fail together."""
     returned: dict[str, int] = field(default_factory=dict)
     """Errors since the last decision that an agent at work was given once more, and no person has spoken of: by step, how often it came by then."""
+    excused: dict[str, int] = field(default_factory=dict)
+    """The same of errors that a person had spoken of."""
     ending: bool = False
     calls: dict[str, str] = field(default_factory=dict)
     """``model`` or ``tool``, by command."""
@@ -65,6 +68,8 @@ class Ledger:
     """The latest failed attempt of each call."""
     parked: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Open questions: item and step."""
+    numbers: numbers.Numbers = field(default_factory=numbers.Numbers)
+    """What clocks and retry tokens are judged by."""
     skipped: list[ev.RungSkipped] = field(default_factory=list)
     """Rungs passed over since the last fact of another kind."""
 
@@ -75,6 +80,7 @@ class Ledger:
 
 def noted(ledger: Ledger, fact: ev.Fact) -> None:
     """Takes one more fact in."""
+    numbers.noted(ledger.numbers, fact)
     if not isinstance(fact, ev.RungSkipped):
         if not isinstance(fact, ev.ReactionDecided):
             ledger.skipped.clear()
@@ -156,6 +162,7 @@ def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
     for key in filter(None, found):
         _came(ledger, key)
     ledger.returned.clear()
+    ledger.excused.clear()
 
 
 def _came(ledger: Ledger, key: str) -> None:
@@ -174,9 +181,9 @@ def _tool_answered(ledger: Ledger, fact: ev.ToolAnswered) -> None:
     ledger.told[fact.failure] = answer
     _came(ledger, fact.failure)
     at_work = step is not None and step.status == "active" and not step.final and not ledger.ending
-    if at_work and not passes:
-        most = max(ledger.returned.get(fact.step_id, 0), ledger.signatures[fact.failure])
-        ledger.returned[fact.step_id] = most
+    if at_work:
+        counts = ledger.excused if passes else ledger.returned
+        counts[fact.step_id] = max(counts.get(fact.step_id, 0), ledger.signatures[fact.failure])
 
 
 def _ending(ledger: Ledger, fact: ev.Fact) -> None:

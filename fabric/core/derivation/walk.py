@@ -1,7 +1,8 @@
 """The walk from trips to a reaction, written a second time: row, cell, rungs spent and passed over, the gravest of several.
 
-It shares the table and the classification with ``ladder.py`` and nothing else. What the journal decides about a rung is derived (``RUNGS``); what it does
-not (a clock, a shared budget, a guard's word) is taken as the journal recorded it, with the reason that stands there.
+It shares the table and the classification with ``ladder.py`` and nothing else. What the journal decides about a rung is derived (``RUNGS``); of what was
+judged on numbers that stand in it (a clock, a retry token, a cap) the numbers are judged again (``numbers.py``); the rest is taken as the journal recorded it,
+with the reason that stands there.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from fabric.core.decision_table import (
     Reaction,
     Rung,
     Table,
-    table_digest,
     table_with,
 )
+from fabric.core.derivation import numbers
 from fabric.core.derivation.ledger import Ledger, passed_over, signature_of
+from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, circuit_breaker, failure_signature
+from fabric.core.retry_layers import Ladders, by_edge, ladders, unrouted
+from fabric.core.retry_presets import CAP_S
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import CLASSIFY, Cause, Direct, FailureType, Tier
@@ -40,26 +44,29 @@ _RANK = {module.NAME: rank for rank, module in enumerate(ORDER)}
 class Rules:
     """What a decision is derived under. ``spec`` None: only the table is known, and what a fabric says of its own is taken as recorded."""
 
-    table: Table
-    version: str
+    ladders: Ladders
     spec: FabricSpec | None = None
+
+    @property
+    def version(self) -> str:
+        """What a decision names as its table."""
+        return self.ladders.version
 
     @classmethod
     def of(cls, compiled: Compiled, topology: str = "") -> Rules:
         """Those of a revision, as a run sees them that runs this worker's topology."""
         own = compiled.within(topology)
-        return cls(own.table, own.table_version, own.spec)
+        return cls(own.ladders, own.spec)
 
     @classmethod
     def of_spec(cls, spec: FabricSpec) -> Rules:
         """Those of a fabric whose evaluators are not at hand: no decision asks for them."""
-        table = table_with(spec.decision_table)
-        return cls(table, table_digest(table), spec)
+        return cls(ladders(table_with(spec.decision_table), spec), spec)
 
     @classmethod
     def table_alone(cls, table: Table) -> Rules:
         """Those of a table whose fabric is not at hand."""
-        return cls(table, table_digest(table))
+        return cls(ladders(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,28 +94,35 @@ class Asked:
     trip: ev.TripRecord
     tier: Tier
     """Whose ladder it stands in."""
+    at: int = 0
+    """When it was decided, microseconds since the epoch."""
 
 
-def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> tuple[Walked, Reaction]:
-    """The walk that wins and the reaction, from what the decision recorded of its trips, its step and its call, and from all facts before it."""
+def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, at: int) -> tuple[Walked, Reaction]:
+    """The walk that wins and the reaction, from what the decision recorded of its trips, its step and its call, when, and from all facts before it."""
     trips = sorted((fact.cause, *fact.causes), key=_stands)
-    walks = [_walk(Asked(ledger, rules, fact, trip, ledger.tier), own=trip is fact.cause) for trip in trips]
+    walks = [_walk(Asked(ledger, rules, fact, trip, ledger.tier, at), own=trip is fact.cause) for trip in trips]
     won = min(walks, key=lambda walk: GRAVITY.index(walk.rung.reaction))
     return won, _final(ledger, rules, fact, won)
 
 
 def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | None:
     """Whether one of its failures, or an error that a tool gave its agent, had come so often that its return is a cause of its own, and no person had
-    spoken since the last time; None: the limit is not known.
+    spoken since the last time; None: the limit is not known, or a person had spoken more often than lets it pass, which programs of before let pass without end.
     """
     if rules.spec is None:
         return None
-    limit = effective_limit(rules.spec.policy.failure_signature.limit)
+    limit, rounds = effective_limit(rules.spec.policy.failure_signature.limit), rules.spec.policy.humans.failure_rounds
     about = fact.step_id.partition(".e")[0] or _stage(ledger, fact)
     trips = [trip for trip in (fact.cause, *fact.causes) if not came_back(trip)]
     keys = (signature_of(about, trip.cause, trip.message) for trip in trips)
-    again = any(key and key not in ledger.heard and ledger.signatures[key] + 1 >= limit for key in keys)
-    return again or ledger.returned.get(fact.step_id, 0) >= limit
+    came = {key: ledger.signatures[key] + 1 for key in keys if key}
+    if any(times >= limit for key, times in came.items() if key not in ledger.heard):
+        return True
+    if ledger.returned.get(fact.step_id, 0) >= limit:
+        return True
+    beyond = any(times >= limit + rounds for times in (*came.values(), ledger.excused.get(fact.step_id, 0)))
+    return None if beyond else False
 
 
 def came_back(trip: ev.TripRecord) -> bool:
@@ -128,7 +142,7 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
         back = trip.cause is Cause.GOAL_UNMET and _goes_back(asked)
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
         return Walked(trip, None, 0, rung, _scope(ledger, fact, CountScope.STAGE), 0)
-    rungs = asked.rules.table[goes_to, ledger.tier].rungs
+    rungs = _rungs(asked, goes_to)
     told = passed_over(ledger) if own or goes_to == fact.failure_type else {}
     skipped: list[int] = []
     recorded: list[int] = []
@@ -139,14 +153,24 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
             break
         if rung.times is not None and spent >= rung.times:
             continue
-        applies = _applies(asked, rung.reaction)
+        applies = _applies(asked, rung)
         if applies is None:
-            applies = index not in told if own else _milder(fact, rung, rungs[index + 1 :])
-            recorded += [] if applies else [index]
+            refused = _refused(asked, index) if own and index in told else None
+            applies = refused is False or (index not in told if own else _milder(fact, rung, rungs[index + 1 :]))
+            recorded += [] if applies or refused else [index]
         if applies:
             break
         skipped.append(index)
     return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
+
+
+def _refused(asked: Asked, index: int) -> bool | None:
+    """Whether the numbers of a recorded refusal bear it out; None: it has none, or none that can be judged here."""
+    told = next(one for one in asked.ledger.skipped if one.rung == index)
+    if told.trip is None or asked.rules.spec is None:
+        return None
+    policy = asked.rules.spec.policy
+    return numbers.refuses(numbers.Judged(asked.ledger.numbers, policy, asked.ledger.tier, asked.at, told.trip))
 
 
 def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...]) -> bool:
@@ -154,11 +178,15 @@ def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...]) -> bo
     return GRAVITY.index(rung.reaction) >= max(GRAVITY.index(one.reaction) for one in after)
 
 
-def _applies(asked: Asked, reaction: Reaction) -> bool | None:
-    step = asked.ledger.steps.get(asked.fact.step_id)
-    if CLASSIFY[asked.trip.cause].last_rung or (step is not None and step.approved):
+def _rungs(asked: Asked, row: FailureType) -> tuple[Rung, ...]:
+    return asked.rules.ladders.at(row, asked.tier, Stage(_stage(asked.ledger, asked.fact))).rungs
+
+
+def _applies(asked: Asked, rung: Rung) -> bool | None:
+    step, row = asked.ledger.steps.get(asked.fact.step_id), CLASSIFY[asked.trip.cause]
+    if (row.last_rung and not by_edge(rung)) or (step is not None and step.approved):
         return False
-    return RUNGS[reaction](asked)
+    return False if unrouted(rung, row.error_class) else RUNGS[rung.reaction](asked)
 
 
 def _goes_back(asked: Asked) -> bool:
@@ -177,6 +205,8 @@ def _scope(ledger: Ledger, fact: ev.ReactionDecided, per: CountScope) -> str:
     if per is CountScope.CALL and fact.command_id:
         return f"call:{fact.command_id}"
     if per is CountScope.CALL and fact.step_id:
+        return f"step:{fact.step_id.rpartition('.r')[0]}"
+    if per is CountScope.NODE and fact.step_id:
         return f"step:{fact.step_id.rpartition('.r')[0]}"
     if per is CountScope.STEP and fact.step_id:
         return f"step:{fact.step_id.partition('.e')[0]}"
@@ -241,11 +271,35 @@ def _retry(asked: Asked) -> bool | None:
     row = CLASSIFY[trip.cause]
     if not row.retried and row.flow_class != "semantic":
         return False
-    failed = asked.ledger.attempts.get(fact.command_id)
-    after, spec = None if failed is None else failed.retry_after_s, asked.rules.spec
-    if after is not None and spec is not None and after > spec.policy.retry.cap_s:
+    if _layered(asked) and asked.ledger.calls.get(fact.command_id) == "tool":
         return False
-    return None
+    return False if _too_long(asked) else None
+
+
+def _layered(asked: Asked) -> bool:
+    return bool(asked.rules.ladders.layered)
+
+
+def _too_long(asked: Asked) -> bool:
+    """Whether whoever failed wants to be left alone for longer than a retry may wait."""
+    failed, spec = asked.ledger.attempts.get(asked.fact.command_id), asked.rules.spec
+    if failed is None or failed.retry_after_s is None or spec is None:
+        return False
+    return failed.retry_after_s > (CAP_S if _layered(asked) else spec.policy.retry.cap_s)
+
+
+def _retry_node(asked: Asked) -> bool | None:
+    """A node at work that failed for what goes away by itself; budget and clock are no part of the journal."""
+    step = asked.ledger.steps.get(asked.fact.step_id)
+    if step is None or step.final or asked.trip.mechanism == circuit_breaker.NAME:
+        return False
+    return None if CLASSIFY[asked.trip.cause].retried and not _too_long(asked) else False
+
+
+def _accept_partial(asked: Asked) -> bool:
+    step = asked.ledger.steps.get(asked.fact.step_id)
+    branch = step is not None and step.stage == Stage.FAN_OUT and not asked.ledger.slice
+    return branch and CLASSIFY[asked.trip.cause].retried
 
 
 def _wait(asked: Asked) -> bool | None:
@@ -295,6 +349,8 @@ RUNGS: Mapping[Reaction, Callable[[Asked], bool | None]] = {
     Reaction.SAFE_FALLBACK: _safe_fallback,
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,
+    Reaction.ACCEPT_PARTIAL: _accept_partial,
+    Reaction.RETRY_NODE: _retry_node,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,
     Reaction.HANDOVER: _handover,
@@ -332,11 +388,11 @@ def otherwise(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> list[Ot
 
 
 def _otherwise(asked: Asked, row: FailureType, left: int) -> Otherwise:
-    rungs = asked.rules.table[row, asked.tier].rungs
+    rungs = _rungs(asked, row)
     for index, rung in enumerate(rungs):
         last = index == len(rungs) - 1
-        if last or (_applies(asked, rung.reaction) is not False and left < (rung.times or 0)):
+        if last or (_applies(asked, rung) is not False and left < (rung.times or 0)):
             return Otherwise(asked.tier, rung.reaction, index, rung.times, rungs)
-        if _applies(asked, rung.reaction) is not False:
+        if _applies(asked, rung) is not False:
             left -= rung.times or 0
     raise AssertionError("a ladder without a last rung")  # Ladder's validator rules this out

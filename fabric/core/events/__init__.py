@@ -47,6 +47,7 @@ from fabric.core.events.control import (
 )
 from fabric.core.events.decisions import (
     AlertRaised,
+    BudgetRaised,
     CapRaised,
     DeadlinesReissued,
     DeadlinesSuspended,
@@ -56,6 +57,7 @@ from fabric.core.events.decisions import (
     EscalationWithdrawn,
     MessageInjected,
     ModelChanged,
+    NodeRetryScheduled,
     ReactionDecided,
     RetryScheduled,
     RungSkipped,
@@ -130,7 +132,9 @@ Fact = (
     | AlertRaised
     | ModelChanged
     | CapRaised
+    | BudgetRaised
     | RetryScheduled
+    | NodeRetryScheduled
     | MessageInjected
     | ToolsStripped
     | StepFailed
@@ -179,6 +183,7 @@ __all__ = [
     "AlertRaised",
     "AttemptFailed",
     "AttemptInterrupted",
+    "BudgetRaised",
     "CallAborted",
     "CallDeduplicated",
     "CallEdited",
@@ -224,6 +229,7 @@ __all__ = [
     "MutationIntended",
     "MutationSettled",
     "MutationTakenOver",
+    "NodeRetryScheduled",
     "OutputAccepted",
     "OutputKept",
     "OwnershipTaken",

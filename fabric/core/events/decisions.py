@@ -48,8 +48,10 @@ class ReactionDecided:
     accompanies: tuple[str, ...] = ()
     step_id: str = ""
     command_id: str = ""
+    layer: str = ""
+    """The retry layer that acted (``retry_layers.Layer``); empty: the fabric has none."""
     kind: ClassVar[str] = "reaction_decided"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)
@@ -107,6 +109,22 @@ class CapRaised:
 
 
 @value(kw_only=True)
+class BudgetRaised:
+    """A person raised another cap of the run than that of its money: of a stage, of an agent, or of tokens."""
+
+    scope: str
+    """``run``, ``stage:<name>`` or ``agent:<name>``."""
+    unit: Literal["usd_micros", "tokens"]
+    cap: int
+    """Most it may spend from now on, altogether, in this run."""
+    before: int
+    actor: str
+    escalation_id: str
+    kind: ClassVar[str] = "budget_raised"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class RetryScheduled:
     """The same call again at ``not_before``: backoff with full jitter, the provider's Retry-After, when a circuit breaker lets somebody probe, or at once
     with another model.
@@ -125,6 +143,28 @@ class RetryScheduled:
     """When they were asked, microseconds since the epoch."""
     kind: ClassVar[str] = "retry_scheduled"
     version: ClassVar[int] = 2
+
+
+@value(kw_only=True)
+class NodeRetryScheduled:
+    """A node that failed runs once more at ``not_before``: its step is opened anew then, with calls and retries of its own."""
+
+    step_id: str
+    """The activation that failed."""
+    attempt: int
+    """The attempt that comes, the first one counted."""
+    attempts: int
+    """How many there may be."""
+    not_before: int
+    delay_s: float
+    tokens_left: int
+    """Thousandths of a retry token in the run's own budget after this one."""
+    buckets: tuple[BucketLevel, ...] = ()
+    """Where the buckets that runs share stood after this one; empty: none was asked."""
+    asked_at: int = 0
+    """When they were asked, microseconds since the epoch."""
+    kind: ClassVar[str] = "node_retry_scheduled"
+    version: ClassVar[int] = 1
 
 
 @value(kw_only=True)
@@ -153,8 +193,10 @@ class StepFailed:
     step_id: str
     cause: Cause
     message: str
+    partial: bool = False
+    """True: its retries are exhausted and its fabric goes on without it (``allow_partial``): its stage is a partial success."""
     kind: ClassVar[str] = "step_failed"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)

@@ -118,7 +118,7 @@ class RunEnded:
     reaction: str
     outcome_ref: str = ""
     partial: bool = False
-    """True: the outcome is what there was when the run was stopped."""
+    """True: the outcome is what there was when the run was stopped, or, of one that completed, made without branches whose retries were exhausted."""
     truncated: bool = False
     recovered: bool = False
     """True: it completed, but needed a reaction on the way."""

@@ -21,7 +21,12 @@ def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
     for key, old in run.steps.items():
         if old.stage == fact.stage and old.branch == fact.branch:
             del steps[key]
-            run = replace(run, pending=calls_kept(run, key), spent_rungs=rungs_kept(run, key))
+            run = replace(
+                run,
+                pending=calls_kept(run, key),
+                spent_rungs=rungs_kept(run, key),
+                timers=without(run.timers, key),
+            )
     step = Step(fact.step_id, fact.stage, fact.branch, run.epoch, fact.round, fact.agent, approved=fact.approved)
     step = replace(step, note_ref=event.content_ref)
     steps[step.id] = extended(step, event.content_ref, event.content_bytes) if event.content_ref else step

@@ -27,6 +27,10 @@ def _retry_scheduled(run: Run, event: Event, fact: ev.RetryScheduled) -> Run:
     return replace(run, timers={**run.timers, fact.command_id: fact.not_before})
 
 
+def _node_retry_scheduled(run: Run, event: Event, fact: ev.NodeRetryScheduled) -> Run:
+    return replace(run, timers={**run.timers, fact.step_id: fact.not_before})
+
+
 def _message_injected(run: Run, event: Event, fact: ev.MessageInjected) -> Run:
     step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
     last = step.history[-1]
@@ -47,8 +51,10 @@ def _tools_stripped(run: Run, event: Event, fact: ev.ToolsStripped) -> Run:
 
 
 def _step_failed(run: Run, event: Event, fact: ev.StepFailed) -> Run:
-    step = replace(run.steps[fact.step_id], status="failed", cause=fact.cause, message=fact.message)
-    return with_step(run, step, pending=calls_kept(run, fact.step_id))
+    step = replace(
+        run.steps[fact.step_id], status="failed", cause=fact.cause, message=fact.message, partial=fact.partial
+    )
+    return with_step(run, step, pending=calls_kept(run, fact.step_id), timers=without(run.timers, fact.step_id))
 
 
 def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run:
@@ -105,6 +111,7 @@ def _deadlines_reissued(run: Run, event: Event, fact: ev.DeadlinesReissued) -> R
 TABLE: Mapping[str, Evolve] = {
     "reaction_decided": _reaction_decided,
     "retry_scheduled": _retry_scheduled,
+    "node_retry_scheduled": _node_retry_scheduled,
     "message_injected": _message_injected,
     "tools_stripped": _tools_stripped,
     "step_failed": _step_failed,
@@ -118,4 +125,5 @@ TABLE: Mapping[str, Evolve] = {
     "rung_skipped": unchanged,
     "alert_raised": unchanged,
     "cap_raised": unchanged,
+    "budget_raised": unchanged,
 }

@@ -45,16 +45,21 @@ def _settled(run: Run, event: Event, fact: ev.MutationSettled) -> Run:
     changes: dict[str, Any] = {"status": fact.status, "cause": fact.cause or "", "reason": fact.reason}
     if fact.result_ref or event.content_ref:
         changes["result_ref"] = fact.result_ref or event.content_ref
-    saga = _changed(run, fact.key, **changes)
-    unwinding = saga.unwinding
-    if (
-        unwinding is not None
-        and fact.status not in STANDING
-        and (unwinding.current is None or unwinding.current.key != fact.key)
-    ):
-        # It turned out meanwhile that there is nothing to undo.
-        saga = replace(saga, unwinding=replace(unwinding, left=tuple(key for key in unwinding.left if key != fact.key)))
-    return replace(run, saga=saga)
+    return replace(run, saga=_without_needless(_changed(run, fact.key, **changes), fact.key))
+
+
+def _without_needless(saga: Saga, key: str) -> Saga:
+    """Undoing goes on without a mutation of which it turned out meanwhile that it was not executed; what is out is waited for all the same."""
+    unwinding, mutation = saga.unwinding, by_key(saga, key)
+    if unwinding is None or mutation is None or mutation.status in STANDING:
+        return saga
+    current = unwinding.current
+    if current is not None and current.key == key:
+        if current.out:
+            return saga
+        current = None
+    left = tuple(one for one in unwinding.left if one != key)
+    return replace(saga, unwinding=replace(unwinding, current=current, left=left))
 
 
 # -- reconciliation ----------------------------------------------------------------------------------------------------
@@ -134,18 +139,30 @@ def _compensation_issued(run: Run, event: Event, fact: ev.CompensationIssued) ->
 
 def _compensation_failed(run: Run, event: Event, fact: ev.CompensationFailed) -> Run:
     errand = _errand(run)
-    return _current(run, replace(errand, out=False, failures=errand.failures + 1, not_before=fact.not_before))
+    return _over(run, replace(errand, out=False, failures=errand.failures + 1, not_before=fact.not_before))
 
 
 def _compensation_interrupted(run: Run, event: Event, fact: ev.CompensationInterrupted) -> Run:
-    return _current(run, replace(_errand(run), out=False, not_before=event.at))
+    return _over(run, replace(_errand(run), out=False, not_before=event.at))
+
+
+def _over(run: Run, current: Errand) -> Run:
+    """The attempt is over and undid nothing: there is another one, unless nothing has to be undone."""
+    after = _current(run, current)
+    return replace(after, saga=_without_needless(after.saga, current.key))
 
 
 def _compensation_stuck(run: Run, event: Event, fact: ev.CompensationStuck) -> Run:
+    if run.saga.unwinding is None or run.saga.unwinding.current is None:
+        return (
+            run  # Earlier programs went on trying to undo what had turned out not to be executed, and asked about it.
+        )
     return _current(run, replace(_errand(run), stuck=True))
 
 
 def _compensation_resumed(run: Run, event: Event, fact: ev.CompensationResumed) -> Run:
+    if run.saga.unwinding is None or run.saga.unwinding.current is None:
+        return run  # As above.
     return _current(run, replace(_errand(run), stuck=False, failures=0, not_before=event.at))
 
 

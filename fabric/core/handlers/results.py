@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core import agent_loop, calls, command_ids, mutations, reactions
+from fabric.core import agent_loop, calls, command_ids, mutations, reactions, unwinding
 from fabric.core import events as ev
 from fabric.core.failure import Failure, of_call, record
 from fabric.core.fingerprint import encode
@@ -117,6 +117,7 @@ def _answers(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> Pen
         fact = ev.LateResultIgnored(command_id=given.command_id, attempt=given.attempt, reason=reason)
         work.emit(fact, {"kind": given.kind})
         mutations.late(work, given)
+        unwinding.needless(work)
     elif pending is not None and pending.failed and pending.issued.attempt == given.attempt:
         _after_all(work, pending, given)
     return None

@@ -56,19 +56,24 @@ FRESH: Mapping[str, Any] = {module.NAME: module.State() for module in ORDER}
 """What each mechanism remembers before anything was observed."""
 
 
-def _observers() -> dict[str, tuple[ModuleType, ...]]:
+_OF_RUN: Mapping[ModuleType, str] = {module: str(module.NAME) for module in ORDER if module.SCOPE is Scope.RUN}
+"""The keys of those that keep one state a run."""
+
+
+def _observers() -> dict[str, tuple[tuple[ModuleType, str, Any], ...]]:
     kinds = {kind for module in ORDER for kind in module.OBSERVES}
-    return {kind: tuple(m for m in ORDER if kind in m.OBSERVES) for kind in kinds}
+    return {kind: tuple((m, _OF_RUN.get(m, ""), FRESH[m.NAME]) for m in ORDER if kind in m.OBSERVES) for kind in kinds}
 
 
 _OBSERVERS = _observers()
-"""Who observes a kind of event."""
+"""Who observes a kind of event, the key of its state where there is one a run, and what it begins with: looked up for every event that is folded."""
 
 
 def scope_key(module: ModuleType, step_id: str) -> str:
     """Where a mechanism's state is kept in ``Run.guards``."""
-    if module.SCOPE is Scope.RUN:
-        return str(module.NAME)
+    of_run = _OF_RUN.get(module)
+    if of_run is not None:
+        return of_run
     return f"{module.NAME}/{step_id if module.SCOPE is Scope.STEP else branch_key(step_id)}"
 
 
@@ -85,9 +90,10 @@ def state_of(guards: Mapping[str, Any], module: ModuleType, step_id: str = "") -
 def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """The mechanism states after ``event``; the same mapping when it changes none of them."""
     changed: dict[str, Any] | None = None
-    for module in _OBSERVERS.get(event.fact.kind, ()):
-        key = scope_key(module, getattr(event.fact, "step_id", ""))
-        before = guards.get(key, FRESH[module.NAME])
+    fact = event.fact
+    for module, of_run, fresh in _OBSERVERS.get(fact.kind, ()):
+        key = of_run or scope_key(module, getattr(fact, "step_id", ""))
+        before = guards.get(key, fresh)
         after = module.observe(before, event)
         if after is not before:
             if changed is None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, cap_key, fabrics_cap
 from fabric.core.frozen import replace, value
 from fabric.core.grants import FABRIC, SESSION, WORKSPACE, Refusal
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
@@ -28,7 +29,7 @@ SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "tool"})
 OBSERVES: frozenset[str] = frozenset(
     {"call_issued", "model_answered", "tool_answered", "attempt_failed", "attempt_interrupted", "call_aborted"}
-    | {"lineage_pinned", "cap_raised", "child_spawned", "child_answered", "run_ended"}
+    | {"lineage_pinned", "cap_raised", "budget_raised", "child_spawned", "child_answered", "run_ended"}
 )
 
 
@@ -59,6 +60,10 @@ class State:
     cap_tokens: int | None = None
     raised_usd_micros: int | None = None
     """What a person raised the run's cap to."""
+    tokens_by_stage: Mapping[str, int] = field(default_factory=dict)
+    tokens_by_agent: Mapping[str, int] = field(default_factory=dict)
+    raised: Mapping[str, int] = field(default_factory=dict)
+    """What a person raised other caps to, by ``budget_caps.cap_key``."""
 
 
 def shared_caps(config: Config) -> Mapping[str, int | None]:
@@ -78,6 +83,8 @@ def observe(state: State, event: Event) -> State:
         return replace(state, cap_usd_micros=fact.cap_usd_micros, cap_tokens=fact.cap_tokens)
     if fact.kind == "cap_raised":
         return replace(state, raised_usd_micros=fact.cap_usd_micros)
+    if fact.kind == "budget_raised":
+        return replace(state, raised={**state.raised, cap_key(fact.scope, fact.unit): fact.cap})
     if fact.kind == "child_spawned":
         stage = fact.step_id.partition(".")[0]
         held = Reservation(fact.reserved_usd_micros, fact.reserved_tokens, stage, "")
@@ -114,11 +121,15 @@ def _settled(state: State, held: Reservation, cost: int, tokens: int) -> State:
         spent_usd_micros=state.spent_usd_micros + cost,
         spent_tokens=state.spent_tokens + tokens,
         overrun_usd_micros=state.overrun_usd_micros + max(0, cost - held.usd_micros),
-        by_stage={**state.by_stage, held.stage: state.by_stage.get(held.stage, 0) + cost},
-        by_agent={**state.by_agent, held.agent: state.by_agent.get(held.agent, 0) + cost}
-        if held.agent
-        else state.by_agent,
+        by_stage=_plus(state.by_stage, held.stage, cost),
+        by_agent=_plus(state.by_agent, held.agent, cost) if held.agent else state.by_agent,
+        tokens_by_stage=_plus(state.tokens_by_stage, held.stage, tokens),
+        tokens_by_agent=_plus(state.tokens_by_agent, held.agent, tokens) if held.agent else state.tokens_by_agent,
     )
+
+
+def _plus(sums: Mapping[str, int], name: str, more: int) -> Mapping[str, int]:
+    return {**sums, name: sums.get(name, 0) + more}
 
 
 def cap(config: Config, state: State) -> int:
@@ -127,21 +138,42 @@ def cap(config: Config, state: State) -> int:
     return own if state.cap_usd_micros is None else min(own, state.cap_usd_micros)
 
 
-def _token_cap(config: Config, state: State) -> int | None:
-    caps = [most for most in (config.run_tokens, state.cap_tokens) if most is not None]
-    return min(caps) if caps else None
+def cap_in_force(config: Config, state: State, scope: str, unit: CapUnit) -> int | None:
+    """What the run, a stage or an agent may spend in this run: as the fabric says, as a person raised it, or as its parent reserved it. None: no cap."""
+    if (scope, unit) == (RUN, "usd_micros"):
+        return cap(config, state)
+    own = state.raised.get(cap_key(scope, unit), fabrics_cap(config, scope, unit))
+    caps = [most for most in (own, state.cap_tokens if scope == RUN else None) if most is not None]
+    return min(caps, default=None)
+
+
+def used(state: State, scope: str, unit: CapUnit) -> int:
+    """What the run, a stage or an agent has spent and holds reserved."""
+    kind, _, name = scope.partition(":")
+    tokens = unit == "tokens"
+    held = (
+        one.tokens if tokens else one.usd_micros
+        for one in state.reserved.values()
+        if kind == RUN or name == (one.stage if kind == STAGE else one.agent)
+    )
+    if kind == RUN:
+        spent = state.spent_tokens if tokens else state.spent_usd_micros
+    elif kind == STAGE:
+        spent = (state.tokens_by_stage if tokens else state.by_stage).get(name, 0)
+    else:
+        spent = (state.tokens_by_agent if tokens else state.by_agent).get(name, 0)
+    return spent + sum(held)
 
 
 def left(config: Config, state: State, stage: str) -> tuple[int, int | None]:
     """Micro-dollars and tokens that nothing in the run has been spent on or reserved for; no token cap: None."""
-    held = state.reserved.values()
-    usd = cap(config, state) - state.spent_usd_micros - sum(h.usd_micros for h in held)
-    if config.stage_usd_micros is not None:
-        used = state.by_stage.get(stage, 0) + sum(h.usd_micros for h in held if h.stage == stage)
-        usd = min(usd, config.stage_usd_micros - used)
-    most = _token_cap(config, state)
-    tokens = None if most is None else most - state.spent_tokens - sum(h.tokens for h in held)
-    return usd, tokens
+    rests: dict[CapUnit, list[int]] = {"usd_micros": [], "tokens": []}
+    for unit, found in rests.items():
+        for scope in (RUN, f"{STAGE}:{stage}"):
+            most = cap_in_force(config, state, scope, unit)
+            if most is not None:
+                found.append(most - used(state, scope, unit))
+    return min(rests["usd_micros"]), min(rests["tokens"], default=None)
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
@@ -176,11 +208,11 @@ def _not_granted(refused: Refusal, proposal: Proposal) -> Trip:
     kind, used = refused.scope.partition(":")[0], refused.spent + refused.granted
     details: dict[str, Any] = {"worst_case": worst, "target": proposal.target, "budget": refused.scope}
     details |= {"spent": refused.spent, "granted": refused.granted, "asked_at": refused.asked_at}
-    message = (
-        f"{SHARED[kind]}: the next call may take {_amount(worst, 'usd_micros')}, but {_amount(max(0, refused.cap - used), 'usd_micros')} of "
-        f"{_amount(refused.cap, 'usd_micros')} is left (spent {_amount(refused.spent, 'usd_micros')}, held by workers "
-        f"{_amount(refused.granted, 'usd_micros')})"
+    left = refused.unasked or (
+        f"{_amount(max(0, refused.cap - used), 'usd_micros')} of {_amount(refused.cap, 'usd_micros')} is left "
+        f"(spent {_amount(refused.spent, 'usd_micros')}, held by workers {_amount(refused.granted, 'usd_micros')})"
     )
+    message = f"{SHARED[kind]}: the next call may take {_amount(worst, 'usd_micros')}, but {left}"
     window = "1 h" if refused.hourly else ""
     evidence = Evidence(refused.cap, used + worst, "usd_micros", kind, window, details)
     return Trip(NAME, Cause.BUDGET_GATE, evidence, message)
@@ -188,21 +220,25 @@ def _not_granted(refused: Refusal, proposal: Proposal) -> Trip:
 
 def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[str, int, int, str, int]]:
     """``(scope, cap, used and reserved, unit, worst case)`` for each cap that is set."""
-    worst = proposal.worst_usd_micros or 0
-    held = state.reserved.values()
-    yield "run", cap(config, state), state.spent_usd_micros + sum(h.usd_micros for h in held), "usd_micros", worst
-    if config.call_usd_micros is not None:
-        yield "call", config.call_usd_micros, 0, "usd_micros", worst
-    if config.stage_usd_micros is not None:
-        used = state.by_stage.get(proposal.stage, 0) + sum(h.usd_micros for h in held if h.stage == proposal.stage)
-        yield f"stage:{proposal.stage}", config.stage_usd_micros, used, "usd_micros", worst
-    if config.agent_usd_micros is not None:
-        used = state.by_agent.get(proposal.agent, 0) + sum(h.usd_micros for h in held if h.agent == proposal.agent)
-        yield f"agent:{proposal.agent}", config.agent_usd_micros, used, "usd_micros", worst
-    tokens = _token_cap(config, state)
-    if tokens is not None:
-        used = state.spent_tokens + sum(h.tokens for h in held)
-        yield "run", tokens, used, "tokens", proposal.worst_tokens
+    worst = {"usd_micros": proposal.worst_usd_micros or 0, "tokens": proposal.worst_tokens}
+    for scope, unit in scopes_of(proposal.stage, proposal.agent):
+        if scope == CALL:
+            if config.call_usd_micros is not None:
+                yield CALL, config.call_usd_micros, 0, unit, worst[unit]
+            continue
+        most = cap_in_force(config, state, scope, unit)
+        if most is not None:
+            yield scope, most, used(state, scope, unit), unit, worst[unit]
+
+
+CALL = "call"
+
+
+def scopes_of(stage: str, agent: str) -> tuple[tuple[str, CapUnit], ...]:
+    """The caps of its run that a call falls under, in the order in which they are asked: money before tokens."""
+    whose = (f"{STAGE}:{stage}", f"{AGENT}:{agent}") if agent else (f"{STAGE}:{stage}",)
+    money: tuple[tuple[str, CapUnit], ...] = tuple((one, "usd_micros") for one in (RUN, CALL, *whose))
+    return (*money, *((one, "tokens") for one in (RUN, *whose)))
 
 
 def _amount(value: int, unit: str) -> str:

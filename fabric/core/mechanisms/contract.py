@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fabric.core.breaker.passing import Looked
     from fabric.core.context import Contents
     from fabric.core.envelope import Event
+    from fabric.core.pace import TooFast
     from fabric.core.policy import FlowPolicy
     from fabric.core.run import Run
     from fabric.core.spec import FabricSpec
@@ -108,16 +109,22 @@ class Proposal:
     cause: Cause | None = None
     """Failure: what is about to be decided about, and what it says."""
     message: str = ""
+    code: str = ""
+    """Of an error that a tool gives its model: the tool's own name for it."""
     said: tuple[Any, ...] = ()
     """Output of a fan-out: what its agents said, which the payload only refers to."""
     request: str = ""
     """Output: what the caller asked for."""
     documents: tuple[str, ...] = ()
     """Names of the documents attached to the run."""
+    too_fast: TooFast | None = None
+    """Send: what the call's fabric or session spends too fast; None: neither does."""
     looked: Looked | None = None
     """Send: the circuit breaker that did not let the call pass; None: all of them did."""
     exit_criteria: tuple[str, ...] = ()
     """Output of finalize: what the plan said that must be true of it, where an oracle asks."""
+    left_out: tuple[str, ...] = ()
+    """Output: what the grounding critic was not shown of the sources."""
     judged: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Output: what the stage's judges found, by branch; one that is missing has not been heard."""
     sources: Sources | None = None

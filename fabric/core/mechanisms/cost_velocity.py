@@ -3,7 +3,7 @@
 Stops: a run that would spend its cap in minutes, long before the cap itself stops it. After 5 model calls it trips where the last minute's spending
 exceeds 3 times the even pace (cap over deadline) and would spend what is left within 10 minutes; and where a run's last hour exceeds what its fabric may
 spend in one. Run, agent and stage are judged by their own caps, in micro-dollars and tokens; of what runs share, by what a refusal says of it. Counted is
-what came back; a child run is judged in its own journal. After a decision the rate is counted anew. Does not stop: slow overspending
+what came back; a child run is judged in its own journal. The rate of a fabric and of a session is counted by all workers together (``shared_pace.py``) and asked about when a call is about to go out. After a decision the rate is counted anew. Does not stop: slow overspending
 (the budget gate does), a burst of calls that are all out at once (their reservations do).
 """
 
@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, cap_key, fabrics_cap
 from fabric.core.frozen import replace, value
 from fabric.core.grants import FABRIC, SESSION, Refusal, Want
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
+from fabric.core.pace import Pace, too_fast
 from fabric.core.policy import Budget, CostVelocity, Deadlines
 from fabric.core.spending import HOUR_BUCKET_US, HOUR_US, NOTHING, US, Buckets, Spending, added, total
 from fabric.core.taxonomy import Cause, Tier
@@ -23,14 +25,15 @@ from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
+    from fabric.core.pace import TooFast
     from fabric.core.policy import FlowPolicy
 
 NAME = "cost_velocity"
 SCOPE = Scope.RUN
-APPLIES_TO: frozenset[ProposalKind] = frozenset({"model"})
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "send"})
 OBSERVES: frozenset[str] = frozenset(
     {"call_issued", "model_answered", "attempt_failed", "attempt_interrupted", "call_aborted"}
-    | {"run_started", "lineage_pinned", "child_answered", "cap_raised", "reaction_decided"}
+    | {"run_started", "lineage_pinned", "child_answered", "cap_raised", "budget_raised", "reaction_decided"}
 )
 
 
@@ -58,26 +61,8 @@ class State:
     cap_usd_micros: int | None = None
     """In place of the fabric's cap: what a parent reserved for it, or what a person raised it to."""
     cap_tokens: int | None = None
-
-
-@value()
-class Pace:
-    """How fast one scope spends, and what it may spend."""
-
-    scope: str
-    unit: str
-    observed: int
-    """Of the last minute."""
-    limit: float
-    """What a minute may cost before it is too fast."""
-    left: int
-    cap: int
-    calls: int
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the ceiling is reached at this rate; None: nothing is being spent."""
-        return self.left * 60 / self.observed if self.observed else None
+    raised: Mapping[str, int] = field(default_factory=dict)
+    """What a person raised caps of stages, agents and tokens to, by ``budget_caps.cap_key``."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -95,6 +80,8 @@ def observe(state: State, event: Event) -> State:
             return replace(state, cap_usd_micros=fact.cap_usd_micros, cap_tokens=fact.cap_tokens)
         case "cap_raised":
             return replace(state, cap_usd_micros=fact.cap_usd_micros)
+        case "budget_raised":
+            return replace(state, raised={**state.raised, cap_key(fact.scope, fact.unit): fact.cap})
         case "child_answered":
             return replace(state, run=state.run.lump(fact.cost_usd_micros, fact.tokens))
         case "reaction_decided":
@@ -140,15 +127,9 @@ def _anew(state: State) -> State:
 def paces(config: Config, state: State, now: int, tier: Tier, stage: str = "", agent: str = "") -> Iterator[Pace]:
     """The run's pace, and those of a stage and an agent, each where it has a cap of its own."""
     budget, run_s = config.budget, state.time_us / US
-    cap = budget.run_usd_micros if state.cap_usd_micros is None else state.cap_usd_micros
-    caps = [most for most in (budget.run_tokens, state.cap_tokens) if most is not None]
     stage_s = config.deadlines[tier].stage_s
-    for scope, spent, most, unit, seconds in (
-        ("run", state.run, cap, "usd_micros", run_s),
-        ("run", state.run, min(caps, default=None), "tokens", run_s),
-        (f"agent:{agent}", state.by_agent.get(agent), budget.agent_usd_micros, "usd_micros", run_s),
-        (f"stage:{stage}", state.by_stage.get(stage), budget.stage_usd_micros, "usd_micros", stage_s),
-    ):
+    for scope, spent, unit, seconds in _judged(state, stage, agent, run_s, stage_s):
+        most = _cap(budget, state, scope, unit)
         if spent is None or most is None or seconds <= 0:
             continue
         tokens = unit == "tokens"
@@ -157,15 +138,32 @@ def paces(config: Config, state: State, now: int, tier: Tier, stage: str = "", a
         yield Pace(scope, unit, observed, config.rule.factor * most * 60 / seconds, left, most, spent.calls)
 
 
-def too_fast(rule: CostVelocity, pace: Pace) -> bool:
-    """Whether a pace is over its limit and would spend what is left in too short a time."""
-    if not rule.factor or pace.calls < rule.calls or pace.observed <= pace.limit:
-        return False
-    return pace.left * 60 <= pace.observed * rule.within_s
+def _judged(
+    state: State, stage: str, agent: str, run_s: float, stage_s: float
+) -> Iterator[tuple[str, Spending | None, CapUnit, float]]:
+    """``(scope, what it spent, unit, the seconds that its cap is for)``, in the order in which they are judged."""
+    units: tuple[CapUnit, ...] = ("usd_micros", "tokens")
+    for scope, spent, seconds in (
+        (RUN, state.run, run_s),
+        (f"{AGENT}:{agent}", state.by_agent.get(agent), run_s),
+        (f"{STAGE}:{stage}", state.by_stage.get(stage), stage_s),
+    ):
+        for unit in units:
+            yield scope, spent, unit, seconds
+
+
+def _cap(budget: Budget, state: State, scope: str, unit: CapUnit) -> int | None:
+    if (scope, unit) == (RUN, "usd_micros"):
+        return budget.run_usd_micros if state.cap_usd_micros is None else state.cap_usd_micros
+    own = state.raised.get(cap_key(scope, unit), fabrics_cap(budget, scope, unit))
+    caps = [most for most in (own, state.cap_tokens if scope == RUN else None) if most is not None]
+    return min(caps, default=None)
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Refuses the next model call of what spends too fast. A cheaper model in its place is judged by the hour alone."""
+    if proposal.kind == "send":
+        return PASS if proposal.too_fast is None else _together(proposal.too_fast, proposal)
     if not proposal.cheaper:
         for pace in paces(config, state, view.now, view.run.tier, proposal.stage, proposal.agent):
             if too_fast(config.rule, pace):
@@ -200,6 +198,13 @@ def _trip(pace: Pace, proposal: Proposal) -> Trip:
         f"the {_amount(pace.left, pace.unit)} left would last {lasts:.0f} s"
     )
     return Trip(NAME, Cause.COST_VELOCITY, evidence, message)
+
+
+def _together(found: TooFast, proposal: Proposal) -> Trip:
+    """Of runs that spend together; where their row stood is copied into the evidence, since it moves on."""
+    trip = _trip(found.pace, proposal)
+    shared = {"budget": found.scope, "generation": found.generation, "asked_at": found.asked_at}
+    return replace(trip, evidence=replace(trip.evidence, details={**trip.evidence.details, **shared}))
 
 
 def _overspent(view: View) -> Iterator[Refusal]:

@@ -3,7 +3,7 @@
 Stops: "work succeeds, verify fails, again and again", a tool that breaks, recovers and breaks the same way, and an agent whose tool tells it the same
 error again and again: the third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch
 and round, or the stage as a whole; of an error that a tool gives its model, the tool as that branch calls it. Deterministic and structural failures
-count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass. A threshold: it acts at the N-th. The rules are
+count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass, ``humans.failure_rounds`` times. A threshold: it acts at the N-th. The rules are
 ``core/signatures.py``. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one
 answer that fail alike.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import FailureSignature as Config
 from fabric.core.signatures import Failures as State
-from fabric.core.signatures import effective_limit, failed, of_tool, reached, signature, spoken
+from fabric.core.signatures import effective_limit, failed, hint_of, of_tool, reached, signature, spoken
 from fabric.core.taxonomy import CLASSIFY, Cause
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
@@ -35,9 +35,9 @@ def config(policy: FlowPolicy) -> Config:
     return policy.failure_signature
 
 
-def of_error(step_id: str, tool: str, error: str) -> str:
-    """The signature of an error that a tool gives its model."""
-    return of_tool(_node(step_id, ""), tool, error)
+def of_error(step_id: str, tool: str, error: str, code: str = "") -> str:
+    """The signature of an error that a tool gives its model. ``code``: the tool's own name for it, which beats what it says."""
+    return of_tool(_node(step_id, ""), tool, error, code)
 
 
 def observe(state: State, event: Event) -> State:
@@ -61,9 +61,12 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     node, turn = _node(proposal.step_id, proposal.stage), ""
     named = key = _key(node, proposal.cause, proposal.message)
     if proposal.target:
-        key, turn = of_error(proposal.step_id, proposal.target, proposal.message), _turn(proposal.command_id)
-        named = _key(f"{node}/{proposal.target}", proposal.cause, proposal.message)
-    if not key or not reached(state, key, config.limit, turn):
+        key, turn = (
+            of_error(proposal.step_id, proposal.target, proposal.message, proposal.code),
+            _turn(proposal.command_id),
+        )
+        named = _key(f"{node}/{proposal.target}", proposal.cause, proposal.message, proposal.code)
+    if not key or not reached(state, key, config.limit, turn, view.spec.policy.humans.failure_rounds):
         return PASS
     limit, observed = effective_limit(config.limit), state.counts.get(key, 0) + 1
     message = f"the same failure came {observed} times in this run: {proposal.message}"
@@ -81,7 +84,7 @@ def _node(step_id: str, stage: str) -> str:
     return step_id.partition(".e")[0] or str(stage)
 
 
-def _key(node: str, cause: Cause, message: str) -> str:
+def _key(node: str, cause: Cause, message: str, code: str = "") -> str:
     """The signature; empty for what does not count."""
     row = CLASSIFY[cause]
-    return signature(node, row.error_class, message) if row.signature_counted else ""
+    return signature(node, row.error_class, message, hint_of(code)) if row.signature_counted else ""

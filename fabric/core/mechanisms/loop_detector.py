@@ -2,7 +2,9 @@
 
 Stops, before the call that reaches the threshold is executed: A, the same (tool, arguments) three times in five calls with equal masked results; B,
 periods 2 and 3 repeated twice at the end of the last 10 turns, with equal results; C, near-identical calls of which two in the last five had the same
-masked result; D, the same call for the sixth time in a row, whatever its results. E: before the next request, an agent that gave the same answer for the
+masked result; D, the same call for the sixth time in a row, whatever its results; F, five calls in a row that were each made before in the step and came
+to the same; G, the call of C for the sixth time in 30 calls, with one result and nothing new in between; H, a call after five turns of nothing but
+failures. E: before the next request, an agent that gave the same answer for the
 third time, refused at once or given back by a gate (not in the plan stage, whose malformed plans have a row of their own). Or the one rule of a preset.
 Only what the model newly proposed counts: blocked calls, retries and replays do not. A result that is not there yet counts as equal in A and B.
 A window is one branch's in one epoch: its calls are those of the newest activation, its answers those of all. A person's word begins both anew; a call with a person's arguments is one like any other.
@@ -85,7 +87,7 @@ def observe(state: State, event: Event) -> State:
     calls = list(state.calls)
     for n in range(len(calls) - 1, -1, -1):
         if calls[n].call_id == fact.call_id and not calls[n].masked:
-            calls[n] = replace(calls[n], masked=fact.masked_hash)
+            calls[n] = replace(calls[n], masked=fact.masked_hash, failed=bool(getattr(fact, "failure", "")))
             break
     return replace(state, calls=tuple(calls))
 
@@ -97,10 +99,10 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     if proposal.polling:
         return PASS
     call = (proposal.target, proposal.args_hash)
-    found = judge(
-        config,
-        Asked(call, proposal.turn, proposal.wave, state.calls, _like(proposal, view), state.warned),
-    )
+    polling = frozenset(tool.name for tool in view.spec.all_tools if tool.polling)
+    like = _like(proposal, view)
+    asked = Asked(call, proposal.turn, proposal.wave, state.calls, like, state.warned, polling)
+    found = judge(config, asked)
     if found is None:
         return PASS
     advice = f"This call was not executed: {found.what}. Its result will not change. Use what you have, or do something else."

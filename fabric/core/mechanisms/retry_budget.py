@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.frozen import replace, value
-from fabric.core.grants import FABRIC, PROVIDER_BUCKET, Given, Shares, TokenWant
+from fabric.core.grants import FABRIC, PROVIDER_BUCKET, Given, Refusal, Shares, TokenWant
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Retry as Config
 from fabric.core.taxonomy import Cause
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "retry_budget"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"retry"})
-OBSERVES: frozenset[str] = frozenset({"call_issued", "retry_scheduled"})
+OBSERVES: frozenset[str] = frozenset({"call_issued", "retry_scheduled", "node_retry_scheduled"})
 UNITS = 1_000
 """A token is counted in thousandths."""
 CREDIT_EVERY_US = 1_000_000
@@ -54,9 +54,9 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind == "call_issued":
         return replace(state, first_attempts=state.first_attempts + 1) if fact.attempt == 1 else state
-    if fact.source == "breaker":  # A call that was not sent is not repeated.
+    if fact.kind == "retry_scheduled" and fact.source == "breaker":  # A call that was not sent is not repeated.
         return state
-    stage = fact.command_id.partition(".")[0]
+    stage = (fact.step_id if fact.kind == "node_retry_scheduled" else fact.command_id).partition(".")[0]
     retried_in = state.retried_in if stage in state.retried_in else (*state.retried_in, stage)
     return State(fact.tokens_left, 0, retried_in, event.at)
 
@@ -98,7 +98,12 @@ def _shared(config: Config, state: State, proposal: Proposal, view: View) -> Ver
     details: dict[str, str | int | float | list[str]]
     details = {"bucket": refused.scope, "asked_at": refused.asked_at}
     evidence = Evidence(refused.cap, left, "retry tokens", kind, details=details)
-    return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, f"the {kind}'s retry budget, which its runs share, is empty")
+    message = f"the {kind}'s retry budget, which its runs share, {_stands(refused)}"
+    return Trip(NAME, Cause.RETRY_BUDGET_EMPTY, evidence, message)
+
+
+def _stands(refused: Refusal) -> str:
+    return f"gives no token: {refused.unasked}" if refused.unasked else "is empty"
 
 
 def _key(command_id: str, attempt: int) -> str:

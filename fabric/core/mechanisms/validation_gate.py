@@ -17,7 +17,7 @@ from fabric.core.events.parts import Check, GateResult
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.grounding import numbers, quotes
-from fabric.core.judges import FIRST, judges_of
+from fabric.core.judges import FIRST, GROUNDING_CRITIC, judges_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
@@ -218,8 +218,8 @@ def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaite
     return GateResult(gate="post", checks=tuple(done))
 
 
-def trip_of(result: GateResult, stage: Stage) -> Trip | None:
-    """A failed gate as a trip; None when it passed."""
+def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) -> Trip | None:
+    """A failed gate as a trip; None when it passed. ``left_out``: what the stage's grounding critic was not shown."""
     if result.cause is None:
         return None
     failed = result.checks[-1]
@@ -227,6 +227,8 @@ def trip_of(result: GateResult, stage: Stage) -> Trip | None:
     details: dict[str, str | int | float | list[str]] = {"check": failed.name, "problems": list(failed.problems)}
     if failed.policies:
         details["policies"] = list(failed.policies)
+    if left_out and failed.name == GROUNDING_CRITIC:
+        details["left_out"] = list(left_out)
     evidence = Evidence(scope=f"stage:{stage}", details=details)
     return Trip(NAME, result.cause, evidence, f"{result.gate}-gate of {stage}, check {failed.name}: {shown}")
 

@@ -117,7 +117,7 @@ def _fan_out(work: Work, steps: list[Step]) -> Concluded | Failure | None:
     tally = _tally(work, steps)
     if slices.in_slice(work.run):
         return _slice(work, steps, policy, tally)
-    needed = _needed(policy, tally.branches)
+    needed = _needed(policy, tally.branches, tally.accepted)
     if tally.branches - tally.failed < needed:
         _cancel_rest(work, steps, "the fan-in policy cannot be met any more")
         return _partial(work, policy, tally, needed)
@@ -145,6 +145,8 @@ class Tally:
     branches: int
     done: int
     failed: int
+    accepted: int
+    """Of those that failed: the ones whose gap the fabric accepts once their retries are exhausted."""
     why: tuple[str, ...]
     """The first reasons of those that failed."""
 
@@ -155,7 +157,7 @@ class Tally:
 
 
 def _tally(work: Work, steps: list[Step]) -> Tally:
-    branches = done = failed = 0
+    branches = done = failed = accepted = 0
     why: list[str] = []
     for step in steps:
         stands_for, have = 1, int(step.status == "done")
@@ -164,15 +166,16 @@ def _tally(work: Work, steps: list[Step]) -> Tally:
         branches += stands_for
         if step.status not in ("done", "failed"):
             continue
-        done, failed = done + have, failed + stands_for - have
+        done, failed, accepted = done + have, failed + stands_for - have, accepted + int(step.partial)
         if have < stands_for and len(why) < 3:
             why.append(f"branch {step.branch + 1} ({step.agent}): {step.message or slices.gap(work, step)}")
-    return Tally(branches, done, failed, tuple(why))
+    return Tally(branches, done, failed, accepted, tuple(why))
 
 
-def _needed(policy: FanIn, branches: int) -> int:
+def _needed(policy: FanIn, branches: int, accepted: int) -> int:
+    """How many branches must have come back with a result: one at least, since nothing at all is no part of anything."""
     if policy.mode == "all":
-        return branches
+        return max(1, branches - accepted)
     return min(policy.k or 1, branches) if policy.mode == "quorum" else 1
 
 

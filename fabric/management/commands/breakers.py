@@ -51,7 +51,7 @@ class Command(FabricCommand):
             self.stdout.write(f"{one.scope} {one.kind}: {_line(one)}")
         if not found:
             self.stdout.write(
-                "No fabric has a circuit breaker: publish one with policy.breakers, such as [{preset: endpoint}]."
+                "No fabric has a circuit breaker: one that names no policy.breakers has one in front of each provider."
             )
         return OK
 
@@ -82,8 +82,8 @@ def _line(one: BreakerView) -> str:
         said += ", until somebody resets it"
     elif one.cooldown_left_us is not None:
         said += f", {duration(one.cooldown_left_us / 1_000_000)} of its cooldown left"
-    elif one.holder:
-        said += f", probed by {one.holder}"
+    elif one.probes:
+        said += f", probed by {', '.join(probe.holder for probe in one.probes)}"
     if one.nearest is not None and not standing.signal:
         said += f", {one.nearest.count} x {one.nearest.words} ({one.nearest.said})"
     return f"{said}; {one.trips} trip{'s' if one.trips != 1 else ''} in 24 h"
@@ -104,7 +104,9 @@ def told(one: BreakerView) -> dict[str, Any]:
         "generation": one.generation,
         "changed_at": one.changed_at,
         "cooldown_left_us": one.cooldown_left_us,
-        "probe": one.holder,
+        "probe": one.probes[0].holder if one.probes else "",
+        "probes": [{"holder": probe.holder, "until": probe.until} for probe in one.probes],
+        "half_open_max": one.breaker.half_open_max,
         "trips_24h": one.trips,
         "signals": [
             {"names": list(each.signal.names), "mode": each.signal.mode, "threshold": each.signal.threshold}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.management.base import OK, FabricCommand
+from fabric.management.base import OK, FabricCommand, dollars_given
 from fabric.selectors.budgets import budgets_of
 from fabric.selectors.words import dollars
 from fabric.services.budgets import budget_set
-from fabric.services.errors import Refused
 from fabric.services.workspaces import owner_actor
 
 
@@ -34,7 +32,7 @@ class Command(FabricCommand):
         """Does it."""
         actor = owner_actor()
         if options["usd"] is not None:
-            found = [budget_set(actor=actor, usd_micros=_micros(options["usd"]), scope=options["scope"])]
+            found = [budget_set(actor=actor, usd_micros=dollars_given(options["usd"]), scope=options["scope"])]
         else:
             found = [one for one in budgets_of(actor) if options["scope"] in ("", one.scope)]
         if options["json"]:
@@ -49,10 +47,3 @@ class Command(FabricCommand):
         if not found:
             self.stdout.write("No budget is shared yet: give one with --usd, or publish a fabric with budget.fabric_hour_usd_micros.")  # fmt: skip
         return OK
-
-
-def _micros(text: str) -> int:
-    try:
-        return int((Decimal(text) * 1_000_000).to_integral_exact())
-    except (InvalidOperation, ValueError, OverflowError) as error:
-        raise Refused(f"{text[:40]!r} is no amount of dollars; give one such as 12.50", code="invalid") from error

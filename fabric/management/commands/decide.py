@@ -11,12 +11,16 @@ from django.core.management.base import CommandParser
 
 from fabric import wiring
 from fabric.core.actor import Actor
-from fabric.management.base import DETACHED, OK, FabricCommand
+from fabric.core.budget_caps import RUN, NamedCap, cap_key
+from fabric.management.base import DETACHED, OK, FabricCommand, dollars_given
 from fabric.management.following import Following, silent
 from fabric.management.reporting import progress, report, summary
 from fabric.selectors.runs import run_get
+from fabric.services.errors import Refused
 from fabric.services.escalations import DecisionTaken, escalation_decide, escalation_decide_now, escalation_undo
 from fabric.services.workspaces import owner_actor
+
+RUN_MONEY = cap_key(RUN, "usd_micros")
 
 
 class Command(FabricCommand):
@@ -37,6 +41,14 @@ class Command(FabricCommand):
         )
         parser.add_argument(
             "--message", default="", metavar="TEXT", help="why: kept in the journal; a rejection needs it"
+        )
+        parser.add_argument(
+            "--cap",
+            nargs=3,
+            action="append",
+            default=[],
+            metavar=("SCOPE", "AMOUNT", "UNIT"),
+            help="with approve of a cost overrun: a new cap for this run, such as `--cap run 2.50 usd`, `--cap stage:fan_out 20000 tokens`; may be repeated",
         )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
@@ -74,7 +86,17 @@ class Command(FabricCommand):
         asked |= {"actor": actor, "escalation_id": options["item"]}
         if options["verb"] == "continue":
             return escalation_decide_now(**asked)
-        return escalation_decide(**asked, verb=options["verb"], message=options["message"])
+        caps = [_cap(*given) for given in options["cap"]]
+        money = [one.cap for one in caps if one.key == RUN_MONEY]
+        if len(money) > 1:
+            raise Refused("the run's money is named twice with --cap: name it once", code="invalid", field="caps")
+        return escalation_decide(
+            **asked,
+            verb=options["verb"],
+            message=options["message"],
+            cap_usd_micros=money[0] if money else None,
+            caps=[one for one in caps if one.key != RUN_MONEY],
+        )
 
     def _undo(self, actor: Actor, options: dict[str, Any]) -> int:
         undone = escalation_undo(store=wiring.store(), nudge=wiring.nudge(), actor=actor, escalation_id=options["item"])
@@ -84,3 +106,16 @@ class Command(FabricCommand):
             told = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
             self.put(summary(actor, run_get(actor, undone.run_id)) | told)
         return OK
+
+
+def _cap(scope: str, amount: str, unit: str) -> NamedCap:
+    """A cap as it was typed. Raises Refused."""
+    if unit == "usd":
+        return NamedCap(scope, "usd_micros", dollars_given(amount))
+    if unit == "tokens" and amount.isascii() and amount.isdigit():
+        return NamedCap(scope, "tokens", int(amount))
+    message = (
+        f"--cap {scope[:80]} {amount[:30]} {unit[:30]}: give an amount and its unit, such as `--cap run 2.50 usd` or "
+        "`--cap agent:writer 20000 tokens`"
+    )
+    raise Refused(message, code="invalid", field="caps")

@@ -61,10 +61,13 @@ def _told(number: int, one: Explained) -> Iterator[str]:
     yield f"   tripped      {words(fact.cause.mechanism)}: {fact.cause.message}"
     yield f"   evidence     {one.evidence or 'none beside what it says'}"
     yield f"   cell         {row} x {words(fact.tier)}, rung {fact.rung + 1}{use}, counted per {fact.scope}"
+    if fact.layer:
+        yield f"   layer        {words(fact.layer)}"
     yield f"   class        {', '.join(words(name) for name in one.classes) or 'none: no mechanism judged it'}"
     for n, rung in enumerate(one.rungs, 1):
         why = f": {rung.why}" + ("" if rung.derived else " (as recorded)") if rung.why else ""
-        yield f"   rung {n}       {reaction_words(rung.reaction, rung.times)}  {STATES[rung.state]}{why}".rstrip()
+        layer = f" ({words(rung.layer)})" if rung.layer else ""
+        yield f"   rung {n}       {reaction_words(rung.reaction, rung.times)}{layer}  {STATES[rung.state]}{why}".rstrip()
     for trip in fact.causes:
         yield f"   with it      {words(trip.mechanism)}: {trip.message}"
     for name in fact.accompanies:

@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, FabricCommand
 from fabric.models import Workspace
+from fabric.services.memory_retention import entries_prune, values_expire
 from fabric.services.retention import retention_apply, retention_set
 from fabric.services.workspaces import owner_actor
 
@@ -17,7 +18,8 @@ class Command(FabricCommand):
 
     help = (
         "Erase what runs were given and said, the days after their end that their workspace keeps it; headers and the "
-        "chain stay. Workers do it once a day by themselves. What is erased is gone for good."
+        "chain stay. What fabrics remember goes by its memory's retention_days; entries that were erased, and that nothing needs any more, "
+        "leave its ledger. Workers do it once a day by themselves. What is erased is gone for good."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,13 +40,21 @@ class Command(FabricCommand):
         if options["days"] is not None or options["for_good"]:
             self.stdout.write(f"Contents are kept {kept}.")
             return OK
-        erased = retention_apply(dry_run=options["dry_run"])
+        dry = options["dry_run"]
+        erased = retention_apply(dry_run=dry)
+        values, entries = values_expire(dry_run=dry), sum(entries_prune(dry_run=dry).values())
         if options["json"]:
             runs = [{"run_id": one.run_id, "ended_at": one.ended_at, "events": one.events} for one in erased]
-            self.put({"days": days, "dry_run": options["dry_run"], "runs": runs})
+            told = {"values": values, "entries": entries}
+            self.put({"days": days, "dry_run": dry, "runs": runs, "memories": told})
             return OK
         for one in erased:
             self.stdout.write(f"{one.run_id}  {one.events:>5} contents")
-        how = "would be erased" if options["dry_run"] else "were erased"
-        self.stdout.write(f"The contents of {len(erased):,} runs {how}; they are kept {kept}.")
+        how = "would be" if dry else "were"
+        self.stdout.write(f"The contents of {len(erased):,} runs {how} erased; they are kept {kept}.")
+        if values or entries:
+            self.stdout.write(
+                f"Of what fabrics remember, {values:,} values {how} erased for their age, and {entries:,} entries without one {how} "
+                "taken out of the ledger."
+            )
         return OK

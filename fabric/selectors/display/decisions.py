@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fabric.core.budget_caps import amount_words, cap_words
 from fabric.selectors.display.row import Display, Fact
 from fabric.selectors.words import cut, dollars, duration, step_words, words
 
@@ -25,7 +26,8 @@ def _why(trip: JSON) -> str:
 
 def _reaction_decided(fact: Fact) -> str:
     bound = f" {fact['spent'] + 1} of {fact['bound']}" if fact["bound"] else ""
-    return f"{words(fact['reaction'])}{bound}, {_why(fact['cause'])}"
+    layer = f" (layer {words(fact['layer'])})" if fact["layer"] else ""
+    return f"{words(fact['reaction'])}{bound}{layer}, {_why(fact['cause'])}"
 
 
 def _alert_raised(fact: Fact) -> str:
@@ -50,10 +52,21 @@ def _cap_raised(fact: Fact) -> str:
     return f"{fact['actor']} raised it from {dollars(fact['before_usd_micros'])} to {dollars(fact['cap_usd_micros'])}"
 
 
+def _budget_raised(fact: Fact) -> str:
+    before, cap = (amount_words(fact[name], fact["unit"]) for name in ("before", "cap"))
+    return f"{fact['actor']} raised that of {cap_words(fact['scope'])} from {before} to {cap}"
+
+
 def _retry_scheduled(fact: Fact) -> str:
     source = _WAITS[fact["source"]]
     left = f"{fact['tokens_left'] / 1_000:.1f} retries left in the budget"
     return f"attempt {fact['attempt']} in {duration(fact['delay_s'])} ({source}), {left}"
+
+
+def _node_retry_scheduled(fact: Fact) -> str:
+    left = f"{fact['tokens_left'] / 1_000:.1f} retries left in the budget"
+    again = f"{step_words(fact['step_id'])} runs once more in {duration(fact['delay_s'])}"
+    return f"{again}, attempt {fact['attempt']} of {fact['attempts']}, {left}"
 
 
 def _message_injected(fact: Fact) -> str:
@@ -65,7 +78,7 @@ def _tools_stripped(fact: Fact) -> str:
 
 
 def _step_failed(fact: Fact) -> str:
-    return f"{step_words(fact['step_id'])} failed, {words(fact['cause'])}: {cut(fact['message'])}"
+    return f"{step_words(fact['step_id'])} {'leaves a gap that the run goes on with' if fact['partial'] else 'failed'}, {words(fact['cause'])}: {cut(fact['message'])}"
 
 
 def _escalation_opened(fact: Fact) -> str:
@@ -102,7 +115,9 @@ ROWS: Mapping[str, Display] = {
     "alert_raised": Display("Alert", "warn", "bell", 3, _alert_raised),
     "model_changed": Display("Another model", "warn", "swap", 2, _model_changed),
     "cap_raised": Display("Cap raised", "human", "answer", 3, _cap_raised),
+    "budget_raised": Display("Cap raised", "human", "answer", 3, _budget_raised),
     "retry_scheduled": Display("Retry", "warn", "retry", 2, _retry_scheduled),
+    "node_retry_scheduled": Display("Node retry", "warn", "retry", 2, _node_retry_scheduled),
     "message_injected": Display("Correction", "warn", "message", 2, _message_injected),
     "tools_stripped": Display("Tools taken away", "warn", "strip", 2, _tools_stripped),
     "step_failed": Display("Step failed", "danger", "fail", 3, _step_failed),

@@ -69,7 +69,7 @@ def _run_ending(fact: Fact) -> str:
 
 def _run_ended(fact: Fact) -> str:
     how = " after recovery" if fact["recovered"] and fact["state"] == "completed" else ""
-    partial = " The partial result is kept." if fact["partial"] else ""
+    partial = " The partial result is kept." if fact["partial"] and fact["state"] != "completed" else ""
     return f"{fact['state']}{how}: {cut(fact['reason'])}{'.' if partial else ''}{partial}"
 
 

@@ -14,7 +14,7 @@ from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
-from tests.fabric.services.world import COSTLY, SPARED_STRICT, ran
+from tests.fabric.services.world import COSTLY, CROWDED, SPARED_STRICT, ran
 
 LIST = "/api/v1/escalations"
 
@@ -252,3 +252,16 @@ def test_finance_names_the_new_cap(program, actor):
     assert [one["path"] for one in refused.json()["errors"]] == ["cap_usd_micros"]
     assert answer_to(program, asked, cap_usd_micros=1_000_000).json()["recorded"]
     assert Following(actor, asked["run_id"], answered=frozenset({asked["id"]})).to_rest().state == "completed"
+
+
+def test_finance_raises_the_tokens_of_a_stage_and_an_agent(program, actor):
+    ran(actor, fabric_publish(actor=actor, source=CROWDED).name)
+    (asked,) = program.get(LIST).json()["escalations"]
+    low = {"scope": "stage:plan", "unit": "tokens", "cap": 50}
+    refused = answer_to(program, asked, caps=[low])
+    assert refused.status_code == 422
+    assert [one["path"] for one in refused.json()["errors"]] == ["caps"]
+    assert answer_to(program, asked, caps=[low | {"unit": "euros"}]).status_code == 422
+    both = [low | {"cap": 50_000}, {"scope": "agent:planner", "unit": "tokens", "cap": 40_000}]
+    assert answer_to(program, asked, caps=both).json()["recorded"]
+    assert answer_to(program, asked, caps=both).json()["recorded"] is False

@@ -1,5 +1,7 @@
 """Memories over the API: listed with what stands in them, one key deleted on the version that was listed."""
 
+import json
+
 import pytest
 
 from fabric.models import AuditLine
@@ -51,3 +53,43 @@ def test_what_is_wrong_is_told_and_nothing_is_deleted(program, fabric_id, other,
     remember(fabric_id)
     assert program.post(f"{MEMORIES}/delete", GOOD | other).status_code == status
     assert program.get(MEMORIES).json()["memories"][0]["keys"] == 1
+
+
+WRITE = {"memory": "notes", "key": "office", "value": {"open": "9-17"}, "version": 0, "reason": "Told by the office."}
+
+
+def test_a_value_is_written_on_the_version_that_was_listed_and_its_history_told(program, fabric_id):
+    written = program.post(f"{MEMORIES}/write", WRITE)
+    assert (written.status_code, written.json()["memories"][0]["entries"][0]["value"]) == (200, {"open": "9-17"})
+    assert program.post(f"{MEMORIES}/write", WRITE).status_code == 409
+    assert program.post(f"{MEMORIES}/write", WRITE | {"version": 1, "value": None}).status_code == 200
+    told = program.get(f"{MEMORIES}/history?memory=notes&key=office").json()
+    rows = [(one["version"], one["became"], one["value"], one["reason"]) for one in told["entries"]]
+    assert (told["count"], rows[0]) == (2, (2, "stands", None, "Told by the office."))
+    assert rows[1][:2] == (1, "replaced")
+    assert program.get(f"{MEMORIES}/history?memory=notes&key=never").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        ({"reason": " "}, 422),
+        ({"key": "-"}, 422),
+        ({"version": -1}, 422),
+        ({"memory": "scratch"}, 404),
+        ({"value": "x" * 10_001}, 413),
+    ],
+)
+def test_what_is_wrong_with_a_writing_is_told_and_nothing_is_written(program, fabric_id, other, status):
+    assert program.post(f"{MEMORIES}/write", WRITE | other).status_code == status
+    assert program.get(MEMORIES).json()["memories"][0]["keys"] == 0
+
+
+def test_all_of_it_is_a_file_that_the_audit_stream_tells_of(program, fabric_id):
+    remember(fabric_id)
+    answer = program.post(f"{MEMORIES}/export", query={"memory": "notes"})
+    assert (answer.status_code, answer["Content-Type"]) == (200, "application/x-ndjson")
+    (line,) = b"".join(answer.streaming_content).splitlines()
+    assert (json.loads(line)["key"], json.loads(line)["became"]) == ("budget", "stands")
+    assert program.post(f"{MEMORIES}/export", query={"memory": "scratch"}).status_code == 404
+    assert AuditLine.objects.filter(kind="memory_exported").count() == 1

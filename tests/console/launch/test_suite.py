@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from console.launch import suite
-from console.launch.suite import Counts, Report, Result
+from console.launch.paths import ROOT
+from console.launch.suite import Beside, Counts, Report, Result
 from console.variables import SETTINGS
 from tests.console.launch.processes import free_port
 
@@ -184,3 +185,49 @@ def test_an_operators_settings_are_out_of_reach(monkeypatch, tmp_path):
     environ = suite._environ(tmp_path)
     assert "production" not in environ.values()
     assert environ["FABRIC_DATA"].startswith(str(tmp_path))
+
+
+def test_what_is_compiled_is_kept_and_for_whoever_reads_only(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    environ = suite._environ(tmp_path)
+    # What the search for servers imports is not yet what pytest makes of a test.
+    subprocess.run([sys.executable, "-c", "import tests.golden"], cwd=ROOT, env=environ, check=True)
+    assert list(tmp_path.rglob("golden.*.pyc"))
+    assert not suite._compiled()
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\naddopts = --import-mode=importlib\n")
+    plain = ["-c", str(tmp_path / "pytest.ini"), f"--rootdir={ROOT}", "--noconftest", "tests/test_lanes.py"]
+    command = [*suite._collection(tmp_path), *plain]
+    bare = environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    subprocess.run(command, cwd=ROOT, env=bare, check=True, capture_output=True)
+    assert suite._compiled()
+
+
+def test_collection_says_which_file_cannot_be_read(tmp_path, capfd):
+    (tmp_path / "test_some.py").write_text("def test_good(): pass\n")
+    (tmp_path / "pytest.ini").touch()
+    here = [*suite._collection(tmp_path), "-p", "no:django", f"--rootdir={tmp_path}", str(tmp_path)]
+    here += ["-c", str(tmp_path / "pytest.ini")]
+    assert suite._check("collection", here, os.environ, quiet=True).passed
+    assert capfd.readouterr().out == "\n== collection\n"
+    (tmp_path / "test_bad.py").write_text("import no_such_module\n")
+    assert not suite._check("collection", here, os.environ, quiet=True).passed
+    assert "No module named 'no_such_module'" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_check_beside_others_runs_while_they_do_and_is_said_at_its_end(code, tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    beside = Beside("waits", [sys.executable, "-c", f"print(open({str(pipe)!r}).read()); exit({code})"], os.environ)
+    beside.start()
+    pipe.write_text("heard")  # Opens once somebody reads, so it runs by now; and it ends only after this.
+    result = beside.result()
+    assert (result.name, result.passed, result.code) == ("waits", code == 0, code)
+    assert capsys.readouterr().out == "\n== waits\nheard\n"
+
+
+def test_a_check_beside_others_that_cannot_be_run_has_failed(tmp_path, capsys):
+    beside = Beside("missing", [str(tmp_path / "missing")], os.environ)
+    beside.start()
+    assert not beside.result().passed

@@ -37,10 +37,18 @@ def test_every_state_has_its_word_and_something_that_can_be_done():
     assert all(any(state in move.states for move in MOVES.values()) for state in BreakerState)
 
 
-def test_without_any_the_page_says_what_would_give_one(browser, small):
+def test_without_any_the_page_says_what_would_give_one(browser, actor):
+    guarded(actor, "\n  breakers: []\n")
     shown = text(browser.get("/breakers"))
     assert "No fabric has a circuit breaker" in shown
-    assert "the preset endpoint watches a provider" in shown
+    assert "one that names none has one in front of each provider, for rate limits" in shown
+
+
+def test_a_fabric_that_names_none_has_that_of_rate_limits(browser, small):
+    shown = text(browser.get("/breakers"))
+    assert "rate limit 0 / 3 opens at 3 in a row" in shown
+    (address,) = set(re.findall(r'href="(/breakers/provider[^"]*)"', browser.get("/breakers").content.decode()))
+    assert "never: it opens again for another cooldown" in text(browser.get(address))
 
 
 def test_all_closed_says_so_and_how_near_each_is(browser, actor, seen):

@@ -100,3 +100,40 @@ def test_who_scores_has_a_confidence():
     lines = {line.stage: line.confidence for line in stages_of(fabric_read(DOUBTFUL).spec)}
     assert {stage for stage, said in lines.items() if said} == {Stage.VALIDATE}
     assert lines[Stage.VALIDATE] == "confidence: a score below tau, 0.7, is put to a person"
+
+
+NONE = SMALL.replace("name: small", "name: none").replace("\nsafe_fallback: This cannot be answered here.", "")
+BATCH = "tiers: {default: batch, allowed: [batch]}\n"
+
+
+def test_the_static_answer_is_shown_with_the_cells_that_ask_for_it(browser, small):
+    page = html.unescape(browser.get("/fabrics/small?tab=stages").content.decode())
+    assert "<p>This cannot be answered here.</p>" in page
+    assert page.count('<a href="?tab=table#cell-') == 1
+    assert "?tab=table#cell-unsafe_output-interactive" in page
+    assert 'id="cell-unsafe_output-interactive"' in browser.get("/fabrics/small?tab=table").content.decode()
+
+
+def test_a_fabric_without_one_says_what_happens_in_its_place(browser, actor):
+    fabric_publish(actor=actor, source=NONE)
+    page = html.unescape(browser.get("/fabrics/none?tab=stages").content.decode())
+    assert "where the table says safe fallback, the run is surfaced instead" in page
+    assert "?tab=table#cell-unsafe_output-interactive" in page
+    assert "No cell that a run may meet" not in page
+
+
+def test_where_no_cell_asks_for_it_that_is_said(browser, actor):
+    fabric_publish(actor=actor, source=f"{NONE}{BATCH}")
+    page = html.unescape(browser.get("/fabrics/none?tab=stages").content.decode())
+    assert "No cell that a run may meet asks for it." in page
+    assert "#cell-" not in page
+
+
+def test_a_static_answer_does_not_act(browser, actor):
+    told = "<b>&\u202e no </b>"
+    source = SMALL.replace("safe_fallback: This cannot be answered here.", 'safe_fallback: "<b>&\\u202e no </b>"')
+    fabric_publish(actor=actor, source=source)
+    page = browser.get("/fabrics/small?tab=stages").content.decode()
+    assert told not in page
+    assert "\u202e" not in page
+    assert "&lt;b&gt;" in page

@@ -6,9 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from console.views.memories import GLANCE_CHARS
+from console.views.memories import BECAME, GLANCE_CHARS
 from fabric.models import AuditLine, MemoryEntry
 from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.memory_history import Became
 from fabric.services import memories
 from fabric.services.fabrics import fabric_publish
 from tests.console.bad_input import remember
@@ -87,3 +88,62 @@ def test_who_may_only_look_has_no_button_and_is_refused(browser, fabric_id, monk
     assert "This is for operators and the owner" in text(response)
     assert b"btn danger" not in response.content
     assert browser.post(PAGE, {"key": "budget", "version": 1, "reason": "No."}).status_code == 403
+
+
+WRITTEN = {"act": "write", "key": "office", "version": 0, "value": '{"open": "9-17"}', "reason": "Told by the office."}
+
+
+def test_a_key_is_written_by_hand_and_its_history_says_by_whom(browser, fabric_id):
+    assert browser.post(PAGE, WRITTEN)["Location"] == TAB
+    assert "office is written: the runs from now on read it." in text(browser.get(TAB))
+    again = WRITTEN | {"version": 1, "value": '"closed"', "reason": "It moved."}
+    assert browser.post(PAGE, again)["Location"] == TAB
+    shown = text(browser.get(f"{PAGE}?key=office"))
+    assert re.search(
+        r"2 entries.* 2 stands closed owner : It moved\. .* 1 replaced .* owner : Told by the office\.", shown
+    )
+    assert [line.kind for line in AuditLine.objects.filter(kind="memory_written")] == ["memory_written"] * 2
+
+
+@pytest.mark.parametrize(
+    ("other", "status", "said"),
+    [
+        ({"value": "{"}, 422, "This is no JSON"),
+        ({"value": " "}, 422, "Give a value as JSON"),
+        ({"reason": ""}, 422, "Writing what a fabric remembers needs a reason"),
+        ({"key": "-"}, 422, "takes no such entry"),
+        ({"key": ""}, 422, "The form was not whole"),
+        ({"version": 3}, 409, "changed meanwhile"),
+        ({"value": f'"{"x" * 10_001}"'}, 413, "at most 10,000 are kept"),
+    ],
+)
+def test_what_is_wrong_with_a_writing_stands_in_the_form_with_what_was_typed(browser, fabric_id, other, status, said):
+    response = browser.post(PAGE, WRITTEN | other)
+    assert (response.status_code, said in text(response)) == (status, True)
+    if other.get("reason") != "":
+        assert "Told by the office." in text(response)
+    assert not MemoryEntry.objects.exists()
+
+
+def test_a_deleted_key_shows_its_history_and_can_be_written_anew(browser, fabric_id):
+    remember(fabric_id)
+    browser.post(PAGE, {"key": "budget", "version": 1, "reason": "It is wrong."})
+    response = browser.get(f"{PAGE}?key=budget")
+    shown = text(response)
+    assert "Nothing stands here: no run reads it." in shown
+    assert re.search(r"2 deleted a deletion owner : It is wrong\. .* 1 replaced erased reader in", shown)
+    assert b"btn danger" not in response.content
+    assert browser.post(PAGE, WRITTEN | {"key": "budget"})["Location"] == TAB
+
+
+def test_the_ledger_is_a_file(browser, fabric_id):
+    remember(fabric_id)
+    response = browser.post(f"{PAGE}/export")
+    assert response["Content-Disposition"] == 'attachment; filename="remembering.notes.ndjson"'
+    assert b'"became": "stands"' in b"".join(response.streaming_content)
+    assert browser.get(f"{PAGE}/export").status_code == 405
+    assert AuditLine.objects.filter(kind="memory_exported").count() == 1
+
+
+def test_each_fate_of_an_entry_has_its_words():
+    assert set(BECAME) == set(Became)

@@ -18,7 +18,7 @@ from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import login_link_create
-from tests.fabric.services.world import COSTLY, DOUBTFUL, ran
+from tests.fabric.services.world import COSTLY, CROWDED, DOUBTFUL, ran
 
 
 @pytest.fixture
@@ -369,3 +369,31 @@ def test_a_cap_that_cannot_be_is_kept_with_what_is_wrong(browser, overrun, cap):
 
 def test_a_rejection_is_none_of_the_cap(browser, overrun):
     assert capped(browser, overrun, "1.25", "reject", message="Too dear.").status_code == 200
+
+
+@pytest.fixture
+def crowded(actor):
+    (found,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=CROWDED).name).id)
+    return found
+
+
+def test_the_card_asks_for_each_cap_that_stands_in_the_way(browser, crowded):
+    page = browser.get(f"/runs/{crowded.run_id}").content.decode()
+    assert "New cap of stage plan, tokens" in page
+    assert "now 1,100 tokens, 0 tokens of it used" in page
+    assert "New cap of agent planner, tokens" in page
+    sent = {"verb": "approve", "digest": crowded.digest, "cap_0": "50000", "cap_1": "40000"}
+    answer = browser.post(f"/reviews/{crowded.id}/decision", sent, headers={"HX-Request": "true"}).content.decode()
+    assert "New cap of stage plan: <b>50,000 tokens</b>" in answer
+    back = browser.post(f"/reviews/{crowded.id}/undo", headers={"HX-Request": "true"}).content.decode()
+    assert 'value="50000"' in back
+    assert 'value="40000"' in back
+
+
+@pytest.mark.parametrize("cap", ["1100", "many", "-1", "2.5", "9" * 20])
+def test_a_token_cap_that_cannot_be_is_kept_with_what_is_wrong(browser, crowded, cap):
+    sent = {"verb": "approve", "digest": crowded.digest, "cap_0": cap}
+    answer = browser.post(f"/reviews/{crowded.id}/decision", sent, headers={"HX-Request": "true"})
+    assert answer.status_code == 422
+    assert f'value="{cap}"' in answer.content.decode()
+    assert not Inbox.objects.filter(run_id=crowded.run_id, input_id__startswith="decision").exists()

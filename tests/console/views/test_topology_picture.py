@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from console.views.topology_picture import WIDTH, topology_links, topology_svg
+from console.views.topology_picture import JUDGES_SHOWN, MADE, WIDTH, judges, topology_links, topology_svg
+from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
 from fabric.services.fabric_yaml import fabric_read
 from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
@@ -65,6 +67,72 @@ def test_nothing_is_drawn_outside_or_over_another(workers, tools):
             assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
 
 
+def judged(checks: int, finalizer: bool = True) -> FabricSpec:
+    """The small fabric with every kind of judge: a plan critic, a grounding critic, and an oracle of so many checks of each way to ask, whose names are long."""
+    tree = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
+    tree["agents"] += [{**tree["agents"][0], "name": name} for name in ("second", "auditor", "examiner", "writer")]
+    tree["topology"] |= {"plan_critic": "second", "finalizer": "writer" if finalizer else None}
+    ways: tuple[dict[str, Any], ...] = (
+        {"critic": "examiner"},
+        {"tool": "read_document", "arguments": {"name": "a"}},
+        {"expression": "true"},
+    )
+    oracle = [
+        {"name": f"a-check-with-a-name-that-is-long-{n}-{m}", "message": "No.", **way}
+        for n in range(checks)
+        for m, way in enumerate(ways)
+    ]
+    tree["gates"] |= {"grounding": "quotes", "grounding_critic": "auditor", "oracle": oracle or None}
+    return FabricSpec.model_validate(tree)
+
+
+@pytest.mark.parametrize("finalizer", [True, False])
+@pytest.mark.parametrize("checks", [0, 1, 2])
+def test_every_judge_is_drawn_beneath_what_it_judges_or_counted_and_told_in_the_table(checks, finalizer):
+    spec = judged(checks, finalizer)
+    svg = str(topology_svg(spec))
+    root = ET.fromstring(svg)
+    height = int(root.attrib["viewBox"].split()[3])
+    boxes = [
+        tuple(int(rect.attrib[key]) for key in ("x", "y", "width", "height"))
+        for rect in root.iter("rect")
+        if "node" in rect.attrib["class"]
+    ]
+    for n, (x, y, w, h) in enumerate(boxes):
+        assert x >= 0
+        assert x + w <= WIDTH
+        assert y + h <= height
+        for x2, y2, w2, h2 in boxes[:n]:
+            assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
+    at_the_end = finalizer + 3 * checks
+    drawn = 1 + 1 + min(at_the_end, JUDGES_SHOWN)
+    assert svg.count('class="node tool judge"') == drawn
+    more = max(0, at_the_end - JUDGES_SHOWN)
+    assert (f"{more} more check{'s' if more > 1 else ''}" in svg) == bool(more)
+    told = [(link.target, link.what) for link in topology_links(spec) if "to be judged" in link.what]
+    assert told[:2] == [
+        ("second", "the plan, to be judged: plan critic"),
+        ("auditor", "the aggregate, to be judged: grounding critic"),
+    ]
+    assert len(told) == 2 + at_the_end
+
+
+def test_the_oracle_s_expressions_come_first_as_they_are_asked_first():
+    spec = judged(1)
+    assert [what for _, what in judges(spec, Stage.FINALIZE)] == [
+        "grounding critic",
+        "oracle, by its expression",
+        "oracle a-check-with-a-name-that-is-long-0-0",
+        "oracle, asked of tool read_document",
+    ]
+    assert judges(spec, Stage.VALIDATE) == judges(spec, Stage.FAN_OUT) == []
+
+
+def test_what_is_judged_has_a_word_in_each_stage_that_judges():
+    spec = judged(1)
+    assert {stage for stage in Stage if judges(spec, stage)} == set(MADE)
+
+
 def test_it_has_no_style_and_no_script():
     for spec in SPECS.values():
         assert not re.search(r"style=|<style|<script|\bon\w+=|href", topology_svg(spec))
@@ -76,7 +144,7 @@ def test_the_table_names_everything_that_is_drawn(name):
     links = topology_links(spec)
     told = {link.source for link in links} | {link.target for link in links}
     used = set(spec.topology.roles().values())
-    assert used <= told
+    assert used | set(spec.judging.values()) <= told
     assert {tool for agent in used for tool in spec.agent(agent).tools if agent in spec.topology.workers} <= told
 
 

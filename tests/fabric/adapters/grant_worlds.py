@@ -15,7 +15,6 @@ INSTANTS = (
     ("budget_window", "window_at"),
     ("grant", "opened_at"),
     ("bucket", "credited_at"),
-    ("guard", "permit_until"),
 )
 HOUR = 3600
 FABRIC = "fabric:one"
@@ -68,6 +67,8 @@ class SharedWorld:
             us = round(seconds * SECOND)
             for table, column in INSTANTS:
                 self.journal.ask(f"UPDATE fabric_{table} SET {column} = {column} - {us}")
+            passed = f"(SELECT json_object_agg(key, value::bigint - {us}) FROM json_each_text(permits::json))"
+            self.journal.ask(f"UPDATE fabric_guard SET permits = {passed} WHERE permits <> '{{}}'")
             # A slot's place goes by its instant: whole slots only.
             moved = f"slot_at = slot_at - {us}, ring = (ring + 8000 - {round(seconds / 10)}) % 8"
             self.journal.ask(f"UPDATE fabric_guard_count SET {moved} WHERE ring >= 0")

@@ -158,6 +158,7 @@ class Site:
         self.hosts: list[RunHost] = []
         self.spec = SPEC
         self.elapsed: Elapsed = elapsed_s
+        self.clock: Any = SYSTEM_CLOCK
         self.shared: tuple[Any, Any] | None = None
         """The stores of shared budgets and of retry tokens and guards; None: there are no budgets and no guards beside the hosts' own."""
         self.tokens: tuple[Any, Any] | None = (MemoryStore(SYSTEM_CLOCK).grants, MemoryGuards(SYSTEM_CLOCK))
@@ -182,7 +183,7 @@ class Site:
             writer=JournalWriter(self.store, NullNudge()),
             models=agents,
             tools=ToolRunner(),
-            clock=SYSTEM_CLOCK,
+            clock=self.clock,
             revision=revision,
             elapsed=self.elapsed,
             grants=grants,

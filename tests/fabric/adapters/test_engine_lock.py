@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from fabric.adapters.engine_lock import EngineLock, EngineRunning
-from tests.console.launch.processes import Lines, started
+from fabric.adapters.engine_lock import PAUSE_S, TRIES, EngineLock, EngineRunning
+from tests.console.launch.processes import PATIENCE_S, Lines, started
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = """
-import sys
+import sys, threading
 from pathlib import Path
 from fabric.adapters.engine_lock import EngineLock
 lock = EngineLock(Path(sys.argv[1]))
-lock.take(wait=True)
+lock.take(until=threading.Event())
 print("taken", flush=True)
 sys.stdin.read()
 """
@@ -57,6 +57,28 @@ def test_who_waits_gets_it_as_soon_as_it_is_free(tmp_path):
         lock.give_back()
         assert said.next() == "taken"
         assert lock.held_elsewhere()
+
+
+def test_who_waits_can_be_told_to_end(tmp_path):
+    lock = EngineLock(tmp_path)
+    lock.take()
+    end, refused = threading.Event(), []
+
+    def wait():
+        try:
+            EngineLock(tmp_path).take(until=end)
+        except EngineRunning as error:
+            refused.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    waiting.join(5 * TRIES * PAUSE_S)
+    assert waiting.is_alive()  # Not only as often as who does not want to wait.
+    end.set()
+    waiting.join(PATIENCE_S)
+    assert len(refused) == 1
+    lock.give_back()
+    assert not lock.held_elsewhere()
 
 
 def test_the_lock_is_not_inherited_by_a_child_that_outlives_its_holder(tmp_path):

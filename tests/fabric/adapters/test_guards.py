@@ -4,10 +4,14 @@ import threading
 
 import pytest
 
+from fabric.adapters.breakers import _carry_on
 from fabric.adapters.grant_desk import GrantDesk
 from fabric.adapters.guards import AWAY_S, FLUSH_S, FRESH_S, USED_S, Guards
 from fabric.adapters.retry_tokens import RetryTokens
 from fabric.adapters.shared import Shared
+from fabric.core.breaker.passing import Gate, Key, Met, settled
+from fabric.core.breaker.policy import Breaker, endpoint
+from fabric.core.breaker.table import BreakerState, Standing, decoded, encoded
 from fabric.core.commands import CallTool
 from fabric.core.context import compile_spec
 from fabric.core.grants import TokenWant
@@ -169,6 +173,23 @@ def test_one_probes_and_what_it_finds_decides(process, clock):
     other.guards.permit(other.seen(), "next", 30.0, other.answers.append)
     other.turn()
     assert other.answers[-1]
+
+
+def test_probes_that_end_at_once_are_each_heard(process):
+    """Both speak of the row as it was when they went out: who comes second looks again and counts on."""
+    policy = Breaker.model_validate(endpoint().model_dump() | {"half_open_max": 2, "success_threshold": 2})
+    process.guards.change(process.seen(), encoded(Standing(state=BreakerState.HALF_OPEN, trips=1)), bool)
+    process.turn()
+    for holder in "ab":
+        process.guards.permit(process.seen(), holder, 30.0, process.answers.append, most=2)
+        process.turn()
+    assert process.answers == [True, True]
+    met = (Met(Gate(policy, Key(*KEY), True, {}), process.seen(), probe=True),)
+    for holder in "ab":
+        _carry_on(process.guards, settled(met, None, frozenset()), holder, None)
+    for _ in range(4):
+        process.turn()
+    assert (decoded(process.seen().state).state, process.seen().permits) == (BreakerState.CLOSED, {})
 
 
 def test_what_is_asked_while_the_database_is_away_is_asked_again_and_an_odd_failure_stops_nothing(process):

@@ -33,8 +33,12 @@ def change(shared, generation, state, holder=""):
     return shared.guards.change(*KEY, generation=generation, state=state, holder=holder)
 
 
-def permit(shared, generation, holder, for_s=10.0):
-    return shared.guards.permit(*KEY, generation=generation, holder=holder, for_s=for_s)
+def permit(shared, generation, holder, for_s=10.0, most=1):
+    return shared.guards.permit(*KEY, generation=generation, holder=holder, for_s=for_s, most=most)
+
+
+def give_up(shared, holder):
+    return shared.guards.give_up(*KEY, holder=holder)
 
 
 # -- retry tokens ------------------------------------------------------------------------------------------------------
@@ -208,17 +212,80 @@ def test_the_permit_is_one_and_comes_back_by_expiry_or_when_it_is_given_up(share
     change(shared, 0, "half_open")
     assert permit(shared, 1, "first")
     assert not permit(shared, 1, "second")
-    assert row(shared).permit_holder == "first"
+    assert list(row(shared).permits) == ["first"]
     shared.pass_time(11)
     assert permit(shared, 1, "second")
-    assert not shared.guards.give_up(*KEY, generation=1, holder="first")
+    assert not give_up(shared, "first")
     assert not change(shared, 1, "closed", holder="first")
-    assert shared.guards.give_up(*KEY, generation=1, holder="second")
-    assert not shared.guards.give_up(*KEY, generation=1, holder="")
+    assert give_up(shared, "second")
+    assert not give_up(shared, "")
     assert permit(shared, 1, "third")
     assert not permit(shared, 2, "fourth")
     assert change(shared, 1, "closed", holder="third")
-    assert (row(shared).generation, row(shared).permit_holder) == (2, "")
+    assert (row(shared).generation, row(shared).permits) == (2, {})
+
+
+@pytest.mark.parametrize("most", [2, 3, 16])
+def test_as_many_permits_are_out_as_may_be_and_not_one_more(shared, most):
+    change(shared, 0, "half_open")
+    assert [permit(shared, 1, f"p{n}", most=most) for n in range(most + 1)] == [True] * most + [False]
+    assert set(row(shared).permits) == {f"p{n}" for n in range(most)}
+    assert not permit(shared, 1, "p0", most=most + 1), "whoever has one gets no second"
+    assert give_up(shared, "p1")
+    assert not give_up(shared, "p1")
+    assert permit(shared, 1, "heir", most=most)
+    assert not permit(shared, 1, "p1", most=most)
+
+
+def test_each_permit_expires_by_itself(shared):
+    change(shared, 0, "half_open")
+    assert permit(shared, 1, "long", for_s=100, most=2)
+    assert permit(shared, 1, "died", for_s=10, most=2)
+    shared.pass_time(9)
+    assert not permit(shared, 1, "early", most=2)
+    shared.pass_time(2)
+    assert permit(shared, 1, "heir", most=2)
+    assert not permit(shared, 1, "third", most=2)
+    assert set(row(shared).permits) == {"long", "heir"}
+    assert not change(shared, 1, "closed", holder="died")
+
+
+def test_a_change_that_keeps_permits_takes_its_own_holders_alone(shared):
+    change(shared, 0, "half_open")
+    for holder in ("a", "b", "c"):
+        assert permit(shared, 1, holder, most=3)
+    assert shared.guards.change(*KEY, generation=1, state="half_open, one passed", holder="a", keeps=True)
+    assert (row(shared).generation, set(row(shared).permits)) == (2, {"b", "c"})
+    assert not permit(shared, 1, "late", most=3), "of a generation that is over"
+    assert permit(shared, 2, "d", most=3)
+    assert not permit(shared, 2, "e", most=3)
+    assert not shared.guards.change(*KEY, generation=2, state="closed", holder="a", keeps=True)
+    assert shared.guards.change(*KEY, generation=2, state="open", keeps=True)
+    assert set(row(shared).permits) == {"b", "c", "d"}
+    assert shared.guards.change(*KEY, generation=3, state="closed", holder="b")
+    assert row(shared).permits == {}
+    assert [one.state for one in shared.guards.changes(*KEY)][-3:] == ["half_open, one passed", "open", "closed"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_of_many_contenders_exactly_so_many_get_a_permit(shared, most):
+    """All ask at once, many times over; each round's permits come back: given up, or run out with whoever died."""
+    stores = [shared.another_guards() for _ in range(min(8, CALLERS))]
+    change(shared, 0, "half_open")
+    with ThreadPoolExecutor(CALLERS) as pool:
+        for cycle in range(CYCLES):
+
+            def asks(caller, cycle=cycle):
+                asked = {"generation": 1, "holder": f"{cycle}.{caller}", "for_s": 30.0, "most": most}
+                return caller if stores[caller % len(stores)].permit(*KEY, **asked) else None
+
+            won = [f"{cycle}.{one}" for one in pool.map(asks, range(CALLERS)) if one is not None]
+            assert len(won) == most
+            assert set(row(shared).permits) >= set(won)
+            if cycle % 3 == 0:
+                shared.pass_time(31)
+                continue
+            assert all(pool.map(lambda holder: stores[0].give_up(*KEY, holder=holder), won))
 
 
 def test_of_many_callers_one_probes_in_each_cycle_and_what_is_stale_changes_nothing(shared):

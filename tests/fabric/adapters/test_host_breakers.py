@@ -91,7 +91,7 @@ def test_after_the_cooldown_a_probe_closes_it_and_everything_goes_on(site):
     site.until_released(run)
     assert site.outcome(run) == "completed"
     host.stop()
-    assert (stands(site).state, row(site).permit_holder) == ("closed", "")
+    assert (stands(site).state, row(site).permits) == ("closed", {})
 
 
 def test_a_host_that_stops_has_told_what_it_counted(site):
@@ -122,7 +122,7 @@ def test_a_probe_that_is_let_go_of_gives_its_permit_back(site):
     run = site.create()
     host.offer()
     parked = agents.next()
-    assert row(site).permit_holder == f"{run}/{parked.request.command_id}#1"
+    assert list(row(site).permits) == [f"{run}/{parked.request.command_id}#1"]
     given_up = threading.Event()
     gives = site.shared[1].give_up
 
@@ -134,7 +134,29 @@ def test_a_probe_that_is_let_go_of_gives_its_permit_back(site):
     site.shared[1].give_up = watched
     host.loop.put(("do", lambda: host._drop(run)))
     assert given_up.wait(WAIT_S)
-    assert (row(site).permit_holder, stands(site).state) == ("", "half_open")
+    assert (row(site).permits, stands(site).state) == ({}, "half_open")
+
+
+def test_probes_of_two_hosts_that_pass_at_once_both_count(site):
+    """Each answers with the row as it was before the other's: who comes second looks again."""
+    site.spec = policy(
+        budget=RICH, retry=RETRY, breakers=[breaker(half_open_max=2, success_threshold=2, cooldown_s=0.05)]
+    )
+    (one,) = site.spec.policy.breakers
+    half = Standing(state="half_open", trips=1, signal="server_error", failures=5, threshold=5.0)
+    assert site.shared[1].change(SCOPE, one.kind, generation=0, state=encoded(half))
+    agents, parked = site.agents(), []
+    agents.holds = lambda request: request.agent == "planner"
+    for _ in range(2):
+        host, run = site.host(agents), site.create()
+        host.offer()
+        parked.append((run, agents.next()))
+    assert {name.partition("/")[0] for name in row(site).permits} == {run for run, _ in parked}
+    for _, held in parked:
+        held.answer()
+    site.until_released(*(run for run, _ in parked))
+    assert {site.outcome(run) for run, _ in parked} == {"completed"}
+    assert (stands(site).state, row(site).permits) == ("closed", {})
 
 
 def test_one_that_a_person_opened_refuses_until_it_is_reset(site):

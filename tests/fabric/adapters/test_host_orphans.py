@@ -4,7 +4,8 @@ from queue import SimpleQueue
 
 from fabric.adapters.orphans import Orphans
 from fabric.runtime.ports import StoreUnavailable
-from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched
+from fabric.runtime.suspects import ALONE_FROM
+from tests.fabric.adapters.host_scenes import NEVER_S, WAIT_S, Site, Watched
 
 
 class Deaf(Watched):
@@ -63,9 +64,52 @@ def test_an_orphan_must_be_unknown_on_two_looks_running():
     assert orphans.due(100) == ()
     orphans.looked(["driven", "b", "c"], known.__contains__, 20)
     assert (orphans.due(19), orphans.due(20)) == ((), ("b",))
-    orphans.settled("b")
+    orphans.claimed("b")
     orphans.looked(["a", "b"], known.__contains__, 30)
     assert orphans.due(100) == ()
     orphans.looked(["a"], known.__contains__, 40)
     orphans.clear()
     assert orphans.due(100) == ()
+
+
+def test_orphans_that_the_store_does_not_give_are_asked_for_together_with_the_next_look():
+    orphans = Orphans()
+    orphans.looked(["a"], {}.__contains__, 10)
+    orphans.looked(["a", "b"], {}.__contains__, 20)
+    assert orphans.due(20) == ("a",)
+    orphans.not_given("a")
+    assert orphans.due(20) == ()
+    orphans.looked(["a", "b"], {}.__contains__, 30)
+    assert orphans.due(30) == ("a", "b")
+    for one in ("a", "b"):
+        orphans.not_given(one)
+    orphans.looked(["b"], {}.__contains__, 40)
+    assert orphans.due(40) == ("b",), "the other is somebody else's by now, or has ended"
+
+
+class Unheard(Deaf):
+    """Its claims land without an answer until each of its runs has to be alone; the second one's do so a look later than the first one's."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits: list[str] = []
+
+    def owned_by(self, incarnation):
+        if self.waits:
+            run = self.tables.runs[self.waits.pop(0)]
+            run.incarnation, run.claims = incarnation, ALONE_FROM
+        return super().owned_by(incarnation)
+
+
+def test_two_that_have_to_be_alone_and_were_found_one_after_the_other_are_driven_one_after_the_other():
+    site = Site(Unheard())
+    dead = "dead"
+    site.store.register(dead, lease_s=NEVER_S)
+    runs = [site.create(), site.create()]
+    for run_id in runs:  # Nobody else's: its lease lasts.
+        site.store.tables.runs[run_id].incarnation = dead
+    site.store.waits = list(runs)
+    site.host(site.agents(), sweep_s=0.02, orphans_s=0.05)
+    site.until_released(*runs)
+    assert [site.outcome(run_id) for run_id in runs] == ["completed", "completed"]
+    site.close()

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.shared import NO_STORE
 from fabric.core.frozen import replace
 from fabric.runtime.grant_ports import TokenAsk
 from fabric.runtime.ports import Written
@@ -95,6 +96,28 @@ def test_a_cap_without_a_store_is_refused(site):
     host.offer()
     site.until_released(run)
     assert site.facts(run, "call_issued") == []
+    said = [one["cause"]["message"] for one in site.facts(run, "reaction_decided")]
+    assert said
+    assert all(one.startswith("what this fabric may spend in an hour: the next call may take $") for one in said)
+    assert all(one.endswith(f", but {NO_STORE}") for one in said)
+    host.stop()
+
+
+def test_a_retry_without_a_store_is_refused_and_says_that_nobody_could_be_asked(site):
+    site.shared = site.tokens = None
+    site.spec = policy(budget={"run_usd_micros": RICH})
+    host = site.host(site.agents(overloaded_once))
+    run = site.create()
+    host.offer()
+    site.until_released(run)
+    assert {one["attempt"] for one in site.facts(run, "call_issued")} == {1}
+    (skipped,) = [one for one in site.facts(run, "rung_skipped") if one["reaction"] == "retry"]
+    assert (
+        skipped["reason"]
+        == f"retry_budget_empty: the fabric's retry budget, which its runs share, gives no token: {NO_STORE}"
+    )
+    (asked,) = site.facts(run, "escalation_opened")  # What follows is the table's, as where a bucket is empty.
+    assert (asked["item"], site.outcome(run)) == ("failure", "")
     host.stop()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabric.core import events as ev
 from fabric.core.context import Compiled
 from fabric.core.derivation import Derived, Ledger, Rules, noted
-from fabric.core.derivation.compare import derived_one
+from fabric.core.derivation.compare import derived_one, derived_retry
 from fabric.core.envelope import Event
 from fabric.core.taxonomy import Tier
 
@@ -23,4 +23,7 @@ class Deriving:
             found = derived_one(self.ledger, event, Rules.of(self.compiled, self.ledger.topology))
             assert found.verdict == "equal", f"a decision does not follow from its journal: {found.differences} {found}"
             self.derived.append(found)
+        elif isinstance(event.fact, ev.RetryScheduled):
+            wrong = derived_retry(self.ledger, event.fact, Rules.of(self.compiled, self.ledger.topology))
+            assert not wrong, f"a retry does not follow from its journal: {wrong}"
         noted(self.ledger, event.fact)

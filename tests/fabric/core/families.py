@@ -225,6 +225,7 @@ class Household:
             claims=CLAIMS_MAX + 1 if member.poisoned else 1,
             parent_run_id=member.parent[0] if member.parent else None,
             parent_command=member.parent[1] if member.parent else "",
+            at=self.now,
         )
         member.fresh = set(member.inbox)
         member.taken |= member.fresh

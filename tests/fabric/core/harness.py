@@ -15,13 +15,14 @@ from typing import Any
 
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
+from fabric.core.budget_caps import NamedCap
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.cost import Price
 from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
+from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, Result, RunRequested
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -100,10 +101,8 @@ class World(Told):
         self._aborted: set[tuple[str, int]] = set()
         self._resting_wake: int | None = None
         agents = self.spec.agents
-        self.offers = {
-            tool.name: ToolOffer(name=tool.name, description=tool.description, parameters={})
-            for tool in self.spec.all_tools
-        }
+        offered = (ToolOffer(name=one.name, description=one.description, parameters={}) for one in self.spec.all_tools)
+        self.offers = {one.name: one for one in offered}
         overhead = {a.name: prompts.overhead_bytes(self.spec, a, self.offers) for a in agents}
         self.compiled: Compiled = compile_spec(
             self.spec,
@@ -162,6 +161,7 @@ class World(Told):
         edited: JSON = None,
         cap_usd_micros: int | None = None,
         model: str = "",
+        caps: tuple[NamedCap, ...] = (),
     ) -> World:
         """Answers the oldest open question."""
         question = self.question.fact
@@ -175,6 +175,7 @@ class World(Told):
             edited=edited,
             cap_usd_micros=cap_usd_micros,
             model=model,
+            caps=caps,
         )
         self.put(given)
         return self
@@ -189,6 +190,9 @@ class World(Told):
             self.go()
         self.now = max(self.now, stop)
         return self
+
+    def answered(self, result: Result) -> None:
+        self._step(Answered(result))
 
     def crash(self) -> World:
         """The process is gone: state in memory and everything in flight with it. Another takes the run over."""
@@ -225,9 +229,8 @@ class World(Told):
         if self.run.terminal or not (self.inbox or forced):
             return False
         self.fence += 1
-        stored = tuple(
-            StoredRow(r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows
-        )
+        kept = ((r.seq, r.kind, r.version, r.header, r.payload, r.payload_hash, r.hash) for r in self.rows)
+        stored = tuple(StoredRow(*one) for one in kept)
         self.driver = RunDriver(self.compiled, self.cadence, held=self.desk)
         inbox, self.inbox = tuple(self.inbox), []
         claimed = Claimed(
@@ -245,7 +248,7 @@ class World(Told):
             documents=self.documents if self.spec.gates.reads_sources else None,
             fabric_id="fabric-1",
             workspace_id="workspace-1",
-            **self.claim,
+            **{"at": self.now, **self.claim},
         )
         self._step(Taken(claimed, f"process-{self.fence}"))
         return True

@@ -62,9 +62,11 @@ def broken(tool: str = "look", raw: str = '{"q": ') -> Answer:
     return say("", ToolCall(call_id=f"{tool}-{next(_ids)}", tool=tool, args=None, raw_args=raw))
 
 
-def gives(result: JSON = "a result", error: str = "") -> Answer:
+def gives(result: JSON = "a result", error: str = "", code: str = "") -> Answer:
     """A tool's result."""
-    return Answer(lambda c: ToolFinished(command_id=c.command_id, attempt=c.attempt, result=result, error=error), 0.1)
+    return Answer(
+        lambda c: ToolFinished(command_id=c.command_id, attempt=c.attempt, result=result, error=error, code=code), 0.1
+    )
 
 
 def fails(cause: Cause = Cause.RATE_LIMIT, message: str = "it failed", **fields: Any) -> Answer:

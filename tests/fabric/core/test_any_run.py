@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fabric.core import events as ev
-from fabric.core.decision_table import BOUNDED_ONLY, Reaction
+from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import live
 from fabric.core.taxonomy import Cause, FailureType, Tier
@@ -54,7 +54,10 @@ SCRIPTS = st.fixed_dictionaries(
 )
 LAST = st.sampled_from(sorted(set(Reaction) - BOUNDED_ONLY))
 RUNGS = st.lists(
-    st.fixed_dictionaries({"reaction": st.sampled_from(list(Reaction)), "times": st.integers(1, 3)}), max_size=3
+    st.fixed_dictionaries(
+        {"reaction": st.sampled_from(sorted(set(Reaction) - LAYERS_ONLY)), "times": st.integers(1, 3)}
+    ),
+    max_size=3,
 )
 CELL = st.builds(lambda rungs, last: {"rungs": [*rungs, {"reaction": last}]}, RUNGS, LAST)
 TABLES = st.dictionaries(

@@ -8,10 +8,11 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.decision_table import DEFAULT_TABLE, DIRECT, Reaction
-from fabric.core.derivation import Ledger, Rules, derived_all, noted, otherwise
+from fabric.core.derivation import Ledger, Rules, derived_all, noted, numbers, otherwise
 from fabric.core.derivation.ledger import TAKES
 from fabric.core.derivation.walk import RUNGS, repeats
 from fabric.core.envelope import KINDS
+from fabric.core.mechanisms import ORDER, deadline
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
@@ -204,3 +205,99 @@ def test_a_failure_that_was_decided_about_comes_back_unless_a_person_has_spoken_
     assert repeats(ledger, rules, fact) is again
     noted(ledger, fact)
     assert repeats(ledger, rules, fact) is True, "a word lets one pass, and takes nothing off"
+
+
+# -- the numbers that a rung was judged on --
+
+
+def refused(mechanism, **more):
+    """A run whose retry was refused by a mechanism, and the place of that refusal in its journal."""
+    world = ran(spec(**more), {"worker": fails(Cause.SERVER_ERROR)})
+    for at, event in enumerate(world.events):
+        if event.fact.kind == "rung_skipped" and event.fact.trip is not None and event.fact.trip.mechanism == mechanism:
+            return world, at
+    raise AssertionError([event.fact for event in world.events if event.fact.kind == "rung_skipped"])
+
+
+def falsified(events, at, **evidence):
+    fact = events[at].fact
+    trip = dataclasses.replace(fact.trip, evidence=dataclasses.replace(fact.trip.evidence, **evidence))
+    wrong = dataclasses.replace(events[at], fact=dataclasses.replace(fact, trip=trip))
+    return [*events[:at], wrong, *events[at + 1 :]]
+
+
+EMPTY = {"retry": {"bucket": 1, "earn": 0.0}}
+SHORT = {"deadlines": {"interactive": {"call_s": 10.0, "stage_s": 12.0, "run_s": 60.0}}, "retry": {"base_s": 40.0, "cap_s": 60.0}}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mechanism", "given"), [("retry_budget", EMPTY), ("deadline", SHORT)])
+def test_a_refusal_with_numbers_is_judged_again_and_not_taken_as_recorded(mechanism, given):
+    world, at = refused(mechanism, **given)
+    found = derived(world)
+    assert {one.verdict for one in found} == {"equal"}
+    rung = world.events[at].fact.rung
+    assert [derived_ for one in found for number, _, derived_ in one.skipped if number == rung][-1] is True
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "given", "evidence"),
+    [
+        ("retry_budget", EMPTY, {"observed": 1.0}),
+        ("retry_budget", EMPTY, {"observed": 0.5}),
+        ("retry_budget", EMPTY, {"limit": 9}),
+        ("deadline", SHORT, {"observed": 15.0}),
+        ("deadline", SHORT, {"limit": 30.0}),
+        ("deadline", SHORT, {"details": {"deadline_at": 1}}),
+        ("deadline", SHORT, {"observed": None}),
+    ],
+)
+def test_a_number_that_was_recorded_falsely_is_found(mechanism, given, evidence):
+    world, at = refused(mechanism, **given)
+    found = derived(world, falsified(world.events, at, **evidence))
+    assert "passed over" in {d.field for one in found for d in one.differences}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"tokens_left": 1}, "tokens left"), ({"not_before": 1 << 60}, "time for it")],
+)
+def test_a_retry_that_was_recorded_falsely_is_found(changes, field):
+    world = ran(spec(), {"worker": fails(Cause.SERVER_ERROR)})
+    at = next(n for n, event in enumerate(world.events) if event.fact.kind == "retry_scheduled")
+    wrong = dataclasses.replace(world.events[at], fact=dataclasses.replace(world.events[at].fact, **changes))
+    found = derived(world, [*world.events[:at], wrong, *world.events[at + 1 :]])
+    assert field in {d.field for one in found for d in one.differences}
+    assert {one.verdict for one in derived(world)} == {"equal"}
+
+
+def test_a_retry_without_a_token_is_found():
+    """The run had retried in this stage, so that its empty bucket gives nothing on credit."""
+    policy = spec(**EMPTY).policy
+    seen = numbers.Numbers(run_at=1 << 60, level=0, retried_in={"fan_out"})
+    fact = ev.RetryScheduled(
+        command_id="fan_out.0.e0.r0.t1", attempt=2, not_before=0, delay_s=0.0, source="backoff", tokens_left=-1_000
+    )
+    assert numbers.carried_out(seen, policy, Tier.INTERACTIVE, fact)["a token"] == ("given", "refused")
+    first = numbers.carried_out(dataclasses.replace(seen, retried_in=set()), policy, Tier.INTERACTIVE, fact)
+    assert first["a token"] == ("given", "given")
+
+
+def test_the_numbers_are_those_of_mechanisms_that_there_are():
+    assert set(numbers.REFUSES) <= {module.NAME for module in ORDER}
+    assert numbers.needed_s(spec().policy, Tier.BATCH) == deadline.margin_s(
+        spec().policy.deadlines_of(Tier.BATCH).call_s
+    )
+
+
+def test_what_a_person_spoke_of_more_often_than_rounds_go_was_let_pass_by_programs_of_before():
+    world = ran(lone(), {"worker": fails(Cause.AUTH, "401")})
+    fact = next(fact for fact in world.facts if fact.kind == "reaction_decided")
+    ledger, rules = Ledger(Tier.INTERACTIVE), Rules.of(world.compiled)
+    word = ev.EscalationDecided(escalation_id="e", verb="approve", actor="ada")
+    found = []
+    for _ in range(6):
+        noted(ledger, word)
+        found.append(repeats(ledger, rules, fact))
+        noted(ledger, fact)
+    assert found == [False] * 4 + [None] * 2, "from the fifth on either is right"
+    assert repeats(ledger, rules, fact) is True

@@ -13,7 +13,6 @@ from fabric.core.run import visible_state
 from fabric.core.saga import Status
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.upcasters import SINCE_INPUT
-from fabric.runtime.outgoing import FORMAT
 from tests.fabric.core.bookings import Desk, booking, travel
 from tests.fabric.core.families import US, Household, at_a_person
 from tests.fabric.core.family_member import Member
@@ -391,5 +390,5 @@ def test_what_families_say_is_read_by_programs_that_know_families() -> None:
     }
     told = {kind: SINCE_INPUT[kind] for kind in SINCE_INPUT if kind.startswith("child_")}
     # A child begins with its part of the family's agents, and its end names causes that the parent's program has to know.
-    assert told.pop("child_requested") == told.pop("child_ended") == FORMAT
+    assert told.pop("child_requested") == told.pop("child_ended") == 3
     assert set(told.values()) == {2}

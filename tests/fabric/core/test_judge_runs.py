@@ -20,10 +20,10 @@ PLAN_CRITIC = {"plan_critic": "judge"}
 LEDGER = (Document("ledger.md", "The balance is 40 euros."),)
 
 
-def judged(*, topology=None, gates=None, tools=("look",), roles=("planner", "finalizer"), **more):
-    """A fabric with one more agent, who judges."""
+def judged(*, topology=None, gates=None, tools=("look",), roles=("planner", "finalizer"), judge=None, **more):
+    """A fabric with one more agent, who judges. ``judge``: fields of it."""
     found = tree(roles=roles, tools=tools, topology=topology or {}, gates=gates or {}, **more)
-    found["agents"].append(agent("judge"))
+    found["agents"].append(agent("judge", **(judge or {})))
     return FabricSpec.model_validate(found)
 
 
@@ -148,6 +148,80 @@ def test_a_statement_without_a_source_fails_the_gate_by_the_row_of_grounding():
 def test_an_outcome_that_the_engine_passes_on_is_not_judged_twice():
     world = ran(judged(gates=GROUNDED, roles=("planner",)), {"judge": ACCEPTS}, documents=LEDGER)
     assert [one.step_id.partition(".e")[0] for one in calls_of(world, "judge")] == ["fan_in.1"]
+
+
+LONG = Document(
+    "terms.md",
+    "\n\n".join(f"{n}. Nobody had any wish to speak of the weather." for n in range(60))
+    + "\n\nIt costs 90 euros in Ostrava.",
+)
+
+
+def shown_of(chars: int, answer: str = "In Ostrava it costs 90 euros.", said=None, **fields):
+    """A run whose critic is shown so much of a long document."""
+    judge = {"inline_document_chars": chars}
+    script = {"worker": summary(answer), "finalizer": summary(answer), "judge": said or ACCEPTS}
+    return ran(judged(gates={**GROUNDED, "grounding": "quotes"}, judge=judge), script, documents=(LONG,), **fields)
+
+
+def given_to(world, name):
+    """What a judge's steps were opened with."""
+    rows = zip(world.rows, world.events, strict=True)
+    return [
+        json.loads(row.payload)
+        for row, one in rows
+        if getattr(one.fact, "agent", "") == name and one.fact.kind == "step_opened"
+    ]
+
+
+def test_a_critic_is_shown_what_is_nearest_to_the_claims_and_it_is_journaled_what_was_left_out():
+    world = shown_of(200)
+    first = prompts_of(world, "judge")[0]
+    assert "It costs 90 euros in Ostrava." in first
+    assert "[...]" in first
+    assert "59. Nobody" not in first.partition("Left out")[0]
+    (told,) = given_to(world, "judge")[0]["left_out"]
+    assert told.startswith("terms.md: ")
+    assert told.endswith(f" of {len(LONG.text):,} characters were shown, the nearest to what is claimed")
+    assert told in first
+    assert world.end.state is RunState.COMPLETED
+
+
+def test_a_document_that_fits_is_shown_whole_and_nothing_was_left_out():
+    world = shown_of(len(LONG.text))
+    assert LONG.text in prompts_of(world, "judge")[0]
+    assert "Left out" not in prompts_of(world, "judge")[0]
+    assert "left_out" not in given_to(world, "judge")[0]
+    one_less = shown_of(len(LONG.text) - 1)
+    assert LONG.text not in prompts_of(one_less, "judge")[0]
+
+
+def test_what_the_critic_found_says_what_it_was_not_shown():
+    world = shown_of(200, said=verdict(False, "90 stands nowhere."))
+    details = world.of(ev.ReactionDecided)[0].cause.evidence.details
+    assert details["problems"] == ["90 stands nowhere."]
+    assert details["left_out"][0].startswith("terms.md: ")
+
+
+def test_a_quote_that_the_critic_could_not_be_shown_is_no_success_whatever_it_says():
+    answer = 'It says "It costs 90 euros in Ostrava."'
+    assert shown_of(60, answer).end.state is RunState.COMPLETED
+    world = shown_of(30, answer)
+    decided = world.of(ev.ReactionDecided)[0]
+    assert (decided.failure_type, decided.cause.cause) == (FailureType.SCHEMA_GROUNDING, Cause.GROUNDING)
+    assert decided.cause.evidence.details["problems"] == [
+        (
+            "terms.md: the quoted passage 'It costs 90 euros in Ostrava.' does not fit into what critic judge is shown; "
+            "raise the agent's inline_document_chars"
+        )
+    ]
+    assert world.end.state is not RunState.COMPLETED
+
+
+def test_a_critic_that_reads_documents_by_tools_is_told_their_names():
+    first = prompts_of(shown_of(0), "judge")[0]
+    assert "Attached documents: terms.md" in first
+    assert "Ostrava." not in first.partition("Result:")[0]
 
 
 # -- the oracle --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.context import Contents, Context
+from fabric.core.engine import decide
 from fabric.core.flow import RunState
+from fabric.core.inputs import CancelRequested, ToolFinished
 from fabric.core.saga import Outcome, Status
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, in_turn, never_sent, one_by_one, say_no, travel
@@ -126,3 +129,46 @@ def test_a_late_result_counts_as_executed_and_is_known_to_the_compensation():
     assert settled[0].outcome is Outcome.UNKNOWN
     assert desk.cancelled == desk.booked
     assert world.end.state is RunState.CANCELLED
+
+
+def refused_late(world):
+    """The answer that a booking which was let go of was not done."""
+    intended = world.of(ev.MutationIntended)[0]
+    return ToolFinished(command_id=intended.command_id, attempt=1, error="409: refused", result=None)
+
+
+def being_undone(until):
+    """A run that was cancelled while its booking was out, and cannot undo it."""
+    desk = Desk(silent={1}, failing={1: 50})
+    world = at_the_desk(travel(), desk, one_by_one(1))
+    while not world.of(ev.MutationIntended):
+        world.go(steps=1)
+    world.put(CancelRequested(input_id="cancel", actor="alice", reason="changed my mind"))
+    while not world.of(until):
+        world.go(steps=1)
+    return desk, world
+
+
+def test_what_turns_out_not_to_have_been_done_is_not_tried_to_be_undone_again():
+    desk, world = being_undone(ev.CompensationFailed)
+    world.answered(refused_late(world))
+    go(world, desk)
+    assert len(world.of(ev.CompensationIssued)) == 1
+    assert (world.end.state, world.run.saga.mutations[0].status) == (RunState.CANCELLED, Status.NOT_EXECUTED)
+
+
+def test_it_is_not_tried_again_either_once_the_attempt_that_is_out_has_failed():
+    desk, world = being_undone(ev.CompensationIssued)
+    world.answered(refused_late(world))
+    go(world, desk)
+    assert (len(world.of(ev.CompensationIssued)), len(world.of(ev.CompensationFailed))) == (1, 1)
+    assert (world.end.state, world.run.saga.mutations[0].status) == (RunState.CANCELLED, Status.NOT_EXECUTED)
+
+
+def test_nobody_is_asked_any_more_how_it_shall_be_undone():
+    _, world = being_undone(ev.CompensationStuck)
+    ctx = Context(world.now, "run-1", "t" * 32, 7, world.compiled, Contents())
+    decision = decide(world.run, refused_late(world), ctx)
+    assert decision.run.questions == {}
+    assert decision.run.state is RunState.CANCELLED
+    assert "escalation_withdrawn" in [one.event.fact.kind for one in decision.emitted]

@@ -11,6 +11,7 @@ from fabric.core.signatures import (
     Failures,
     effective_limit,
     failed,
+    hint_of,
     normalised,
     reached,
     signature,
@@ -73,6 +74,23 @@ def test_a_hint_beats_the_reason_and_an_empty_one_does_not():
     assert signature("n", DETERMINISTIC, "boom at 7") == "n|deterministic|boom at <n>"
 
 
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("E42", "code_e42"),
+        ("2", "code_2"),
+        ("12345678", "code_12345678"),
+        (" not found!", "code_not_found"),
+        ("", ""),
+        (" -- ", ""),
+    ],
+)
+def test_a_code_is_a_hint_of_one_word_whose_digits_stay(code, hint):
+    assert hint_of(code) == hint
+    kept = signature("verify", ErrorClass.DETERMINISTIC, "it failed", hint_of(code))
+    assert kept == f"verify|deterministic|{hint or 'it failed'}"
+
+
 def test_a_message_that_holds_half_a_character_still_has_a_signature():
     assert normalised("bad \ud800 text") == "bad ? text"
 
@@ -131,3 +149,12 @@ def test_a_persons_word_lets_one_more_failure_of_the_kind_pass_and_takes_nothing
 
 def test_a_word_before_the_first_failure_excuses_nothing():
     assert fail(spoken(Failures()), "no", limit=1)[0]
+
+
+@pytest.mark.parametrize(("limit", "rounds", "stops_at"), [(3, 2, 5), (3, 0, 3), (3, 5, 8), (2, 2, 4), (0, 2, 5)])
+def test_a_persons_word_lets_no_more_pass_than_rounds_go(limit, rounds, stops_at):
+    failures, stopped = Failures(), []
+    for _ in range(stops_at):
+        stopped.append(reached(failures, "k", limit, rounds=rounds))
+        failures = spoken(failed(failures, "k"))
+    assert stopped == [False] * (stops_at - 1) + [True]

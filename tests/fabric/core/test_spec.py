@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from fabric.core.breaker.policy import rate_limit
 from fabric.core.cost import Price
 from fabric.core.spec import Capability, FabricSpec, ModelPrice, ModelSpec
 from fabric.core.taxonomy import Tier
@@ -258,8 +259,15 @@ def test_a_revision_from_before_fallbacks_keeps_its_digest_and_its_bytes():
     assert [(model.capabilities, model.fallbacks) for model in again.models[1:]] == [(("vision",), ()), ((), ("b",))]
 
 
+def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_has_that_of_rate_limits():
+    before = FabricSpec.model_validate_json(FabricSpec.model_validate(tree(breakers=[])).model_dump_json(by_alias=True))
+    assert before.policy.breakers == ()
+    assert FabricSpec.model_validate(tree()).policy.breakers == (rate_limit(),)
+
+
 def test_a_revision_from_before_shared_retries_keeps_its_digest_and_its_own_bucket():
-    before = FabricSpec.model_validate(tree(roles=(), retry={"shared": False}))
+    detectors = {"detectors": [*"ABCDE"]}
+    before = FabricSpec.model_validate(tree(roles=(), retry={"shared": False}, breakers=[], loop_detector=detectors))
     assert before.digest() == "c2a9e1d36eca50775ffe4d2cd600a5f0", "the digest that it was published under"
     assert "deviation" not in before.model_dump(mode="json")["policy"]["retry"]
     assert not before.policy.retry.shared

@@ -10,6 +10,7 @@ import pytest
 
 from fabric.core import demands, envelope, evolve, flow, handlers, ladder, prompt, reactions, taxonomy, tracing
 from fabric.core import events as ev
+from fabric.core.budget_caps import NamedCap
 from fabric.core.child_inputs import HandedUp
 from fabric.core.decision_table import DIRECT, GRAVITY, Reaction
 from fabric.core.flow import End, RunState, Stage, StageOutcome
@@ -123,6 +124,7 @@ def test_every_input_from_outside_survives_the_inbox():
         args={},
     )
     samples |= {"mutations": (handed_up,), "agents_alive": 3, "agents_spawned": 9}
+    samples |= {"caps": (NamedCap("stage:plan", "tokens", 5),)}
     for kind in get_args(InboxInput):
         given = {f.name: samples.get(f.name, f"a {f.name}") for f in fields(kind) if f.name not in ("kind", "version")}
         one = kind(**given)

@@ -14,6 +14,7 @@ from fabric.core.inputs import INBOX, CancelRequested, DecisionMade
 from fabric.core.taxonomy import Tier
 from fabric.runtime.happenings import Answered, Arrived, Due, Quarantine, Release, Taken, WakeAt
 from fabric.runtime.ports import InboxItem
+from fabric.runtime.waking import LATE_US
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails
@@ -121,10 +122,10 @@ def fails_for_good(tier: Tier):
     return ran(lone(), {"worker": fails()}, tier=tier)
 
 
-def taken(world, *, now: int, inbox=(), announced=(), at: int = 0):
+def taken(world, *, now: int, inbox=(), announced=(), at: int | None = None):
     driven = Driven(world.spec, rows=stored(world.rows), inbox=(), fence=2, tier=world.tier, now=now)
     driven.driver = type(driven.driver)(world.compiled)
-    claim = replace(claimed(world), inbox=tuple(inbox), announced=tuple(announced), at=at)
+    claim = replace(claimed(world), inbox=tuple(inbox), announced=tuple(announced), at=now if at is None else at)
     driven.step(Taken(claim, "process-2"))
     return driven
 
@@ -187,6 +188,16 @@ def test_no_event_is_older_than_the_one_before_it_whatever_the_clock_says():
     driven.now = before - 60 * S
     driven.step(Arrived(CANCEL))
     assert {from_row(row.seq, row.kind, row.version, row.header).at for row in driven.batch.rows} == {before}
+
+
+@pytest.mark.parametrize(("late_us", "decides"), [(LATE_US, True), (LATE_US + 1, False)])
+def test_a_question_expires_with_a_claim_only_where_what_that_brought_is_fresh(late_us, decides):
+    world, question = asked()
+    now = question.due_at + 60 * S
+    driven = taken(world, now=now, at=now - late_us)
+    assert ("escalation_decided" in kinds(driven.batch)) == decides
+    if not decides:  # Whoever is woken by that looks at the inbox first.
+        assert driven.batch.wake_at == question.remind_at
 
 
 def test_a_question_whose_answer_is_announced_does_not_expire():

@@ -67,6 +67,7 @@ class Driven:
             taken_over=taken,
             last_seq=len(rows),
             head=rows[-1].hash if rows else ZERO_HASH,
+            at=now,
         )
         self.effects = self.step(Taken(claimed, "process-1"))
 

@@ -11,6 +11,7 @@ from fabric.management.base import providers
 from fabric.management.following import Following
 from fabric.runtime.ports import Document
 from fabric.selectors.escalations import escalations_open
+from fabric.selectors.memory_history import memory_history
 from fabric.selectors.runs import run_events, run_outcome
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabric_yaml import fabric_read
@@ -21,7 +22,8 @@ from tests.fabric.services.world import NOTES, SAMPLE_NAMES, HeardNudge, ran, sa
 
 
 def test_the_samples_are_there():
-    assert {"research-desk", "document-review", "small-model", "trip-desk"} <= set(SAMPLE_NAMES)
+    names = {"research-desk", "checked-answer", "document-review", "small-model", "supplier-notes", "trip-desk"}
+    assert names <= set(SAMPLE_NAMES)
 
 
 @pytest.mark.parametrize("name", SAMPLE_NAMES)
@@ -82,6 +84,68 @@ def test_the_research_desk_answers_from_the_documents(actor):
     assert "90 euros" in outcome["text"]
     agents = {event.fact["agent"] for event in run_events(actor, run.id) if event.kind == "call_issued"}
     assert agents == {"planner", "reader", "searcher", "checker", "editor", "critic", "writer"}
+
+
+TERMS = Document("terms.md", "The contract costs 90 euros a month. Either side may end it within 30 days of notice.")
+JUDGES = {("plan", "second"), ("fan_in", "auditor"), ("finalize", "examiner")}
+
+
+def judged(actor, *, refuses: str = "", documents=(TERMS,)):
+    """A run of the checked answer, and what its judges said: ``(stage, agent)`` of those that were asked. ``refuses``: who finds something."""
+    said = f"{{delay_s: 0, agents: {{{refuses}: {{findings: [It says too much.]}}}}}}" if refuses else "{delay_s: 0}"
+    fabric_publish(actor=actor, source=sample("checked-answer").replace("{delay_s: 0.3}", said))
+    run = ran(actor, "checked-answer", "What does the contract cost?", documents)
+    asked = {
+        (e.fact["step_id"].partition(".")[0], e.fact["agent"])
+        for e in run_events(actor, run.id)
+        if e.kind == "call_issued"
+    }
+    return run, {one for one in asked if one in JUDGES}
+
+
+@pytest.mark.parametrize("documents", [(TERMS,), ()], ids=["with a document", "without"])
+def test_a_checked_answer_was_accepted_by_every_judge(actor, documents):
+    run, asked = judged(actor, documents=documents)
+    assert (run.state, run.cost_usd_micros) == (RunState.COMPLETED, 0)
+    assert asked == JUDGES
+    checks = [
+        [c["name"] for c in e.fact["gate"]["checks"]] for e in run_events(actor, run.id) if e.kind == "stage_left"
+    ]
+    assert "critic" in checks[0]
+    assert "grounding_critic" in checks[2]
+    assert "oracle" in checks[-1]
+
+
+@pytest.mark.parametrize("judge", [judge for _, judge in sorted(JUDGES)])
+def test_an_answer_that_one_judge_refuses_is_not_given(actor, judge):
+    run, asked = judged(actor, refuses=judge)
+    assert run.state in (RunState.ABORTED, RunState.FAILED)
+    assert "It says too much." in run.reason
+    assert judge in {agent for _, agent in asked}
+
+
+@pytest.fixture
+def _memories():
+    wiring.memories.cache_clear()
+    yield
+    wiring.memories().close_connections()
+    wiring.memories.cache_clear()
+
+
+@pytest.mark.usefixtures("_memories")
+def test_the_second_run_of_the_supplier_notes_reads_what_the_first_wrote(actor):
+    fabric_publish(actor=actor, source=sample("supplier-notes").replace("delay_s: 0.3", "delay_s: 0"))
+    asked = fabric_read(sample("supplier-notes")).spec.example
+    first, second = ran(actor, "supplier-notes", asked, ()), ran(actor, "supplier-notes", asked, ())
+    assert {first.state, second.state} == {RunState.COMPLETED}
+    told = [run_outcome(actor, run.id)["text"] for run in (first, second)]
+    assert "Nothing is remembered under supplier/acme yet." in told[0]
+    assert f"Remembered under supplier/acme, by keeper of run {first.id[:8]} (version 1): {{" in told[1]
+    history = memory_history(actor, "supplier-notes", "suppliers", "supplier/acme")
+    assert [(one.version, one.became.value, one.run_id) for one in history.entries] == [
+        (2, "stands", second.id),
+        (1, "replaced", first.id),
+    ]
 
 
 def booked_at(port: int, **more: str) -> str:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fabric import wiring
-from fabric.core.breaker.policy import BreakerScope
+from fabric.core.breaker.policy import BreakerScope, rate_limit
 from fabric.core.breaker.table import FORCED, BreakerState, Standing
 from fabric.models import GuardChange, Workspace
 from fabric.selectors.breakers import DAY_US, breaker_find, breakers_of, breakers_open
@@ -21,7 +21,13 @@ def the(actor, over, name=None):
     return found
 
 
-def test_without_breakers_there_are_none(actor, small):
+def test_a_fabric_that_names_none_has_one_in_front_of_each_provider(actor, small):
+    (one,) = breakers_of(actor)
+    assert (one.over, one.published, one.breaker) == (BreakerScope.PROVIDER, True, rate_limit())
+
+
+def test_without_breakers_there_are_none(actor):
+    guarded(actor, "\n  breakers: []\n")
     assert breakers_of(actor) == []
     assert breakers_open(actor, now=0) == []
 
@@ -90,14 +96,17 @@ def test_one_that_only_a_person_closes_has_no_cooldown(actor, held):
     assert the(actor, BreakerScope.PROVIDER).cools_at is None
 
 
-def test_who_has_the_probes_permit_is_told_until_it_expires(actor):
+def test_whose_calls_are_probes_is_told_until_their_permits_expire(actor):
     guarded(actor)
     change(the(actor, BreakerScope.PROVIDER), TRIPPED, HALF_OPEN)
     seen = the(actor, BreakerScope.PROVIDER)
-    assert wiring.guards().permit(seen.scope, seen.kind, generation=2, holder="run1/plan.0#1", for_s=30)
-    probed = the(actor, BreakerScope.PROVIDER)
-    assert (probed.holder, probed.holder_run) == ("run1/plan.0#1", "run1")
-    assert breaker_find(actor, seen.scope, seen.kind, now=probed.holder_until).holder == ""
+    for run, for_s in (("run2", 60), ("run1", 30)):
+        asked = {"generation": 2, "holder": f"{run}/plan.0#1", "for_s": for_s, "most": 2}
+        assert wiring.guards().permit(seen.scope, seen.kind, **asked)
+    first, second = the(actor, BreakerScope.PROVIDER).probes
+    assert [(one.holder, one.run) for one in (first, second)] == [("run1/plan.0#1", "run1"), ("run2/plan.0#1", "run2")]
+    assert breaker_find(actor, seen.scope, seen.kind, now=first.until).probes == (second,)
+    assert breaker_find(actor, seen.scope, seen.kind, now=second.until).probes == ()
 
 
 def test_trips_of_a_day_and_the_last_changes_come_from_the_log(actor):
@@ -116,7 +125,7 @@ def test_a_row_of_an_earlier_revision_stays_until_nothing_of_it_is_left(actor):
     before = the(actor, BreakerScope.PROVIDER)
     change(before, TRIPPED)
     fabric_publish(actor=actor, source=SMALL)
-    (seen,) = breakers_of(actor)
+    (seen,) = [one for one in breakers_of(actor) if not one.published]
     assert (seen.scope, seen.published, seen.standing) == (before.scope, False, TRIPPED)
 
 

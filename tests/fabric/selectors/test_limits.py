@@ -6,7 +6,7 @@ import pytest
 
 from fabric.core.policy import DEADLINES, FlowPolicy
 from fabric.core.taxonomy import Tier
-from fabric.selectors.limits import GROUPS, LIMITS, OWN, limits_of, policy_paths
+from fabric.selectors.limits import GROUPS, LIMITS, OWN, breaker_said, limits_of, policy_paths
 from fabric.services.fabric_yaml import fabric_read
 from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
 
@@ -39,6 +39,10 @@ def test_values_are_those_in_force():
             assert limit.value == getattr(policy.deadlines_of(tier), key)
         elif path == "humans.due_s":
             assert limit.value == policy.due_s(tier)
+        elif path in ("retry_layers.edges", "retry_layers.stages"):
+            assert limit.value == (), "they are told in words, and nothing is said of them"
+        elif path == "breakers":
+            assert limit.value == limit.default == tuple(map(breaker_said, policy.breakers))
         else:
             assert limit.value == (getattr(getattr(policy, part), key) if key else getattr(policy, part))
 
@@ -73,3 +77,15 @@ def test_meaning_and_origin_are_the_policys_own_words():
     assert shown["retry.bucket", None].origin == "S0: Retry Budget With Backoff"
     assert shown["loop_detector.identical_threshold", None].origin == "semantics.md 4"
     assert "micro-dollars" not in shown["budget.run_usd_micros", None].meaning
+
+
+def test_retry_layers_are_told_in_words():
+    said = "retry_layers: {preset: fabro, deviation: Cheap., edges: [{failure_class: deterministic, to: replan}], stages: {fan_out: {retry_policy: linear, allow_partial: true}, plan: {max_retries: 1, retry_target: replan}, validate: {}}}"
+    shown = limits(SMALL.replace("policy:\n", f"policy:\n  {said}\n"))
+    assert shown["retry_layers.preset", None].value == "fabro"
+    assert shown["retry_layers.edges", None].value == ("deterministic to replan",)
+    assert shown["retry_layers.stages", None].value == (
+        "fan_out: linear; partial success allowed",
+        "plan: 1 retries; retry target replan",
+        "validate: as the fabric says",
+    )

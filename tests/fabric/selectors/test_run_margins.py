@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.breaker.policy import PER_STEP
 from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import ORDER
 from fabric.core.policy import Budget, Deadlines, FlowPolicy, Humans, Limits, LoopDetector, Retry
@@ -13,6 +14,7 @@ from fabric.core.verdict import Evidence
 from fabric.selectors.run_margins import MARGINS, margins_of, spend_rate
 from fabric.selectors.run_settings import settings_of
 from fabric.selectors.run_story import RunStory
+from fabric.selectors.watch_margins import STREAKS
 from tests.fabric.selectors.journals import Teller
 
 POLICY = FlowPolicy(
@@ -46,6 +48,32 @@ def test_every_limit_of_the_policy_is_shown_by_exactly_one_row():
             shown.setdefault(type(part), []).extend(row.fields or type(part).model_fields)
     for part in (Budget, Limits, LoopDetector, Retry):
         assert sorted(shown[part]) == sorted(part.model_fields), part
+
+
+def test_a_breakers_streaks_are_of_one_step_and_of_the_breaker_that_opens_first():
+    behind = FlowPolicy.model_validate(
+        {
+            "budget": {"run_usd_micros": 10_000},
+            "breakers": [
+                {"preset": "semantic"},
+                {
+                    "scope": "stage",
+                    "signals": [{"names": ["identical_call"], "mode": "consecutive", "threshold": 5}],
+                },
+            ],
+        }
+    )
+    teller = begun().ask(WORKER, 1, "reader")
+    margins = near(teller, behind)
+    assert {name: margins[name].limit for name in STREAKS.values()} == dict(
+        zip(STREAKS.values(), (3, 2, 1), strict=True)
+    )
+    assert not set(STREAKS.values()) & set(near(teller)), "no breaker counts them"
+    teller.answer(WORKER, 1, verdict="rejected")
+    off = near(teller, behind)["answers off schema, breaker"]
+    assert (off.observed, off.where, off.trips_at_limit, off.share) == (1, "reader", True, 0.5)
+    assert off.at_limit == "the agent's breaker opens for 60 s: its next call is refused"
+    assert set(STREAKS) == PER_STEP
 
 
 def test_money_counts_what_is_reserved():

@@ -11,7 +11,8 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.taxonomy import Tier
-from fabric.services.detector_trial import OURS, is_answer, is_person, stopped_by, trips
+from fabric.services.detector_trial import OURS, stopped_by, trips
+from fabric.services.trace_words import is_answer, is_person, persons_words
 from fabric.services.traces import Trace, TraceStep, traces_in
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World
@@ -39,12 +40,13 @@ class Replay:
             name: f"tool-{n}" for n, name in enumerate({s.tool: None for s in trace.steps if s.kind == "tool"})
         }
         self.said: list[int] = []
+        self.words = persons_words(trace.steps)
         self._numbers = iter(range(len(trace.steps)))
 
     def worker(self, command):
         for number in self._numbers:
             one = self.trace.steps[number]
-            if is_person(one):
+            if number in self.words:
                 self.said.append(number)
                 return asks(call(ASK, f"{number}"))
             if one.kind == "tool":
@@ -136,8 +138,8 @@ def test_they_agree_about_what_must_and_must_never_fire(steps):
     agree(alone(made(steps)))
 
 
-def said() -> TraceStep:
-    return step("message", "user", masked="go on")
+def said(n: int = 0) -> TraceStep:
+    return step("message", "user", masked=f"go on {n}")
 
 
 def broken(n: int = 0) -> TraceStep:
@@ -147,6 +149,8 @@ def broken(n: int = 0) -> TraceStep:
 SPOKEN = {
     "a word lets one more error pass": [broken(1), broken(2), said(), broken(3)],
     "and the next one stops": [broken(1), broken(2), said(), broken(3), broken(4)],
+    "two words let two pass": [broken(1), broken(2), said(1), broken(3), said(2), broken(4)],
+    "and a third none": [broken(1), broken(2), said(1), broken(3), said(2), broken(4), said(3), broken(5)],
     "a word before excuses nothing": [said(), broken(1), broken(2), broken(3)],
     "a word begins the windows anew": [step(), step(), said(), step(), step()],
     "and then they fill again": [step(), step(), said(), step(), step(), step()],
@@ -185,5 +189,5 @@ def test_they_agree_about_recorded_runs(trace):
 
 
 def test_the_sample_holds_every_run_that_is_stopped_and_some_that_are_not():
-    assert len(STOPPED) == 18
+    assert len(STOPPED) == 19
     assert len(SAMPLE) >= 35

@@ -52,16 +52,56 @@ def scan(*values: str) -> list[TraceStep]:
     ]
 
 
+def runs_between_edits(results: list[str], others: int = 1) -> list[TraceStep]:
+    """One command again and again, with new edits before each."""
+    return [
+        one
+        for n, result in enumerate(results)
+        for one in (
+            *(step(tool="edit", args=f"edit line {n}, part {m}", masked="ok") for m in range(others)),
+            step(tool="run", args="run tests", masked=result),
+        )
+    ]
+
+
+def swarm(agents: int, brief: str, chars: int) -> list[TraceStep]:
+    """Handoffs in a ring, each recorded once more as what its agent said."""
+    return [
+        step(kind, f"agent {n % agents}", args="", masked=f"{brief}{(n + 1) % agents}", chars=chars)
+        for n in range(40)
+        for kind in ("handoff", "message")
+    ]
+
+
+def talk(*said: str, agents: tuple[str, str] = ("user", "agent")) -> list[TraceStep]:
+    return [step("message", agents[n % 2], masked=word) for n, word in enumerate(said)]
+
+
 NEVER = {
     "edit-test": edit_test(),
+    "edit-test, a result that comes and goes": runs_between_edits([f"{n % 2} failed" for n in range(40)]),
+    "edit-test, four equal results and then another one": runs_between_edits([f"{n // 4} failed" for n in range(40)], others=3),
+    "edit-test, other errors each time": [one for n in range(20) for one in (step(tool="edit", args=f"line {n}", masked="ok"), step(tool="run", args="tests", masked=f"r{n}", error=f"{'x' * (n + 1)} is not defined"))],
+    "edit-test-lint, all clean": [one for n in range(20) for one in (step(tool="edit", args=f"line {n}", masked="ok"), step(tool="run", args="tests", masked=f"r{n}"), step(tool="run", args="lint", masked="clean"))],
     "dates": scan(*(f"2024-01-{n:02}" for n in range(1, 30))),
     "months": scan("January", "February", "March", "April", "May", "June", "July"),
     "pages": scan(*(f"page {n}" for n in range(30))),
+    "pages, 50 of them": scan(*(f"page {n}" for n in range(50))),
+    "names": scan("Ada", "Berta", "Carl", "Dora", "Emil", "Frieda", "Georg", "Hanna"),
+    "dates, two tools in turn": [one for n in range(1, 29) for one in (step(tool="direct", args=f"2024-01-{n:02}", masked="[]"), step(tool="onestop", args=f"2024-01-{n:02}", masked="[]"))],
+    "days and back": scan(*(f"2024-01-{n:02}" for n in (*range(1, 29), 3, 12, 20))),
     "swarm": [step("handoff", f"agent {n % 3}", args="", masked="empty", chars=0) for n in range(30)],
+    "swarm, in words": swarm(3, "Transferred to ", 62),
+    "swarm of two, in words": swarm(2, "Transferred to ", 62),
+    "swarm, its words without handoffs": swarm(3, "", 0),
     "dialogue": [step("message", ("user", "agent")[n % 2], masked=f"m{n}") for n in range(40)],
     "the same polite words": [step("message", ("user", "agent")[n % 2], masked="anything else?") for n in range(40)],
+    "an agent's polite words": talk(*(("anything else?", f"m{n}")[n % 2] for n in range(40)), agents=("clerk", "buyer")),
+    "a customer's agent": talk(*(("welcome", f"m{n}")[n % 2] for n in range(40)), agents=("customer_service", "caller")),
+    "the same look after each word": [one for n in range(30) for one in (step("message", "user", masked=f"m{n}"), step())],
     "short words": [step("message", "a", masked="ok", chars=2) for _ in range(20)],
     "words on the way to calls": [one for n in range(9) for one in (step("model", masked="next"), step(args=f"n{n}", masked=f"r{n}"))],
+    "a tool that fails four times": [step(args=f"try {n}", masked=f"m{n}", error="" if n % 5 == 4 else "x" * (n + 1)) for n in range(40)],
 }  # fmt: skip
 
 
@@ -75,7 +115,10 @@ CAUGHT = {
     "B": [step(args=q, masked=q) for q in "abab"],
     "C": [step(args=f"find one more old record about these famous lighthouse keepers {last}", masked="none") for last in ("please", "now", "again")],
     "D": [step(masked=str(n)) for n in range(6)],
-    "E": [step("message", ("a", "b")[n % 2], masked=("same", f"other {n}")[n % 2]) for n in range(6)],
+    "E": [step("message", masked="same") for _ in range(3)],
+    "F": [step(args=q, masked=q) for q in "abcdabcda"],
+    "G": [*runs_between_edits(["5 failed"]), *runs_between_edits(["5 failed"] * 5, others=2)],
+    "H": [step(tool=f"get {word}", args=word, masked=word, error=f"no {word} here") for word in ("bread", "milk", "salt", "rice", "tea", "oil")],
     "failure_signature": [step(args=f"try {n}", masked=f"m{n}", error=f"no such file: line {n}") for n in range(3)],
     "fabro": [step(args="abc"[n % 3], masked=str(n)) for n in range(10)],
     "flow": [step(masked=str(n)) for n in range(3)],
@@ -89,11 +132,44 @@ def test_each_rule_fires_at_its_threshold_and_not_before(name):
     assert name not in fired(*CAUGHT[name][1:])
 
 
+def word(n: int, agent: str = "user") -> TraceStep:
+    return step("message", agent, masked=f"go on {n}")
+
+
 def test_a_persons_word_starts_a_new_step_for_ours_and_not_for_the_documents_rules():
-    said = step("message", "user", masked="go on")
-    found = fired(step(error="no"), said, step(error="no"), said, step(error="no"))
+    found = fired(step(error="no"), word(1), step(error="no"), word(2), step(error="no"))
     assert "ours" not in found
     assert {"documents", "flow", "signature_of_document"} <= found
+
+
+def test_a_persons_word_lets_one_failure_pass_twice_and_no_further():
+    spoken = [one for n in range(5) for one in (step(args=f"try {n}", masked=f"m{n}", error="no"), word(n))]
+    assert not fired(*spoken[:-3]) & set(OURS)
+    assert fired(*spoken) & set(OURS) == {"failure_signature"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "begins"),
+    [("user", True), ("UserProxyAgent", True), ("human_2", True), ("customer_service", False), ("UserStory_Expert", False)],
+)  # fmt: skip
+def test_a_person_is_known_by_a_name_that_says_nothing_else(agent, begins):
+    assert ("A" not in fired(step(), step(), word(1, agent), step(), step())) is begins
+
+
+def test_a_program_that_says_the_same_again_and_again_in_a_persons_place_begins_nothing_anew():
+    said = step("message", "user", masked="please go on")
+    assert "A" not in fired(said, step(), step(), word(1), step())
+    assert "A" in fired(said, step(), said, step(), said, step())
+    assert "A" in fired(step(), step("message", "user", masked="", chars=0), step(), step())
+
+
+def test_an_answer_is_one_to_what_was_said_last():
+    same = step("message", "clerk", masked="same")
+    assert "E" not in fired(
+        same, step("message", "other", masked="x"), same, step("message", "other", masked="y"), same
+    )
+    again = step("message", "other", masked="x")
+    assert "E" in fired(same, again, same, again, same, again, same), "who says the same again has no new brief"
 
 
 def test_the_goal_on_the_recorded_traces():
@@ -107,6 +183,23 @@ def test_the_goal_on_the_recorded_traces():
     assert (total["good"]["runs"], total["failed"]["runs"], total["halted"]["runs"]) == (136, 242, 0)
     assert total["good"]["stopped"] <= 0.01 * total["good"]["runs"]
     assert total["failed"]["stopped"] > documents["failed"]["stopped"]
+
+
+def test_on_each_file_no_more_good_runs_are_stopped_than_by_the_documents_rules():
+    for figures in evaluate(TRACES)["files"].values():
+        documents = figures["by_detector"]["documents"]
+        assert figures["good"]["stopped"] <= documents["good"]["stopped"]
+
+
+def test_a_run_that_nobody_judged_is_neither_good_nor_failed(tmp_path):
+    steps = [STEP | {"agent": None, "tool": None, "args": None}] * 3
+    records = [{"success": None, "labels": {"halted": halted}, "steps": steps} for halted in (False, True)]
+    (tmp_path / "ä.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert evaluate(tmp_path)["total"] == {
+        "good": {"runs": 0, "stopped": 0},
+        "failed": {"runs": 0, "stopped": 0},
+        "halted": {"runs": 1, "stopped": 1},
+    }
 
 
 def test_halted_runs_count_as_failed_too(tmp_path):

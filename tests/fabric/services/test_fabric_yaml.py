@@ -41,6 +41,19 @@ def test_accompaniments_go_by_the_name_an_author_writes():
     assert fabric_read(text).spec == spec
 
 
+@pytest.mark.parametrize(
+    "layers", [{}, {"preset": "flow"}, {"preset": "fabro", "max_retries": 2, "deviation": "Agreed."}]
+)
+def test_retry_layers_written_out_read_back_in_force_or_not(layers):
+    tree = fabric_read(SMALL).spec.model_dump(mode="json", by_alias=True)
+    tree["policy"]["retry_layers"] = layers
+    spec = FabricSpec.model_validate(tree)
+    text = fabric_dump(spec)
+    assert "retry_target" not in text, "nobody named one"
+    assert "edges: []" in text
+    assert fabric_read(text).spec.digest() == spec.digest()
+
+
 def test_equal_specs_give_equal_bytes_whatever_order_their_cells_came_in():
     cells = [
         "  cost_overrun:\n    batch: {rungs: [{reaction: abort}]}\n",

@@ -9,13 +9,15 @@ from django.db import connection
 from fabric import wiring
 from fabric.core.flow import RunState
 from fabric.core.memory import Change, Origin
+from fabric.core.memory import Refused as Why
 from fabric.models import AuditLine, MemoryEntry
 from fabric.runtime.memory_port import Write
 from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.memories import memories_of, memory_find
+from fabric.selectors.memory_history import memory_history
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
-from fabric.services.memories import memory_delete, values_erase, values_expire, values_held
+from fabric.services.memories import TOLD_AS, memory_delete, memory_export, memory_write
 from fabric.services.publication import publication_warnings
 from tests.fabric.services.test_publication import small, told
 from tests.fabric.services.world import SMALL, ran
@@ -42,7 +44,6 @@ WRITING = REMEMBERING.replace("name: remembering", "name: writing").replace(
       [{tool: memory_write_scratch, args: {key: seen, value: true}}], [{tool: memory_read_notes, args: {key: budget}}]]}}}
 """,
 )
-DAY_US = 86_400_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -151,31 +152,104 @@ def test_a_fabric_of_another_workspace_is_not_there(stranger, actor, fabric):
         assert refused.value.code == "not_found"
 
 
-def test_what_an_ended_run_wrote_and_what_stands_no_more_is_erased_with_it(actor, fabric):
-    done = ran(actor, fabric)
-    for value, key in (("under", "first"), ("over", "second")):
-        write(actor, fabric, value=value, run_id=done.id, call_key=key)
-    write(actor, fabric, "other", "undone", run_id=done.id, call_key="third")
-    wiring.memories().take_back(fabric_get(actor, fabric).id, "notes", "third")
-    assert values_erase(done.id) == 2
-    assert memory_find(actor, fabric, "notes", "budget").value == "over"
-    assert list(MemoryEntry.objects.exclude(value="").values_list("call_key", flat=True)) == ["second"]
+def put(actor, fabric, **other):
+    asked = {"memory": "notes", "key": "budget", "value": 50, "version": 0, "reason": "Said by the office."} | other
+    return memory_write(actor=actor, fabric=fabric, **asked)
 
 
-def test_what_may_stand_again_is_not_erased(actor, fabric):
-    """The run above it is still under way, and would restore it if it failed."""
-    done = ran(actor, fabric)
-    write(actor, fabric, value="under", run_id=done.id)
-    write(actor, fabric, value="over", run_id="run-under-way")
-    assert values_erase(done.id) == 0
+def test_what_a_person_writes_is_read_as_theirs_and_the_audit_stream_says_why_and_not_what(actor, fabric):
+    write(actor, fabric, value="old")
+    assert put(actor, fabric, value="secret", version=1) == 2
+    found = memory_find(actor, fabric, "notes", "budget")
+    assert (found.value, found.version, found.actor, found.run_id) == ("secret", 2, actor.name, "")
+    (entry,) = wiring.memories().entries(fabric_get(actor, fabric).id, memories_of(actor, fabric)[0].memory, "budget")
+    assert "person" in entry.origin.as_json()
+    line = AuditLine.objects.get(kind="memory_written")
+    body = json.loads(bytes(line.body))
+    assert (body["key"], body["version"], body["replaces"], body["reason"]) == ("budget", 2, 1, "Said by the office.")
+    assert "secret" not in json.dumps(body)
 
 
-def test_a_memorys_retention_erases_what_nobody_reads_any_more(actor, fabric):
-    entry = write(actor, fabric)
-    assert values_held()
-    assert values_expire(now=entry.origin.at + 30 * DAY_US) == 0
-    assert values_expire(now=entry.origin.at + 30 * DAY_US + 1) == 1
-    assert not values_held()
+@pytest.mark.parametrize(
+    ("other", "code", "said"),
+    [
+        ({"reason": " "}, "invalid", "needs a reason"),
+        ({"version": 2}, "conflict", "changed meanwhile"),
+        ({"version": 0}, "conflict", "changed meanwhile"),
+        ({"key": "-x", "version": 0}, "invalid", "takes no such entry"),
+        ({"key": "", "version": 0}, "invalid", "takes no such entry"),
+        ({"key": "other", "version": 0}, "conflict", "full: 1 keys hold a value"),
+        ({"value": "x" * 9}, "too_large", "at most 10 are kept"),
+        ({"value": {"a": 1}}, "invalid", "takes no such entry"),
+        ({"memory": "none"}, "not_found", "has no memory 'none'"),
+    ],
+)
+def test_a_person_is_held_to_what_agents_are_held_to(actor, other, code, said):
+    declared = "{name: notes, scope: fabric, keys: 1, value_bytes: 10, value_schema: {type: [string, integer]}}"
+    source = REMEMBERING.replace(
+        "{name: notes, scope: fabric, description: What was learned., retention_days: 30}", declared
+    )
+    fabric = fabric_publish(actor=actor, source=source).name
+    write(actor, fabric)
+    with pytest.raises(Refused) as refused:
+        put(actor, fabric, **{"version": 1} | other)
+    assert (refused.value.code, said in refused.value.message) == (code, True)
+    assert memory_find(actor, fabric, "notes", "budget").value == 40
+    assert not AuditLine.objects.filter(kind="memory_written").exists()
+
+
+def test_who_is_neither_owner_nor_operator_writes_nothing(actor, fabric):
+    with pytest.raises(Refused) as refused:
+        put(replace(actor, roles=frozenset({"reviewer"})), fabric)
+    assert (refused.value.code, MemoryEntry.objects.count()) == ("forbidden", 0)
+
+
+def test_every_refusal_of_the_rules_is_one_to_a_person():
+    assert set(TOLD_AS) == set(Why)
+
+
+def test_the_history_says_what_became_of_each_entry(actor, fabric):
+    write(actor, fabric, value="old", call_key="one")
+    write(actor, fabric, value="undone", call_key="two")
+    wiring.memories().take_back(fabric_get(actor, fabric).id, "notes", "two")
+    put(actor, fabric, value="mine", version=1)
+    found = memory_history(actor, fabric, "notes", "budget")
+    told = [(one.version, one.became.value, one.value, one.reason) for one in found.entries]
+    assert told == [
+        (3, "stands", "mine", "Said by the office."),
+        (2, "taken_back", "undone", ""),
+        (1, "replaced", "old", ""),
+    ]
+    assert (found.count, found.standing.version) == (3, 3)
+    delete(actor, fabric, version=3)
+    after = memory_history(actor, fabric, "notes", "budget")
+    assert [(one.became.value, one.value, one.erased, one.deleted) for one in after.entries[:2]] == [
+        ("deletion", None, False, True),
+        ("replaced", None, True, False),
+    ]
+    assert after.standing is None
+    MemoryEntry.objects.filter(version=4).update(undone_at=1)
+    MemoryEntry.objects.update(at=1)
+    assert memory_history(actor, fabric, "notes", "budget").entries[1].became == "expired"
+    with pytest.raises(Refused) as refused:
+        memory_history(actor, fabric, "notes", "never")
+    assert refused.value.code == "not_found"
+
+
+def test_the_ledger_is_exported_whole_and_the_audit_stream_says_so(actor, fabric):
+    for number in range(3):
+        write(actor, fabric, key=f"k{number % 2}", value=number)
+    wiring.memories().take_back(fabric_get(actor, fabric).id, "notes", "never-came")
+    lines = [json.loads(line) for line in b"".join(memory_export(actor=actor, fabric=fabric)).splitlines()]
+    assert [(one["key"], one["version"], one["value"], one["became"]) for one in lines] == [
+        ("k0", 1, 0, "replaced"),
+        ("k0", 2, 2, "stands"),
+        ("k1", 1, 1, "stands"),
+    ]
+    body = json.loads(bytes(AuditLine.objects.get(kind="memory_exported").body))
+    assert (body["memory"], body["entries"]) == ("", 3)
+    with pytest.raises(Refused):
+        memory_export(actor=actor, fabric=fabric, memory="scratch")
 
 
 def test_the_stores_and_the_pages_see_the_same(actor, fabric):

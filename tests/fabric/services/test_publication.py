@@ -174,9 +174,10 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_reminders": ({"policy": policy(humans={"reminder_at": 0.8})}, "policy.humans.reminder_at", "0.8 is not before onward_at (0.75)"),
     "_deadlines": ({"policy": policy(deadlines={"batch": {"call_s": 5, "stage_s": 60, "run_s": 30}})}, "policy.deadlines.batch.stage_s", "60 s is longer than run_s (30 s)"),
     "_silence": ({"policy": policy(deadlines={"batch": {"call_s": 40, "stage_s": 60, "run_s": 90}})}, "policy.deadlines.batch.call_s", "30 s without an event are taken for a stall"),
+    "_tokens": ({"policy": policy(budget={"run_usd_micros": 1_000_000, "agent_tokens": 100})}, "policy.budget.agent_tokens", "no call of it fits into 100"),
     "_replans": ({"policy": policy(limits={"replans_per_stage": 3})}, "policy.limits.replans_per_stage", "at most 2 are allowed"),
     "_retries": ({"policy": policy(retry={"shared": False})}, "policy.retry.shared", "give `retry` a `deviation`"),
-    "_reviewers": ({"reviewers": []}, "reviewers", "name users or roles who answer"),
+    "_people": ({"reviewers": []}, "reviewers", "name users or roles who answer"),
     "_fallbacks": (
         {"safe_fallback": None, "decision_table": cell("cost_overrun", "interactive", {"reaction": "safe_fallback"})},
         "decision_table.cost_overrun.interactive",

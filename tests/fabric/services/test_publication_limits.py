@@ -43,3 +43,11 @@ def test_a_fabric_without_a_static_answer_says_that_it_will_surface():
     assert warning.path == "safe_fallback"
     assert "unsafe_output in tier interactive is surfaced" in warning.sentence
     assert publication_warnings(small(safe_fallback=None, tiers={"default": "batch", "allowed": ["batch"]})) == []
+
+
+@pytest.mark.parametrize("field", ["stage_tokens", "agent_tokens"])
+def test_a_token_budget_that_no_call_fits_into_would_stop_every_run(field):
+    ((path, sentence),) = told(small(policy=policy(budget={"run_usd_micros": 1_000_000, field: 1_024})))
+    assert path == f"policy.budget.{field}"
+    assert "may answer with 1,024 tokens (max_output_tokens), so that no call of it fits into 1,024" in sentence
+    assert told(small(policy=policy(budget={"run_usd_micros": 1_000_000, field: 1_025}))) == []

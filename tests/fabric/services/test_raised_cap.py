@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from fabric.core.budget_caps import NamedCap
 from fabric.core.flow import RunState
 from fabric.management.following import Following
 from fabric.selectors.escalations import escalations_open
@@ -11,7 +14,7 @@ from fabric.selectors.runs import run_events
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.services.world import COSTLY, DOUBTFUL, ran
+from tests.fabric.services.world import COSTLY, CROWDED, DOUBTFUL, ran
 
 
 def asked_by(actor, source):
@@ -46,9 +49,16 @@ def test_the_run_goes_on_with_more_money(decide, actor, item):
     assert (raised["cap_usd_micros"], raised["before_usd_micros"], raised["actor"]) == (1_000_000, 100, "owner")
 
 
-@pytest.mark.parametrize("cap", [1, 100, 5_000_001])
-def test_too_little_and_more_than_the_session_has(decide, item, cap):
-    with pytest.raises(Refused, match="more than the present 100 micro-dollars, and 5,000,000 at most") as caught:
+@pytest.mark.parametrize(
+    ("cap", "said"),
+    [
+        (1, "is not above the present one of $0.000100"),
+        (100, "is not above the present one of $0.000100"),
+        (5_000_001, "is above the $5.000000 that its session may spend"),
+    ],
+)
+def test_too_little_and_more_than_the_session_has(decide, item, cap, said):
+    with pytest.raises(Refused, match=re.escape(said)) as caught:
         decide(item, cap_usd_micros=cap)
     assert (caught.value.code, caught.value.field) == ("invalid", "cap_usd_micros")
 
@@ -58,3 +68,54 @@ def test_other_answers_and_questions_take_none(decide, actor, item):
         decide(item, "reject", message="no", cap_usd_micros=1_000_000)
     with pytest.raises(Refused, match="takes none"):
         decide(asked_by(actor, DOUBTFUL), cap_usd_micros=1_000_000)
+
+
+# -- stages, agents, tokens --------------------------------------------------------------------------------------------
+
+STAGE, AGENT = NamedCap("stage:plan", "tokens", 50_000), NamedCap("agent:planner", "tokens", 40_000)
+
+
+@pytest.fixture
+def crowded(actor):
+    return asked_by(actor, CROWDED)
+
+
+def test_finance_raises_the_tokens_of_a_stage_and_an_agent(decide, actor, crowded):
+    offered = [(one["scope"], one["unit"], one["cap"]) for one in crowded.content["takes_caps"]]
+    assert offered == [("stage:plan", "tokens", 1_100), ("agent:planner", "tokens", 1_090)]
+    assert decide(crowded, caps=[STAGE, AGENT]).created
+    assert decide(crowded, caps=[STAGE, AGENT]).created is False
+    with pytest.raises(Refused, match="was answered by owner"):
+        decide(crowded, caps=[STAGE])
+    Following(actor, crowded.run_id, answered=frozenset({crowded.id})).to_rest()
+    raised = [row.fact for row in run_events(actor, crowded.run_id, limit=500) if row.kind == "budget_raised"]
+    assert [(one["scope"], one["unit"], one["before"], one["cap"], one["actor"]) for one in raised] == [
+        ("stage:plan", "tokens", 1_100, 50_000, "owner"),
+        ("agent:planner", "tokens", 1_090, 40_000, "owner"),
+    ]
+    asked_next = escalations_open(actor, crowded.run_id)
+    assert [one.content["takes_caps"][0]["scope"] for one in asked_next] == ["stage:fan_out"]
+
+
+@pytest.mark.parametrize(
+    ("caps", "said"),
+    [
+        (
+            [NamedCap("stage:plan", "tokens", 1_100)],
+            "stage plan, 1,100 tokens, is not above the present one of 1,100 tokens",
+        ),
+        ([NamedCap("stage:fan_out", "tokens", 900)], "there is no cap of stage fan_out in tokens"),
+        ([STAGE, STAGE], "a cap is named twice"),
+    ],
+)
+def test_what_cannot_be_raised_is_said(decide, crowded, caps, said):
+    with pytest.raises(Refused, match=said) as caught:
+        decide(crowded, caps=caps)
+    assert (caught.value.code, caught.value.field) == ("invalid", "caps")
+
+
+def test_a_rejection_and_another_question_take_none_of_them(decide, actor, crowded):
+    with pytest.raises(Refused, match="a new cap goes with the approval"):
+        decide(crowded, "reject", message="no", caps=[STAGE])
+    with pytest.raises(Refused, match="takes none"):
+        decide(asked_by(actor, DOUBTFUL), caps=[STAGE])

@@ -86,6 +86,13 @@ COSTLY = (
     .replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n")
 )
 """Its first call is too dear, so each run waits for finance."""
+CROWDED = (
+    SMALL.replace("name: small", "name: crowded")
+    .replace("title: A small fabric", "title: A fabric with hardly any tokens")
+    .replace("run_usd_micros: 1000000", "run_usd_micros: 1000000, stage_tokens: 1100, agent_tokens: 1090")
+    .replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n")
+)
+"""Its first call may need more tokens than its stage and its agent may have: each run waits for finance."""
 
 SPARED = (
     SMALL.replace("name: small", "name: spared")

@@ -36,3 +36,18 @@ def with_cell(failure: str, tier: str, *rungs: dict[str, Any], **changes: Any) -
     """A fabric with one cell of its own."""
     ladder = {"rungs": list(rungs), "deviation": "it is drilled"}
     return drilled(decision_table={failure: {tier: ladder}}, **changes)
+
+
+def behind_breaker(threshold: int, max_trips: int = 3, scope: str = "agent", **changes: Any) -> FabricSpec:
+    """A fabric with a breaker that counts what the provider answers, and with deadlines that any cooldown fits into."""
+    signal = {"names": ["server_error"], "mode": "consecutive", "threshold": threshold}
+    breaker = {"scope": scope, "signals": [signal], "cooldown_s": COOLDOWN_S, "max_trips": max_trips}
+    policy = drilled().policy.model_dump(mode="json")
+    deadlines = {
+        tier: {"call_s": 60, "stage_s": 40_000, "run_s": 90_000} for tier in ("interactive", "batch", "high_stakes")
+    }
+    return drilled(policy={**policy, "breakers": [breaker], "deadlines": deadlines}, **changes)
+
+
+COOLDOWN_S = 120.0
+"""Longer than any backoff."""

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from fabric.core.decision_table import BOUNDED_ONLY, Reaction, table_with
+from fabric.core import raised_cap
+from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction, table_with
 from fabric.core.flow import RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
@@ -64,6 +65,37 @@ def test_a_person_who_approves_each_time_is_asked_twice(failure, tier):
     assert cell.observed.count("escalate") in (0, 2)
 
 
+RAISED = {
+    FAST: "abort > aborted",
+    BATCH: "skips cheaper_model > abort > aborted",
+    HIGH: "escalate > completed",
+}
+
+
+@pytest.mark.parametrize(("failure", "tier"), CELLS)
+def test_finance_that_names_a_new_cap_ends_an_overrun_and_nothing_else(failure, tier):
+    cell = drill(drilled(), failure, tier, person="raise")
+    assert cell.verdict == "pass", cell
+    if failure is FailureType.COST_OVERRUN:
+        assert cell.observed == RAISED[tier]
+    else:
+        assert cell.observed == drill(drilled(), failure, tier, person="approve").observed
+
+
+@pytest.mark.parametrize(("times", "chain"), [(99, "escalate > aborted"), (100, "escalate > completed")])
+def test_a_session_without_room_for_the_new_cap_leaves_the_question_to_expire(times, chain):
+    budget = {"run_usd_micros": 1_000_000, "session_usd_micros": times * 1_000_000}
+    policy = drilled().policy.model_dump(mode="json") | {"budget": budget}
+    cell = drill(drilled(policy=policy), FailureType.COST_OVERRUN, HIGH, person="raise")
+    assert (cell.verdict, cell.observed) == ("pass", chain)
+
+
+def test_a_cap_that_is_not_taken_is_a_deviation(monkeypatch):
+    monkeypatch.setattr(raised_cap, "raise_to", lambda *asked: None)
+    cell = drill(drilled(), FailureType.COST_OVERRUN, HIGH, person="raise")
+    assert (cell.verdict, cell.expected) == ("deviated", RAISED[HIGH])
+
+
 def test_another_cell_is_another_promise():
     spec = with_cell("provider_failure", "interactive", {"reaction": "retry", "times": 4}, {"reaction": "abort"})
     assert drill(spec, FailureType.PROVIDER, FAST) == Cell(
@@ -93,7 +125,7 @@ def test_an_engine_that_breaks_its_rules_on_the_way_is_an_error():
 
 
 LAST = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
-BEFORE = [*sorted(BOUNDED_ONLY)]
+BEFORE = [*sorted(BOUNDED_ONLY - LAYERS_ONLY)]
 
 
 def drawn(seed: int) -> tuple[FabricSpec, FailureType, Tier, Person]:
@@ -107,9 +139,9 @@ def drawn(seed: int) -> tuple[FabricSpec, FailureType, Tier, Person]:
     rungs.append({"reaction": str(rng.choice(LAST))})
     static = {"safe_fallback": ANSWER} if rng.random() < 0.5 else {}
     spec = with_cell(failure, tier, *rungs, lead=rng.random() < 0.5, fallbacks=rng.choice((0, 1, 2)), **static)
-    # What finance names as the new cap ends an overrun: that is not a failure that stays.
-    approves = rng.random() < 0.5 and failure is not FailureType.COST_OVERRUN
-    return spec, failure, tier, "approve" if approves else "reject"
+    # An overrun that is approved without a new cap goes on from stage to stage: that is none of the table's.
+    says: Person = "raise" if failure is FailureType.COST_OVERRUN else "approve"
+    return spec, failure, tier, says if rng.random() < 0.5 else "reject"
 
 
 @pytest.mark.parametrize("block", range(8))

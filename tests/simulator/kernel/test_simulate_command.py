@@ -1,8 +1,16 @@
 import io
 import json
+import signal
+import sys
+from subprocess import PIPE, Popen
 
 import pytest
 from django.core.management import call_command
+
+from fabric.adapters.grants import Ask
+from simulator.kernel.sharing import VirtualDesk
+from simulator.kernel.swarm import draw
+from simulator.kernel.world import World
 
 
 def simulate(*arguments: str) -> tuple[int, str, str]:
@@ -18,8 +26,9 @@ def test_it_ends_with_one_line_of_json_and_names_the_seed_first():
     code, out, err = simulate("--seeds", "5", "--start", "3", "--json")
     found = json.loads(out.splitlines()[-1])
     assert code == 0
-    assert list(found) == ["seeds", "violations", "violating_seeds", "seeds_per_s"]
+    assert list(found) == ["seeds", "violations", "violating_seeds", "seeds_per_s", "start", "next_seed"]
     assert (found["seeds"], found["violations"], found["violating_seeds"]) == (5, 0, [])
+    assert (found["start"], found["next_seed"]) == (3, 8)
     assert found["seeds_per_s"] > 0
     assert err.splitlines()[0].startswith("seed 3: 5 seeds")
 
@@ -40,6 +49,49 @@ def test_a_violation_is_told_with_what_runs_it_again():
     again, _, told = simulate("--seeds", "1", "--start", str(seed), "--plant", "retry_moves_deadline")
     assert again == 1
     assert told.splitlines()[1] in err.splitlines()
+
+
+def test_it_stops_at_the_first_violation_and_says_what_is_left():
+    arguments = ("--seeds", "400", "--start", "2", "--plant", "retry_moves_deadline")
+    code, out, err = simulate(*arguments, "--stop", "--json")
+    found = json.loads(out)
+    [seed] = found["violating_seeds"]
+    assert (code, found["next_seed"], found["seeds"]) == (1, seed + 1, seed - 1)
+    rest = f"manage.py simulate --seeds {401 - seed} --start {seed + 1} --plant retry_moves_deadline"
+    assert f"stopped: seeds 2 to {seed} were run (the rest: {rest}" in err.splitlines()[-1]
+
+
+def test_a_signal_ends_it_with_what_was_run():
+    arguments = ["simulate", "--seeds", "100000", "--start", "7", "--jobs", "2", "--json"]
+    with Popen([sys.executable, "manage.py", *arguments], stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stderr.readline().startswith("seed 7: 100000 seeds")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=120)
+    found = json.loads(out)
+    assert (process.returncode, found["violations"]) == (128 + signal.SIGTERM, 0)
+    assert found["next_seed"] == 7 + found["seeds"] < 100_007
+    assert f"--seeds {100_000 - found['seeds']} --start {found['next_seed']}" in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith("interrupted: ")
+    assert "Traceback" not in err
+
+
+def test_progress_is_told_now_and_then(monkeypatch):
+    monkeypatch.setattr("simulator.drills.management.commands.simulate.PROGRESS_S", 0.0)
+    _, _, err = simulate("--seeds", "3")
+    assert [line.partition(", ")[0] for line in err.splitlines()[1:]] == ["1 of 3 seeds", "2 of 3 seeds"]
+    assert err.splitlines()[1].endswith(" min left")
+
+
+def test_budgets_that_a_process_without_a_lease_cannot_ask_are_no_line_of_the_log(caplog):
+    world = World(draw(0))
+    world.born()
+    [process] = world.processes
+    desk = VirtualDesk(process)
+    world.store.retire(process.name)
+    desk.ask(Ask("fabric:f", 1, 1, {}, needed=True), lambda ask, found: None)
+    desk.turn()
+    assert world.sometimes["budgets_not_asked"] == 1
+    assert caplog.records == []
 
 
 def test_the_stores_on_a_file_are_held_against_those_in_memory():

@@ -8,7 +8,9 @@ from fabric.core.fingerprint import digest
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.call_ports import ModelRequest
-from simulator.kernel import faults, scripted, swarm
+from fabric.runtime.ports import Claimed, StoreUnavailable
+from fabric.runtime.suspects import ALONE_FROM
+from simulator.kernel import faults, published, scripted, swarm
 from simulator.kernel.agents import Reply
 from simulator.kernel.plants import planted
 from simulator.kernel.world import World
@@ -26,7 +28,7 @@ class Poisoned:
         plan = swarm.RunPlan(0.0, Tier.BATCH, True, "What does the report say?", seed)
         setup = swarm.Setup(
             seed=seed,
-            fabric=swarm.publish(supervisor(), "revision"),
+            fabric=published.publish(supervisor(), "revision"),
             rates=faults.Rates({}),
             runs=(plan,) * (INNOCENT + poison),
             processes=processes,
@@ -66,6 +68,38 @@ def test_runs_that_kill_their_workers_are_put_away_and_nobody_with_them(seed, pr
     ends = {run.id: run.state for run in made.world.watch.runs()}
     assert {state for run_id, state in ends.items() if run_id not in made.poison} == {RunState.COMPLETED}
     assert made.deaths >= 5
+
+
+class Unheard(World):
+    """A world in which the answers to claims are lost until each run has to be alone with its next owner."""
+
+    def claim(self, name: str, again: tuple[str, ...], format: int) -> list[Claimed]:
+        claims = super().claim(name, again, format)
+        if any(claimed.claims <= ALONE_FROM for claimed in claims):
+            for claimed in claims:
+                self.watch.claimed(claimed, name, heard=False)
+            raise StoreUnavailable("the answer to a claim is lost", unknown=True)
+        return claims
+
+
+@pytest.mark.parametrize("apart_s", range(0, 14, 2))
+def test_two_that_have_to_be_alone_are_driven_whenever_their_process_found_them(apart_s):
+    """It holds both without its knowing; neither may wait for the other."""
+    plans = [swarm.RunPlan(at_s, Tier.BATCH, True, "What does the report say?", 3) for at_s in (0.0, float(apart_s))]
+    setup = swarm.Setup(
+        seed=3,
+        fabric=published.publish(supervisor(), "revision"),
+        rates=faults.Rates({}),
+        runs=tuple(plans),
+        processes=1,
+        fault_phase_s=2_000.0,
+        answers_within=0.1,
+    )
+    world = Unheard(setup, ask=lambda request: Reply(ANSWER_S, scripted.answer(request).result))
+    world.run()
+    assert world.watch.violations == []
+    assert {run.state for run in world.watch.runs()} == {RunState.COMPLETED}
+    assert {world.store.standing(run.id)[1] for run in world.watch.runs()} == {ALONE_FROM + 1}
 
 
 @pytest.mark.parametrize("processes", [1, 2])

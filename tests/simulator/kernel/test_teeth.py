@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from fabric.core import agent_loop, children, engine, handlers, ladder, questions, raised_cap, reactions
+from fabric.core import agent_loop, children, engine, handlers, ladder, questions, raised_cap, reactions, shared_pace
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.flow import RunState
 from fabric.core.frozen import replace
 from fabric.core.handlers import results
 from fabric.core.inputs import CancelRequested, OwnerChanged, TimeReached
-from fabric.core.mechanisms import deadline, hop_limit, loop_detector, progress, retry_budget, saga
+from fabric.core.mechanisms import budget, deadline, hop_limit, loop_detector, progress, retry_budget, saga
 from fabric.core.topologies import slices
 from fabric.core.verdict import PASS
 from fabric.runtime import arrivals, driver, loading, projection
@@ -58,7 +58,7 @@ def an_aborted_call_is_free(patch):
     patch.setattr(ev, "CallAborted", lambda **fields: fact(**{**fields, "charged_usd_micros": 0}))
 
 
-@bug("nothing_issued_too_late")
+@bug("nothing_issued_too_late", "decision_derives")
 def deadlines_are_not_asked(patch):
     patch.setattr(deadline, "check", lambda *asked: PASS)
 
@@ -73,7 +73,17 @@ def counts_are_not_asked(patch):
     patch.setattr(hop_limit, "check", lambda *asked: PASS)
 
 
-@bug("cap_was_named")
+@bug("caps_are_kept")
+def caps_of_stages_and_agents_are_not_asked(patch):
+    patch.setattr(budget, "scopes_of", lambda stage, agent: (("run", "usd_micros"), ("call", "usd_micros")))
+
+
+@bug("together_too_fast")
+def any_pace_of_runs_together_is_too_fast(patch):
+    patch.setattr(shared_pace, "too_fast", lambda rule, pace: pace.calls > 0)
+
+
+@bug("cap_was_named", "other_caps_were_named")
 def any_cap_is_taken(patch):
     patch.setattr(raised_cap, "problem", lambda *asked: "")
 
@@ -181,7 +191,7 @@ def any_attempt_answers(patch):
     patch.setattr(results, "_answers", trusting)
 
 
-@bug("replans_in_bounds")
+@bug("replans_in_bounds", "decision_derives")
 def replans_are_not_counted(patch):
     spent = ladder.replans_spent
     patch.setattr(ladder, "replans_spent", lambda work, stage: spent(work, stage) if slices.in_slice(work.run) else "")

@@ -8,7 +8,7 @@ from typing import Any
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.call_ports import ModelRequest
-from simulator.kernel import faults, scripted, swarm
+from simulator.kernel import faults, published, scripted, swarm
 from simulator.kernel.agents import Reply
 from simulator.kernel.world import World
 
@@ -56,7 +56,7 @@ def world(
     """A world with one run, or as many as are asked for at once, one process and only the accidents that are named."""
     setup = swarm.Setup(
         seed=seed,
-        fabric=swarm.publish(spec, "revision"),
+        fabric=published.publish(spec, "revision"),
         rates=faults.Rates(rates or {}),
         runs=tuple(swarm.RunPlan(0.0, tier, True, "What does the report say?", seed + n) for n in range(runs)),
         processes=1,

@@ -88,7 +88,9 @@ class Command(BaseCommand):
             say(sentence)
         for why, times in found.asked.items():
             say(f"asked a person {times} times: {why}")
-        say(f"ends: {found.states}; strikes: {found.strikes}; undone: {found.undone} bookings")
+        say(
+            f"ends: {found.states}; strikes: {found.strikes}; undone: {found.undone} bookings; memory: {found.remembered}"
+        )
         self.stdout.write(json.dumps(found.line))
         if not found.good:
             raise CommandError(f"void or bad, with seed {order.seed}: see above")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from simulator.kernel.plants import PLANTS, in_store
 STORES = ("memory", "sqlite")
 LISTED = 100
 """Violating seeds that are named in the last line."""
+PROGRESS_S = 10.0
+"""Between two lines of progress."""
 
 
 class Command(BaseCommand):
-    """Exit code 0: no violation; 1: at least one; 2: bad arguments."""
+    """Exit code 0: no violation; 1: at least one; 2: bad arguments; 128 and the signal's number: interrupted without one."""
 
     help = "Simulate the engine under faults: every seed is one virtual world. A seed always does the same."
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
@@ -36,10 +39,11 @@ class Command(BaseCommand):
             "--store", choices=STORES, default="memory", help="sqlite: the real ones, held against those in memory"
         )
         parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes (1)")
+        parser.add_argument("--stop", action="store_true", help="end at the first seed that violates a rule")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Runs the seeds."""
+        """Runs the seeds, in order: whatever ends it early, all before the one that is named have been run."""
         refusal = _refusal(options)
         if refusal:
             self.stderr.write(refusal, style_func=str)
@@ -47,37 +51,122 @@ class Command(BaseCommand):
         start, many, plant, jobs = options["start"], options["seeds"], options["plant"], options["jobs"]
         store = options["store"]
         told = f"seed {start}: {many} seeds, plant {plant or 'none'}, jobs {jobs}, store {store}"
-        self.stderr.write(told, style_func=str)
-        self.stderr.flush()
-        violations, violating = 0, []
-        with _template(store) as file:
-            began = time.monotonic()
-            for report in campaign(range(start, start + many), plant, jobs, file):
-                if report.violations:
-                    violations += len(report.violations)
-                    violating.append(report.seed)
-                    self._tell(report, plant, store)
-        seeds_per_s = round(many / (time.monotonic() - began), 1)
-        if options["json"]:
-            found = {
-                "seeds": many,
-                "violations": violations,
-                "violating_seeds": violating[:LISTED],
-                "seeds_per_s": seeds_per_s,
-            }
-            self.stdout.write(json.dumps(found))
-        else:
-            named = f" in seeds {', '.join(map(str, violating[:LISTED]))}" if violating else ""
-            self.stdout.write(f"{many} seeds, {violations} violations{named}, {seeds_per_s} seeds/s")
-        if violations:
-            sys.exit(1)
+        tally = Tally(start, many)
+        with _told_apart() as received:
+            self._say(told)
+            try:
+                with (
+                    _template(store) as file,
+                    closing(campaign(range(start, start + many), plant, jobs, file)) as reports,
+                ):
+                    for report in reports:
+                        tally.add(report)
+                        for line in _lines(report, options):
+                            self._say(line)
+                        if options["stop"] and report.violations:
+                            break
+                        if tally.due():
+                            self._say(tally.progress())
+            except KeyboardInterrupt:
+                received.append(signal.SIGINT)
+        if tally.done < many:
+            self._say(_left(tally, options, "interrupted" if received else "stopped"))
+        self.stdout.write(json.dumps(tally.found()) if options["json"] else tally.said())
+        if tally.violations or received:
+            sys.exit(1 if tally.violations else 128 + received[0])
 
-    def _tell(self, report: SeedReport, plant: str, store: str) -> None:
-        again = f"manage.py simulate --seeds 1 --start {report.seed}" + (f" --plant {plant}" if plant else "")
-        again += f" --store {store}" if store != "memory" else ""
-        for one in report.violations:
-            where = f"seed {one.seed}, {one.at_s:.3f} s, run {one.run_id}"
-            self.stderr.write(f"{where}: {one.invariant}: {one.sentence} (again: {again})", style_func=str)
+    def _say(self, line: str) -> None:
+        self.stderr.write(line, style_func=str)
+        self.stderr.flush()
+
+
+class Tally:
+    """What has been run so far, of ``many`` seeds from ``start`` on."""
+
+    def __init__(self, start: int, many: int) -> None:
+        self.start, self.many, self.done, self.violations = start, many, 0, 0
+        self._violating: list[int] = []
+        self._began = self._told = time.monotonic()
+
+    def add(self, report: SeedReport) -> None:
+        """The next seed's report."""
+        self.done += 1
+        self.violations += len(report.violations)
+        if report.violations:
+            self._violating.append(report.seed)
+
+    def due(self) -> bool:
+        """Whether it is time for another line of progress."""
+        now = time.monotonic()
+        if now - self._told < PROGRESS_S or self.done == self.many:
+            return False
+        self._told = now
+        return True
+
+    def _seeds_per_s(self) -> float:
+        return round(self.done / (time.monotonic() - self._began), 1)
+
+    def progress(self) -> str:
+        """How far it is, how fast, and how long the rest takes."""
+        rate = self._seeds_per_s()
+        left_min = (self.many - self.done) / max(rate, 0.1) / 60
+        return (
+            f"{self.done} of {self.many} seeds, {self.violations} violations, {rate} seeds/s, {left_min:.1f} min left"
+        )
+
+    def found(self) -> dict[str, Any]:
+        """The last line as JSON; ``next_seed``: the first that was not run."""
+        return {
+            "seeds": self.done,
+            "violations": self.violations,
+            "violating_seeds": self._violating[:LISTED],
+            "seeds_per_s": self._seeds_per_s(),
+            "start": self.start,
+            "next_seed": self.start + self.done,
+        }
+
+    def said(self) -> str:
+        """The last line in words."""
+        named = f" in seeds {', '.join(map(str, self._violating[:LISTED]))}" if self._violating else ""
+        return f"{self.done} seeds, {self.violations} violations{named}, {self._seeds_per_s()} seeds/s"
+
+
+@contextmanager
+def _told_apart() -> Iterator[list[int]]:
+    """SIGTERM interrupts as Ctrl-C does, and is added to what it gives."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _lines(report: SeedReport, options: dict[str, Any]) -> Iterator[str]:
+    """A line for each violation, with what runs its seed again."""
+    for one in report.violations:
+        where = f"seed {one.seed}, {one.at_s:.3f} s, run {one.run_id}"
+        again = f"manage.py simulate --seeds 1 --start {report.seed}{_how(options)}"
+        yield f"{where}: {one.invariant}: {one.sentence} (again: {again})"
+
+
+def _left(tally: Tally, options: dict[str, Any], why: str) -> str:
+    """Which seeds were run, and what runs the others."""
+    first, jobs = tally.start + tally.done, options["jobs"]
+    ran = f"seeds {tally.start} to {first - 1} were run" if tally.done else "no seed was run to its end"
+    beside = f" --jobs {jobs}" if jobs > 1 else ""
+    rest = f"manage.py simulate --seeds {tally.many - tally.done} --start {first}{_how(options)}{beside}"
+    return f"{why}: {ran} (the rest: {rest})"
+
+
+def _how(options: dict[str, Any]) -> str:
+    plant, store = options["plant"], options["store"]
+    return (f" --plant {plant}" if plant else "") + (f" --store {store}" if store != "memory" else "")
 
 
 @contextmanager

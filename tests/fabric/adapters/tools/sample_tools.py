@@ -2,9 +2,12 @@
 
 import os
 import threading
+from email.message import Message
 from pathlib import Path
+from urllib.error import HTTPError
 
 from fabric.adapters.tools.callables import tool
+from fabric.adapters.tools.outcome import ToolError
 
 RELEASE = threading.Event()
 STARTED = threading.Semaphore(0)
@@ -34,6 +37,10 @@ def fail(how="value"):
         raise SystemExit(3)
     if how == "stop":
         raise StopIteration
+    if how == "coded":
+        raise ToolError("it is locked", code=42)
+    if how == "code of another kind":
+        raise HTTPError("https://example.org", 404, "not found", Message(), None)
     if how == "timeout":
         raise TimeoutError("the printer is slow")
     raise ValueError("no such\0 thing")

@@ -202,3 +202,28 @@ def test_many_at_once():
         spec = ToolSpec(name="act", kind="http", parameters=SCHEMA, target=f"http://{endpoint.authority}/")
         found = asyncio.run(go(spec, ToolRunner(gate=Gate.of([endpoint.authority]))))
         assert [one.result for one in found] == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('{"failure_code": "E-LOCKED", "code": "other"}', "E-LOCKED"),
+        ('{"failure_code": 42}', "42"),
+        ('{"failure_code": "' + "x" * 64 + '"}', "x" * 63),
+        ('{"failure_code": true}', ""),
+        ('{"failure_code": {"code": 1}}', ""),
+        ('{"failure_code": ""}', ""),
+        ('{"code": "not_found"}', ""),
+        ('["failure_code"]', ""),
+        ('{"failure_code": "E-LOCKED"', ""),
+        ("[" * 200 + "]" * 200, ""),
+    ],
+)
+def test_a_refusal_s_own_code_comes_with_the_error(body, code):
+    result, _ = post(text(body, "application/json", status=409))
+    assert "answered HTTP 409" in result.error
+    assert result.code == code
+
+
+def test_a_code_in_a_text_is_no_code():
+    assert post(text('{"failure_code": "E"}', status=409))[0].code == ""

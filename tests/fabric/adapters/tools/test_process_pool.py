@@ -124,6 +124,13 @@ def test_what_goes_wrong_there_is_told_here(pool, name, args, error, said):
         asked(pool, name, **args)
 
 
+@pytest.mark.parametrize(("how", "code"), [("coded", "42"), ("code of another kind", ""), ("exit", ""), ("value", "")])
+def test_a_tool_s_own_code_comes_with_its_error_and_no_other_s(how, code):
+    result = run(ToolSpec(name="mine", kind="callable", parameters={}, target=f"{HERE}.fail"), {"how": how})
+    assert result.error
+    assert result.code == code
+
+
 def test_one_that_found_no_process_was_never_begun(threads, tmp_path):
     pool = ProcessPool(threads, size=1)
     note = tmp_path / "pid"

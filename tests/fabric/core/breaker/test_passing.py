@@ -55,6 +55,7 @@ class Rows:
         self.clock = Clock()
         self.store = MemoryGuards(self.clock)
         self.before_change = lambda: None
+        self.for_s = 30.0
 
     def do(self, steps, who="a"):
         answer = None
@@ -73,16 +74,15 @@ class Rows:
         if step.do == "change":
             self.before_change()
             held = who if step.held else ""
-            return self.store.change(*where, generation=seen, state=step.state, holder=held)
+            return self.store.change(*where, generation=seen, state=step.state, holder=held, keeps=step.keeps)
         if step.do == "permit":
-            return self.store.permit(*where, generation=seen, holder=who, for_s=30.0)
+            return self.store.permit(*where, generation=seen, holder=who, for_s=self.for_s, most=step.most)
         if step.do == "give_up":
-            return self.store.give_up(*where, generation=seen, holder=who)
+            return self.store.give_up(*where, holder=who)
         return self.store.tell([counted(step)])
 
     def say(self, met, end, who="a", bad=frozenset()):
-        for step in settled(met, end, bad):
-            self.one(step, who)
+        self.do(settled(met, end, bad), who)
 
     def calls(self, *ends, gate=GATE):
         for end in ends:
@@ -226,6 +226,105 @@ def test_a_probe_whose_answer_has_not_the_form_fails(rows):
     rows.say(met, None, bad=frozenset({SignalName.SCHEMA_INVALID}))
     standing = decoded(rows.store.guards([(key.scope, key.kind)])[0].state)
     assert (standing.state, standing.trips) == (BreakerState.OPEN, 2)
+
+
+# -- several probes at once --------------------------------------------------------------------------------------------
+
+
+def several(most, needed, **changed):
+    policy = BREAKER.model_copy(update={"half_open_max": most, "success_threshold": needed, **changed})
+    return Gate(policy, Key(KEY.scope, policy.kind), True, {})
+
+
+class Several(Rows):
+    """A breaker that lets several probe, half open."""
+
+    def __init__(self, most, needed, **changed):
+        super().__init__()
+        self.gate = several(most, needed, **changed)
+        self.calls(*[SignalName.TIMEOUT] * 5, gate=self.gate)
+        assert isinstance(self.asks("first"), Looked)
+        self.cooled()
+
+    def asks(self, who):
+        return self.do(passing([self.gate]), who)
+
+    @property
+    def row(self):
+        return self.store.guards([(self.gate.key.scope, self.gate.key.kind)])[0]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 16])
+def test_as_many_probe_as_may_and_the_next_is_refused(most):
+    rows = Several(most, 1)
+    probes = [rows.asks(f"p{n}") for n in range(most)]
+    assert all(one.probe for (one,) in probes)
+    refused = rows.asks("one more")
+    assert (refused.standing.state, refused.until) == (BreakerState.HALF_OPEN, rows.clock.us + 30 * US)
+    rows.say(probes[0], NEUTRAL, "p0")
+    assert rows.asks("one more")[0].probe
+    assert isinstance(rows.asks("and one"), Looked)
+
+
+def test_a_refused_call_comes_back_when_the_first_permit_runs_out():
+    rows = Several(2, 1)
+    rows.for_s = 40.0
+    rows.asks("long")
+    rows.for_s = 10.0
+    rows.asks("short")
+    assert rows.asks("late").until == rows.clock.us + 10 * US
+    rows.clock.us += 10 * US
+    assert rows.asks("late")[0].probe
+
+
+def test_probes_that_pass_at_once_are_each_counted():
+    rows = Several(3, 3)
+    probes = [rows.asks(who) for who in "abc"]
+    for met, who, passed in zip(probes, "abc", (1, 2, 0), strict=True):
+        rows.say(met, None, who)
+        assert rows.standing.passed == passed
+    assert rows.standing.state is BreakerState.CLOSED
+
+
+def test_a_probe_that_passed_leaves_the_others_out_and_makes_room_for_one():
+    rows = Several(2, 3)
+    first, second = rows.asks("a"), rows.asks("b")
+    rows.say(first, None, "a")
+    assert rows.asks("c")[0].probe
+    assert isinstance(rows.asks("d"), Looked)
+    rows.say(second, None, "b")
+    assert (rows.standing.passed, rows.asks("d")[0].probe) == (2, True)
+
+
+def test_one_probe_that_fails_opens_it_whatever_the_others_say():
+    rows = Several(3, 3)
+    probes = {who: rows.asks(who) for who in "abc"}
+    rows.say(probes["a"], None, "a")
+    rows.say(probes["b"], SignalName.TIMEOUT, "b")
+    assert (rows.standing.state, rows.standing.trips) == (BreakerState.OPEN, 2)
+    rows.say(probes["c"], None, "c")
+    assert (rows.standing.state, rows.standing.trips, rows.row.permits) == (BreakerState.OPEN, 2, {})
+
+
+def test_a_probe_of_the_time_before_is_still_out_and_counts_for_nothing_but_its_place():
+    rows = Several(2, 1)
+    rows.for_s = 1_000.0
+    slow, failing = rows.asks("slow"), rows.asks("failing")
+    rows.say(failing, SignalName.TIMEOUT, "failing")
+    rows.cooled()
+    assert rows.asks("next")[0].probe
+    assert isinstance(rows.asks("third"), Looked), "the slow one is out too"
+    rows.say(slow, None, "slow")
+    assert rows.standing.state is BreakerState.HALF_OPEN
+    assert rows.asks("third")[0].probe
+
+
+def test_a_probe_after_it_closed_changes_nothing():
+    rows = Several(2, 1)
+    first, second = rows.asks("a"), rows.asks("b")
+    rows.say(first, None, "a")
+    rows.say(second, SignalName.TIMEOUT, "b")
+    assert (rows.standing.state, rows.row.counts) == (BreakerState.CLOSED, {})
 
 
 # -- which ones --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from pydantic import ValidationError
 
-from fabric.core.breaker.policy import DOMAIN, Breaker, BreakerScope, Signal, SignalName, endpoint, semantic
+from fabric.core.breaker.policy import DOMAIN, PROBES_MAX, Breaker, Signal, SignalName, endpoint, semantic
 from fabric.core.breaker.signals import (
     CAUSE_OF,
     CLEAN,
@@ -156,6 +156,12 @@ def test_a_signal_that_makes_no_sense_is_refused_with_its_field(signal, said):
         Signal.model_validate(signal)
 
 
-def test_probes_are_one_at_a_time():
-    with pytest.raises(ValidationError, match="half_open_max"):
-        Breaker(scope=BreakerScope.TOOL, signals=SEMANTIC.signals, half_open_max=2)
+def test_at_least_one_probe_and_at_most_sixteen():
+    assert [endpoint().half_open_max, *(several(most).half_open_max for most in (2, PROBES_MAX))] == [1, 2, 16]
+    for most in (0, PROBES_MAX + 1):
+        with pytest.raises(ValidationError, match="half_open_max"):
+            several(most)
+
+
+def several(most):
+    return Breaker.model_validate(endpoint().model_dump() | {"half_open_max": most})

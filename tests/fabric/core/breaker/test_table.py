@@ -126,3 +126,16 @@ def test_a_row_that_was_never_changed_is_closed_and_a_broken_one_is_said():
 
 def test_presets_take_any_scope():
     assert {policy(scope).scope for policy in (semantic, endpoint) for scope in BreakerScope} == set(BreakerScope)
+
+
+@pytest.mark.parametrize(("max_trips", "stops_at"), [(1, 1), (2, 2), (3, 3), (0, None)])
+def test_it_stops_at_so_many_trips_and_never_where_none_are_said(max_trips, stops_at):
+    policy = endpoint().model_copy(update={"max_trips": max_trips})
+    standing, stopped = CLOSED, None
+    for trip in range(1, 6):
+        standing = after(policy, standing, Happened.TRIPPED if trip == 1 else Happened.PROBE_FAILED, signal="timeout")
+        if standing.state is BreakerState.STOPPED:
+            stopped = trip
+            break
+        standing = after(policy, standing, Happened.COOLED)
+    assert stopped == stops_at

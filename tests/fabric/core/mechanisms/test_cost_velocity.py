@@ -316,3 +316,21 @@ def test_a_run_that_spends_evenly_is_left_alone():
     world = ran(spec(), {"worker": [asks(call(q="x")), summary()]}, tier=Tier.BATCH)
     assert world.reactions == []
     assert lone().policy.cost_velocity.factor == 3
+
+
+def test_an_agents_and_a_stages_tokens_are_judged_by_their_own_caps():
+    state = spent(*[(n, 0) for n in range(5)], tokens=1_000)
+    assert judged(state, 10) is PASS
+    for capped in (policy(agent_tokens=20_000), policy(stage_tokens=20_000)):
+        assert judged(state, 10, capped).evidence.unit == "tokens"
+    assert judged(state, 10, policy(agent_tokens=20_000)).evidence.scope == "agent:worker"
+    assert judged(state, 10, policy(stage_tokens=20_000)).evidence.scope == "stage:fan_out"
+
+
+@pytest.mark.parametrize(("cap", "trips"), [(54_999, True), (55_000, True), (55_001, False)])
+def test_a_raised_cap_is_what_the_rate_is_held_against(cap, trips):
+    """5,000 a minute; what is left of the cap lasts ten minutes at 50,000, the last second of them included."""
+    state = spent(*[(n, 0) for n in range(5)], tokens=1_000)
+    fact = ev.BudgetRaised(scope="agent:worker", unit="tokens", cap=cap, before=20_000, actor="bob", escalation_id="e")
+    raised = cost_velocity.observe(state, at(fact, 5 * US))
+    assert (judged(raised, 10, policy(agent_tokens=20_000)) is not PASS) is trips

@@ -243,6 +243,34 @@ def test_nothing_of_what_the_tool_said_stands_in_the_fact():
     assert world.run.guards["failure_signature"].counts == {fact.failure: 1}
 
 
+def test_the_tool_s_own_code_beats_what_it_says():
+    texts = ("it is locked", "somebody else has it", "not now")
+    world = looking(*(gives(error=text, code="E-LOCKED") for text in texts), gives("text"))
+    (decided_,) = world.of(ev.ReactionDecided)
+    assert decided_.cause.evidence.details == {"signature": "fan_out.0/look|deterministic|code_e_locked"}
+    assert world.end.state is RunState.ABORTED
+    assert len(world.executed) == 3
+
+
+def test_one_text_under_three_codes_is_three_failures():
+    world = looking(*(gives(error="it failed", code=code) for code in ("1", "2", "12345678")), gives("text"))
+    assert (world.reactions, world.end.state) == ([], RunState.COMPLETED)
+
+
+def test_two_of_a_code_and_one_without_leave_the_run_alone():
+    errors = (gives(error="no", code="7"), gives(error="no"), gives(error="no", code=" "), gives(error="no", code="7"))
+    world = looking(*errors, gives("text"))
+    assert (world.reactions, world.end.state) == ([], RunState.COMPLETED)
+
+
+def test_its_model_is_told_the_code_beside_the_error_and_nothing_where_there_is_none():
+    world = looking(gives(error="it is locked", code="E-LOCKED"), gives(error="it is locked"))
+    assert world.content_of(ev.ToolAnswered) == [
+        {"error": {"cause": "tool_error", "message": "it is locked", "code": "E-LOCKED"}},
+        {"error": {"cause": "tool_error", "message": "it is locked"}},
+    ]
+
+
 # -- the examples of semantics.md 4, through the engine -----------------------------------------------------------------
 
 

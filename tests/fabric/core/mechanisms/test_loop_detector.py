@@ -1,4 +1,4 @@
-"""Loop detectors A, B and D (semantics.md 4): what reaches a threshold is blocked before it is executed; legal work never is."""
+"""Loop detectors A to E (semantics.md 4): what reaches a threshold is blocked before it is executed; legal work never is."""
 
 from __future__ import annotations
 
@@ -18,57 +18,7 @@ from fabric.core.taxonomy import Cause
 from fabric.core.verdict import PASS
 from tests.fabric.core.fabrics import proposal, view
 from tests.fabric.core.mechanisms.facts import STEP, at, issued
-
-CONFIG = LoopDetector()
-PENDING = object()
-
-
-class Window:
-    """One agent step: each turn proposes calls, those that pass are executed and give their results."""
-
-    def __init__(self, config: LoopDetector = CONFIG) -> None:
-        self.config, self.state, self.turn = config, loop_detector.State(), 0
-
-    def propose(self, *calls, polling: bool = False):
-        """The verdicts of one turn. A call is ``(tool, args, result)``; blocked calls are not executed and leave the window."""
-        self.turn += 1
-        wave = tuple((tool, fingerprint(args)) for tool, args, _ in calls)
-        return [self._one(n, call, wave, polling) for n, call in enumerate(calls)]
-
-    def _one(self, n, call, wave, polling):
-        tool, args, result = call
-        judged = proposal(target=tool, args_hash=fingerprint(args), turn=self.turn, wave=wave, polling=polling)
-        verdict = loop_detector.check(self.config, self.state, judged, view())
-        if verdict is PASS:
-            given = {"target": tool, "args_hash": fingerprint(args), "turn": self.turn, "call_id": f"c{self.turn}.{n}"}
-            self.state = loop_detector.observe(self.state, at(issued(f"t{self.turn}.{n}", call="tool", **given)))
-            if result is not PENDING:
-                self.finish(f"c{self.turn}.{n}", tool, args, result)
-        return verdict
-
-    def finish(self, call_id, tool, args, result):
-        done = ev.ToolAnswered(
-            command_id="x",
-            attempt=1,
-            step_id=STEP,
-            call_id=call_id,
-            tool=tool,
-            args_hash=fingerprint(args),
-            masked_hash=masked_fingerprint(result),
-        )
-        self.state = loop_detector.observe(self.state, at(done))
-
-    def run(self, calls, **fields):
-        """The detector that stopped, and at which proposal (from 1); None when nothing did."""
-        for number, call in enumerate(calls, start=1):
-            (verdict,) = self.propose(call, **fields)
-            if verdict is not PASS:
-                return verdict.evidence.details["detector"], number
-        return None
-
-
-def look(q="x", result="the same"):
-    return ("look", {"q": q}, result)
+from tests.fabric.core.mechanisms.windows import CONFIG, PENDING, Window, look
 
 
 def test_the_defaults_are_those_of_the_document():
@@ -192,7 +142,7 @@ def test_turns_of_several_calls_are_compared_whole():
 
 
 def test_a_period_of_one_is_not_bs_business():
-    assert Window(LoopDetector(identical_threshold=50, consecutive_threshold=50)).run([look()] * 8) is None
+    assert Window(LoopDetector(detectors=["B"])).run([look()] * 8) is None
 
 
 # -- D -----------------------------------------------------------------------------------------------------------------
@@ -348,4 +298,5 @@ def test_a_policy_that_switches_detection_off_or_says_two_things_is_refused():
         LoopDetector(detectors=[])
     with pytest.raises(ValueError, match="not both"):
         LoopDetector(preset="flow", detectors=["A"])
+    assert LoopDetector(preset="flow", detectors=[*"ABCDE"]).preset == "flow", "as a revision of before F was stored"
     assert Window(LoopDetector(detectors=["D"])).run([look()] * 6) == ("D", 6)

@@ -6,9 +6,11 @@ from fabric import wiring
 from fabric.adapters.engine_lock import EngineLock
 from fabric.models import Run
 from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
+from fabric.services.fabrics import fabric_publish
 from tests.fabric.management.console import command
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import CROWDED, ran
 
 
 @pytest.fixture
@@ -104,3 +106,47 @@ def test_an_answer_counts_at_once_and_the_run_goes_on_here(item, actor):
     escalation_decide(**asked, verb="approve", undo_s=60)
     done = command("decide", item, "continue", "--json")
     assert (done.code, done.last["state"], done.last["recorded"]) == (0, "completed", True)
+
+
+# -- new caps ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crowded(actor) -> str:
+    ran(actor, fabric_publish(actor=actor, source=CROWDED).name)
+    (found,) = escalations_open(actor)
+    return found.id
+
+
+def test_an_approval_names_new_caps(actor, crowded):
+    caps = ("--cap", "run", "2.50", "usd", "--cap", "stage:plan", "50000", "tokens")
+    done = command("decide", crowded, "approve", *caps, "--cap", "agent:planner", "40000", "tokens", "--json")
+    assert (done.code, done.last["state"]) == (3, "waiting")  # The next stage's tokens are asked about.
+    run_id = escalation_get(actor, crowded).run_id
+    raised = [row.summary for row in run_events(actor, run_id, limit=500) if row.kind.endswith("_raised")]
+    assert raised == [
+        "owner raised it from $1.00 to $2.50",
+        "owner raised that of stage plan from 1,100 tokens to 50,000 tokens",
+        "owner raised that of agent planner from 1,090 tokens to 40,000 tokens",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cap", "said"),
+    [
+        (("run", "much", "usd"), "'much' is no amount of dollars"),
+        (("run", "5", "euros"), "--cap run 5 euros: give an amount and its unit, such as `--cap run 2.50 usd`"),
+        (("run", "2.5", "tokens"), "--cap run 2.5 tokens: give an amount and its unit"),
+        (("stage:plan", "1100", "tokens"), "is not above the present one of 1,100 tokens"),
+    ],
+)
+def test_a_cap_that_cannot_be_is_one_sentence_and_exit_code_2(crowded, cap, said):
+    done = command("decide", crowded, "approve", "--cap", *cap)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_the_runs_money_is_named_once(crowded):
+    done = command("decide", crowded, "approve", "--cap", "run", "2", "usd", "--cap", "run", "3", "usd")
+    assert done.code == 2
+    assert "named twice" in done.err

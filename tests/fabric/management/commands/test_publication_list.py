@@ -49,6 +49,12 @@ def tool(sentence: str, text: str, path: str, *words: str) -> Row:
     return Row(sentence, TOOLS, f"{TOOLS}  - {{name: send, {http}}}\n", f"tools.1{path}", words)
 
 
+def layers(text: str, path: str, *words: str, policy: str = "", table: str = "") -> Row:
+    """Something in the retry layers of preset fabro."""
+    said = f"{POLICY}  retry_layers: {{preset: fabro, deviation: Cheap., {text}}}\n{policy}{table}"
+    return Row("retry layers that do not fit", POLICY, said, path, words)
+
+
 OBJECT = "parameters: {type: object}"
 NO_REASON = "give the cell a `deviation` with the reason"
 ROWS = (
@@ -64,10 +70,29 @@ ROWS = (
     limits("a limit that is no number", "limits: {turns: many}", "limits.turns", "'many'", "integer"),
     limits("a threshold above its window", "loop_detector: {identical_threshold: 6}", "loop_detector.identical_threshold", "6 equal calls among the last 5 can never be", "lower it"),
     limits("a threshold above its window", "loop_detector: {period_window: 3}", "loop_detector.period_repeats", "do not fit into the last 3 turns", "lower it"),
+    limits("a threshold above its window", "loop_detector: {long_threshold: 31}", "loop_detector.long_threshold", "can never be"),
+    limits("a threshold above its window", "loop_detector: {long_window: 1000}", "loop_detector.long_window", "switch the detector off"),
+    limits("a threshold above its window", "loop_detector: {stale_threshold: 1000}", "loop_detector.stale_threshold", "switch the detector off"),
+    limits("a threshold above its window", "loop_detector: {failing_threshold: 1000}", "loop_detector.failing_threshold", "switch the detector off"),
     limits("a threshold above its window", "loop_detector: {consecutive_threshold: 1000}", "loop_detector.consecutive_threshold", "more than the 160 calls", "lower it"),
     limits("a threshold above its window", "fan_in: {mode: quorum, k: 40}", "fan_in.k", "a quorum of 40 can never be met", "lower it"),
     limits("a threshold above its window", "deadlines: {batch: {call_s: 5, stage_s: 90, run_s: 60}}", "deadlines.batch.stage_s", "longer than run_s (60 s)", "lower it"),
     limits("a threshold above its window", "breakers: [{scope: tool, signals: [{names: [timeout], mode: rate, threshold: 3}]}]", "breakers.0.signals.0", "give less than 1"),
+    limits("an unknown preset", "retry_layers: {preset: fabra}", "retry_layers.preset", "'fabra'", "'flow' or 'fabro'"),
+    layers("stages: {fan_out: {retry_policy: often}}", "policy.retry_layers.stages.fan_out.retry_policy", "'often'", "'patient'"),
+    layers("stages: {fan_outt: {}}", "policy.retry_layers.stages.fan_outt", "'fan_out'"),
+    layers("max_retries: 21", "policy.retry_layers.max_retries", "21", "less than or equal to 20"),
+    limits("retry layers that do not fit", "retry_layers: {max_retries: 2}", "retry_layers.max_retries", "only preset fabro has layers", "leave max_retries out"),
+    limits("an override laxer than its requirement without a reason", "retry_layers: {preset: fabro}", "retry_layers.preset", "at most 2 retries are allowed", "`deviation`"),
+    layers("stages: {plan: {fallback_retry_target: handover}}", "policy.retry_layers.stages.plan.fallback_retry_target", "nobody is above the others", "topology.handover"),
+    layers("edges: [{to: handover}]", "policy.retry_layers.edges.0.to", "nobody is above the others"),
+    layers("edges: [{failure_class: structural, to: replan}]", "policy.retry_layers.edges.0", "class structural is the decision table's alone", "transient_infra"),
+    layers("stages: {validate: {allow_partial: true}}", "policy.retry_layers.stages.validate.allow_partial", "one part", "leave it out"),
+    layers("stages: {fan_out: {allow_partial: true}}", "policy.retry_layers.stages.fan_out.allow_partial", "fan_in quorum says how many are enough already", policy="  fan_in: {mode: quorum, k: 1}\n"),
+    layers("stages: {fan_out: {allow_partial: true}}", "policy.retry_layers.stages.fan_out.allow_partial", "cut into child runs", "plan_branches", policy="  limits: {plan_branches: 65}\n"),
+    layers("max_retries: 2", "policy.retry.base_s", "waits of their own", policy="  retry: {base_s: 2}\n"),
+    layers("max_retries: 2", "decision_table.provider_failure.batch.rungs.0", "retry is a layer's", "take the rung out", table="decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\n"),
+    cell("a rung that layers alone command", "provider_failure", "batch", "{rungs: [{reaction: retry_node, times: 1}, {reaction: abort}]}", "policy.retry_layers with preset fabro commands it"),
     cell("a ladder without an unbounded end", "cost_overrun", "batch", "{rungs: [{reaction: abort, times: 1}]}", "the last rung must be unbounded", "leave its times out"),
     cell("a ladder without an unbounded end", "cost_overrun", "batch", "{rungs: [{reaction: retry}]}", "retry does not end anything"),
     cell("a ladder that never reaches its end", "cost_overrun", "batch", "{rungs: [{reaction: abort}, {reaction: escalate}]}", "only the last rung may be unbounded"),
@@ -102,6 +127,7 @@ ROWS = (
     limits("a stall that cannot be told from a call", "deadlines: {batch: {call_s: 50, stage_s: 60, run_s: 90}}", "deadlines.batch.call_s", "30 s without an event are taken for a stall", "policy.stall_watchdog.after_s"),
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: []", "reviewers", ("is put to a person", "name users or roles who answer")),
     Row("an escalation path with someone in it", "reviewers: [owner]", "reviewers: ['']", "reviewers.0", ("''", "at least 1 character")),
+    cell("an escalation path with someone in it", "cost_overrun", "batch", "{rungs: [{reaction: escalate, role: legal}]}", "asks for 'legal'", "finance, owner, reviewer, safety", inner=".rungs.0.role"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, {OBJECT}", ".compensation", "name the tool that undoes it, or declare it irreversible"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: mutating, compensation: undo, {OBJECT}", ".compensation", "no tool is named 'undo'"),
     tool("a compensation, or irreversible, for each mutating tool", f"effect: irreversible, approval: waived, {OBJECT}", ".deviation", "waives the approval", "give a `deviation`"),

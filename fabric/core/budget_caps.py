@@ -1,0 +1,60 @@
+"""Caps of one run by name: whose (the run, a stage, an agent), of what (money, tokens), and how they are said.
+
+Amounts are micro-dollars or tokens. Which caps a fabric sets is its policy's (``policy.Budget``); what a person made of them in one run is the
+journal's (``budget_raised``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from fabric.core.frozen import value
+
+if TYPE_CHECKING:
+    from fabric.core.policy import Budget
+
+CapUnit = Literal["usd_micros", "tokens"]
+RUN, STAGE, AGENT = "run", "stage", "agent"
+"""Whose a cap may be: what stands before a scope's colon."""
+
+
+@value()
+class NamedCap:
+    """One cap. ``scope``: ``run``, ``stage:<name>`` or ``agent:<name>``."""
+
+    scope: str
+    unit: CapUnit
+    cap: int
+
+    @property
+    def key(self) -> str:
+        """Its name among a run's caps."""
+        return cap_key(self.scope, self.unit)
+
+
+def cap_key(scope: str, unit: CapUnit) -> str:
+    """The name of a cap among a run's caps."""
+    return f"{scope} {unit}"
+
+
+def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
+    """What a fabric gives a run, a stage or an agent; None: that has no cap of its own."""
+    caps: dict[tuple[str, CapUnit], int | None] = {
+        (RUN, "usd_micros"): budget.run_usd_micros,
+        (RUN, "tokens"): budget.run_tokens,
+        (STAGE, "usd_micros"): budget.stage_usd_micros,
+        (STAGE, "tokens"): budget.stage_tokens,
+        (AGENT, "usd_micros"): budget.agent_usd_micros,
+        (AGENT, "tokens"): budget.agent_tokens,
+    }
+    return caps.get((scope.partition(":")[0], unit))
+
+
+def cap_words(scope: str) -> str:
+    """``stage:fan_out`` as ``stage fan_out``, ``run`` as ``the run``."""
+    return "the run" if scope == RUN else scope.replace(":", " ", 1)
+
+
+def amount_words(amount: int, unit: str) -> str:
+    """An amount as a sentence has it."""
+    return f"${amount / 1_000_000:,.6f}" if unit == "usd_micros" else f"{amount:,} tokens"

@@ -1,0 +1,148 @@
+"""The passages of a document that a critic is shown where its prompt does not take all of it: what is quoted, then what is nearest to what is claimed.
+
+Deterministic: the same text, answer and limit give the same passages, so that a verdict can be held against what it was given about.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from fabric.core.frozen import value
+from fabric.core.grounding import quotes
+
+PASSAGE_CHARS = 400
+"""Most characters of one passage, where a blank stands in time."""
+GAP = "\n[...]\n"
+"""What stands between two passages, and where the text goes on."""
+WORD_CHARS = 3
+"""Shorter words say nothing of what a passage is about; numbers do."""
+
+_WORD = re.compile(r"\w+")
+_END = re.compile(r"(?<=[.!?])\s+|\n\s*\n\s*")
+Span = tuple[int, int]
+
+
+@value()
+class Chosen:
+    """What is shown of one document: ``spans`` of its text in its order, and the quoted passages that there was no room for."""
+
+    spans: tuple[Span, ...]
+    without: tuple[str, ...] = ()
+
+
+def chosen(text: str, answer: str, quoted: Sequence[str], limit: int) -> Chosen:
+    """At most ``limit`` characters of ``text``, as ``shown`` writes them: passages with what ``quoted`` says first, then the nearest to ``answer``, then from the beginning."""
+    if len(text) <= limit:
+        return Chosen(((0, len(text)),))
+    spans = list(_passages(text))
+    held = _quoted_in(text, spans, quoted)
+    taken: set[int] = set()
+    room, without = limit - len(GAP), []
+    for passage, where in zip(quoted, held, strict=True):
+        fits = _taken(spans, where, taken, room)
+        if fits is None:
+            without.append(passage)
+        else:
+            room = fits
+    claimed = _words(answer)
+    near = sorted(range(len(spans)), key=lambda n: (-len(claimed & _words(text[slice(*spans[n])])), n))
+    for n in near:
+        fits = _taken(spans, (n,), taken, room)
+        room = room if fits is None else fits
+    return Chosen(_joined(spans, sorted(taken)), tuple(without))
+
+
+def shown(text: str, spans: Sequence[Span]) -> str:
+    """The chosen passages as a prompt has them, each place marked where something is left out."""
+    if not spans:
+        return GAP.strip("\n") if text else ""
+    before, after = spans[0][0] > 0, spans[-1][1] < len(text)
+    told = GAP.join(text[start:end] for start, end in spans)
+    return f"{GAP.lstrip() if before else ''}{told}{GAP.rstrip() if after else ''}"
+
+
+def places(answer: str, documents: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """The quoted passages of an answer by the document that each is looked for in: the one cited behind it, else the first that it stands in."""
+    found: dict[str, list[str]] = {name: [] for name, _ in documents}
+    plain = {name: quotes.normalised(text) for name, text in documents}
+    for passage, cited in quotes.passages(answer):
+        names = [cited] if cited in plain else list(plain)
+        at = next((name for name in names if quotes.stands_in(passage, plain[name])), None)
+        if at is not None:
+            found[at].append(passage)
+    return found
+
+
+def _taken(spans: Sequence[Span], which: Sequence[int], taken: set[int], room: int) -> int | None:
+    """Takes these passages; what room is left then, or None where there is too little for all of them."""
+    fresh = [n for n in which if n not in taken]
+    left = room - sum(spans[n][1] - spans[n][0] + len(GAP) for n in fresh)
+    if left < 0:
+        return None
+    taken.update(fresh)
+    return left
+
+
+def _passages(text: str) -> Iterator[Span]:
+    """The text in passages: sentences of one paragraph together, as long as they fit; what has no end in time is cut at a blank."""
+    start = 0
+    ends = [*((m.start(), m.end()) for m in _END.finditer(text)), (len(text), len(text))]
+    last: Span | None = None
+    for end, following in ends:
+        if last is not None and end - start > PASSAGE_CHARS:
+            yield start, last[0]
+            start, last = last[1], None
+        while end - start > PASSAGE_CHARS:
+            cut = text.rfind(" ", start + 1, start + PASSAGE_CHARS)
+            cut = cut if cut > start else start + PASSAGE_CHARS
+            yield start, cut
+            start = cut + (text[cut] == " ")
+        last = (end, following)
+        if "\n" in text[end:following] and end > start:
+            yield start, end
+            start, last = following, None
+    if start < len(text):
+        yield start, len(text)
+
+
+def _quoted_in(text: str, spans: Sequence[Span], quoted: Sequence[str]) -> list[tuple[int, ...]]:
+    """For each quoted passage, the passages of the text that it stands in; none where it spans a place that was cut."""
+    if not quoted:
+        return []
+    starts, plain, at = [], [], 0
+    for start, end in spans:
+        one = quotes.normalised(text[start:end])
+        starts.append(at)
+        plain.append(one)
+        at += len(one) + 1
+    whole = " ".join(plain)
+    found = []
+    for passage in quoted:
+        which: set[int] = set()
+        begin = 0
+        for part in quotes.parts(passage):
+            place = whole.find(part, begin)
+            if place < 0:
+                break
+            begin = place + len(part)
+            which.update(range(bisect_right(starts, place) - 1, bisect_right(starts, begin - 1)))
+        found.append(tuple(sorted(which)))
+    return found
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.casefold()) if len(word) >= WORD_CHARS or word.isdigit()}
+
+
+def _joined(spans: Sequence[Span], which: Sequence[int]) -> tuple[Span, ...]:
+    """As one, where no more lies between two of them than a mark would take."""
+    found: list[Span] = []
+    for n in which:
+        start, end = spans[n]
+        if found and start - found[-1][1] <= len(GAP):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return tuple(found)

@@ -1,0 +1,183 @@
+"""Preset ``fabro`` as ladders: S1's layers laid into the cells of the decision table, once, when a fabric is compiled (semantics.md 4 "Retry layers").
+
+A layer is one or more rungs. So the ladder commands layers as it commands any rung: counted, passed over with a reason, journaled and derived again. What is
+left of a cell when its own retry, wait and fallback rungs have gone up into the layers stands behind them: it is the run's failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from fabric.core.decision_table import Ladder, Reaction, Rung, Table, table_digest
+from fabric.core.fallbacks import chain
+from fabric.core.fingerprint import fingerprint
+from fabric.core.flow import Stage
+from fabric.core.frozen import value
+from fabric.core.retry_policy import Edge, RetryLayers, WayOut
+from fabric.core.retry_presets import MODEL_CALLS
+from fabric.core.taxonomy import ErrorClass, FailureType, Tier
+
+if TYPE_CHECKING:
+    from fabric.core.spec import FabricSpec
+
+TIMES_MAX = 20
+"""Most uses of one rung."""
+
+
+class Layer(StrEnum):
+    """S1's layers, in its order ("When failures become fatal")."""
+
+    CALL_RETRIES = "call_retries"
+    FAILOVER = "failover"
+    NODE_RETRIES = "node_retries"
+    EDGE_ROUTING = "edge_routing"
+    RETRY_TARGET = "retry_target"
+    RUN_FAILURE = "run_failure"
+
+
+class LayerRung(Rung):
+    """A rung that belongs to a layer."""
+
+    layer: Layer
+    failure_class: ErrorClass | None = None
+    """Edge: the class of failure that it is for; None: any."""
+
+
+CALL_LEVEL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL})
+"""Rungs of a cell that are a call's (semantics.md 5): its retries and fallbacks are the layers' to say, its wait stands between the two."""
+
+_L, _F = Layer, FailureType
+_ALL = tuple(Layer)
+_NODE = (_L.EDGE_ROUTING, _L.RETRY_TARGET, _L.RUN_FAILURE)
+
+ROWS: Mapping[FailureType, tuple[Layer, ...]] = MappingProxyType(
+    {
+        _F.PROVIDER: _ALL,
+        _F.SCHEMA_GROUNDING: _NODE,
+        _F.PLAN_MALFORMED: _NODE,
+        _F.COST_OVERRUN: (_L.FAILOVER, _L.EDGE_ROUTING, _L.RUN_FAILURE),
+        _F.TOOL_LOOP: (_L.RUN_FAILURE,),
+        _F.DEADLOCK: (_L.RUN_FAILURE,),
+        _F.NO_PROGRESS: (_L.RUN_FAILURE,),
+        _F.UNSAFE_OUTPUT: (_L.RUN_FAILURE,),
+    }
+)
+"""Which layers stand in which row; total, by test. Calls and nodes are retried for what is transient alone; a quota fails over; loops, stalls and what is unsafe
+are the run's at once (S1 "The run also terminates immediately for")."""
+NEVER_BY_EDGE = frozenset({(_F.COST_OVERRUN, Tier.HIGH_STAKES)})
+"""Budget and limit trips never route by edge in high-stakes (semantics.md 5)."""
+ROUTED = frozenset({ErrorClass.TRANSIENT_INFRA, ErrorClass.DETERMINISTIC, ErrorClass.BUDGET_EXHAUSTED})
+"""Classes of failures that some row routes by edge; one with ``ROWS`` and ``CLASSIFY``, by test."""
+
+Layered = Mapping[tuple[FailureType, Tier, Stage], Ladder]
+"""The ladders that differ from their cell; empty: no layers are in force."""
+
+
+@value()
+class Ladders:
+    """The decision table of a fabric, with its layers laid in."""
+
+    table: Table
+    layered: Layered
+    version: str
+    """Digest of both: what a decision names."""
+
+    def at(self, failure: FailureType, tier: Tier, stage: Stage) -> Ladder:
+        """The ladder of a failure that happened in that stage."""
+        return self.layered.get((failure, tier, stage)) or self.table[failure, tier]
+
+
+def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
+    """The table with what a fabric says of its layers. ``spec`` None: there are none."""
+    if spec is None or not spec.policy.retry_layers.layered:
+        return Ladders(table, {}, table_digest(table))
+    layered = {
+        (failure, tier, stage): Ladder.model_construct(
+            rungs=tuple(_rungs(spec, table[failure, tier], failure, tier, stage)),
+            deviation=table[failure, tier].deviation,
+        )
+        for failure in FailureType
+        for tier in Tier
+        for stage in Stage
+    }
+    said: dict[str, Any] = {
+        "/".join(key): [rung.model_dump(mode="json") for rung in ladder.rungs] for key, ladder in layered.items()
+    }
+    # How long a node waits stands in no rung, and a decision about it hangs on it.
+    said["waits"] = [str(spec.policy.retry_layers.retries_of(stage)) for stage in Stage]
+    return Ladders(table, layered, fingerprint([table_digest(table), said]))
+
+
+def _rungs(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> Iterator[Rung]:
+    told = spec.policy.retry_layers
+    for layer in ROWS[failure]:
+        if layer is Layer.CALL_RETRIES:
+            yield _rung(layer, Reaction.RETRY, MODEL_CALLS.attempts - 1)
+        elif layer is Layer.FAILOVER:
+            yield from (_of(rung, layer) for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER)
+            if stand_ins := _stand_ins(spec):
+                yield _rung(layer, Reaction.FALLBACK_MODEL, stand_ins)
+        elif layer is Layer.NODE_RETRIES:
+            yield from _of_node(told, stage)
+        elif layer is Layer.EDGE_ROUTING:
+            edges = () if (failure, tier) in NEVER_BY_EDGE else told.edges_of(stage)
+            yield from (_way(spec, layer, edge) for edge in edges)
+        elif layer is Layer.RETRY_TARGET:
+            yield from (_way(spec, layer, Edge(to=to)) for to in told.targets_of(stage))
+        else:
+            yield from (_of(rung, layer) for rung in cell.rungs if rung.reaction not in CALL_LEVEL)
+
+
+def _of_node(told: RetryLayers, stage: Stage) -> Iterator[Rung]:
+    if retries := told.retries_of(stage).attempts - 1:
+        yield _rung(Layer.NODE_RETRIES, Reaction.RETRY_NODE, retries)
+    if told.node(stage).allow_partial:
+        yield _rung(Layer.NODE_RETRIES, Reaction.ACCEPT_PARTIAL, 1)
+
+
+WAYS: Mapping[WayOut, Reaction] = MappingProxyType({"replan": Reaction.REPLAN, "handover": Reaction.HANDOVER})
+"""What a way out is done by."""
+
+
+def _way(spec: FabricSpec, layer: Layer, edge: Edge) -> Rung:
+    reaction = WAYS[edge.to]
+    times = spec.policy.limits.replans_per_stage if reaction is Reaction.REPLAN else 1
+    return _rung(layer, reaction, times, edge.failure_class)
+
+
+def _rung(layer: Layer, reaction: Reaction, times: int, failure_class: ErrorClass | None = None) -> LayerRung:
+    return LayerRung(reaction=reaction, times=min(times, TIMES_MAX), layer=layer, failure_class=failure_class)
+
+
+def _of(rung: Rung, layer: Layer) -> LayerRung:
+    return LayerRung.model_validate({**rung.model_dump(by_alias=True), "layer": layer})
+
+
+def _stand_ins(spec: FabricSpec) -> int:
+    """How many models stand behind the one that has the most."""
+    named = {model.name: model.fallbacks for model in spec.models}
+    return max(len(chain(named, name)) for name in named)
+
+
+def stage_of(step_id: str, scope: str) -> Stage:
+    """The stage of a decision about that step; where it is no step's, of what its rung is counted against (``stage:...``)."""
+    return Stage(step_id.partition(".")[0] or scope.partition(":")[2])
+
+
+def layer_of(rung: Rung) -> str:
+    """The layer that a rung belongs to; empty: none is in force."""
+    return str(rung.layer) if isinstance(rung, LayerRung) else ""
+
+
+def unrouted(rung: Rung, error_class: ErrorClass) -> str:
+    """Why a rung is not for a failure of that class; empty: it is."""
+    wanted = rung.failure_class if isinstance(rung, LayerRung) else None
+    return "" if wanted in (None, error_class) else f"the edge is for {wanted}, and this is {error_class}"
+
+
+def by_edge(rung: Rung) -> bool:
+    """Whether a rung is an edge: the author routes a failure elsewhere by it, also one that does not go away by itself."""
+    return isinstance(rung, LayerRung) and rung.layer is Layer.EDGE_ROUTING

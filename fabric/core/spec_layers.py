@@ -1,0 +1,84 @@
+"""What of a fabric's retry layers does not fit it: a sentence each, with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fabric.core.decision_table import Reaction
+from fabric.core.flow import Stage
+from fabric.core.policy import Retry
+from fabric.core.retry_layers import ROUTED
+from fabric.core.retry_policy import RetryLayers
+
+if TYPE_CHECKING:
+    from fabric.core.spec import FabricSpec
+
+HERE = "policy.retry_layers"
+_OWN_WAITS = ("base_s", "factor", "cap_s")
+
+
+def layer_problems(spec: FabricSpec) -> Iterator[str]:
+    """What is wrong with ``policy.retry_layers`` in this fabric; nothing where no layers are in force and none are described."""
+    told = spec.policy.retry_layers
+    if not told.layered:
+        # What is said is told by its value: a fabric that is written out names every field, and must be read again.
+        for name, field in RetryLayers.model_fields.items():
+            if name != "preset" and getattr(told, name) != field.get_default(call_default_factory=True):
+                yield f"{HERE}.{name}: only preset fabro has layers; name it, or leave {name} out"
+        return
+    yield from _ways(spec)
+    yield from _partial(spec)
+    yield from _said_twice(spec)
+
+
+def _ways(spec: FabricSpec) -> Iterator[str]:
+    told = spec.policy.retry_layers
+    for path, to in told.named_ways().items():
+        if to == "replan" and spec.topology.planner is None:
+            yield f"{HERE}.{path}: the plan is fixed, so there is nothing to replan; name handover, or leave it out"
+        elif to == "handover" and spec.topology.handover is None:
+            yield f"{HERE}.{path}: nobody is above the others; name an agent in topology.handover, or leave it out"
+    for path, group in ("", told), *((f"stages.{stage}.", one) for stage, one in told.stages.items()):
+        for n, edge in enumerate(group.edges):
+            if edge.failure_class is not None and edge.failure_class not in ROUTED:
+                known = ", ".join(sorted(ROUTED))
+                yield (
+                    f"{HERE}.{path}edges.{n}.failure_class: a failure of class {edge.failure_class} is the decision table's "
+                    f"alone; give one of {known}"
+                )
+
+
+def _partial(spec: FabricSpec) -> Iterator[str]:
+    policy = spec.policy
+    for stage, node in policy.retry_layers.stages.items():
+        where = f"{HERE}.stages.{stage}.allow_partial"
+        if not node.allow_partial:
+            continue
+        if stage is not Stage.FAN_OUT:
+            yield f"{where}: stage {stage} has one part, and nothing is no part of it; leave it out"
+        elif policy.fan_in.mode != "all":
+            said = (
+                "goes on with whatever came back" if policy.fan_in.mode == "best_effort" else "says how many are enough"
+            )
+            yield f"{where}: fan_in {policy.fan_in.mode} {said} already; leave one of the two out"
+        elif policy.limits.plan_branches > policy.limits.fan_out_inline_max:
+            yield (
+                f"{where}: a plan of {policy.limits.plan_branches} briefs is cut into child runs, which accept no gaps; "
+                "set limits.plan_branches to limits.fan_out_inline_max at most, or leave it out"
+            )
+
+
+def _said_twice(spec: FabricSpec) -> Iterator[str]:
+    """The layers say how often calls are retried and who stands in; nothing else may."""
+    for failure, row in spec.decision_table.items():
+        for tier, ladder in row.items():
+            for n, rung in enumerate(ladder.rungs):
+                if rung.reaction in (Reaction.RETRY, Reaction.FALLBACK_MODEL):
+                    yield (
+                        f"decision_table.{failure}.{tier}.rungs.{n}: {rung.reaction} is a layer's under "
+                        "policy.retry_layers with preset fabro; take the rung out"
+                    )
+    for name in _OWN_WAITS:
+        if getattr(spec.policy.retry, name) != Retry.model_fields[name].default:
+            yield f"policy.retry.{name}: under policy.retry_layers with preset fabro the layers have waits of their own; leave it out"

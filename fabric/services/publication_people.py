@@ -1,0 +1,68 @@
+"""An escalation path for every cell that can escalate, with someone in it (semantics.md 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from fabric.core import releases
+from fabric.core.decision_table import Reaction, Rung, table_with
+from fabric.core.saga import MUTATES
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import FailureType, Tier
+
+REVIEWER = Rung(reaction=Reaction.ESCALATE).role
+"""The role of whoever the fabric names in ``reviewers``: a cell that says nothing else asks them."""
+
+NAMED = 10
+"""Most names that a sentence lists."""
+
+
+def without_reviewers(spec: FabricSpec) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` where something is put to a person and the fabric names nobody."""
+    if spec.reviewers:
+        return
+    asked = list(dict.fromkeys(f"{failure} in tier {tier}" for failure, tier, _, _ in _asking(spec)))
+    if spec.topology.critic or spec.topology.plan_critic or spec.judging:
+        asked.append("a critic's score below tau")
+    named = {name for agent in spec.agents for name in agent.tools if not spec.in_journal(name)}
+    changing = [
+        tool for tool in spec.all_tools if tool.effect in MUTATES and (tool.kind != "memory" or tool.name in named)
+    ]
+    asked += [f"a change by {tool.name} of which nobody knows" for tool in changing]
+    if asked:
+        more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
+        yield "reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer"
+
+
+def without_role(spec: FabricSpec, held: Collection[str]) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` for every cell that a run may reach and that asks for somebody who is not there. ``held``: the users here and their roles."""
+    there = _some(sorted(held))
+    for failure, tier, n, rung in _asking(spec):
+        own = tier in spec.decision_table.get(failure, {})
+        path = f"decision_table.{failure}.{tier}"
+        if rung.role not in (REVIEWER, *held):
+            whose = "" if own else " (the default table says so)"
+            sentence = f"asks for {rung.role!r}{whose}, and nobody here is or has that; give somebody the role, or name one in the cell that there is: {there}"
+            yield f"{path}.rungs.{n}.role" if own else path, sentence
+        elif failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec) and releases.ROLE not in held:
+            sentence = f"puts outputs that a gate held back to a person, and only the role {releases.ROLE!r} lets one pass, which nobody here has"
+            yield path, f"{sentence}; give somebody the role, or let the cell end without a person"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}" if names else "nobody at all"
+
+
+def _holds_back(spec: FabricSpec) -> bool:
+    return bool(spec.gates.guardrails or spec.gates.policies)
+
+
+def _asking(spec: FabricSpec) -> Iterator[tuple[FailureType, Tier, int, Rung]]:
+    """The rungs in force that ask a person, in the tiers that a run may pick."""
+    table = table_with(spec.decision_table)
+    for tier in spec.tiers.allowed:
+        for failure in FailureType:
+            for n, rung in enumerate(table[failure, tier].rungs):
+                if rung.reaction is Reaction.ESCALATE:
+                    yield failure, tier, n, rung

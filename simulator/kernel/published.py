@@ -1,0 +1,63 @@
+"""Fabrics as the virtual world runs them, compiled as a publication compiles them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fabric.adapters.gate_evaluators import gate_evaluators
+from fabric.core.context import Compiled, Validate, compile_spec
+from fabric.core.spec import FabricSpec, ToolSpec
+from fabric.runtime import prompts
+from fabric.runtime.call_ports import ToolOffer
+from simulator.kernel.remembered import remembering_rules
+
+JSON = Any
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """A published revision of the virtual world."""
+
+    revision_id: str
+    compiled: Compiled
+    offers: Mapping[str, ToolOffer]
+
+
+def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec] | None = None) -> Fabric:
+    """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
+    offers = {
+        tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
+        for tool in spec.asked_tools
+    }
+    below = {name: _compiled(inner, offers) for name, inner in (nested or {}).items()}
+    return Fabric(revision_id, _compiled(spec, offers, below), offers)
+
+
+def _compiled(
+    spec: FabricSpec, offers: Mapping[str, ToolOffer], nested: Mapping[str, Compiled] | None = None
+) -> Compiled:
+    return compile_spec(
+        spec,
+        prices={model.name: model.price.price() for model in spec.models if model.price},
+        validators={tool.name: _validator(tool) for tool in spec.all_tools},
+        prompt_overhead={agent.name: prompts.overhead_bytes(spec, agent, offers) for agent in spec.agents},
+        nested=nested,
+        evaluators=remembering_rules(gate_evaluators(spec)),
+    )
+
+
+def _validator(tool: ToolSpec) -> Validate:
+    if tool.parameters is None:
+        return _query_problems
+    from fabric.adapters.evaluators import (
+        compile_schema,
+    )  # Where no library for schemas can be imported, no fabric remembers.
+
+    return compile_schema(tool.parameters)
+
+
+def _query_problems(args: JSON) -> list[str]:
+    return [] if isinstance(args.get("query"), str) else ["query: text is wanted"]

@@ -1,0 +1,148 @@
+"""Caps of stages, agents and tokens: what is refused before it is sent, what an approval raises, what then holds (semantics.md 4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.budget_caps import NamedCap, cap_key, fabrics_cap
+from fabric.core.flow import RunState
+from fabric.core.mechanisms import budget, cost_velocity, state_of
+from fabric.core.policy import Budget
+from fabric.core.taxonomy import Tier
+from tests.fabric.core.fabrics import lone
+from tests.fabric.core.harness import World, ran
+
+MONEY = 10_000_000
+
+
+def poor(**caps) -> World:
+    """A run whose first call does not fit one of its caps."""
+    return ran(lone(budget={"run_usd_micros": MONEY, **caps}), tier=Tier.HIGH_STAKES)
+
+
+def ignored(world):
+    return [fact.reason for fact in world.of(ev.InputIgnored)]
+
+
+def worst(world) -> ev.CallIssued:
+    return world.of(ev.CallIssued)[0]
+
+
+FREE = ran(lone(budget={"run_usd_micros": MONEY}), tier=Tier.HIGH_STAKES)
+FIRST = worst(FREE)
+CAPS = {
+    "run_tokens": ("run", "tokens", FIRST.reserved_tokens),
+    "stage_usd_micros": ("stage:fan_out", "usd_micros", FIRST.reserved_usd_micros),
+    "stage_tokens": ("stage:fan_out", "tokens", FIRST.reserved_tokens),
+    "agent_usd_micros": ("agent:worker", "usd_micros", FIRST.reserved_usd_micros),
+    "agent_tokens": ("agent:worker", "tokens", FIRST.reserved_tokens),
+}
+
+
+def test_every_cap_that_a_fabric_sets_for_a_run_has_a_name():
+    shared = {"call_usd_micros", "fabric_hour_usd_micros", "session_usd_micros"}
+    assert set(CAPS) == set(Budget.model_fields) - shared - {"run_usd_micros"}
+    given = Budget(run_usd_micros=1, **{name: n + 2 for n, name in enumerate(CAPS)})
+    assert [fabrics_cap(given, scope, unit) for scope, unit, _ in CAPS.values()] == [2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_one_less_than_the_worst_case_is_refused_before_it_is_sent_and_exactly_it_is_not(name):
+    scope, unit, worst_case = CAPS[name]
+    world = poor(**{name: worst_case - 1})
+    (decided,) = world.of(ev.ReactionDecided)
+    seen = decided.cause.evidence
+    assert (decided.cause.mechanism, seen.scope, seen.unit, seen.limit, seen.observed) == (
+        "budget",
+        scope,
+        unit,
+        worst_case - 1,
+        worst_case,
+    )
+    assert world.of(ev.CallIssued) == []
+    assert worst(poor(**{name: worst_case})).agent == "worker"
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_an_approval_raises_it_for_this_run_and_the_run_goes_on(name):
+    scope, unit, worst_case = CAPS[name]
+    world = poor(**{name: worst_case - 1})
+    shown = world.content_of(ev.EscalationOpened)[-1]
+    offered = {"scope": scope, "unit": unit, "cap": worst_case - 1, "used": 0}
+    assert shown["takes_caps"] == [offered]
+    world.decide(caps=(NamedCap(scope, unit, 1_000_000),)).go()
+    (raised,) = world.of(ev.BudgetRaised)
+    assert (raised.scope, raised.unit, raised.cap, raised.before, raised.actor) == (
+        scope,
+        unit,
+        1_000_000,
+        worst_case - 1,
+        "bob",
+    )
+    assert world.end.state is RunState.COMPLETED
+    config, ledger = world.spec.policy.budget, state_of(world.run.guards, budget)
+    assert budget.cap_in_force(config, ledger, scope, unit) == 1_000_000
+    assert state_of(world.run.guards, cost_velocity).raised == {cap_key(scope, unit): 1_000_000}
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_one_short_of_the_worst_case_asks_again_and_names_the_new_cap(name):
+    scope, unit, worst_case = CAPS[name]
+    world = poor(**{name: worst_case - 2}).decide(caps=(NamedCap(scope, unit, worst_case - 1),)).go()
+    assert world.of(ev.ReactionDecided)[-1].cause.evidence.limit == worst_case - 1
+    assert world.content_of(ev.EscalationOpened)[-1]["takes_caps"][0]["cap"] == worst_case - 1
+
+
+@pytest.mark.parametrize(
+    ("cap", "said"),
+    [
+        (
+            NamedCap("stage:fan_out", "tokens", 10),
+            "the new cap of stage fan_out, 10 tokens, is not above the present one of 10 tokens",
+        ),
+        (
+            NamedCap("stage:plan", "tokens", 99),
+            "there is no cap of stage plan in tokens that this question could raise",
+        ),
+        (NamedCap("agent:worker", "tokens", 99), "there is no cap of agent worker in tokens"),
+        (NamedCap("run", "usd_micros", MONEY + 1), "there is no cap of the run in money"),
+        (NamedCap("stage:fan_out", "tokens", 10**12 + 1), "that any run may spend"),
+    ],
+)
+def test_a_cap_that_cannot_be_given_changes_nothing_and_the_question_stays(cap, said):
+    world = poor(stage_tokens=10).decide(caps=(cap,)).go()
+    assert said in ignored(world)[0]
+    assert world.of(ev.BudgetRaised) == world.of(ev.EscalationDecided) == []
+    assert world.run.questions
+
+
+def test_a_stage_has_no_more_than_its_run_unless_that_is_raised_with_it():
+    more = NamedCap("stage:fan_out", "usd_micros", MONEY + 1)
+    world = poor(stage_usd_micros=10).decide(caps=(more,)).go()
+    assert "is above the $10.000000 that the run itself may spend: raise that too" in ignored(world)[0]
+    both = poor(stage_usd_micros=10).decide(cap_usd_micros=MONEY + 1, caps=(more,)).go()
+    assert [fact.cap_usd_micros for fact in both.of(ev.CapRaised)] == [MONEY + 1]
+    assert [fact.cap for fact in both.of(ev.BudgetRaised)] == [MONEY + 1]
+
+
+def test_a_cap_named_twice_and_one_beside_a_rejection_are_no_answer():
+    twice = (NamedCap("stage:fan_out", "tokens", 100_000), NamedCap("stage:fan_out", "tokens", 200_000))
+    assert "a cap is named twice" in ignored(poor(stage_tokens=10).decide(caps=twice).go())[0]
+    world = poor(stage_tokens=10).decide("reject", caps=twice[:1]).go()
+    assert "a new cap goes with the approval of a cost overrun" in ignored(world)[0]
+
+
+def test_it_outlives_the_process():
+    world = poor(agent_tokens=10).decide(caps=(NamedCap("agent:worker", "tokens", 1_000_000),)).go(steps=1)
+    assert world.crash().go().end.state is RunState.COMPLETED
+
+
+def test_another_agent_and_another_stage_have_budgets_of_their_own():
+    ledger = budget.State(
+        tokens_by_stage={"plan": 5, "fan_out": 7},
+        tokens_by_agent={"planner": 5, "worker": 7},
+        reserved={"c": budget.Reservation(1, 100, "fan_out", "worker")},
+    )
+    assert [budget.used(ledger, scope, "tokens") for scope in ("stage:plan", "stage:fan_out")] == [5, 107]
+    assert [budget.used(ledger, scope, "tokens") for scope in ("agent:planner", "agent:worker")] == [5, 107]

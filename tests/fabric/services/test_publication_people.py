@@ -1,0 +1,111 @@
+"""Somebody is there for every cell that asks: the fabric's reviewers, and a user with each role that a cell names."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from fabric.adapters.tools.outbound import Gate
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.services.errors import Refused
+from fabric.services.fabrics import fabric_publish
+from fabric.services.publication import Installation, publication_problems
+from fabric.services.workspaces import OWNER_ROLES, people_held
+from tests.fabric.services.test_publication import cell, small
+from tests.fabric.services.world import SMALL
+
+HIGH = {"tiers": {"default": "high_stakes", "allowed": ["high_stakes"]}}
+EVERY_TIER = {"tiers": {"default": "batch", "allowed": [str(tier) for tier in Tier]}}
+GUARDED = {"gates": {"guardrails": [{"rules": ["credentials"]}]}}
+LEGAL = SMALL.replace(
+    "reviewers:",
+    "decision_table:\n  cost_overrun:\n    batch: {rungs: [{reaction: escalate, role: legal}]}\nreviewers:",
+)
+
+
+def told(held, **changes) -> list[tuple[str, str]]:
+    where = Installation(Gate(), held=None if held is None else frozenset(held))
+    return [(found.path, found.sentence) for found in publication_problems(small(**changes), where)]
+
+
+def test_the_default_table_asks_for_two_roles_and_both_must_be_there():
+    assert told({"finance", "safety"}, **HIGH) == []
+    assert [path for path, _ in told({"safety"}, **HIGH)] == ["decision_table.cost_overrun.high_stakes"]
+    ((path, sentence),) = told({"ann", "finance"}, **HIGH)
+    assert path == "decision_table.unsafe_output.high_stakes"
+    assert sentence == (
+        "asks for 'safety' (the default table says so), and nobody here is or has that; "
+        "give somebody the role, or name one in the cell that there is: ann, finance"
+    )
+
+
+def test_a_cell_that_no_run_reaches_asks_nobody():
+    interactive = {"tiers": {"default": "interactive", "allowed": ["interactive"]}}
+    own = cell("cost_overrun", "batch", {"reaction": "escalate", "role": "legal"})
+    assert told((), **interactive) == []
+    assert told((), **interactive, decision_table=own) == []
+
+
+def test_where_nobody_is_known_nothing_is_asked_for():
+    assert told(None, **EVERY_TIER) == []
+
+
+@pytest.mark.parametrize("failure", FailureType)
+@pytest.mark.parametrize("tier", Tier)
+def test_a_cell_of_the_author_s_own_names_its_rung(failure, tier):
+    rungs = ({"reaction": "retry", "times": 1}, {"reaction": "escalate", "role": "legal", "with": ["block"]})
+    own = cell(failure, tier, *rungs)
+    changes = {**EVERY_TIER, "decision_table": own}
+    named = [one for one in told({"finance", "safety"}, **changes) if "legal" in one[1]]
+    assert [path for path, _ in named] == [f"decision_table.{failure}.{tier}.rungs.1.role"]
+    assert not [one for one in told({"finance", "safety", "legal"}, **changes) if "legal" in one[1]]
+
+
+def test_a_user_may_be_named_in_place_of_a_role():
+    own = cell("cost_overrun", "batch", {"reaction": "escalate", "role": "ann"})
+    assert told({"ann", "finance", "safety"}, **EVERY_TIER, decision_table=own) == []
+
+
+def test_who_may_let_an_output_pass_must_be_there_whoever_the_cell_asks():
+    own = cell("unsafe_output", "batch", {"reaction": "escalate", "role": "ann", "with": ["block"]})
+    batch = {"tiers": {"default": "batch", "allowed": ["batch"]}, "decision_table": own}
+    assert told({"ann"}, **batch) == []
+    ((path, sentence),) = told({"ann"}, **batch, **GUARDED)
+    assert path == "decision_table.unsafe_output.batch"
+    assert "only the role 'safety' lets one pass" in sentence
+    assert told({"ann", "safety"}, **batch, **GUARDED) == []
+
+
+def test_of_many_people_a_few_are_named():
+    held = [f"user-{n:02}" for n in range(11)]
+    (_, sentence), _ = told(held, **HIGH)
+    assert sentence.endswith(
+        "user-00, user-01, user-02, user-03, user-04, user-05, user-06, user-07, user-08, user-09 and 1 more"
+    )
+    (_, sentence), _ = told(held[:10], **HIGH)
+    assert sentence.endswith("user-08, user-09")
+
+
+def test_the_local_owner_has_every_role_of_the_default_table(actor):
+    assert people_held(actor.workspace_id) == OWNER_ROLES | {"owner"}
+    assert fabric_publish(
+        actor=actor, source=f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n"
+    ).changed
+
+
+def test_a_role_is_held_by_an_active_user_of_its_group(actor):
+    with pytest.raises(Refused, match="asks for 'legal'"):
+        fabric_publish(actor=actor, source=LEGAL)
+    group = Group.objects.create(name="legal")
+    assert "legal" not in people_held(actor.workspace_id)
+    user = User.objects.create_user("ann", is_active=False)
+    user.groups.add(group)
+    with pytest.raises(Refused, match="asks for 'legal'"):
+        fabric_publish(actor=actor, source=LEGAL)
+    user.is_active = True
+    user.save()
+    assert fabric_publish(actor=actor, source=LEGAL).changed
+
+
+def test_in_a_workspace_without_users_nobody_is_looked_for(stranger):
+    assert people_held(stranger.workspace_id) is None
