@@ -74,7 +74,8 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         role=releases.ROLE if let_pass else choice.rung.role,
         content=_shown(work, failure, choice, item, let_pass) | takes_model,
         model=other,
-        round_=work.run.rounds.get(scope, 0) + 1,
+        # Only failures are counted: a result that a critic is not sure of is let pass or not, and not tried once more.
+        round_=work.run.rounds.get(scope, 0) + 1 if item == "failure" else 1,
         let_pass=let_pass,
     )
 

@@ -120,6 +120,9 @@ def cap_was_named(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 def rounds_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A person is asked about one thing a bounded number of times, and the question's clocks are in order."""
     most = seen.compiled.spec.policy.humans.failure_rounds
+    counted = seen.run.rounds.get(fact.scope, 0) + 1 if fact.item == "failure" else 1
+    if fact.round != counted:
+        return f"round {fact.round} is the {counted}. that counts"
     if fact.round > most:
         return f"round {fact.round}, at most {most}"
     return "" if event.at <= fact.remind_at <= fact.onward_at <= fact.due_at else "its clocks are not in order"

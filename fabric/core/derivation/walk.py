@@ -143,7 +143,7 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
         return Walked(trip, None, 0, rung, _scope(ledger, fact, CountScope.STAGE), 0)
     rungs = _rungs(asked, goes_to)
-    told = passed_over(ledger) if own or goes_to == fact.failure_type else {}
+    told = _told(ledger, fact) if own or goes_to == fact.failure_type else frozenset()
     skipped: list[int] = []
     recorded: list[int] = []
     for index, rung in enumerate(rungs):
@@ -164,10 +164,15 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
     return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
 
 
+def _told(ledger: Ledger, fact: ev.ReactionDecided) -> frozenset[int]:
+    """The rungs that count as recorded as passed over. Before a last word none are recorded: whatever applied would be surfaced all the same."""
+    return frozenset(range(fact.rung)) if last_word(ledger, fact) else frozenset(passed_over(ledger))
+
+
 def _refused(asked: Asked, index: int) -> bool | None:
     """Whether the numbers of a recorded refusal bear it out; None: it has none, or none that can be judged here."""
-    told = next(one for one in asked.ledger.skipped if one.rung == index)
-    if told.trip is None or asked.rules.spec is None:
+    told = next((one for one in asked.ledger.skipped if one.rung == index), None)
+    if told is None or told.trip is None or asked.rules.spec is None:
         return None
     policy = asked.rules.spec.policy
     return numbers.refuses(numbers.Judged(asked.ledger.numbers, policy, asked.ledger.tier, asked.at, told.trip))

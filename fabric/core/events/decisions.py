@@ -220,6 +220,7 @@ class EscalationOpened:
     due_at: int
     on_expiry: Literal["reject", "nothing"] = "reject"
     round: int = 1
+    """Which one it is, for a failure; whatever else is asked about is asked about once."""
     model: str = ""
     """The model that an approval may name, to answer in place of the one that failed; empty: there is none."""
     releases: str = ""

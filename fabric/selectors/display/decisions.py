@@ -115,7 +115,7 @@ ROWS: Mapping[str, Display] = {
     "alert_raised": Display("Alert", "warn", "bell", 3, _alert_raised),
     "model_changed": Display("Another model", "warn", "swap", 2, _model_changed),
     "cap_raised": Display("Cap raised", "human", "answer", 3, _cap_raised),
-    "budget_raised": Display("Cap raised", "human", "answer", 3, _budget_raised),
+    "budget_raised": Display("Budget raised", "human", "answer", 3, _budget_raised),
     "retry_scheduled": Display("Retry", "warn", "retry", 2, _retry_scheduled),
     "node_retry_scheduled": Display("Node retry", "warn", "retry", 2, _node_retry_scheduled),
     "message_injected": Display("Correction", "warn", "message", 2, _message_injected),

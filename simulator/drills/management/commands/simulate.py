@@ -53,8 +53,8 @@ class Command(BaseCommand):
         told = f"seed {start}: {many} seeds, plant {plant or 'none'}, jobs {jobs}, store {store}"
         tally = Tally(start, many)
         with _told_apart() as received:
-            self._say(told)
             try:
+                self._say(told)
                 with (
                     _template(store) as file,
                     closing(campaign(range(start, start + many), plant, jobs, file)) as reports,
