@@ -180,6 +180,12 @@ def endpoint_of(model: ModelSpec) -> tuple[str, str]:
     return model.provider, model.base_url.strip().rstrip("/")
 
 
+def provider_scope(model: ModelSpec) -> str:
+    """The row of circuit breakers and retry tokens that its calls share: two endpoints that speak one protocol fail each for itself."""
+    name, url = endpoint_of(model)
+    return f"provider:{name}@{url.rpartition('://')[2]}" if url else f"provider:{name}"
+
+
 def _why_not(
     lost: Lost, target: Target, models: Mapping[str, ModelSpec], prices: Mapping[str, Price], name: str
 ) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
-from fabric.core.failover import Failover, Lost, choose, endpoint_of
+from fabric.core.failover import Failover, Lost, choose, endpoint_of, provider_scope
 from fabric.core.failure import Failure
 from fabric.core.inputs import DecisionMade
 from fabric.core.mechanisms import circuit_breaker
@@ -133,7 +133,7 @@ def _found(work: Work, failure: Failure, trip: Trip) -> Failover:
     )
 
     def refuses(name: str) -> str:
-        if refused and trip.evidence.scope == f"provider:{models[name].provider}":
+        if refused and trip.evidence.scope == provider_scope(models[name]):
             return "the circuit breaker of its provider is open"
         return _refused(work, step, failure, name)
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from fabric.core.actor import Actor
 from fabric.core.breaker.policy import KIND, Breaker, BreakerScope, Signal
 from fabric.core.breaker.table import FORCED, BreakerState, Standing, decoded
+from fabric.core.failover import provider_scope
 from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
 from fabric.models import Fabric, Guard, GuardChange, GuardCount, Revision
@@ -242,7 +243,7 @@ def _scopes(over: BreakerScope, fabric_id: str, name: str, spec: FabricSpec) -> 
     """The rows of one breaker with what each stands in front of: ``breaker.passing.scope_of`` for every call that a run could make."""
     match over:
         case BreakerScope.PROVIDER:
-            return [(f"provider:{one}", one) for one in sorted({model.provider for model in spec.models})]
+            return [(one, one.partition(":")[2]) for one in sorted({provider_scope(model) for model in spec.models})]
         case BreakerScope.AGENT:
             return [(f"agent:{fabric_id}:{one.name}", one.name) for one in spec.agents]
         case BreakerScope.TOOL:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabric.core.breaker.policy import BreakerScope
+from fabric.core.breaker.policy import UNNAMED, BreakerScope
 from fabric.core.fallbacks import chain
 from fabric.core.spec import FabricSpec
 from fabric.services.fabric_yaml import Problem
@@ -31,7 +31,8 @@ def incapable(spec: FabricSpec) -> Iterator[Problem]:
 
 def missing(spec: FabricSpec) -> Iterator[Problem]:
     """Breakers that name a fallback which the fabric does not have."""
-    for n, breaker in enumerate(spec.policy.breakers):
+    named = () if spec.policy.breakers == UNNAMED else spec.policy.breakers
+    for n, breaker in enumerate(named):
         path = f"policy.breakers.{n}.on_open"
         if breaker.on_open == "model" and breaker.scope is BreakerScope.TOOL:
             yield Problem(path, "is model, but what stands behind this breaker is a tool; give none or static_answer")

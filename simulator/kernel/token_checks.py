@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fabric.core.envelope import Event
+from fabric.core.failover import provider_scope
 from fabric.core.grants import PROVIDER_BUCKET
 from fabric.core.run import Run
 from fabric.runtime.grant_ports import BucketStore, TokenAsk, TokensLeft
@@ -99,11 +100,11 @@ def _wanted(seen: Seen, fact: Any) -> set[str]:
         return _buckets(seen, seen.run.pending[fact.command_id].issued)
     spec, step = seen.compiled.spec, seen.run.steps[fact.step_id]
     agent = next((one for one in spec.agents if one.name == step.agent and step.status != "delegated"), None)
-    provider = set() if agent is None else {f"provider:{spec.model(agent.model).provider}"}
+    provider = set() if agent is None else {provider_scope(spec.model(agent.model))}
     return {f"fabric:{seen.fabric_id}", *provider}
 
 
 def _buckets(seen: Seen, issued: Any) -> set[str]:
     spec = seen.compiled.spec
-    provider = {f"provider:{spec.model(issued.target).provider}"} if issued.call == "model" else set()
+    provider = {provider_scope(spec.model(issued.target))} if issued.call == "model" else set()
     return {f"fabric:{seen.fabric_id}", *provider}

@@ -48,9 +48,9 @@ EACH = [
 _numbers = count(1)
 
 
-READS = {"exportRun"}
-"""It is a POST since it is told in the audit stream; of its run it changes nothing, and each export is one of its own."""
-AT_ONCE = {"openBreaker", "resetBreaker", "deleteMemory"}
+READS = {"exportRun", "exportMemories"}
+"""POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
+AT_ONCE = {"openBreaker", "resetBreaker", "writeMemory", "deleteMemory"}
 """Whole in one transaction of the web server's own, and conditional on the generation or version that was seen: the same again is refused (409, 404), and says so."""
 
 

@@ -14,6 +14,7 @@ from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalNa
 from fabric.core.breaker.signals import NEUTRAL, US, Neutral, Tally, passage, tallies, tripped
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
+from fabric.core.failover import provider_scope
 from fabric.core.fallbacks import chain
 from fabric.core.frozen import replace, value
 from fabric.core.spec import FabricSpec
@@ -129,7 +130,7 @@ def scope_of(scope: BreakerScope, fabric_id: str, spec: FabricSpec, command: Cal
     model = isinstance(command, CallModel)
     match scope:
         case BreakerScope.PROVIDER:
-            return f"provider:{spec.model(command.model).provider}" if isinstance(command, CallModel) else None
+            return provider_scope(spec.model(command.model)) if isinstance(command, CallModel) else None
         case BreakerScope.TOOL:
             return None if model else f"tool:{fabric_id}:{command.tool}"  # type: ignore[union-attr]
         case BreakerScope.AGENT:

@@ -172,5 +172,5 @@ def rate_limit(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
 
 PRESETS = {"semantic": semantic, "endpoint": endpoint, "rate_limit": rate_limit}
 """By name; each takes another scope than its own."""
-UNNAMED: tuple[Breaker, ...] = (rate_limit(),)
-"""What a fabric has that names none."""
+UNNAMED: tuple[Breaker, ...] = (rate_limit().model_copy(update={"on_open": "model"}),)
+"""What a fabric has that names none. Another model is a fallback where there is one: what nobody asked for takes no rung from a cell."""

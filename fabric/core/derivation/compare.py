@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fabric.core import events as ev
-from fabric.core.derivation.ledger import Ledger, noted, passed_over
+from fabric.core.derivation.ledger import Ledger, last_word, noted, passed_over
 from fabric.core.derivation.numbers import Scheduled, carried_out
-from fabric.core.derivation.walk import ENDS, Otherwise, Rules, came_back, derive, last_word, otherwise, repeats
+from fabric.core.derivation.walk import ENDS, Otherwise, Rules, came_back, derive, otherwise, repeats
 from fabric.core.envelope import Event
 from fabric.core.retry_layers import layer_of
 from fabric.core.taxonomy import Tier

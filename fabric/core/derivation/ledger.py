@@ -105,6 +105,19 @@ def passed_over(ledger: Ledger) -> dict[int, str]:
     return {one.rung: one.reason for one in ledger.skipped if one.reaction not in with_it}
 
 
+def last_word(ledger: Ledger, fact: ev.ReactionDecided) -> bool:
+    """Whether what failed was the one answer that an agent may still give."""
+    step = ledger.steps.get(fact.step_id)
+    if step is not None and step.status == "active":
+        return step.final and not fact.command_id
+    return ledger.truncated
+
+
+def passed_over_before(ledger: Ledger, fact: ev.ReactionDecided) -> frozenset[int]:
+    """The rungs that count as recorded as passed over. Before a last word none are recorded: whatever applied would be surfaced all the same."""
+    return frozenset(range(fact.rung)) if last_word(ledger, fact) else frozenset(passed_over(ledger))
+
+
 # -- one function a kind -----------------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from fabric.core.decision_table import (
     table_with,
 )
 from fabric.core.derivation import numbers
-from fabric.core.derivation.ledger import Ledger, passed_over, signature_of
+from fabric.core.derivation.ledger import Ledger, last_word, passed_over_before, signature_of
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import ORDER, circuit_breaker, failure_signature
 from fabric.core.retry_layers import Ladders, by_edge, ladders, unrouted
@@ -143,7 +143,7 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
         return Walked(trip, None, 0, rung, _scope(ledger, fact, CountScope.STAGE), 0)
     rungs = _rungs(asked, goes_to)
-    told = _told(ledger, fact) if own or goes_to == fact.failure_type else frozenset()
+    told = passed_over_before(ledger, fact) if own or goes_to == fact.failure_type else frozenset()
     skipped: list[int] = []
     recorded: list[int] = []
     for index, rung in enumerate(rungs):
@@ -162,11 +162,6 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
             break
         skipped.append(index)
     return Walked(trip, goes_to, index, rung, scope, spent, tuple(skipped), tuple(recorded))
-
-
-def _told(ledger: Ledger, fact: ev.ReactionDecided) -> frozenset[int]:
-    """The rungs that count as recorded as passed over. Before a last word none are recorded: whatever applied would be surfaced all the same."""
-    return frozenset(range(fact.rung)) if last_word(ledger, fact) else frozenset(passed_over(ledger))
 
 
 def _refused(asked: Asked, index: int) -> bool | None:
@@ -230,14 +225,6 @@ def _final(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, won: Walked) 
     most = rules.spec.policy.humans.failure_rounds if rules.spec is not None else None
     spent = asked >= most if most is not None else fact.reaction == Reaction.ABORT
     return Reaction.ABORT if spent else Reaction.ESCALATE
-
-
-def last_word(ledger: Ledger, fact: ev.ReactionDecided) -> bool:
-    """Whether what failed was the one answer that an agent may still give."""
-    step = ledger.steps.get(fact.step_id)
-    if step is not None and step.status == "active":
-        return step.final and not fact.command_id
-    return ledger.truncated
 
 
 # -- rungs -------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.failover import provider_scope
 from fabric.core.frozen import replace, value
 from fabric.core.grants import FABRIC, PROVIDER_BUCKET, Given, Refusal, Shares, TokenWant
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
@@ -120,5 +121,5 @@ def buckets(config: Config, fabric: str, spec: FabricSpec, model: str) -> tuple[
     """``(bucket, tokens that fit in)`` that the calls of a model share; of a tool, without its name, the fabric's alone."""
     found = [(f"{FABRIC}:{fabric}", config.bucket)]
     if model:
-        found.append((f"provider:{spec.model(model).provider}", PROVIDER_BUCKET))
+        found.append((provider_scope(spec.model(model)), PROVIDER_BUCKET))
     return tuple(sorted(found))

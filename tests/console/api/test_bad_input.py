@@ -10,6 +10,7 @@ import copy
 import json
 import re
 import time
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
@@ -74,7 +75,10 @@ def good(name):
 def ask(program, name, ids, *, query="", body=None, **more):
     """One request, of whatever method the operation is; the answer was held to the schema."""
     method, _, operation = OPERATIONS[name]
-    path = address(name, ids) + (f"?{query}" if query else "")
+    needed = {
+        one["name"]: one["example"] for one in operation["parameters"] if one["in"] == "query" and one["required"]
+    }
+    path = address(name, ids) + (f"?{query or urlencode(needed)}" if query or needed else "")
     data = json.dumps(good(name) if body is None else body).encode() if "requestBody" in operation else b""
     return program.call(method, path, data=data, **more)
 

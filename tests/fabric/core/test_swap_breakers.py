@@ -74,9 +74,11 @@ def test_an_open_breaker_without_a_model_as_its_fallback_swaps_to_none(on_open):
 
 
 def test_a_model_whose_provider_s_breaker_is_known_to_be_open_is_not_asked():
-    near = {"name": "other", "provider": "scripted", "base_url": "https://other.example.org"}
+    near = {"name": "other", "provider": "scripted"}
     world = opened("model", near, table=ONCE)
     assert "other: the circuit breaker of its provider is open" in skips(world)[0][1]
+    world = opened("model", near | {"base_url": "https://other.example.org"}, table=ONCE)
+    assert asked(world) == ["small", "other"]
     third = {"name": "third", "provider": "far"}
     world = opened("model", near, third, fallbacks=("other", "third"), table=ONCE)
     assert asked(world) == ["small", "third"]

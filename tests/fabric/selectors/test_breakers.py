@@ -23,7 +23,8 @@ def the(actor, over, name=None):
 
 def test_a_fabric_that_names_none_has_one_in_front_of_each_provider(actor, small):
     (one,) = breakers_of(actor)
-    assert (one.over, one.published, one.breaker) == (BreakerScope.PROVIDER, True, rate_limit())
+    own = rate_limit().model_copy(update={"on_open": "model"})
+    assert (one.over, one.published, one.breaker) == (BreakerScope.PROVIDER, True, own)
 
 
 def test_without_breakers_there_are_none(actor):

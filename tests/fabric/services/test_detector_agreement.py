@@ -67,12 +67,13 @@ class Replay:
             tools=(*names, ASK),
             table={"infinite_tool_loop": {"batch": ABORT}},
             limits={"turns": MANY, "corrections_per_step": MANY},
-            progress={"agent_turns": 50},
+            progress={"agent_turns": 100},
         )
         tools = [t.model_copy(update={"effect": "irreversible"}) if t.name == ASK else t for t in fabric.tools]
         script = {"worker": self.worker, **dict.fromkeys(names, self.tool)}
         world = World(fabric.model_copy(update={"tools": tuple(tools)}), script, tier=Tier.BATCH).start().go()
         while world.run.questions:
+            assert world.question.fact.item == "pre_action", "asked about what no recorded person spoke of"
             world.decide("respond", message="go on").go()
         return world
 
@@ -129,8 +130,13 @@ def made(steps: list[TraceStep]) -> Trace:
 MADE = {
     **{f"caught by {name}": steps for name, steps in CAUGHT.items() if name in OURS},
     **{f"caught by {name}, one less": steps[1:] for name, steps in CAUGHT.items() if name in OURS},
-    **NEVER,
+    **{
+        name: steps
+        for name, steps in NEVER.items()
+        if persons_words(steps) == {n for n, s in enumerate(steps) if is_person(s)}
+    },
 }
+"""Without those in which a program says the same again in a person's place: no run of ours is told by one."""
 
 
 @pytest.mark.parametrize("steps", MADE.values(), ids=MADE)

@@ -344,6 +344,13 @@ def test_each_scope_names_its_row(scope, model, tool):
     assert (scope_of(scope, "f", spec(), MODEL), scope_of(scope, "f", spec(), TOOL)) == (model, tool)
 
 
+def test_each_endpoint_of_a_provider_has_a_row_of_its_own():
+    there = spec().model_copy(
+        update={"models": tuple(one.model_copy(update={"base_url": "https://eu.host:8/v1/"}) for one in spec().models)}
+    )
+    assert scope_of(BreakerScope.PROVIDER, "f", there, MODEL) == "provider:scripted@eu.host:8/v1"
+
+
 def test_what_a_tools_endpoint_does_counts_for_the_tool_alone():
     breakers = [endpoint(scope) for scope in BreakerScope]
     of_tool = {gate.breaker.scope: gate.counts for gate in gates_of(breakers, "f", spec(), TOOL, {})}
