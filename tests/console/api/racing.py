@@ -14,7 +14,7 @@ from typing import Any
 
 import django
 
-ROUNDS = 4
+ROUNDS = 2
 THREADS = 4
 CROWD = 64
 
