@@ -23,6 +23,9 @@ class OutcomeOut(Told):
     text: str = Field(description="The answer.")
     citations: list[str] = Field(description="Names of the documents it rests on.")
     gaps: list[str] = Field(description="What is missing, a sentence each.")
+    partial: bool = Field(
+        description="Whether it is what there was when the run was stopped or, of a run that completed, made without branches whose retries were exhausted."
+    )
 
 
 class RunOut(Told):
@@ -79,7 +82,7 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
     outcome = run_outcome(actor, run_id) if view.terminal else None
     told = None
     if outcome is not None:
-        told = OutcomeOut(text=outcome["text"], citations=outcome["citations"], gaps=outcome["gaps"])
+        told = OutcomeOut(**outcome)
     count, children = children_told(actor, run_id)
     return RunDetailOut(
         **columns_told(view), documents=list(view.documents), children_count=count, children=children, outcome=told

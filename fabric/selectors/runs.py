@@ -193,7 +193,9 @@ def run_get(actor: Actor, run_id: str) -> RunView:
 
 
 def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
-    """``payloads.Outcome`` as JSON: what a caller gets; None while there is none, and when it was erased. Refused not_found."""
+    """``payloads.Outcome`` as JSON: what a caller gets, with ``partial`` as ``run_ended`` has it; None while there is none, and when it was erased.
+    Refused not_found.
+    """
     _exists(actor, run_id)
     events = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
     last = (
@@ -209,7 +211,7 @@ def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
     payload = last["payload"]
     if ended.fact.outcome_ref:
         payload = _content(events, ended.fact.outcome_ref)
-    return None if payload is None else _outcome(bytes(payload))
+    return None if payload is None else _outcome(bytes(payload), partial=ended.fact.partial)
 
 
 def _content(events: QuerySet[Event], ref: str) -> bytes | None:
@@ -220,9 +222,9 @@ def _content(events: QuerySet[Event], ref: str) -> bytes | None:
     return None if payload is None else bytes(payload)
 
 
-def _outcome(raw: bytes) -> dict[str, JSON] | None:
+def _outcome(raw: bytes, *, partial: bool) -> dict[str, JSON] | None:
     try:
-        return Outcome.model_validate(json.loads(raw)["output"]).model_dump(mode="json")
+        return Outcome.model_validate(json.loads(raw)["output"]).model_dump(mode="json") | {"partial": partial}
     except (KeyError, TypeError, ValueError, ValidationError):
         return None
 

@@ -177,6 +177,7 @@ class TestOne:
         run = program.get(f"{RUNS}/{ran(actor, small).id}").json()
         assert (run["state"], run["documents"]) == ("completed", ["notes.md"])
         assert run["outcome"]["text"]
+        assert run["outcome"]["partial"] is False
         assert run["created_at"] <= run["started_at"] <= run["ended_at"] <= run["deadline_at"]
         assert run["tokens"] > 0
         assert run["cost_usd_micros"] > 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -17,6 +19,8 @@ from console.views.run_page import VIEWS
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core import events as ev
+from fabric.core.envelope import from_row, to_row
+from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState, Stage
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.verdict import Evidence
@@ -240,6 +244,30 @@ def test_input_and_output_are_inert(browser, actor, small):
     page = shown(browser, run.id, "?view=io")
     assert "&lt;script&gt;alert(1)" in page
     assert "⟨U+202E⟩evil" in page
+
+
+def as_partial(run_id: str, state: RunState) -> None:
+    """The run's end, told as one whose fan-out went on without a branch."""
+    row = EventRow.objects.get(run_id=run_id, kind=ev.RunEnded.kind)
+    told: Any = from_row(row.seq, row.kind, row.version, bytes(row.header))
+    row.header = to_row(replace(told, fact=replace(told.fact, partial=True, state=state)), None, ZERO_HASH).header
+    with unguarded():
+        row.save()
+        Run.objects.filter(id=run_id).update(state=state)
+
+
+@pytest.mark.parametrize(
+    ("state", "badges", "heading"), [(RunState.COMPLETED, 1, "Outcome"), (RunState.FAILED, 0, "Partial result")]
+)
+@pytest.mark.parametrize("view", ["", "?view=io"])
+def test_a_partial_success_says_so_beside_its_outcome(browser, actor, small, state, badges, heading, view):
+    """One that was stopped has a partial result, and is no success."""
+    run = ran(actor, small)
+    assert "partial success" not in shown(browser, run.id, view).lower()
+    as_partial(run.id, state)
+    page = shown(browser, run.id, view)
+    assert f">{heading}</h2>" in page
+    assert (page.count("partial success</span>"), page.count("A partial success: ")) == (badges, badges)
 
 
 # -- what fails alone --------------------------------------------------------------------------------------------------------

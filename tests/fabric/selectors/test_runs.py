@@ -78,7 +78,8 @@ def test_an_outcome_is_what_the_last_stage_left(actor, small):
     run = ran(actor, small)
     outcome = run_outcome(actor, run.id)
     assert outcome is not None
-    assert set(outcome) == {"text", "citations", "gaps"}
+    assert set(outcome) == {"text", "citations", "gaps", "partial"}
+    assert outcome["partial"] is False
     assert "40 dollars" in outcome["text"]
     assert outcome["citations"] == ["notes.md"]
 
