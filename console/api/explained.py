@@ -98,6 +98,10 @@ class DecisionExplainedOut(Told):
     )
     other_tiers: list[OtherTierOut] = Field(description="What the other two tiers would have done.")
     followed: list[FollowedOut] = Field(description="What came of it, the first ones.")
+    judged_again: list[str] = Field(
+        description="What its being carried out rested on and was judged again: tokens, time, and of another model who was looked at and what that costs.",
+        examples=[["candidates", "cost of spare"]],
+    )
     derivation: Literal["equal", "different", "other_table"] = Field(
         description="Derived again from the journal alone; other_table: it was taken under a table that this version does not have."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from console.templatetags.figures import usd
+from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, content, listed, pairs, told
 from fabric.core.budget_caps import cap_words
 from fabric.selectors.words import words
@@ -68,7 +69,8 @@ def model_changed(seen: Seen) -> list[Section]:
         Pair("step", fact["step_id"], "code"),
     )
     over = [f"{one['model']}: {one['reason']}" for one in fact["passed_over"]]
-    return [facts, listed("Passed over", over)] if over else [facts]
+    passed = [listed("Passed over", over)] if over else []
+    return [facts, *passed, *candidates(fact.get("weighed"))]
 
 
 def _dearer(usd_micros: int) -> str:

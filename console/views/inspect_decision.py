@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from console.templatetags.figures import span, usd
 from console.templatetags.marks import FAILURES, TIERS
+from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, pairs, told
 from fabric import wiring
 from fabric.core.decision_table import Reaction, Rung
@@ -238,6 +239,7 @@ def _derived(explained: Explained) -> Section:
         )
         for rung, _, known in one.skipped
     ]
+    rows += [Pair("judged again", ", ".join(one.judged), "text", "numbers of what was done")] if one.judged else []
     rows += [Pair(d.field, d.recorded, "text", f"derived: {d.derived}", tone="danger") for d in one.differences]
     classes = ", ".join(words(name) for name in explained.classes)
     return pairs("Derived again", *rows, Pair("failure class", classes or "none: no mechanism judged it"))
@@ -256,4 +258,5 @@ def skipped(seen: Seen) -> list[Section]:
             Pair("because", fact["reason"]),
         ),
         *evidence,
+        *candidates(fact.get("weighed")),
     ]

@@ -6,54 +6,87 @@ its agent's own model.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.failover import endpoint_of
-from fabric.core.failure import Failure
+from fabric.core.failure import Failure, Unfit, record
+from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step
 from fabric.core.spec import Capability
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
+Ruling = Literal["", "needs", "endpoint", "dearer", "guard"]
 HELPS = frozenset({Cause.BUDGET_GATE, Cause.COST_VELOCITY, Cause.QUOTA})
 """Causes that another price, or another account, does away with."""
 
 
-def why_not(work: Work, failure: Failure, trip: Trip) -> str:
+def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     """Why no cheaper model can take the call; empty: one can."""
     step = work.run.steps.get(failure.step_id)
     if step is None or step.status != "active" or not step.agent or failure.blocked:
         return "no model call is at fault"
     if failure.issued is not None and failure.issued.call != "model":
         return "no model call is at fault"
-    models = {model.name: model for model in work.compiled.spec.models}
-    own = calls.model_of(work, step)
-    name = models[own].cheaper
-    if name is None:
+    if work.compiled.spec.model(calls.model_of(work, step)).cheaper is None:
         return "no cheaper model is configured"
     if trip.cause not in HELPS:
         return f"{trip.cause} would not go away with a cheaper model"
+    return _unfit(work, step, failure, trip.cause)
+
+
+def _unfit(work: Work, step: Step, failure: Failure, cause: Cause) -> str | Unfit:
+    """Why the cheaper model cannot do it, would not cost less, or may not be asked either."""
+    models = {model.name: model for model in work.compiled.spec.models}
+    own = calls.model_of(work, step)
+    name = models[own].cheaper
+    assert name is not None  # why_not
+    before, proposal = _proposals(work, step, failure, name)
+    worst = proposal.worst_usd_micros
+
+    def unfit(ruled_out: Ruling, reason: str, trip: Trip | None = None) -> Unfit:
+        return Unfit(reason, _weighed(work, step, before, proposal, ruled_out, trip))
+
     agent = work.compiled.spec.agent(step.agent)
     if agent.tools and not step.final and Capability.TOOL_USE not in models[name].capable:
-        return f"the call needs {Capability.TOOL_USE}, which {name} lacks"
-    if trip.cause is Cause.QUOTA and endpoint_of(models[own]) == endpoint_of(models[name]):
-        return f"{name} is at the same endpoint, and {trip.cause} is the endpoint's"
-    return _not_cheaper(work, step, failure, own, name)
+        return unfit("needs", f"the call needs {Capability.TOOL_USE}, which {name} lacks")
+    if cause is Cause.QUOTA and endpoint_of(models[own]) == endpoint_of(models[name]):
+        return unfit("endpoint", f"{name} is at the same endpoint, and {cause} is the endpoint's")
+    if worst is not None and before.worst_usd_micros is not None and worst >= before.worst_usd_micros:
+        return unfit("dearer", f"{name} would not cost less than {own}")
+    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    return unfit("guard", f"{name}: {trips[0].message}", trips[0]) if trips else ""
 
 
-def _not_cheaper(work: Work, step: Step, failure: Failure, own: str, name: str) -> str:
-    """Why the call would not cost less, or may not go out to the other model either."""
+def _proposals(work: Work, step: Step, failure: Failure, name: str) -> tuple[Proposal, Proposal]:
+    """The call as it would go out to the step's own model, and to the cheaper one."""
     issued, opened = failure.issued, prompt.opening(work.run, step)
     turn, attempt = (step.turns + 1, 1) if issued is None else (issued.turn, issued.attempt + 1)
-    now = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt)
-    proposal = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt, instead=name, cheaper=True)
-    worst, before = proposal.worst_usd_micros, now.worst_usd_micros
-    if worst is not None and before is not None and worst >= before:
-        return f"{name} would not cost less than {own}"
-    trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
-    return f"{name}: {trips[0].message}" if trips else ""
+    before = calls.model_proposal(work, step, opened, turn=turn, attempt=attempt)
+    return before, calls.model_proposal(work, step, opened, turn=turn, attempt=attempt, instead=name, cheaper=True)
+
+
+def _weighed(
+    work: Work, step: Step, before: Proposal, proposal: Proposal, ruled_out: Ruling = "", trip: Trip | None = None
+) -> ev.Weighed:
+    most = work.compiled.spec.agent(step.agent).max_output_tokens
+    one = ev.Candidate(
+        model=proposal.target,
+        usd_micros=proposal.worst_usd_micros,
+        ruled_out=ruled_out,
+        trip=None if trip is None else record(trip),
+    )
+    return ev.Weighed(
+        before=before.target,
+        input_tokens=before.worst_tokens - most,
+        output_tokens=most,
+        usd_micros=before.worst_usd_micros,
+        candidates=(one,),
+    )
 
 
 def change(work: Work, failure: Failure) -> None:
@@ -62,4 +95,9 @@ def change(work: Work, failure: Failure) -> None:
     own = calls.model_of(work, step)
     name = work.compiled.spec.model(own).cheaper
     assert name is not None, "the ladder chose a rung that does not apply"
-    work.emit(ev.ModelChanged(step_id=step.id, agent=step.agent, before=own, model=name, reason=Reaction.CHEAPER_MODEL))
+    weighed = _weighed(work, step, *_proposals(work, step, failure, name))
+    work.emit(
+        ev.ModelChanged(
+            step_id=step.id, agent=step.agent, before=own, model=name, reason=Reaction.CHEAPER_MODEL, weighed=weighed
+        )
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 from fabric.core.cost import Price
 from fabric.core.fallbacks import chain
@@ -91,6 +92,8 @@ ASKS_FIRST: Mapping[Tier, bool] = MappingProxyType({Tier.INTERACTIVE: False, Tie
 
 
 FREE = Price(0, 0)
+RuledOut = Literal["tried", "needs", "endpoint", "price", "breaker", "guard"]
+"""Why a model of the chain cannot take the call, in a word (``events.Candidate``)."""
 
 
 @value(kw_only=True)
@@ -120,6 +123,7 @@ class PassedOver:
 
     model: str
     reason: str
+    ruled_out: RuledOut = "guard"
 
 
 @value()
@@ -135,15 +139,15 @@ class Failover:
     passed_over: tuple[PassedOver, ...] = ()
 
 
-def _willing(name: str) -> str:
-    return ""
+def _willing(name: str) -> PassedOver | None:
+    return None
 
 
 def choose(
     lost: Lost,
     models: Mapping[str, ModelSpec],
     prices: Mapping[str, Price],
-    refuses: Callable[[str], str] = _willing,
+    refuses: Callable[[str], PassedOver | None] = _willing,
 ) -> Failover:
     """The model to ask instead. ``models`` and ``prices`` by name, of one revision; KeyError when ``lost.model`` is none of them.
 
@@ -161,17 +165,18 @@ def choose(
     over: list[PassedOver] = []
     fit: list[str] = []
     for name in names:
-        reason = _why_not(lost, target, models, prices, name)
-        if reason:
-            over.append(PassedOver(name, reason))
-        else:
+        unfit = _why_not(lost, target, models, prices, name)
+        if unfit is None:
             fit.append(name)
+        else:
+            over.append(unfit)
     endpoints = list(dict.fromkeys(endpoint_of(models[name]) for name in names))
     fit.sort(key=lambda name: (endpoints.index(endpoint_of(models[name])), _distance(lost, models, prices, name)))
     for name in fit:
-        if not (reason := refuses(name)):
+        refused = refuses(name)
+        if refused is None:
             return Failover(name, ASKS_FIRST[lost.tier] and not lost.approved, passed_over=tuple(over))
-        over.append(PassedOver(name, reason))
+        over.append(refused)
     return Failover("", reason=f"no model of {origin!r}'s chain can take the call", passed_over=tuple(over))
 
 
@@ -188,15 +193,15 @@ def provider_scope(model: ModelSpec) -> str:
 
 def _why_not(
     lost: Lost, target: Target, models: Mapping[str, ModelSpec], prices: Mapping[str, Price], name: str
-) -> str:
+) -> PassedOver | None:
     model = models[name]
     if name in lost.tried or name == lost.model:
-        return "it was asked already"
+        return PassedOver(name, "it was asked already", "tried")
     if lacking := sorted(lost.needs - model.capable):
-        return f"the call needs {', '.join(lacking)}"
+        return PassedOver(name, f"the call needs {', '.join(lacking)}", "needs")
     if target is Target.ELSEWHERE and endpoint_of(model) == endpoint_of(models[lost.model]):
-        return f"it is at the same endpoint, and {lost.cause} is the endpoint's"
-    return "" if name in prices else "its price is not known"
+        return PassedOver(name, f"it is at the same endpoint, and {lost.cause} is the endpoint's", "endpoint")
+    return None if name in prices else PassedOver(name, "its price is not known", "price")
 
 
 def _distance(lost: Lost, models: Mapping[str, ModelSpec], prices: Mapping[str, Price], name: str) -> tuple[int, int]:

@@ -30,6 +30,14 @@ class Failure:
     """True: a proposed tool call was withheld, and its model can be told."""
 
 
+@value()
+class Unfit:
+    """Models were looked at for a call, and none can take it."""
+
+    reason: str
+    weighed: ev.Weighed
+
+
 def classification(trip: Trip) -> Classification:
     """The row of ``CLASSIFY`` for a trip."""
     return CLASSIFY[trip.cause]

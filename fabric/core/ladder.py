@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from fabric.core import cheaper, children, guard, retry_presets, swap
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
-from fabric.core.failure import Failure, classification
+from fabric.core.failure import Failure, Unfit, classification
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.judges import is_judge
@@ -23,8 +23,8 @@ from fabric.core.topologies import slices
 from fabric.core.verdict import Trip
 from fabric.core.work import Work
 
-Why = str | Trip
-"""What speaks against a rung: a sentence, or the mechanism that does; empty: nothing."""
+Why = str | Trip | Unfit
+"""What speaks against a rung: a sentence, the mechanism that does, or all that can be said of models; empty: nothing."""
 
 
 @value()
@@ -38,6 +38,8 @@ class Skipped:
     @property
     def reason(self) -> str:
         """Why it could not apply."""
+        if isinstance(self.why, Unfit):
+            return self.why.reason
         return self.why if isinstance(self.why, str) else f"{self.why.cause}: {self.why.message}"
 
 
@@ -349,11 +351,11 @@ def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     return trips[0] if trips else ""
 
 
-def _cheaper_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+def _cheaper_model(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     return cheaper.why_not(work, failure, trip)
 
 
-def _fallback_model(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
+def _fallback_model(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
     return swap.why_not(work, failure, trip)
 
 

@@ -23,7 +23,7 @@ from fabric.core import (
 )
 from fabric.core import events as ev
 from fabric.core.decision_table import Accompaniment, Reaction
-from fabric.core.failure import Failure, record
+from fabric.core.failure import Failure, Unfit, record
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
@@ -123,6 +123,7 @@ def _skip(work: Work, choice: Choice, rung: int, reaction: str, reason: str, why
             reaction=reaction,
             reason=reason,
             trip=record(why) if isinstance(why, Trip) else None,
+            weighed=why.weighed if isinstance(why, Unfit) else None,
         )
         work.emit(fact)
 

@@ -7,11 +7,14 @@ high-stakes no rung swaps: a person who is asked about the failure may name the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
-from fabric.core.failover import Failover, Lost, choose, endpoint_of, provider_scope
-from fabric.core.failure import Failure
+from fabric.core.failover import Failover, Lost, PassedOver, choose, endpoint_of, provider_scope
+from fabric.core.failure import Failure, Unfit, record
+from fabric.core.frozen import value
 from fabric.core.inputs import DecisionMade
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
@@ -25,23 +28,35 @@ BREAKER_ALLOWS = "model"
 REASON_CHARS_MAX = 500
 
 
-def why_not(work: Work, failure: Failure, trip: Trip) -> str:
+@value()
+class Found:
+    """What was chosen, and on what; None: no model was looked at."""
+
+    choice: Failover
+    weighed: ev.Weighed | None = None
+
+
+def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     """Why no other model can take the call; empty: one can."""
     found = _found(work, failure, trip)
-    if found.asks_first:
+    if found.choice.asks_first:
         return f"in {work.run.tier} a person approves another model before it is asked"
-    return "" if found.model else _why_none(found)
+    if found.choice.model:
+        return ""
+    reason = _why_none(found.choice)
+    return reason if found.weighed is None else Unfit(reason, found.weighed)
 
 
 def offered(work: Work, failure: Failure, trip: Trip) -> Failover:
     """The model that a person who is asked about the failure may put in place; none where none can take the call."""
-    return _found(work, failure, trip)
+    return _found(work, failure, trip).choice
 
 
 def change(work: Work, failure: Failure, trip: Trip) -> None:
     """Puts the other model in place; the failed call's next attempt goes to it."""
     step, issued = work.run.steps[failure.step_id], failure.issued
-    found = _found(work, failure, trip)
+    given = _found(work, failure, trip)
+    found = given.choice
     assert found.model, "the ladder chose a rung that does not apply"
     assert issued is not None
     work.emit(
@@ -56,6 +71,7 @@ def change(work: Work, failure: Failure, trip: Trip) -> None:
             needs=tuple(sorted(needs(work, step))),
             more_usd_micros=more_usd_micros(work, step, failure, found.model),
             passed_over=tuple(ev.PassedModel(model=one.model, reason=one.reason) for one in found.passed_over),
+            weighed=given.weighed,
         )
     )
 
@@ -107,18 +123,12 @@ def more_usd_micros(work: Work, step: Step, failure: Failure, name: str) -> int:
     return other - own
 
 
-def _found(work: Work, failure: Failure, trip: Trip) -> Failover:
-    step, issued = work.run.steps.get(failure.step_id), failure.issued
-    if step is None or step.status != "active" or failure.blocked or issued is None or issued.call != "model":
-        return Failover("", reason="no model call is at fault")
-    if work.run.ending is not None:
-        return Failover("", reason="the run is ending")
+def _found(work: Work, failure: Failure, trip: Trip) -> Found:
+    if reason := _nobody(work, failure, trip):
+        return Found(Failover("", reason=reason))
+    step, issued = work.run.steps[failure.step_id], failure.issued
+    assert issued is not None  # _nobody
     models = {model.name: model for model in work.compiled.spec.models}
-    if not models[step.stands_for or issued.target].fallbacks:
-        return Failover("", reason="no fallback model is configured")
-    refused = trip.mechanism == circuit_breaker.NAME
-    if refused and circuit_breaker.fallback_of(trip) != BREAKER_ALLOWS:
-        return Failover("", reason="its circuit breaker names no model as its fallback (on_open)")
     agent = work.compiled.spec.agent(step.agent)
     worst = _proposal(work, step, failure, "").worst_tokens
     lost = Lost(
@@ -131,16 +141,64 @@ def _found(work: Work, failure: Failure, trip: Trip) -> Failover:
         output_tokens=agent.max_output_tokens,
         tried=frozenset(step.tried),
     )
+    trips: dict[str, Trip] = {}
 
-    def refuses(name: str) -> str:
-        if refused and trip.evidence.scope == provider_scope(models[name]):
-            return "the circuit breaker of its provider is open"
-        return _refused(work, step, failure, name)
+    def refuses(name: str) -> PassedOver | None:
+        if trip.mechanism == circuit_breaker.NAME and trip.evidence.scope == provider_scope(models[name]):
+            return PassedOver(name, "the circuit breaker of its provider is open", "breaker")
+        refused = _refused(work, step, failure, name)
+        if refused is None:
+            return None
+        trips[name] = refused
+        return PassedOver(name, refused.message)
 
-    return choose(lost, models, work.compiled.prices, refuses)
+    choice = choose(lost, models, work.compiled.prices, refuses)
+    return Found(choice, _weighed(work, lost, choice, trips))
 
 
-def _refused(work: Work, step: Step, failure: Failure, name: str) -> str:
+def _nobody(work: Work, failure: Failure, trip: Trip) -> str:
+    """Why no model is looked at, whatever it could do; empty: they are."""
+    step, issued = work.run.steps.get(failure.step_id), failure.issued
+    if step is None or step.status != "active" or failure.blocked or issued is None or issued.call != "model":
+        return "no model call is at fault"
+    if work.run.ending is not None:
+        return "the run is ending"
+    if not work.compiled.spec.model(step.stands_for or issued.target).fallbacks:
+        return "no fallback model is configured"
+    if trip.mechanism == circuit_breaker.NAME and circuit_breaker.fallback_of(trip) != BREAKER_ALLOWS:
+        return "its circuit breaker names no model as its fallback (on_open)"
+    return ""
+
+
+def _weighed(work: Work, lost: Lost, choice: Failover, trips: Mapping[str, Trip]) -> ev.Weighed | None:
+    """What the choice was made on; None: the cause lets no other model be asked."""
+    if not choice.model and not choice.passed_over:
+        return None
+
+    def cost(name: str) -> int | None:
+        price = work.compiled.prices.get(name)
+        return None if price is None else price.cost(lost.input_tokens, lost.output_tokens)
+
+    over = [
+        ev.Candidate(
+            model=one.model,
+            usd_micros=cost(one.model),
+            ruled_out=one.ruled_out,
+            trip=record(trips[one.model]) if one.model in trips else None,
+        )
+        for one in choice.passed_over
+    ]
+    taken = [ev.Candidate(model=choice.model, usd_micros=cost(choice.model))] if choice.model else []
+    return ev.Weighed(
+        before=lost.model,
+        input_tokens=lost.input_tokens,
+        output_tokens=lost.output_tokens,
+        usd_micros=cost(lost.model),
+        candidates=(*over, *taken),
+    )
+
+
+def _refused(work: Work, step: Step, failure: Failure, name: str) -> Trip | None:
     """Why a model may not take the call now: what it may cost at worst, the time that is left, and a retry token where the same endpoint is asked again."""
     assert failure.issued is not None
     policy, issued = work.compiled.spec.policy, failure.issued
@@ -157,8 +215,8 @@ def _refused(work: Work, step: Step, failure: Failure, name: str) -> str:
     for proposal in proposals:
         trips = guard.judge(proposal, work.view, policy)
         if trips:
-            return trips[0].message
-    return ""
+            return trips[0]
+    return None
 
 
 def repeats(work: Work, failed: str, name: str) -> bool:

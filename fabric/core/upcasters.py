@@ -50,6 +50,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("escalation_opened", 3): same,
     ("reaction_decided", 3): same,
     ("step_failed", 3): same,
+    ("rung_skipped", 2): same,
+    ("model_changed", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -104,12 +106,12 @@ SINCE: Mapping[str, int] = {
     "child_let_go": 2,
     "mutation_taken_over": 2,
     "replanned": 3,
-    "rung_skipped": 3,
+    "rung_skipped": 5,
     "call_edited": 2,
     "call_responded": 2,
     "tool_answered": 3,
     "alert_raised": 3,
-    "model_changed": 3,
+    "model_changed": 5,
     "node_retry_scheduled": 4,
     "cap_raised": 3,
     "budget_raised": 4,

@@ -279,6 +279,7 @@ def as_json(one: Explained) -> Mapping[str, Any]:
         ],
         "other_tiers": [{"tier": o.tier, "reaction": o.reaction, "rung": o.rung + 1} for o in one.others],
         "followed": [{"seq": f.seq, "at": f.at, "kind": f.kind, "says": f.says} for f in one.followed],
+        "judged_again": list(one.derived.judged),
         "derivation": one.derived.verdict,
         "differences": [
             {"field": d.field, "recorded": d.recorded, "derived": d.derived} for d in one.derived.differences

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fabric.core import events as ev
+from fabric.core.derivation.asked import Asked, Rules
 from fabric.core.derivation.ledger import Ledger, last_word, noted, passed_over
-from fabric.core.derivation.numbers import Scheduled, carried_out
-from fabric.core.derivation.walk import ENDS, Otherwise, Rules, came_back, derive, otherwise, repeats
+from fabric.core.derivation.models import Pairs, changed
+from fabric.core.derivation.retries import Scheduled, carried_out
+from fabric.core.derivation.walk import ENDS, Otherwise, came_back, derive, otherwise, repeats
 from fabric.core.envelope import Event
 from fabric.core.retry_layers import layer_of
 from fabric.core.taxonomy import Tier
@@ -40,6 +42,8 @@ class Derived:
     """Rungs passed over: number from 0, the recorded reason, and whether the journal alone says so; else its reason was taken as recorded."""
     others: tuple[Otherwise, ...]
     """What the other tiers would have done; empty where the table is not at hand."""
+    judged: tuple[str, ...] = ()
+    """What of its being carried out was judged again: names of numbers."""
 
 
 RulesOf = Callable[[str, str], Rules | None]
@@ -54,7 +58,10 @@ def derived_all(events: Iterable[Event], tier: Tier, rules_of: RulesOf) -> list[
         if isinstance(fact, ev.ReactionDecided):
             found.append(derived_one(ledger, event, rules_of(ledger.topology, fact.table)))
         elif isinstance(fact, Scheduled) and found and _is_of(found[-1].fact, fact):
-            found[-1] = _with(found[-1], derived_retry(ledger, fact, rules_of(ledger.topology, found[-1].fact.table)))
+            found[-1] = _with(found[-1], retry_pairs(ledger, fact, rules_of(ledger.topology, found[-1].fact.table)))
+        elif isinstance(fact, ev.ModelChanged) and found and _changes(found[-1].fact, fact):
+            decided, rules = found[-1].fact, rules_of(ledger.topology, found[-1].fact.table)
+            found[-1] = _with(found[-1], change_pairs(ledger, decided, event, rules))
         noted(ledger, fact)
     return found
 
@@ -65,18 +72,35 @@ def _is_of(decided: ev.ReactionDecided, fact: Scheduled) -> bool:
     return decided.command_id == fact.command_id
 
 
-def derived_retry(ledger: Ledger, fact: Scheduled, rules: Rules | None) -> list[Difference]:
+def _changes(decided: ev.ReactionDecided, fact: ev.ModelChanged) -> bool:
+    return not fact.actor and (decided.step_id, decided.reaction) == (fact.step_id, fact.reason)
+
+
+def retry_pairs(ledger: Ledger, fact: Scheduled, rules: Rules | None) -> Pairs:
     """What a retry that was decided rests on, against the ledger of all facts before it; nothing where the fabric is not at hand."""
     if rules is None or rules.spec is None:
-        return []
-    pairs = carried_out(ledger.numbers, rules.spec.policy, ledger.tier, fact)
+        return {}
+    return carried_out(ledger, rules.spec, fact)
+
+
+def change_pairs(ledger: Ledger, decided: ev.ReactionDecided, event: Event, rules: Rules | None) -> Pairs:
+    """What a change of model rests on, likewise. ``decided``: the decision that it follows from."""
+    fact = event.fact
+    if rules is None or not isinstance(fact, ev.ModelChanged):
+        return {}
+    return changed(Asked(ledger, rules, decided, decided.cause, ledger.tier, event.at), fact)
+
+
+def differing(pairs: Pairs) -> list[Difference]:
+    """The fields in which the two are not the same."""
     return [Difference(name, _said(a), _said(b)) for name, (a, b) in pairs.items() if a != b]
 
 
-def _with(one: Derived, more: list[Difference]) -> Derived:
-    if not more or one.verdict == "other_table":
+def _with(one: Derived, pairs: Pairs) -> Derived:
+    if not pairs or one.verdict == "other_table":
         return one
-    return replace(one, verdict="different", differences=(*one.differences, *more))
+    one, more = replace(one, judged=(*one.judged, *pairs)), differing(pairs)
+    return replace(one, verdict="different", differences=(*one.differences, *more)) if more else one
 
 
 def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
@@ -102,7 +126,7 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
         "passed over": (_numbers(sorted(told)), _numbers(() if cut_short else won.skipped)),
         "came back": (_came_back(fact), repeats(ledger, rules, fact)),
     }
-    differ = [Difference(name, _said(a), _said(b)) for name, (a, b) in pairs.items() if a != b]
+    differ = differing(pairs)
     if pairs["came back"][1] is None:
         differ = [one for one in differ if one.field != "came back"]
     skipped = tuple((rung, why, rung not in won.recorded) for rung, why in told.items())

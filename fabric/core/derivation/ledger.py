@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.decision_table import Accompaniment
-from fabric.core.derivation import numbers
+from fabric.core.decision_table import Accompaniment, Reaction
+from fabric.core.derivation import numbers, purse
 from fabric.core.signatures import signature
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
 
@@ -31,6 +31,11 @@ class StepSeen:
     status: str = "active"
     final: bool = False
     approved: bool = False
+    model: str = ""
+    """The model that was put in its agent's own one's place; empty: none."""
+    stands_for: str = ""
+    """The model whose chain of fallbacks goes on."""
+    tried: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,12 +69,16 @@ class Ledger:
     ending: bool = False
     calls: dict[str, str] = field(default_factory=dict)
     """``model`` or ``tool``, by command."""
+    issued: dict[str, ev.CallIssued] = field(default_factory=dict)
+    """The latest attempt of each call of a model."""
     attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
     """The latest failed attempt of each call."""
     parked: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Open questions: item and step."""
     numbers: numbers.Numbers = field(default_factory=numbers.Numbers)
     """What clocks and retry tokens are judged by."""
+    purse: purse.Purse = field(default_factory=purse.Purse)
+    """What caps are judged by."""
     skipped: list[ev.RungSkipped] = field(default_factory=list)
     """Rungs passed over since the last fact of another kind."""
 
@@ -81,6 +90,7 @@ class Ledger:
 def noted(ledger: Ledger, fact: ev.Fact) -> None:
     """Takes one more fact in."""
     numbers.noted(ledger.numbers, fact)
+    purse.noted(ledger.purse, fact)
     if not isinstance(fact, ev.RungSkipped):
         if not isinstance(fact, ev.ReactionDecided):
             ledger.skipped.clear()
@@ -243,6 +253,23 @@ def _stripped(ledger: Ledger, fact: ev.ToolsStripped) -> None:
 
 def _issued(ledger: Ledger, fact: ev.CallIssued) -> None:
     ledger.calls[fact.command_id] = fact.call
+    if fact.call != "model":
+        return
+    ledger.issued[fact.command_id] = fact
+    if fact.attempt == 1 and fact.step_id in ledger.steps:
+        ledger.steps[fact.step_id].tried = ()  # A new call may go to whoever was asked in vain before.
+
+
+def _model_changed(ledger: Ledger, fact: ev.ModelChanged) -> None:
+    """A cheaper model begins a chain of its own."""
+    step = ledger.steps.get(fact.step_id)
+    if step is None:
+        return
+    step.model = fact.model
+    if fact.reason == Reaction.FALLBACK_MODEL:
+        step.stands_for, step.tried = step.stands_for or fact.before, (*step.tried, fact.before)
+    else:
+        step.stands_for, step.tried = "", ()
 
 
 def _attempt_failed(ledger: Ledger, fact: ev.AttemptFailed) -> None:
@@ -269,6 +296,7 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "child_answered": _child_answered,
     "tools_stripped": _stripped,
     "call_issued": _issued,
+    "model_changed": _model_changed,
     "attempt_failed": _attempt_failed,
     "run_ending": _ending,
 }

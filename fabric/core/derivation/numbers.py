@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fabric.core import events as ev
 from fabric.core.policy import FlowPolicy
@@ -19,9 +18,6 @@ FLOOR_S, SHARE = 2.0, 0.1
 """What must remain for an attempt: so many seconds, or this share of its own time, and never more than that (semantics.md 4)."""
 SLACK_S = 1.0
 """A fact is no older than the one before it, so its instant may lie a little after the one that was judged."""
-JUDGED_SOURCES = frozenset({"backoff", "retry_after", "breaker"})
-"""A model that stands in is judged as a call of its own."""
-NODE = "node"
 Scheduled = ev.RetryScheduled | ev.NodeRetryScheduled
 
 
@@ -61,13 +57,14 @@ def noted(numbers: Numbers, fact: ev.Fact) -> None:
             numbers.first_attempts += 1
         case ev.RetryScheduled() if fact.source != "breaker":
             numbers.level, numbers.first_attempts = fact.tokens_left, 0
-            numbers.retried_in.add(_stage_of(fact))
+            numbers.retried_in.add(stage_of_retry(fact))
         case ev.NodeRetryScheduled():
             numbers.level, numbers.first_attempts = fact.tokens_left, 0
-            numbers.retried_in.add(_stage_of(fact))
+            numbers.retried_in.add(stage_of_retry(fact))
 
 
-def _stage_of(fact: Scheduled) -> str:
+def stage_of_retry(fact: Scheduled) -> str:
+    """The stage that it takes its token in."""
     return (fact.step_id if isinstance(fact, ev.NodeRetryScheduled) else fact.command_id).partition(".")[0]
 
 
@@ -128,19 +125,3 @@ REFUSES: Mapping[str, Callable[[Judged], bool]] = {
     "run_caps": _over,
 }
 """By mechanism. Of what is not here (an agent more than a family may have, the price of a model that stands in) the refusal is taken as recorded."""
-
-
-def carried_out(numbers: Numbers, policy: FlowPolicy, tier: Tier, fact: Scheduled) -> dict[str, tuple[Any, Any]]:
-    """By field, what a scheduled retry recorded and what follows: the tokens that it leaves, that there was one, and, of a call's, that there was time.
-    ``numbers``: before it.
-    """
-    before = numbers.tokens(policy)
-    source = NODE if isinstance(fact, ev.NodeRetryScheduled) else fact.source
-    takes = 0 if source == "breaker" else UNITS
-    found: dict[str, tuple[Any, Any]] = {"tokens left": (fact.tokens_left, before - takes)}
-    if takes and source in (*JUDGED_SOURCES, NODE) and before < UNITS:
-        found["a token"] = ("given", "given" if _stage_of(fact) not in numbers.retried_in else "refused")
-    if source in JUDGED_SOURCES:
-        in_time = (numbers.deadline_at - fact.not_before) / US >= needed_s(policy, tier)
-        found["time for it"] = ("enough", "enough" if in_time else "too little")
-    return found

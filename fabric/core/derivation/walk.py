@@ -7,12 +7,9 @@ with the reason that stands there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fabric.core import events as ev
-from fabric.core.cheaper import HELPS
-from fabric.core.context import Compiled
 from fabric.core.decision_table import (
     COUNTED_PER,
     DIRECT,
@@ -20,53 +17,19 @@ from fabric.core.decision_table import (
     CountScope,
     Reaction,
     Rung,
-    Table,
-    table_with,
 )
-from fabric.core.derivation import numbers
+from fabric.core.derivation import models, numbers
+from fabric.core.derivation.asked import Asked, Rules, stage_of
 from fabric.core.derivation.ledger import Ledger, last_word, passed_over_before, signature_of
+from fabric.core.derivation.rungs import RUNGS, goes_back
 from fabric.core.flow import Stage
-from fabric.core.mechanisms import ORDER, circuit_breaker, failure_signature
-from fabric.core.retry_layers import Ladders, by_edge, ladders, unrouted
-from fabric.core.retry_presets import CAP_S
+from fabric.core.mechanisms import ORDER, failure_signature
+from fabric.core.retry_layers import by_edge, unrouted
 from fabric.core.signatures import effective_limit
-from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import CLASSIFY, Cause, Direct, FailureType, Tier
 
 ENDS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.SURFACE, Reaction.SAFE_FALLBACK})
-LIMITS = frozenset({Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT})
-TOO_LATE = frozenset({Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.DEADLINE_NEAR})
-AT_ITS_END = frozenset({Cause.CORRECTIONS_SPENT, Cause.PARTIAL_FAN_IN})
 _RANK = {module.NAME: rank for rank, module in enumerate(ORDER)}
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a decision is derived under. ``spec`` None: only the table is known, and what a fabric says of its own is taken as recorded."""
-
-    ladders: Ladders
-    spec: FabricSpec | None = None
-
-    @property
-    def version(self) -> str:
-        """What a decision names as its table."""
-        return self.ladders.version
-
-    @classmethod
-    def of(cls, compiled: Compiled, topology: str = "") -> Rules:
-        """Those of a revision, as a run sees them that runs this worker's topology."""
-        own = compiled.within(topology)
-        return cls(own.ladders, own.spec)
-
-    @classmethod
-    def of_spec(cls, spec: FabricSpec) -> Rules:
-        """Those of a fabric whose evaluators are not at hand: no decision asks for them."""
-        return cls(ladders(table_with(spec.decision_table), spec), spec)
-
-    @classmethod
-    def table_alone(cls, table: Table) -> Rules:
-        """Those of a table whose fabric is not at hand."""
-        return cls(ladders(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +47,6 @@ class Walked:
     """Of those passed over, the ones whose reason the journal does not hold the numbers of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One rung that is looked at: where, and about what."""
-
-    ledger: Ledger
-    rules: Rules
-    fact: ev.ReactionDecided
-    trip: ev.TripRecord
-    tier: Tier
-    """Whose ladder it stands in."""
-    at: int = 0
-    """When it was decided, microseconds since the epoch."""
-
-
 def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, at: int) -> tuple[Walked, Reaction]:
     """The walk that wins and the reaction, from what the decision recorded of its trips, its step and its call, when, and from all facts before it."""
     trips = sorted((fact.cause, *fact.causes), key=_stands)
@@ -113,7 +62,7 @@ def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | No
     if rules.spec is None:
         return None
     limit, rounds = effective_limit(rules.spec.policy.failure_signature.limit), rules.spec.policy.humans.failure_rounds
-    about = fact.step_id.partition(".e")[0] or _stage(ledger, fact)
+    about = fact.step_id.partition(".e")[0] or stage_of(ledger, fact)
     trips = [trip for trip in (fact.cause, *fact.causes) if not came_back(trip)]
     keys = (signature_of(about, trip.cause, trip.message) for trip in trips)
     came = {key: ledger.signatures[key] + 1 for key in keys if key}
@@ -139,7 +88,7 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
     ledger, fact, trip = asked.ledger, asked.fact, asked.trip
     goes_to = CLASSIFY[trip.cause].goes_to
     if isinstance(goes_to, Direct):
-        back = trip.cause is Cause.GOAL_UNMET and _goes_back(asked)
+        back = trip.cause is Cause.GOAL_UNMET and goes_back(asked)
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
         return Walked(trip, None, 0, rung, _scope(ledger, fact, CountScope.STAGE), 0)
     rungs = _rungs(asked, goes_to)
@@ -167,6 +116,8 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
 def _refused(asked: Asked, index: int) -> bool | None:
     """Whether the numbers of a recorded refusal bear it out; None: it has none, or none that can be judged here."""
     told = next((one for one in asked.ledger.skipped if one.rung == index), None)
+    if told is not None and told.weighed is not None:
+        return models.refuses(asked, told.weighed, told.reaction)
     if told is None or told.trip is None or asked.rules.spec is None:
         return None
     policy = asked.rules.spec.policy
@@ -179,7 +130,7 @@ def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...]) -> bo
 
 
 def _rungs(asked: Asked, row: FailureType) -> tuple[Rung, ...]:
-    return asked.rules.ladders.at(row, asked.tier, Stage(_stage(asked.ledger, asked.fact))).rungs
+    return asked.rules.ladders.at(row, asked.tier, Stage(stage_of(asked.ledger, asked.fact))).rungs
 
 
 def _applies(asked: Asked, rung: Rung) -> bool | None:
@@ -187,18 +138,6 @@ def _applies(asked: Asked, rung: Rung) -> bool | None:
     if (row.last_rung and not by_edge(rung)) or (step is not None and step.approved):
         return False
     return False if unrouted(rung, row.error_class) else RUNGS[rung.reaction](asked)
-
-
-def _goes_back(asked: Asked) -> bool:
-    """Whether an unmet goal has somewhere to go back to, and may."""
-    spec = asked.rules.spec
-    if spec is None:
-        return asked.fact.reaction == Reaction.REPLAN
-    return spec.policy.goal_gates.retry == "replan" and bool(_replan(asked))
-
-
-def _stage(ledger: Ledger, fact: ev.ReactionDecided) -> str:
-    return fact.step_id.partition(".")[0] or ledger.stage
 
 
 def _scope(ledger: Ledger, fact: ev.ReactionDecided, per: CountScope) -> str:
@@ -210,7 +149,7 @@ def _scope(ledger: Ledger, fact: ev.ReactionDecided, per: CountScope) -> str:
         return f"step:{fact.step_id.rpartition('.r')[0]}"
     if per is CountScope.STEP and fact.step_id:
         return f"step:{fact.step_id.partition('.e')[0]}"
-    return f"stage:{_stage(ledger, fact)}"
+    return f"stage:{stage_of(ledger, fact)}"
 
 
 def _final(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, won: Walked) -> Reaction:
@@ -220,137 +159,11 @@ def _final(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, won: Walked) 
     if won.rung.reaction is not Reaction.ESCALATE or won.trip.cause is Cause.BELOW_TAU:
         return won.rung.reaction
     step = ledger.steps.get(fact.step_id)
-    stage = _stage(ledger, fact)
+    stage = stage_of(ledger, fact)
     asked = ledger.rounds[f"{stage}.{step.branch}" if step is not None else stage]
     most = rules.spec.policy.humans.failure_rounds if rules.spec is not None else None
     spent = asked >= most if most is not None else fact.reaction == Reaction.ABORT
     return Reaction.ABORT if spent else Reaction.ESCALATE
-
-
-# -- rungs -------------------------------------------------------------------------------------------------------------
-
-
-def _yes(asked: Asked) -> bool:
-    return True
-
-
-def _terminate(asked: Asked) -> bool:
-    step = asked.ledger.steps.get(asked.fact.step_id)
-    return step is not None and step.status == "active" and not step.final
-
-
-def _replan(asked: Asked) -> bool | None:
-    if asked.trip.cause is Cause.RUN_DEADLINE or asked.ledger.slice:
-        return False
-    spec = asked.rules.spec
-    if spec is None:
-        return None
-    used = asked.ledger.replans[_stage(asked.ledger, asked.fact)]
-    return spec.topology.planner is not None and used < spec.policy.limits.replans_per_stage
-
-
-def _inject(asked: Asked) -> bool | None:
-    """Only into what was withheld; that a call was is in the journal before the decision, whose it was is not always."""
-    return False if asked.trip.cause in LIMITS or asked.fact.command_id or not asked.fact.step_id else None
-
-
-def _retry(asked: Asked) -> bool | None:
-    fact, trip = asked.fact, asked.trip
-    if trip.cause in AT_ITS_END or trip.mechanism == circuit_breaker.NAME:
-        return False
-    if not fact.command_id:
-        return None  # As many agents as are allowed may be at work.
-    row = CLASSIFY[trip.cause]
-    if not row.retried and row.flow_class != "semantic":
-        return False
-    if _layered(asked) and asked.ledger.calls.get(fact.command_id) == "tool":
-        return False
-    return False if _too_long(asked) else None
-
-
-def _layered(asked: Asked) -> bool:
-    return bool(asked.rules.ladders.layered)
-
-
-def _too_long(asked: Asked) -> bool:
-    """Whether whoever failed wants to be left alone for longer than a retry may wait."""
-    failed, spec = asked.ledger.attempts.get(asked.fact.command_id), asked.rules.spec
-    if failed is None or failed.retry_after_s is None or spec is None:
-        return False
-    return failed.retry_after_s > (CAP_S if _layered(asked) else spec.policy.retry.cap_s)
-
-
-def _retry_node(asked: Asked) -> bool | None:
-    """A node at work that failed for what goes away by itself; budget and clock are no part of the journal."""
-    step = asked.ledger.steps.get(asked.fact.step_id)
-    if step is None or step.final or asked.trip.mechanism == circuit_breaker.NAME:
-        return False
-    return None if CLASSIFY[asked.trip.cause].retried and not _too_long(asked) else False
-
-
-def _accept_partial(asked: Asked) -> bool:
-    step = asked.ledger.steps.get(asked.fact.step_id)
-    branch = step is not None and step.stage == Stage.FAN_OUT and not asked.ledger.slice
-    return branch and CLASSIFY[asked.trip.cause].retried
-
-
-def _wait(asked: Asked) -> bool | None:
-    failed = asked.ledger.attempts.get(asked.fact.command_id)
-    return False if failed is None or failed.breaker_wait_s is None else None
-
-
-def _handover(asked: Asked) -> bool | None:
-    if asked.trip.cause in TOO_LATE:
-        return False
-    if asked.rules.spec is None:
-        return None
-    above, step = asked.rules.spec.topology.handover, asked.ledger.steps.get(asked.fact.step_id)
-    if above is None:
-        return False
-    if step is None:
-        return False if asked.ledger.planner == above else _replan(asked)
-    return False if step.agent == above else None
-
-
-def _fallback_model(asked: Asked) -> bool | None:
-    """Only for a failed call of a model; who may take it is a matter of prices, breakers and what is left, and in high-stakes a person's."""
-    fact, spec = asked.fact, asked.rules.spec
-    if not fact.command_id or asked.ledger.calls.get(fact.command_id) == "tool" or asked.tier is Tier.HIGH_STAKES:
-        return False
-    return False if spec is not None and not any(model.fallbacks for model in spec.models) else None
-
-
-def _safe_fallback(asked: Asked) -> bool | None:
-    spec, details = asked.rules.spec, asked.trip.evidence.details
-    if asked.trip.mechanism == circuit_breaker.NAME and details.get("fallback", "none") != "static_answer":
-        return False
-    return None if spec is None else spec.safe_fallback is not None
-
-
-def _cheaper(asked: Asked) -> bool | None:
-    step = asked.ledger.steps.get(asked.fact.step_id)
-    of_tool = asked.ledger.calls.get(asked.fact.command_id) == "tool"
-    return False if step is None or step.status != "active" or of_tool or asked.trip.cause not in HELPS else None
-
-
-RUNGS: Mapping[Reaction, Callable[[Asked], bool | None]] = {
-    Reaction.HALT: _yes,
-    Reaction.ABORT: _yes,
-    Reaction.ESCALATE: _yes,
-    Reaction.SURFACE: _yes,
-    Reaction.SAFE_FALLBACK: _safe_fallback,
-    Reaction.TERMINATE: _terminate,
-    Reaction.REPLAN: _replan,
-    Reaction.ACCEPT_PARTIAL: _accept_partial,
-    Reaction.RETRY_NODE: _retry_node,
-    Reaction.INJECT: _inject,
-    Reaction.RETRY: _retry,
-    Reaction.HANDOVER: _handover,
-    Reaction.FALLBACK_MODEL: _fallback_model,
-    Reaction.CHEAPER_MODEL: _cheaper,
-    Reaction.WAIT_FOR_BREAKER: _wait,
-}
-"""Whether a rung applies, as far as the journal alone can say; None: it cannot. Total over reactions, by test."""
 
 
 # -- other tiers -------------------------------------------------------------------------------------------------------

@@ -76,11 +76,13 @@ from fabric.core.events.lifecycle import (
     StageLeft,
 )
 from fabric.core.events.parts import (
+    Candidate,
     Check,
     GateResult,
     PassedModel,
     ProposedCall,
     TripRecord,
+    Weighed,
 )
 from fabric.core.events.saga import (
     CompensationAbandoned,
@@ -191,6 +193,7 @@ __all__ = [
     "CallRefused",
     "CallResponded",
     "CancelAccepted",
+    "Candidate",
     "CapRaised",
     "Check",
     "ChildAnswered",
@@ -261,4 +264,5 @@ __all__ = [
     "UnwindingFinished",
     "UnwindingOmitted",
     "UnwindingStarted",
+    "Weighed",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fabric.core.events.parts import BucketLevel, PassedModel, TripRecord
+from fabric.core.events.parts import BucketLevel, PassedModel, TripRecord, Weighed
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause, FailureType, Tier
@@ -21,8 +21,10 @@ class RungSkipped:
     reason: str
     trip: TripRecord | None = None
     """The mechanism that spoke against it, with its numbers; None: none did."""
+    weighed: Weighed | None = None
+    """Of a rung that changes the model: those that could not take the call, with their numbers; None: none was looked at."""
     kind: ClassVar[str] = "rung_skipped"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -91,8 +93,10 @@ class ModelChanged:
     """Fallback model: models of the chain that could not take the call."""
     actor: str = ""
     """Who approved it; empty: the decision table."""
+    weighed: Weighed | None = None
+    """What the choice was made on; None: a person put the model in place."""
     kind: ClassVar[str] = "model_changed"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -77,3 +77,31 @@ class TripRecord:
     cause: Cause
     message: str
     evidence: Evidence = field(default_factory=Evidence)
+
+
+@value(kw_only=True)
+class Candidate:
+    """A model that a call could go to in place of the one that was asked: what that may cost at worst, and why it may not take the call."""
+
+    model: str
+    usd_micros: int | None = None
+    """None: it has no price."""
+    ruled_out: Literal["", "tried", "needs", "endpoint", "price", "breaker", "dearer", "guard"] = ""
+    """Empty: it takes the call. ``tried``: it was asked already; ``needs``: it cannot do what the call needs; ``endpoint``: what failed is its endpoint's
+    too; ``price``: it has none; ``breaker``: the open one is its provider's; ``dearer``: it costs no less; ``guard``: a mechanism refuses."""
+    trip: TripRecord | None = None
+    """What the guard said of the call to it, with its numbers."""
+
+
+@value(kw_only=True)
+class Weighed:
+    """What the choice of another model was made on. Money is micro-dollars, at worst."""
+
+    before: str
+    """The model that was asked."""
+    input_tokens: int
+    output_tokens: int
+    usd_micros: int | None = None
+    """What the call may have cost with that one; None: it has no price."""
+    candidates: tuple[Candidate, ...] = ()
+    """In the order in which they were looked at, up to the one that takes the call: first what the chain names and cannot be asked, as it names it."""

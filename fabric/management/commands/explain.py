@@ -76,6 +76,8 @@ def _told(number: int, one: Explained) -> Iterator[str]:
         yield f"   {words(other.tier)} would have: {words(other.reaction)} (rung {other.rung + 1})"
     for follow in one.followed:
         yield f"   followed     event {follow.seq}: {words(follow.kind)} {follow.says}".rstrip()
+    if derived.judged:
+        yield f"   judged again {', '.join(derived.judged)}"
     yield f"   {VERDICTS[derived.verdict]}"
     for one_field in derived.differences:
         yield f"     {one_field.field}: recorded {one_field.recorded}, derived {one_field.derived}"

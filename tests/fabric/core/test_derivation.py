@@ -10,7 +10,9 @@ from fabric.core import events as ev
 from fabric.core.decision_table import DEFAULT_TABLE, DIRECT, Reaction
 from fabric.core.derivation import Ledger, Rules, derived_all, noted, numbers, otherwise
 from fabric.core.derivation.ledger import TAKES
-from fabric.core.derivation.walk import RUNGS, repeats
+from fabric.core.derivation.retries import carried_out
+from fabric.core.derivation.rungs import RUNGS
+from fabric.core.derivation.walk import repeats
 from fabric.core.envelope import KINDS
 from fabric.core.mechanisms import ORDER, deadline
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
@@ -272,14 +274,14 @@ def test_a_retry_that_was_recorded_falsely_is_found(changes, field):
 
 def test_a_retry_without_a_token_is_found():
     """The run had retried in this stage, so that its empty bucket gives nothing on credit."""
-    policy = spec(**EMPTY).policy
-    seen = numbers.Numbers(run_at=1 << 60, level=0, retried_in={"fan_out"})
+    ledger = Ledger(Tier.INTERACTIVE)
+    ledger.numbers = numbers.Numbers(run_at=1 << 60, level=0, retried_in={"fan_out"})
     fact = ev.RetryScheduled(
         command_id="fan_out.0.e0.r0.t1", attempt=2, not_before=0, delay_s=0.0, source="backoff", tokens_left=-1_000
     )
-    assert numbers.carried_out(seen, policy, Tier.INTERACTIVE, fact)["a token"] == ("given", "refused")
-    first = numbers.carried_out(dataclasses.replace(seen, retried_in=set()), policy, Tier.INTERACTIVE, fact)
-    assert first["a token"] == ("given", "given")
+    assert carried_out(ledger, spec(**EMPTY), fact)["a token"] == ("given", "refused")
+    ledger.numbers.retried_in.clear()
+    assert carried_out(ledger, spec(**EMPTY), fact)["a token"] == ("given", "given")
 
 
 def test_the_numbers_are_those_of_mechanisms_that_there_are():

@@ -114,10 +114,10 @@ def test_what_cannot_take_the_call_is_passed_over_with_its_reason():
     found = choose(lost, names, prices(a=1, words=1, same=1, tried=1, last=1))
     assert found.model == "last"
     assert found.passed_over == (
-        PassedOver("words", "the call needs tool_use"),
-        PassedOver("same", "it is at the same endpoint, and quota is the endpoint's"),
-        PassedOver("dear", "its price is not known"),
-        PassedOver("tried", "it was asked already"),
+        PassedOver("words", "the call needs tool_use", "needs"),
+        PassedOver("same", "it is at the same endpoint, and quota is the endpoint's", "endpoint"),
+        PassedOver("dear", "its price is not known", "price"),
+        PassedOver("tried", "it was asked already", "tried"),
     )
 
 

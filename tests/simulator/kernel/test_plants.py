@@ -65,6 +65,8 @@ FOUND_BY = {
     "nothing_is_a_part": {"nothing_is_no_part"},
     # What a decision says of itself.
     "wrong_rung": {"decision_derives"},
+    "stand_in_for_nothing": {"decision_derives"},
+    "farthest_stand_in": {"decision_derives"},
     # Judges and released outputs.
     "passes_unheard": {"judged_before_it_passes"},
     "no_is_yes": {"judged_before_it_passes"},
@@ -144,7 +146,12 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
 """Plants of rules that few worlds can meet at all, by what such a world has: only those are simulated. The others are looked for in every world."""
 
 
-FROM = {"closed_grant_reserved": 3_200, "credit_without_pause": 1_500, "retry_token_for_nothing": 300}
+FROM = {
+    "farthest_stand_in": 130,
+    "closed_grant_reserved": 3_200,
+    "credit_without_pause": 1_500,
+    "retry_token_for_nothing": 300,
+}
 """Where the search begins for what comes up once in thousands of worlds: shortly before the first that finds it, so that the test need not simulate them all."""
 
 

@@ -1,0 +1,115 @@
+"""What a run has spent and holds reserved, by cap, counted anew from its facts: beside the ledger of the budget gate, so that the two can disagree.
+
+Money is micro-dollars. Budgets that runs share are no part of a journal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.policy import Budget
+
+USD, TOKENS = "usd_micros", "tokens"
+Cap = tuple[str, str]
+"""Scope (``run``, ``call``, ``stage:<name>``, ``agent:<name>``) and unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a call that is out, or a child that lives, may still take."""
+
+    amounts: dict[str, int]
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The first cap that a call does not fit."""
+
+    scope: str
+    unit: str
+    cap: int
+    would_be: int
+
+
+@dataclass(slots=True)
+class Purse:
+    """One run up to some event. Changed in place by ``noted``."""
+
+    held: dict[str, Held] = field(default_factory=dict)
+    spent: Counter[Cap] = field(default_factory=Counter)
+    raised: dict[Cap, int] = field(default_factory=dict)
+    given: dict[str, int] = field(default_factory=dict)
+    """Of a child: what its parent reserved for it, by unit."""
+
+    def used(self, scope: str, unit: str) -> int:
+        """Spent and reserved."""
+        return self.spent[scope, unit] + sum(one.amounts[unit] for one in self.held.values() if scope in one.scopes)
+
+    def over(self, budget: Budget, stage: str, agent: str, usd_micros: int, tokens: int) -> Over | None:
+        """The first cap that a call of this worst case would pass; None: it fits them all."""
+        worst = {USD: usd_micros, TOKENS: tokens}
+        for scope, unit, cap in self._caps(budget, f"stage:{stage}", f"agent:{agent}"):
+            would_be = worst[unit] + (0 if scope == "call" else self.used(scope, unit))
+            if would_be > cap:
+                return Over(scope, unit, cap, would_be)
+        return None
+
+    def _caps(self, budget: Budget, stage: str, agent: str) -> Iterator[tuple[str, str, int]]:
+        told: tuple[tuple[str, str, int | None], ...] = (
+            ("run", USD, budget.run_usd_micros),
+            ("call", USD, budget.call_usd_micros),
+            (stage, USD, budget.stage_usd_micros),
+            (agent, USD, budget.agent_usd_micros),
+            ("run", TOKENS, budget.run_tokens),
+            (stage, TOKENS, budget.stage_tokens),
+            (agent, TOKENS, budget.agent_tokens),
+        )
+        for scope, unit, own in told:
+            caps = [self.raised.get((scope, unit), own), self.given.get(unit) if scope == "run" else None]
+            known = [one for one in caps if one is not None]
+            if known:
+                yield scope, unit, min(known)
+
+
+def noted(purse: Purse, fact: ev.Fact) -> None:
+    """Takes one more fact in."""
+    match fact:
+        case ev.LineagePinned():
+            purse.given = {USD: fact.cap_usd_micros}
+            if fact.cap_tokens is not None:
+                purse.given[TOKENS] = fact.cap_tokens
+        case ev.CapRaised():
+            purse.raised["run", USD] = fact.cap_usd_micros
+        case ev.BudgetRaised():
+            purse.raised[fact.scope, fact.unit] = fact.cap
+        case ev.CallIssued():
+            _hold(purse, fact, f"agent:{fact.agent}")
+        case ev.ChildSpawned():
+            _hold(purse, fact)
+        case ev.ModelAnswered():
+            _settle(purse, fact.command_id, fact.cost_usd_micros, fact.input_tokens + fact.output_tokens)
+        case ev.ChildAnswered():
+            _settle(purse, fact.command_id, fact.cost_usd_micros, fact.tokens)
+        case ev.ToolAnswered():
+            _settle(purse, fact.command_id, 0, 0)
+        case ev.AttemptFailed() | ev.AttemptInterrupted() | ev.CallAborted():
+            _settle(purse, fact.command_id, fact.charged_usd_micros, fact.charged_tokens)
+
+
+def _hold(purse: Purse, fact: Any, *more: str) -> None:
+    stage = fact.step_id.partition(".")[0]
+    amounts = {USD: fact.reserved_usd_micros, TOKENS: fact.reserved_tokens}
+    purse.held[fact.command_id] = Held(amounts, ("run", f"stage:{stage}", *more))
+
+
+def _settle(purse: Purse, command_id: str, usd_micros: int, tokens: int) -> None:
+    """What was over before is not settled again."""
+    held = purse.held.pop(command_id, None)
+    for scope in held.scopes if held is not None else ():
+        purse.spent[scope, USD] += usd_micros
+        purse.spent[scope, TOKENS] += tokens
