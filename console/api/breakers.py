@@ -78,7 +78,9 @@ class BreakerOut(Told):
     generation: int = Field(description="Grows with each change; open and reset name it.", examples=[4])
     changed_at: Instant | None = Field(description="When it changed last; null: never.")
     cooldown_s: float = Field(description="How long it is open before a probe, seconds.", examples=[60.0])
-    probe_at: Instant | None = Field(description="When a probe may go out; null: no cooldown runs.")
+    probe_at: Instant | None = Field(
+        description="When a probe may go out, by its cooldown or its endpoint's Retry-After, whichever is later; null: neither runs."
+    )
     probe_held_by: str = Field(
         description="Which attempt is the probe, run/command#attempt, the first of several; empty: none.", examples=[""]
     )

@@ -83,13 +83,8 @@ class Guards:
     def _as_of_now(self, row: GuardRow, ago_s: float) -> GuardRow:
         """The row with what was counted and not told yet, and by the time that it is now: a cooldown goes on while nobody looks."""
         row = replace(row, asked_at=row.asked_at + round(ago_s * US))
-        mine = [one for one in self._counts.values() if (one.scope, one.kind, one.generation) == _generation(row)]
-        if not mine:
-            return row
-        counts = dict(row.counts)
-        for one in mine:
-            counts[one.signal] = one.n if one.reset else counts.get(one.signal, 0) + one.n
-        return replace(row, counts=counts)
+        mine = [one for one in self._counts.values() if _concerns(one, row)]
+        return _with(row, mine, self._now()) if mine else row
 
     def look(self, keys: Iterable[Key], answered: Callable[[], None]) -> None:
         """``answered`` follows when these rows have been looked at."""
@@ -104,19 +99,24 @@ class Guards:
     def count(self, one: Count) -> None:
         """Counts a signal, in the generation that the call was let through in. A streak that is known not to stand is not broken."""
         key = (one.scope, one.kind, one.generation, one.signal, one.windowed)
+        if one.until and one.n:  # Kept as an instant of this process's clock, for it is told later.
+            one = replace(one, n=one.n + _us(self._now()))
         with self._lock:
             known = self._counts.get(key)
-            if known is None and one.reset and not one.n and self._stands_at_nothing(one):
+            if one.reset and not one.n and self._breaks_nothing(one, known):
                 return
             self._counts[key] = one if known is None else _after(known, one)
         if known is None:
             self._thread.ring()
 
-    def _stands_at_nothing(self, one: Count) -> bool:
+    def _breaks_nothing(self, one: Count, known: Count | None) -> bool:
         at, row = self._rows.get((one.scope, one.kind), (0.0, None))
         if row is None or self._now() - at > FRESH_S:
             return False
-        return row.generation == one.generation and not row.counts.get(one.signal)
+        if row.generation > one.generation:
+            return True
+        stands_at = row.counts.get(one.signal, 0)
+        return known is None and row.generation == one.generation and stands_at <= (row.asked_at if one.until else 0)
 
     def change(
         self, seen: GuardRow, state: str, answered: Callable[[bool], None], *, holder: str = "", keeps: bool = False
@@ -124,6 +124,8 @@ class Guards:
         """Changes the state of a row that stands as it was seen; ``answered(False)``: it does not, look again."""
 
         def ask() -> None:
+            if any(one.until for one in list(self._counts.values())):
+                self._flush()  # It opens no sooner than it is known how long the endpoint wants to be left alone.
             key, asked = (seen.scope, seen.kind), {"state": state, "holder": holder}
             done = self._store.change(*key, generation=seen.generation, keeps=keeps, **asked)
             self._forget((seen.scope, seen.kind))
@@ -198,14 +200,15 @@ class Guards:
         if not counts:
             return
         try:
-            self._store.tell(list(counts.values()))
+            self._store.tell([_left(one, self._now()) for one in counts.values()])
             self._told(counts.values())
         except StoreUnavailable as error:
-            if not error.unknown:  # What may have been counted is not counted twice.
-                with self._lock:
-                    later, self._counts = self._counts, counts
-                    for key, one in later.items():
-                        self._counts[key] = _after(counts[key], one) if key in counts else one
+            # What may have been counted is not counted twice; an instant may be told as often as one likes.
+            again = {key: one for key, one in counts.items() if one.until or not error.unknown}
+            with self._lock:
+                later, self._counts = self._counts, again
+                for key, one in later.items():
+                    self._counts[key] = _after(again[key], one) if key in again else one
             raise
 
     def _told(self, counts: Iterable[Count]) -> None:
@@ -213,10 +216,8 @@ class Guards:
         with self._lock:
             for one in counts:
                 at, row = self._rows.get((one.scope, one.kind), (0.0, None))
-                if row is not None and row.generation == one.generation:
-                    before = 0 if one.reset else row.counts.get(one.signal, 0)
-                    told = replace(row, counts={**row.counts, one.signal: before + one.n})
-                    self._rows[one.scope, one.kind] = (at, told)
+                if row is not None and _concerns(one, row):
+                    self._rows[one.scope, one.kind] = (at, _with(row, [one], at))
 
     def _refresh(self, now: float) -> None:
         with self._lock:
@@ -247,10 +248,33 @@ class Guards:
         return max(0.0, min(coming) - now)
 
 
-def _generation(row: GuardRow) -> tuple[str, str, int]:
-    return row.scope, row.kind, row.generation
+def _us(now_s: float) -> int:
+    return round(now_s * US)
+
+
+def _concerns(one: Count, row: GuardRow) -> bool:
+    return (one.scope, one.kind) == (row.scope, row.kind) and (one.until or one.generation == row.generation)
+
+
+def _with(row: GuardRow, counted: Iterable[Count], now_s: float) -> GuardRow:
+    """The row with what was counted and not told. ``now_s``: the moment of ``row.asked_at`` on this process's clock."""
+    counts = dict(row.counts)
+    for one in counted:
+        before = 0 if one.reset and one.generation == row.generation else counts.get(one.signal, 0)
+        if one.until:
+            counts[one.signal] = max(before, row.asked_at + one.n - _us(now_s) if one.n else 0)
+        else:
+            counts[one.signal] = before + one.n
+    return replace(row, counts=counts)
+
+
+def _left(one: Count, now_s: float) -> Count:
+    """A count as it is told: of an instant, what is left until then."""
+    return replace(one, n=max(0, one.n - _us(now_s))) if one.until else one
 
 
 def _after(known: Count, one: Count) -> Count:
     """Two counts of one signal as one."""
-    return one if one.reset else replace(known, n=known.n + one.n)
+    if one.reset:
+        return one
+    return replace(known, n=max(known.n, one.n) if one.until else known.n + one.n)

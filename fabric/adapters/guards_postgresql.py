@@ -53,16 +53,11 @@ class PostgresqlGuards(SharedConnections):
 
     def tell(self, counts: Sequence[Count]) -> None:
         """See ``grant_ports.GuardStore``."""
-        values = {
-            "scopes": texts([one.scope for one in counts]),
-            "kinds": texts([one.kind for one in counts]),
-            "generations": bigints([one.generation for one in counts]),
-            "signals": texts([one.signal for one in counts]),
-            "ns": bigints([one.n for one in counts]),
-            "resets": bools([one.reset for one in counts]),
-            "windowed": bools([one.windowed for one in counts]),
-        }
-        self.run(statements.TELL, values)
+        # Instants first: whoever sees a failure counted sees what it told.
+        if instants := [one for one in counts if one.until]:
+            self.run(statements.UNTIL, _values(instants))
+        if others := [one for one in counts if not one.until]:
+            self.run(statements.TELL, _values(others) | {"windowed": bools([one.windowed for one in others])})
 
     def change(
         self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
@@ -84,6 +79,17 @@ class PostgresqlGuards(SharedConnections):
     def give_up(self, scope: str, kind: str, *, holder: str) -> bool:
         """See ``grant_ports.GuardStore``."""
         return bool(self.run(statements.GIVE_UP, {"scope": scope, "kind": kind, "holder": holder}))
+
+
+def _values(counts: Sequence[Count]) -> dict[str, bytes]:
+    return {
+        "scopes": texts([one.scope for one in counts]),
+        "kinds": texts([one.kind for one in counts]),
+        "generations": bigints([one.generation for one in counts]),
+        "signals": texts([one.signal for one in counts]),
+        "ns": bigints([one.n for one in counts]),
+        "resets": bools([one.reset for one in counts]),
+    }
 
 
 def _row(key: tuple[str, str], standing: list[object], counts: dict[str, int]) -> GuardRow:

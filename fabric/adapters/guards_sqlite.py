@@ -26,8 +26,15 @@ ON CONFLICT (scope, kind, signal, ring) DO UPDATE SET generation = excluded.gene
   n = CASE WHEN :reset OR t.generation <> excluded.generation OR t.slot_at <> excluded.slot_at THEN excluded.n ELSE t.n + excluded.n END
 """
 _COUNTS = """
-SELECT signal, sum(n) FROM fabric_guard_count WHERE scope = ? AND kind = ? AND generation = ? AND (ring < 0 OR slot_at > ?) GROUP BY signal
+SELECT signal, sum(n) FROM fabric_guard_count WHERE scope = ? AND kind = ? AND (generation = ? OR ring = ?) AND (ring < 0 OR slot_at > ?) GROUP BY signal
 """
+_UNTIL = f"""
+INSERT INTO fabric_guard_count AS t (scope, kind, signal, ring, slot_at, generation, n)
+SELECT :scope, :kind, :signal, {rules.UNTIL_RING}, 0, 0, :until WHERE true
+ON CONFLICT (scope, kind, signal, ring) DO UPDATE
+SET n = CASE WHEN :reset AND {_GENERATION} THEN excluded.n ELSE max(t.n, excluded.n) END
+"""
+_WAITS = "SELECT 1 FROM fabric_guard_count WHERE scope = ? AND kind = ? AND ring = ? AND n > ?"
 _CHANGE = """
 UPDATE fabric_guard SET state = :state, generation = generation + 1, changed_at = :now, permits = :permits
 WHERE scope = :scope AND kind = :kind AND generation = :generation
@@ -81,11 +88,15 @@ class SqliteGuards(SharedFile):
 
     def tell(self, counts: Sequence[Count]) -> None:
         """See ``grant_ports.GuardStore``."""
-        slot = rules.slot_of(self._now())
+        now = self._now()
+        slot = rules.slot_of(now)
         with self.transaction() as db:
             for one in counts:
                 values = {"scope": one.scope, "kind": one.kind, "generation": one.generation, "signal": one.signal}
                 values |= {"n": one.n, "reset": one.reset, "slot_at": slot if one.windowed else 0}
+                if one.until:
+                    db.execute(_UNTIL, values | {"until": now + one.n if one.n else 0})
+                    continue
                 db.execute(_COUNT, values | {"ring": rules.ring_of(slot) if one.windowed else -1})
 
     def change(
@@ -115,6 +126,8 @@ class SqliteGuards(SharedFile):
             stands, permits = _permits(db, scope, kind)
             live = {one: until for one, until in permits.items() if until > now}
             if not stands or stands != generation or holder in live or len(live) >= most:
+                return False
+            if db.execute(_WAITS, (scope, kind, rules.UNTIL_RING, now)).fetchone():
                 return False
             live[holder] = now + round(for_s * rules.SECOND_US)
             db.execute(_PERMITS, (json.dumps(live), scope, kind))
@@ -146,7 +159,8 @@ def _judged(db: sqlite3.Connection, ask: TokenAsk, first_in_stage: bool, now: in
 
 def _row(db: sqlite3.Connection, scope: str, kind: str, now: int) -> GuardRow:
     state, generation, changed_at, permits = db.execute(_GUARD, (scope, kind)).fetchone() or _NEVER
-    counts = db.execute(_COUNTS, (scope, kind, generation, rules.slot_of(now) - rules.COUNTED_US)).fetchall()
+    since = rules.slot_of(now) - rules.COUNTED_US
+    counts = db.execute(_COUNTS, (scope, kind, generation, rules.UNTIL_RING, since)).fetchall()
     return GuardRow(
         scope=scope,
         kind=kind,

@@ -180,7 +180,9 @@ class GuardChange(models.Model):
 
 
 class GuardCount(models.Model):
-    """How often a signal was seen in a generation: in all (ring -1), or in ten seconds of the last minute (a ring of slots that are used again)."""
+    """How often a signal was seen in a generation: in all (ring -1), or in ten seconds of the last minute (a ring of slots that are used again).
+    Or the latest instant that was told of any generation (ring -2): nobody probes before.
+    """
 
     pk = models.CompositePrimaryKey("scope", "kind", "signal", "ring")
     scope = KeyField()

@@ -8,7 +8,7 @@ from typing import Any
 
 from fabric.core import command_ids
 from fabric.core.breaker.passing import Gate, Looked, Met, Row, Settling, Step, gates_of, passing, reopened, settled
-from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer
+from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer, told_us
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
 from fabric.core.fingerprint import encode
@@ -97,10 +97,8 @@ def _open(looked: Looked, compiled: Compiled, run: Run, command: Command) -> Cal
     trip = judge(proposal, View(looked.asked_at, run, compiled.spec), compiled.spec.policy)[0]
     left = circuit_breaker.wait_us(looked)
     answer = open_answer(
-        looked.breaker,
         looked.standing,
-        changed_at=looked.changed_at,
-        now=looked.asked_at,
+        left_us=left,
         agent=command.agent,
         fallback=_fallback_there(looked, compiled, command),
     )
@@ -131,7 +129,8 @@ def probed(met: tuple[Met, ...], result: Result) -> Result:
     """The result, with how long a breaker is open again for which the call was a probe that failed."""
     if not isinstance(result, CallFailed):
         return result
-    opened = [looked for one in met if one.probe and (looked := reopened(one, SIGNAL_OF[result.cause])) is not None]
+    end, told = SIGNAL_OF[result.cause], told_us(result.retry_after_s)
+    opened = [looked for one in met if one.probe and (looked := reopened(one, end, told)) is not None]
     waits = [circuit_breaker.wait_us(looked) for looked in opened]
     if not waits or None in waits:
         return result
@@ -144,7 +143,7 @@ def ended(met: tuple[Met, ...], result: Result | None, run: Run | None) -> Settl
         return settled(met, NEUTRAL, frozenset())
     if isinstance(result, CallFailed):
         said = SIGNAL_OF[result.cause]
-        return settled(met, None if said == CLEAN else said, frozenset())
+        return settled(met, None if said == CLEAN else said, frozenset(), told_us(result.retry_after_s))
     state = state_of(run.guards, circuit_breaker, command_ids.step_of(result.command_id))
     return settled(met, None, circuit_breaker.just_seen(state))
 
@@ -166,6 +165,7 @@ def counted(step: Step) -> Count:
         n=tally.n,
         reset=tally.reset,
         windowed=tally.windowed,
+        until=tally.until,
     )
 
 

@@ -227,7 +227,7 @@ class GuardRow:
     permits: Mapping[str, int]
     """Who may probe, and until when: by holder. One that has run out may still stand here."""
     counts: Mapping[str, int]
-    """By signal, of this generation: all of them, or those of the last minute (``Count.windowed``)."""
+    """By signal, of this generation: all of them, or those of the last minute (``Count.windowed``); of any, the latest instant (``Count.until``)."""
     asked_at: int
 
 
@@ -244,6 +244,10 @@ class Count:
     """True: it begins anew at ``n``, as a streak does that was broken. Not for windowed ones."""
     windowed: bool = False
     """True: it counts for a minute, to within ten seconds."""
+    until: bool = False
+    """True: ``n`` is microseconds from now, and the count is the latest such instant on the store's clock. It outlives its generation, and whoever tells it in
+    an older one is heeded; ``reset`` with 0 forgets it, in the row's own generation alone. Until then nobody gets a permit.
+    """
 
 
 @value()
@@ -264,13 +268,13 @@ class GuardStore(Protocol):
         ...
 
     def tell(self, counts: Sequence[Count]) -> None:
-        """Adds to the counts; those of another generation than the row's are dropped."""
+        """Adds to the counts; those of another generation than the row's are dropped, but for instants."""
         ...
 
     def change(
         self, scope: str, kind: str, *, generation: int, state: str, holder: str = "", keeps: bool = False
     ) -> bool:
-        """Sets the state, with the next generation and no counts and no permits, and logs it. False: the row is not at ``generation`` any more, or
+        """Sets the state, with the next generation and no counts but instants and no permits, and logs it. False: the row is not at ``generation`` any more, or
         ``holder`` is given and has no permit. ``keeps``: the permits go on in the next generation, but ``holder``'s.
         """
         ...
@@ -280,7 +284,9 @@ class GuardStore(Protocol):
         ...
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
-        """Takes one of ``most`` permits. False: all are out, until one expires or is given up; ``holder`` has one already; or the generation is over."""
+        """Takes one of ``most`` permits. False: all are out, until one expires or is given up; ``holder`` has one already; the generation is over; or an
+        instant that was told is still to come (``Count.until``).
+        """
         ...
 
     def give_up(self, scope: str, kind: str, *, holder: str) -> bool:

@@ -67,6 +67,8 @@ def token(
 
 
 SLOT_US = 10 * SECOND_US
+UNTIL_RING = -2
+"""Where the rows of counts stand that are instants; what is counted in all stands at -1."""
 RING = 8
 """Slots kept of a windowed count: six make the minute, two are to spare."""
 COUNTED_US = 60 * SECOND_US

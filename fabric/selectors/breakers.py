@@ -17,12 +17,13 @@ from pydantic import ValidationError
 
 from fabric.core.actor import Actor
 from fabric.core.breaker.policy import KIND, Breaker, BreakerScope, Signal
+from fabric.core.breaker.signals import RETRY_AT, cools_at
 from fabric.core.breaker.table import FORCED, BreakerState, Standing, decoded
 from fabric.core.failover import provider_scope
 from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
 from fabric.models import Fabric, Guard, GuardChange, GuardCount, Revision
-from fabric.runtime.grant_rules import SECOND_US, counts_still
+from fabric.runtime.grant_rules import SECOND_US, UNTIL_RING, counts_still
 from fabric.selectors.fabrics import revision_spec
 
 DAY_US = 86_400 * SECOND_US
@@ -115,6 +116,8 @@ class BreakerView:
     generation: int
     changed_at: int
     signals: tuple[Counted, ...]
+    retry_at: int
+    """The latest Retry-After that its endpoint told; 0: none."""
     probes: tuple[Probe, ...]
     """Those that are out."""
     now: int
@@ -125,10 +128,17 @@ class BreakerView:
 
     @property
     def cools_at(self) -> int | None:
-        """When a probe may go out; None where no cooldown runs."""
+        """When a probe may go out; None where no cooldown runs. One that is half open waits for nothing but its endpoint's Retry-After."""
+        if self.standing.state is BreakerState.HALF_OPEN:
+            return self.retry_at if self.retry_at > self.now else None
         if self.standing.state is not BreakerState.OPEN or self.standing.held:
             return None
-        return self.changed_at + round(self.breaker.cooldown_s * SECOND_US)
+        return cools_at(self.breaker, self.changed_at, self.retry_at)
+
+    @property
+    def asked_longer(self) -> bool:
+        """Whether it is its endpoint's Retry-After that it waits for, and not its own cooldown."""
+        return self.cools_at is not None and self.cools_at == self.retry_at
 
     @property
     def cooldown_left_us(self) -> int | None:
@@ -279,6 +289,7 @@ def _views(found: Mapping[Key, _Found], rows: Mapping[Key, Guard], now: int) -> 
                 Counted(signal, counted.get(signal.key, 0), counted.get(f"{signal.key}:all", 0))
                 for signal in one.breaker.signals
             ),
+            retry_at=counted.get(RETRY_AT, 0),
             probes=tuple(Probe(holder, until) for holder, until in sorted(permits.items()) if until > now),
             now=now,
             changes=tuple(changes[:CHANGES_SHOWN]),
@@ -296,7 +307,7 @@ def _counts(keys: Iterable[Key], rows: Mapping[Key, Guard], now: int) -> Mapping
     counts: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for one in GuardCount.objects.filter(_of(keys)):
         row = rows.get((one.scope, one.kind))
-        current = one.generation == (row.generation if row else 0)
+        current = one.ring == UNTIL_RING or one.generation == (row.generation if row else 0)
         if current and (one.ring < 0 or counts_still(one.slot_at, now)):
             counts[one.scope, one.kind][one.signal] += one.n
     return counts

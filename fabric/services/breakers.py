@@ -11,7 +11,8 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, encoded
 from fabric.core.text import clean_text
-from fabric.models import Guard, GuardChange
+from fabric.models import Guard, GuardChange, GuardCount
+from fabric.runtime.grant_rules import UNTIL_RING
 from fabric.selectors.breakers import BreakerView, breaker_find
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
@@ -33,7 +34,7 @@ def breaker_force_open(*, actor: Actor, scope: str, kind: str, generation: int, 
 
 
 def breaker_reset(*, actor: Actor, scope: str, kind: str, generation: int, reason: str) -> BreakerView:
-    """Closes a breaker, its trips forgotten: calls pass and its signals are counted anew. ``generation``: as it was seen.
+    """Closes a breaker, its trips and what its endpoint wants to wait forgotten: calls pass and its signals are counted anew. ``generation``: as it was seen.
 
     Raises Refused: forbidden, not_found, invalid (no reason), conflict (it is closed, or changed meanwhile).
     """
@@ -75,6 +76,8 @@ def _moved(
     with transaction.atomic():
         if not _change(scope, kind, generation, stands):
             raise _meanwhile(breaker_find(actor, scope, kind) or seen)
+        if how is Happened.RESET:
+            GuardCount.objects.filter(scope=scope, kind=kind, ring=UNTIL_RING).delete()
         told = {"breaker": kind, "generation": generation + 1, "was": seen.standing.state.value, "reason": why}
         audit_record(actor=actor, act=act, subject=scope, **told)
     found = breaker_find(actor, scope, kind)

@@ -4,39 +4,94 @@ from __future__ import annotations
 
 import json
 
+from fabric.core.breaker.passing import Gate
+from fabric.core.breaker.policy import COOLDOWN_MAX_S, DOMAIN
+from fabric.core.breaker.signals import NEUTRAL, SIGNAL_OF
 from fabric.core.commands import CallModel, CallTool
+from fabric.core.frozen import value
+from fabric.core.inputs import CallFailed, Result
 from fabric.runtime.breaking import gates_for, holder_of
 from fabric.runtime.driver import RunDriver
-from fabric.runtime.grant_ports import GuardStore
+from fabric.runtime.grant_ports import GuardRow, GuardStore
+from fabric.runtime.grant_rules import SECOND_US
+
+Key = tuple[str, str]
+
+
+@value()
+class _Out:
+    """A call that is out past a breaker."""
+
+    store: GuardStore
+    gate: Gate
+    row: GuardRow
+    probe: bool
 
 
 class Probes:
-    """The calls that are out as probes, as their processes send them and hear of them; what a row says of its permits is not believed."""
+    """The calls that are out as probes, as their processes send them and hear of them, and what endpoints said they want to wait for; what a row says of its
+    permits, and of when its cooldown is over, is not believed.
+    """
 
     def __init__(self) -> None:
-        self._out: dict[tuple[str, str], dict[str, int]] = {}
+        self._out: dict[Key, dict[str, int]] = {}
         """By row and holder: until when the call may take."""
+        self._past: dict[str, list[_Out]] = {}
+        """By holder."""
+        self._waits: dict[Key, int] = {}
+        """By row: the latest Retry-After of a failure that it counts."""
 
-    def over(self, holder: str) -> None:
-        """A call has ended."""
+    def over(self, holder: str, result: Result | None) -> None:
+        """A call has ended so; None: nobody heard how."""
         for out in self._out.values():
             out.pop(holder, None)
+        for one in self._past.pop(holder, ()):
+            if result is not None and (one.probe or one.gate.counts):
+                self._heard(one, result)
+
+    def _heard(self, one: _Out, result: Result) -> None:
+        key = (one.row.scope, one.row.kind)
+        end = SIGNAL_OF[result.cause] if isinstance(result, CallFailed) else None
+        signals = one.gate.breaker.signals
+        (now,) = one.store.guards([key])
+        if any(end in signal.names for signal in signals):
+            wait_s = result.retry_after_s if isinstance(result, CallFailed) else None
+            if wait_s is not None:
+                until = now.asked_at + round(min(wait_s, COOLDOWN_MAX_S) * SECOND_US)
+                self._waits[key] = max(self._waits.get(key, 0), until)
+            return
+        of_endpoint = [signal for signal in signals if DOMAIN[signal.names[0]] == "endpoint"]
+        streaks = bool(of_endpoint) and all(signal.mode == "consecutive" for signal in of_endpoint)
+        if end != NEUTRAL and not one.probe and streaks and now.generation == one.row.generation:
+            self._waits.pop(key, None)  # The streak is broken, and with it what was told in it.
 
     def unheeded(self, store: GuardStore, fabric_id: str, driver: RunDriver, command: CallModel | CallTool) -> str:
-        """What is wrong with a call that goes out: it has a breaker that is not closed, and no permit to probe it, or more probe it than may; empty: nothing."""
+        """What is wrong with a call that goes out: it has a breaker that is not closed, and no permit to probe it, or more probe it than may, or it comes
+        before the endpoint's Retry-After is over; empty: nothing.
+        """
         gates = gates_for(fabric_id, driver.compiled, driver.run, command)
         holder = holder_of(driver.run.id, command.command_id, command.attempt)
         for gate, row in zip(gates, store.guards([(gate.key.scope, gate.key.kind) for gate in gates]), strict=True):
             state = json.loads(row.state).get("state", "closed") if row.state else "closed"
+            self._past.setdefault(holder, []).append(_Out(store, gate, row, state != "closed"))
             if state == "closed":
                 continue
-            if state != "half_open" or row.permits.get(holder, 0) <= row.asked_at:
-                return (
-                    f"{command.command_id}#{command.attempt} goes out past the breaker of {row.scope}, which is {state}"
-                )
-            out = self._out.setdefault((row.scope, row.kind), {})
-            out[holder] = row.permits[holder]
-            probing = sum(until > row.asked_at for until in out.values())
-            if probing > gate.breaker.half_open_max:
-                return f"{probing} probes of {row.scope} are out at once, and {gate.breaker.half_open_max} may be"
+            if said := self._unpermitted(gate, row, state, holder):
+                return f"{command.command_id}#{command.attempt} {said}"
         return ""
+
+    def _unpermitted(self, gate: Gate, row: GuardRow, state: str, holder: str) -> str:
+        if state != "half_open" or row.permits.get(holder, 0) <= row.asked_at:
+            return f"goes out past the breaker of {row.scope}, which is {state}"
+        early_us = self._waits.get((row.scope, row.kind), 0) - row.asked_at
+        if early_us > 0:
+            return f"probes {row.scope} {early_us / SECOND_US:g} s before its Retry-After is over"
+        out = self._out.setdefault((row.scope, row.kind), {})
+        out[holder] = row.permits[holder]
+        probing = sum(until > row.asked_at for until in out.values())
+        most = gate.breaker.half_open_max
+        return (
+            f"is one of {probing} probes of {row.scope} that are out at once, and {most} may be"
+            if probing > most
+            else ""
+        )

@@ -56,9 +56,25 @@ def _one_probe_more() -> Iterator[None]:
         MemoryGuards.permit = kept  # type: ignore[method-assign]
 
 
+@contextmanager
+def _retry_after_unheard() -> Iterator[None]:
+    """What an endpoint says to wait is forgotten: its breaker lets a probe out when its cooldown is over."""
+    kept = MemoryGuards.tell
+
+    def tells(self: MemoryGuards, counts: Any) -> None:
+        kept(self, [one for one in counts if not one.until])
+
+    MemoryGuards.tell = tells  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        MemoryGuards.tell = kept  # type: ignore[method-assign]
+
+
 BREAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "open_breaker_passes": _open_passes,
     "permit_for_all": _permit_for_all,
     "one_probe_more": _one_probe_more,
+    "retry_after_unheard": _retry_after_unheard,
 }
 """By name."""

@@ -33,7 +33,10 @@ class VirtualBreakers:
     """What one process knows of the calls that it let pass. ``store``: shared by all processes. ``over`` is told whose call has ended."""
 
     def __init__(
-        self, store: GuardStore, grants: GrantStore | None = None, over: Callable[[str], object] = str
+        self,
+        store: GuardStore,
+        grants: GrantStore | None = None,
+        over: Callable[[str, Result | None], object] = lambda _holder, _result: None,
     ) -> None:
         self._store, self._grants, self._over = store, grants, over
         self._met: dict[Key, tuple[Met, ...]] = {}
@@ -64,14 +67,14 @@ class VirtualBreakers:
 
     def answered(self, key: Key, result: Result | None, driver: RunDriver) -> None:
         """What became of a call, after its run has taken it in."""
-        self._over(holder_of(*key))
+        self._over(holder_of(*key), result)
         self._say(key, ended(self._met.pop(key, ()), result, driver.run))
         self._say(key, spent(self._counting.pop(key, ()), result))
 
     def dropped(self, key: Key) -> None:
         """A call that was let go of."""
         self._counting.pop(key, None)
-        self._over(holder_of(*key))
+        self._over(holder_of(*key), None)
         self._say(key, settled(self._met.pop(key, ()), NEUTRAL, frozenset()))
 
     def _say(self, key: Key, steps: Settling) -> None:

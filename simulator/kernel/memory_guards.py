@@ -19,6 +19,8 @@ class _Guard:
     permits: dict[str, int] = field(default_factory=dict)
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
     """By signal and slot; -1 for what is not windowed."""
+    instants: dict[str, int] = field(default_factory=dict)
+    """By signal, of any generation."""
 
 
 class MemoryGuards:
@@ -72,6 +74,7 @@ class MemoryGuards:
         for (signal, slot_at), n in held.counts.items():
             if slot_at < 0 or rules.counts_still(slot_at, now):
                 counts[signal] = counts.get(signal, 0) + n
+        counts |= held.instants
         return GuardRow(
             scope=scope,
             kind=kind,
@@ -86,9 +89,14 @@ class MemoryGuards:
     def tell(self, counts: Sequence[Count]) -> None:
         """See ``grant_ports.GuardStore``."""
         with self._lock:
-            slot = rules.slot_of(self._clock.now())
+            now = self._clock.now()
+            slot = rules.slot_of(now)
             for one in counts:
                 held = self._guards.setdefault((one.scope, one.kind), _Guard())
+                if one.until:
+                    before = 0 if one.reset and held.generation == one.generation else held.instants.get(one.signal, 0)
+                    held.instants[one.signal] = max(before, now + one.n if one.n else 0)
+                    continue
                 if held.generation != one.generation:
                     continue
                 key = (one.signal, slot if one.windowed else -1)
@@ -104,7 +112,7 @@ class MemoryGuards:
                 return False
             now = self._clock.now()
             kept = {one: until for one, until in held.permits.items() if keeps and one != holder}
-            self._guards[scope, kind] = _Guard(state, generation + 1, now, kept)
+            self._guards[scope, kind] = _Guard(state, generation + 1, now, kept, instants=held.instants)
             self._changes.append(((scope, kind), GuardChanged(generation + 1, state, now)))
             return True
 
@@ -120,7 +128,7 @@ class MemoryGuards:
             if held is None or not held.generation or held.generation != generation:
                 return False
             live = {one: until for one, until in held.permits.items() if until > now}
-            if holder in live or len(live) >= most:
+            if holder in live or len(live) >= most or any(until > now for until in held.instants.values()):
                 return False
             held.permits = live | {holder: now + round(for_s * rules.SECOND_US)}
             return True

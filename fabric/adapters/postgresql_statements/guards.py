@@ -40,7 +40,7 @@ FROM unnest(:scopes::text[], :kinds::text[]) AS a(scope, kind) CROSS JOIN now
   LEFT JOIN fabric_guard g ON g.scope = a.scope AND g.kind = a.kind
   LEFT JOIN LATERAL (
     SELECT signal, sum(n)::bigint AS n FROM fabric_guard_count c
-    WHERE c.scope = a.scope AND c.kind = a.kind AND c.generation = coalesce(g.generation, 0)
+    WHERE c.scope = a.scope AND c.kind = a.kind AND (c.generation = coalesce(g.generation, 0) OR ring = {rules.UNTIL_RING})
       AND (ring < 0 OR slot_at > us - us % {rules.SLOT_US} - {rules.COUNTED_US})
     GROUP BY signal
   ) AS c ON true
@@ -64,6 +64,23 @@ ON CONFLICT (scope, kind, signal, ring) DO UPDATE SET slot_at = excluded.slot_at
       OR (SELECT c.reset FROM c WHERE c.scope = t.scope AND c.kind = t.kind AND c.signal = t.signal AND c.ring = t.ring)
     THEN excluded.n ELSE t.n + excluded.n END
 WHERE t.generation <= excluded.generation
+""")
+
+# Of any generation, each signal once: one that was told in an older generation is heeded, and breaks nothing.
+UNTIL = Statement(f"""
+WITH {NOW}, c AS MATERIALIZED (
+  SELECT c.scope, c.kind, c.signal, max(CASE WHEN c.n > 0 THEN us + c.n ELSE 0 END) AS n,
+    bool_or(c.reset AND coalesce(g.generation, 0) = c.generation) AS reset
+  FROM unnest(:scopes::text[], :kinds::text[], :generations::bigint[], :signals::text[], :ns::bigint[], :resets::boolean[])
+    AS c(scope, kind, generation, signal, n, reset)
+    CROSS JOIN now LEFT JOIN fabric_guard g ON g.scope = c.scope AND g.kind = c.kind
+  GROUP BY c.scope, c.kind, c.signal
+)
+INSERT INTO fabric_guard_count AS t (scope, kind, signal, ring, slot_at, generation, n)
+SELECT scope, kind, signal, {rules.UNTIL_RING}, 0, 0, n FROM c ORDER BY scope, kind, signal
+ON CONFLICT (scope, kind, signal, ring) DO UPDATE SET n = CASE
+    WHEN (SELECT c.reset FROM c WHERE c.scope = t.scope AND c.kind = t.kind AND c.signal = t.signal) THEN excluded.n
+    ELSE greatest(t.n, excluded.n) END
 """)
 
 CHANGE = Statement(f"""
@@ -91,6 +108,7 @@ UPDATE fabric_guard g SET permits = (jsonb_build_object(:holder::text, us + :for
   || coalesce((SELECT jsonb_object_agg(key, value) FROM jsonb_each(g.permits::jsonb) WHERE value::bigint > us), '{{}}'))::text FROM now
 WHERE scope = :scope::text AND kind = :kind::text AND generation = :generation::bigint AND generation > 0
   AND (SELECT count(*) < :most::bigint AND bool_and(key <> :holder::text) IS NOT FALSE FROM jsonb_each(g.permits::jsonb) WHERE value::bigint > us)
+  AND NOT EXISTS (SELECT FROM fabric_guard_count c WHERE c.scope = g.scope AND c.kind = g.kind AND c.ring = {rules.UNTIL_RING} AND c.n > us)
 RETURNING 1
 """)
 

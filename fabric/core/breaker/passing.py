@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalName
-from fabric.core.breaker.signals import NEUTRAL, US, Neutral, Tally, passage, tallies, tripped
+from fabric.core.breaker.signals import NEUTRAL, RETRY_AT, US, Neutral, Tally, cools_at, passage, tallies, tripped
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.failover import provider_scope
@@ -51,7 +51,7 @@ class Row(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """By signal."""
+        """By signal, and ``RETRY_AT``."""
         ...
 
     @property
@@ -100,7 +100,7 @@ class Looked:
     changed_at: int
     asked_at: int
     until: int = 0
-    """While it is half open: when to ask again, for as many probes as may be are under way."""
+    """When to ask again: its cooldown is over; while it is half open, the first permit that is out runs out; and not before its endpoint's Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
                 return Met(gate, row)
             yield Step("change", gate.key, row, encoded(opened))
             continue
-        may = passage(breaker, standing, row.changed_at, row.asked_at)
+        may = passage(breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0))
         if may == "refuse":
             return _looked(gate, row, standing)
         if standing.state is BreakerState.OPEN:
@@ -238,12 +238,13 @@ def _tripped(gate: Gate, row: Row, standing: Standing) -> Standing | None:
 
 
 def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
-    until = 0
+    retry_at = row.counts.get(RETRY_AT, 0)
+    until = cools_at(gate.breaker, row.changed_at, retry_at) if standing.state is BreakerState.OPEN else 0
     if standing.state in (BreakerState.HALF_OPEN, BreakerState.CLOSED):
         # A probe may have its permit for as long as a call may take; most are over long before.
         cooldown_us, live = round(gate.breaker.cooldown_s * US), _live(row)
         first_free = live[0] if len(live) >= gate.breaker.half_open_max else row.asked_at
-        until = row.asked_at + max(BUSY_US, min(first_free - row.asked_at, cooldown_us))
+        until = max(row.asked_at + max(BUSY_US, min(first_free - row.asked_at, cooldown_us)), retry_at)
     return Looked(
         breaker=gate.breaker,
         scope=gate.key.scope,
@@ -255,18 +256,22 @@ def _looked(gate: Gate, row: Row, standing: Standing) -> Looked:
     )
 
 
-def reopened(one: Met, end: str) -> Looked | None:
-    """A breaker as it stands after a probe that ended so; None: it was none of its signals."""
+def reopened(one: Met, end: str, wait_us: int = 0) -> Looked | None:
+    """A breaker as it stands after a probe that ended so, and told to wait so long; None: it was none of its signals."""
     breaker, row = one.gate.breaker, one.row
     if not any(end in signal.names for signal in breaker.signals):
         return None
     standing = after(breaker, decoded(row.state), Happened.PROBE_FAILED)
-    return _looked(one.gate, replace(row, changed_at=row.asked_at), standing)
+    told = {**row.counts, RETRY_AT: max(row.counts.get(RETRY_AT, 0), row.asked_at + wait_us)}
+    return _looked(one.gate, replace(row, changed_at=row.asked_at, counts=told), standing)
 
 
-def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName]) -> Settling:
+def settled(
+    met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset[SignalName], wait_us: int = 0
+) -> Settling:
     """What the end of a call says to the breakers that let it pass. ``end``: a signal, None for an endpoint that answered, or neutral; ``bad``: what its
-    step counted of this answer. A probe closes or opens its breaker; what was let through in an older generation changes nothing.
+    step counted of this answer; ``wait_us``: of the Retry-After that a failure told. A probe closes or opens its breaker; what was let through in an older
+    generation changes nothing but how long it stays open.
     """
     for one in met:
         breaker, row = one.gate.breaker, one.row
@@ -276,9 +281,12 @@ def settled(met: Iterable[Met], end: SignalName | Neutral | None, bad: frozenset
             if end == NEUTRAL and not failed:
                 yield Step("give_up", one.gate.key, row)
                 continue
+            if end in watched and wait_us > 0:
+                # Told before it opens again, so that it is never open without.
+                yield Step("count", one.gate.key, row, tally=Tally(key=RETRY_AT, n=wait_us, until=True))
             yield from _probe_ended(one, Happened.PROBE_FAILED if failed else Happened.PROBE_PASSED)
         elif one.gate.counts and end != NEUTRAL:
-            for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None):
+            for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None, wait_us):
                 yield Step("count", one.gate.key, row, tally=tally)
 
 

@@ -13,6 +13,8 @@ from fabric.core.fingerprint import fingerprint
 
 WINDOW_S = 60.0
 """What all workers count together reaches back a minute, to within ten seconds (``grant_ports.Count.windowed``)."""
+COOLDOWN_MAX_S = 86_400.0
+"""The longest cooldown that a policy may name, and the longest Retry-After that is heeded: who says more is asked again after a day."""
 PROBES_MAX = 16
 """Of one breaker at once: their permits stand in its row."""
 Mode = Literal["consecutive", "window", "rate", "cumulative"]
@@ -112,7 +114,7 @@ class Breaker(_Part):
     signals: Annotated[tuple[Signal, ...], Field(min_length=1)] = Field(
         description="What opens it; the first that does is its cause."
     )
-    cooldown_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
+    cooldown_s: Annotated[float, Field(gt=0, le=COOLDOWN_MAX_S)] = Field(
         default=60.0, description="How long it is open before a probe, seconds."
     )
     half_open_max: Annotated[int, Field(ge=1, le=PROBES_MAX)] = Field(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from fabric.core.breaker.policy import DOMAIN, Breaker, Signal, SignalName
+from fabric.core.breaker.policy import COOLDOWN_MAX_S, DOMAIN, Breaker, Signal, SignalName
 from fabric.core.breaker.table import BreakerState, Standing
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
@@ -15,6 +16,8 @@ Neutral = Literal["neutral"]
 NEUTRAL: Neutral = "neutral"
 Clean = Literal["clean"]
 CLEAN: Clean = "clean"
+RETRY_AT = "retry_at"
+"""What the latest Retry-After is called among the counts of a row: an instant, before which no probe goes out."""
 
 SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
     Cause.RATE_LIMIT: SignalName.RATE_LIMIT,
@@ -102,10 +105,13 @@ class Tally:
     reset: bool = False
     """The count begins anew at ``n``: a streak was broken."""
     windowed: bool = False
+    until: bool = False
+    """``n`` is microseconds from now, and the count the latest such instant (``grant_ports.Count``)."""
 
 
-def tallies(policy: Breaker, domain: str, signal: SignalName | None) -> Iterator[Tally]:
-    """What to count of something that came clean (None) or as a signal in a domain (``policy.DOMAIN``)."""
+def tallies(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int = 0) -> Iterator[Tally]:
+    """What to count of something that came clean (None) or as a signal in a domain (``policy.DOMAIN``). ``wait_us``: of the Retry-After that it told."""
+    yield from _waits(policy, domain, signal, wait_us)
     for one in policy.signals:
         if DOMAIN[one.names[0]] != domain:
             continue
@@ -116,6 +122,21 @@ def tallies(policy: Breaker, domain: str, signal: SignalName | None) -> Iterator
             yield Tally(key=one.key, windowed=one.mode in ("window", "rate"))
         elif one.mode == "consecutive":
             yield Tally(key=one.key, n=0, reset=True)
+
+
+def _waits(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int) -> Iterator[Tally]:
+    """What a counted failure told is kept as long as it may have a part in a trip: until its streak is broken; where not only streaks are counted, until it is over."""
+    mine = [one for one in policy.signals if DOMAIN[one.names[0]] == domain]
+    if any(signal in one.names for one in mine):
+        if wait_us > 0:
+            yield Tally(key=RETRY_AT, n=wait_us, until=True)
+    elif mine and all(one.mode == "consecutive" for one in mine):
+        yield Tally(key=RETRY_AT, n=0, reset=True, until=True)
+
+
+def told_us(retry_after_s: float | None) -> int:
+    """Microseconds of a Retry-After, ``COOLDOWN_MAX_S`` at most."""
+    return 0 if retry_after_s is None else math.ceil(min(retry_after_s, COOLDOWN_MAX_S) * US)
 
 
 @value()
@@ -148,23 +169,25 @@ def tripped(policy: Breaker, counts: Mapping[str, int]) -> Tripped | None:
 Passage = Literal["pass", "probe", "refuse"]
 
 
-def passage(policy: Breaker, standing: Standing, changed_at: int, now: int) -> Passage:
-    """Whether a call may pass: yes, as the one probe if its permit is had, or no. ``changed_at``, ``now``: microseconds since the epoch."""
+def cools_at(policy: Breaker, changed_at: int, retry_at: int) -> int:
+    """When the cooldown of a breaker that opened at ``changed_at`` is over: it is no shorter than what its endpoint said. Microseconds since the epoch."""
+    return max(changed_at + math.ceil(policy.cooldown_s * US), retry_at)
+
+
+def passage(policy: Breaker, standing: Standing, changed_at: int, now: int, retry_at: int = 0) -> Passage:
+    """Whether a call may pass: yes, as a probe if its permit is had, or no. ``changed_at``, ``now``, ``retry_at`` (the row's ``RETRY_AT``): microseconds since the epoch."""
     if standing.state is BreakerState.CLOSED:
         return "pass"
     if standing.state is BreakerState.HALF_OPEN:
-        return "probe"
-    if standing.state is BreakerState.OPEN and not standing.held and now - changed_at >= policy.cooldown_s * US:
+        return "probe" if now >= retry_at else "refuse"
+    if standing.state is BreakerState.OPEN and not standing.held and now >= cools_at(policy, changed_at, retry_at):
         return "probe"
     return "refuse"
 
 
-def open_answer(
-    policy: Breaker, standing: Standing, *, changed_at: int, now: int, agent: str, fallback: bool
-) -> dict[str, Any]:
-    """What a refused call is answered (S3 "Circuit breaker"); ``retry_after_ms`` is what is left of the cooldown, None where only a person lets calls pass again."""
-    left_us = max(0, changed_at + round(policy.cooldown_s * US) - now)
-    until = "until somebody resets it" if standing.held else f"for {left_us / US:.0f} s more"
+def open_answer(standing: Standing, *, left_us: int | None, agent: str, fallback: bool) -> dict[str, Any]:
+    """What a refused call is answered (S3 "Circuit breaker"); ``left_us``: until a call may be tried, None where only a person lets calls pass again."""
+    until = "until somebody resets it" if left_us is None else f"for {left_us / US:.0f} s more"
     what = f"{standing.failures} times {standing.signal}" if standing.failures else standing.signal
     return {
         "error": "circuit_breaker_open",
@@ -172,6 +195,6 @@ def open_answer(
         "agent_id": agent,
         "failures": standing.failures,
         "threshold": standing.threshold,
-        "retry_after_ms": None if standing.held else left_us // 1_000,
+        "retry_after_ms": None if left_us is None else left_us // 1_000,
         "fallback_available": fallback,
     }

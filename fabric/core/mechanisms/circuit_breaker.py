@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fabric.core.breaker.policy import Breaker, SignalName
-from fabric.core.breaker.signals import CAUSE_OF, US
+from fabric.core.breaker.signals import CAUSE_OF, US, cools_at
 from fabric.core.breaker.table import FORCED, BreakerState
 from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
@@ -104,7 +104,7 @@ def wait_us(looked: Looked) -> int | None:
     if looked.standing.held:
         return None
     if looked.standing.state is BreakerState.OPEN:
-        return max(0, looked.changed_at + round(looked.breaker.cooldown_s * US) - looked.asked_at)
+        return max(0, cools_at(looked.breaker, looked.changed_at, looked.until) - looked.asked_at)
     return max(0, looked.until - looked.asked_at)
 
 

@@ -1,12 +1,13 @@
 """Circuit breakers over the API: listed with what they are judged by, opened and reset on what was listed."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from fabric.models import AuditLine
 from fabric.selectors.breakers import breakers_of
-from tests.fabric.selectors.breaker_rows import TRIPPED, change, guarded, tell
+from tests.fabric.selectors.breaker_rows import TRIPPED, change, guarded, tell, tell_to_wait
 
 BREAKERS = "/api/v1/breakers"
 
@@ -30,6 +31,14 @@ def test_they_are_listed_with_where_they_stand(program, actor, seen):
     assert first["probe_at"] > first["changed_at"]
     assert (first["signals"][0]["count"], first["signals"][0]["share"]) == (2, 40)
     assert [one["generation"] for one in first["changes"]] == [1]
+
+
+def test_when_a_probe_may_go_out_goes_by_what_its_endpoint_asked_for(program, actor, seen):
+    change(seen, TRIPPED)
+    tell_to_wait(replace(seen, generation=1), 900)
+    first = program.get(BREAKERS).json()["breakers"][0]
+    left = datetime.fromisoformat(first["probe_at"]) - datetime.fromisoformat(first["changed_at"])
+    assert 900 <= left.total_seconds() < 910
 
 
 def test_one_is_opened_and_reset_and_a_second_time_it_is_a_conflict(program, actor, seen):

@@ -11,7 +11,7 @@ from fabric.core.breaker.table import BreakerState
 from fabric.models import AuditLine
 from fabric.selectors.breakers import breakers_of
 from fabric.services.breakers import breaker_force_open
-from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell
+from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell, tell_to_wait
 
 
 def provider(actor):
@@ -71,6 +71,17 @@ def test_what_stops_calls_is_in_the_sentence_first_in_the_table_and_in_the_frame
     assert board.status_code == 200
     again = browser.get("/breakers/live", headers={"HX-Request": "true", "If-None-Match": board["ETag"]})
     assert (again.status_code, browser.get("/breakers/live").status_code) == (304, 302)
+
+
+def test_one_that_is_asked_to_wait_longer_says_until_when_and_why(browser, actor, seen):
+    change(seen, TRIPPED)
+    tell_to_wait(provider(actor), 900)
+    at = re.search(r"Open probe (\d\d:\d\d:\d\d) UTC , as its Retry-After asks", text(browser.get("/breakers")))
+    shown = text(browser.get(address(seen)))
+    assert at
+    assert f"Retry-After its endpoint asked for more: no probe before {at[1]}" in shown
+    change(provider(actor), HALF_OPEN)
+    assert f"Half open next probe {at[1]} UTC" in text(browser.get("/breakers"))
 
 
 def test_the_overview_names_it(browser, actor, seen):

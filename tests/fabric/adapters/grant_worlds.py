@@ -7,6 +7,7 @@ from fabric.adapters.grants_sqlite import SqliteGrants
 from fabric.adapters.guards_postgresql import PostgresqlGuards
 from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.runtime.grant_ports import Budget, Entries, Reservation, SettledBy, Settlement
+from fabric.runtime.grant_rules import UNTIL_RING
 from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.adapters.journal_worlds import SECOND, WORKSPACE, MemoryWorld, PostgresqlWorld, SqliteWorld
 
@@ -72,6 +73,7 @@ class SharedWorld:
             # A slot's place goes by its instant: whole slots only.
             moved = f"slot_at = slot_at - {us}, ring = (ring + 8000 - {round(seconds / 10)}) % 8"
             self.journal.ask(f"UPDATE fabric_guard_count SET {moved} WHERE ring >= 0")
+            self.journal.ask(f"UPDATE fabric_guard_count SET n = greatest(0, n - {us}) WHERE ring = {UNTIL_RING}")
 
     def budget(self, scope: str = FABRIC) -> Budget:
         (found,) = self.grants.budgets([scope])

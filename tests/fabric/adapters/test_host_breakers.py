@@ -71,6 +71,58 @@ def test_what_one_host_met_no_host_calls_any_more(site):
     assert len(refusals(site, late)) >= 1
 
 
+def limited(request, wait_s=7_200.0):
+    return CallFailed(
+        command_id=request.command_id,
+        attempt=request.attempt,
+        cause=Cause.RATE_LIMIT,
+        message="429",
+        status=429,
+        retry_after_s=wait_s,
+    )
+
+
+def test_what_one_host_was_told_to_wait_every_host_waits(site):
+    site.spec = policy(budget=RICH, breakers=[{"preset": "rate_limit", "cooldown_s": 0.05}])
+    (one,) = site.spec.policy.breakers
+    agents = site.agents(limited)
+    host = site.host(agents)
+    runs = [site.create() for _ in range(3)]
+    for run in runs:
+        host.offer()
+        site.until_released(run)
+    host.stop()
+    asked = [request for run in runs for request in agents.asked(run)]
+    assert len(asked) == 3
+    late = site.create()
+    other = site.agents()
+    site.host(other).offer()
+    site.until_released(late)
+    assert other.asked(late) == []
+    (refusal, *_) = refusals(site, late)
+    assert 7_100 < refusal["breaker_wait_s"] <= 7_200
+    assert 7_100_000 < refusal["trip"]["evidence"]["details"]["retry_after_ms"] <= 7_200_000
+    assert stands(site).state == "open"
+    assert one.cooldown_s == 0.05
+
+
+def test_a_probe_that_is_told_to_wait_keeps_everybody_waiting(site):
+    site.spec = policy(budget=RICH, breakers=[{"preset": "rate_limit", "cooldown_s": 0.05}])
+    (one,) = site.spec.policy.breakers
+    half = Standing(state="half_open", trips=1, signal="rate_limit", failures=3, threshold=3.0)
+    assert site.shared[1].change(SCOPE, one.kind, generation=0, state=encoded(half))
+    agents = site.agents(limited)
+    host, run = site.host(agents), site.create()
+    host.offer()
+    site.until_released(run)
+    host.stop()
+    (failed, *_) = site.facts(run, "attempt_failed")
+    assert 7_199 < failed["breaker_wait_s"] <= 7_200
+    found = row(site)
+    assert (stands(site).state, stands(site).trips) == ("open", 2)
+    assert found.counts["retry_at"] - found.changed_at > 7_199_000_000
+
+
 def test_one_that_is_closed_costs_a_run_nothing_but_a_look(site):
     agents = site.agents()
     host = site.host(agents)

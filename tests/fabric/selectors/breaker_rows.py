@@ -1,6 +1,7 @@
 """A fabric with breakers, and rows of theirs as calls leave them: through the store itself."""
 
 from fabric import wiring
+from fabric.core.breaker.signals import RETRY_AT
 from fabric.core.breaker.table import BreakerState, Standing, encoded
 from fabric.models import Fabric
 from fabric.runtime.grant_ports import Count
@@ -38,6 +39,12 @@ def tell(one, **counts):
             Count(scope=one.scope, kind=one.kind, generation=one.generation, signal=key, n=n, windowed=windowed)
         )
     wiring.guards().tell(told)
+
+
+def tell_to_wait(one, seconds):
+    """Its endpoint wants to be left alone for so long."""
+    named = {"generation": one.generation, "signal": RETRY_AT, "until": True}
+    wiring.guards().tell([Count(scope=one.scope, kind=one.kind, n=round(seconds * 1_000_000), **named)])
 
 
 TRIPPED = Standing(state=BreakerState.OPEN, trips=1, signal="timeout", failures=5, threshold=5.0)

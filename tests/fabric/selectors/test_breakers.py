@@ -10,7 +10,7 @@ from fabric.core.breaker.table import FORCED, BreakerState, Standing
 from fabric.models import GuardChange, Workspace
 from fabric.selectors.breakers import DAY_US, breaker_find, breakers_of, breakers_open
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell
+from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell, tell_to_wait
 from tests.fabric.services.world import SMALL
 
 US = 1_000_000
@@ -88,6 +88,32 @@ def test_an_open_one_says_what_is_left_of_its_cooldown(actor):
     later = breaker_find(actor, seen.scope, seen.kind, now=seen.cools_at + US)
     assert later.cooldown_left_us == 0
     assert [one.scope for one in breakers_open(actor, now=seen.changed_at)] == [seen.scope]
+
+
+def test_one_whose_endpoint_wants_to_wait_longer_says_so(actor):
+    guarded(actor)
+    tell_to_wait(the(actor, BreakerScope.PROVIDER), 900)
+    closed = the(actor, BreakerScope.PROVIDER)
+    assert (closed.cools_at, closed.asked_longer, closed.signals[0].count) == (None, False, 0)
+    change(closed, TRIPPED)
+    seen = the(actor, BreakerScope.PROVIDER)
+    assert seen.asked_longer
+    assert seen.cools_at == seen.retry_at
+    assert 899 * US < seen.cooldown_left_us <= 900 * US
+    change(seen, HALF_OPEN)
+    half = the(actor, BreakerScope.PROVIDER)
+    assert half.cools_at == seen.retry_at
+    assert breaker_find(actor, seen.scope, seen.kind, now=seen.retry_at).cools_at is None
+    (row,) = wiring.guards().guards([(seen.scope, seen.kind)])
+    assert row.counts["retry_at"] == seen.retry_at
+
+
+def test_a_wait_that_is_shorter_than_the_cooldown_changes_nothing(actor):
+    guarded(actor)
+    tell_to_wait(the(actor, BreakerScope.PROVIDER), 5)
+    change(the(actor, BreakerScope.PROVIDER), TRIPPED)
+    seen = the(actor, BreakerScope.PROVIDER)
+    assert (seen.cools_at, seen.asked_longer) == (seen.changed_at + 60 * US, False)
 
 
 @pytest.mark.parametrize("held", [STOPPED, Standing(state=BreakerState.OPEN, signal=FORCED, by="ana", reason="x")])

@@ -20,7 +20,7 @@ from fabric.services.breakers import (
 )
 from fabric.services.errors import Refused
 from tests.fabric.management.console import command
-from tests.fabric.selectors.breaker_rows import STOPPED, TRIPPED, change, guarded
+from tests.fabric.selectors.breaker_rows import STOPPED, TRIPPED, change, guarded, tell_to_wait
 
 
 @pytest.fixture
@@ -73,6 +73,19 @@ def test_opened_by_hand_it_is_held_until_somebody_resets_it(actor, seen):
 def test_one_that_stopped_for_good_is_reset_and_its_trips_are_forgotten(actor, seen):
     change(seen, TRIPPED, STOPPED)
     assert breaker_reset(**asked(actor, the(actor))).standing.trips == 0
+
+
+def test_a_reset_forgets_what_its_endpoint_wanted_to_wait_and_no_other_ones(actor, seen):
+    tool = next(one for one in breakers_of(actor) if one.over == BreakerScope.TOOL)
+    for one in (seen, tool):
+        tell_to_wait(one, 900)
+        change(one, TRIPPED)
+    held = breaker_force_open(**asked(actor, the(actor)))
+    assert held.retry_at == the(actor).retry_at > 0
+    assert breaker_reset(**asked(actor, held)).retry_at == 0
+    change(the(actor), TRIPPED)
+    assert not the(actor).asked_longer
+    assert next(one for one in breakers_of(actor) if one.over == BreakerScope.TOOL).asked_longer
 
 
 def test_what_changed_meanwhile_is_refused_and_neither_logged_nor_told(actor, seen):
@@ -151,6 +164,10 @@ def test_the_command_lists_and_moves_them(actor):
     assert re.search(
         r"open \(5 x timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breakers").out
     )
+    tell_to_wait(the(actor), 900)
+    assert re.search(r", (15|14\.\d+) min of the Retry-After it was told left; 1 trip", command("breakers").out)
+    (told, *_) = command("breakers", "--json").last["breakers"]
+    assert 890_000_000 < told["cooldown_left_us"] <= 900_000_000
 
 
 @pytest.mark.parametrize(

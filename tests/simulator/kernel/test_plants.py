@@ -55,6 +55,7 @@ FOUND_BY = {
     "open_breaker_passes": {"breaker_is_heeded"},
     "permit_for_all": {"breaker_is_heeded"},
     "one_probe_more": {"breaker_is_heeded"},
+    "retry_after_unheard": {"breaker_is_heeded"},
     # Failover.
     "swap_unapproved": {"swaps_are_allowed", "decision_derives"},
     "swap_for_anything": {"swaps_are_allowed"},

@@ -5,7 +5,17 @@ from collections import Counter
 import pytest
 from pydantic import ValidationError
 
-from fabric.core.breaker.policy import DOMAIN, PROBES_MAX, Breaker, Signal, SignalName, endpoint, semantic
+from fabric.core.breaker.policy import (
+    COOLDOWN_MAX_S,
+    DOMAIN,
+    PROBES_MAX,
+    Breaker,
+    Signal,
+    SignalName,
+    endpoint,
+    rate_limit,
+    semantic,
+)
 from fabric.core.breaker.signals import (
     CAUSE_OF,
     CLEAN,
@@ -15,6 +25,7 @@ from fabric.core.breaker.signals import (
     open_answer,
     passage,
     tallies,
+    told_us,
     tripped,
 )
 from fabric.core.breaker.table import CLOSED, BreakerState, Happened, Standing, after
@@ -112,6 +123,43 @@ def test_who_may_pass(state, waited_us, may):
     assert passage(SEMANTIC, Standing(state=state), 5, 5 + waited_us) == may
 
 
+@pytest.mark.parametrize(
+    ("state", "retry_at", "now", "may"),
+    [
+        (BreakerState.OPEN, 90 * US, 90 * US - 1, "refuse"),
+        (BreakerState.OPEN, 90 * US, 90 * US, "probe"),
+        (BreakerState.OPEN, 30 * US, 60 * US + 4, "refuse"),  # Its own cooldown is the longer one.
+        (BreakerState.OPEN, 30 * US, 60 * US + 5, "probe"),
+        (BreakerState.HALF_OPEN, 90 * US, 90 * US - 1, "refuse"),
+        (BreakerState.HALF_OPEN, 90 * US, 90 * US, "probe"),
+        (BreakerState.CLOSED, 90 * US, 0, "pass"),
+        (BreakerState.STOPPED, 90 * US, 10**15, "refuse"),
+    ],
+)
+def test_nobody_probes_before_the_retry_after_nor_before_the_cooldown(state, retry_at, now, may):
+    assert passage(SEMANTIC, Standing(state=state), 5, now, retry_at) == may
+
+
+@pytest.mark.parametrize(
+    ("said_s", "us"), [(None, 0), (0.0, 0), (0.0000001, 1), (2.5, 2_500_000), (1e300, round(COOLDOWN_MAX_S) * US)]
+)
+def test_a_retry_after_is_heeded_for_a_day_at_most(said_s, us):
+    assert told_us(said_s) == us
+
+
+def test_a_retry_after_is_told_of_what_is_counted_alone():
+    def told(policy, signal, wait_us=7):
+        return [(one.n, one.reset) for one in tallies(policy, "endpoint", signal, wait_us) if one.until]
+
+    limit = rate_limit()
+    assert told(limit, SignalName.RATE_LIMIT) == [(7, False)]
+    assert told(limit, SignalName.RATE_LIMIT, 0) == []
+    assert told(limit, SignalName.SERVER_ERROR) == [(0, True)], "which breaks the streak"
+    assert told(limit, None) == [(0, True)]
+    assert told(SEMANTIC, None) == [], "a rate is not broken by one that is clean"
+    assert list(tallies(limit, "answer", SignalName.SCHEMA_INVALID, 7)) == []
+
+
 def test_one_that_a_person_opened_does_not_cool_down():
     forced = after(SEMANTIC, CLOSED, Happened.FORCED_OPEN, by="ops")
     assert passage(SEMANTIC, forced, 0, 10**15) == "refuse"
@@ -119,7 +167,7 @@ def test_one_that_a_person_opened_does_not_cool_down():
 
 def test_the_answer_says_what_is_left_of_the_cooldown():
     opened = after(ENDPOINT, CLOSED, Happened.TRIPPED, signal="timeout", failures=5, threshold=5.0)
-    told = open_answer(ENDPOINT, opened, changed_at=0, now=18 * US, agent="critic", fallback=True)
+    told = open_answer(opened, left_us=42 * US, agent="critic", fallback=True)
     assert told == {
         "error": "circuit_breaker_open",
         "message": "critic is not called for 42 s more: its circuit breaker opened (5 times timeout)",
@@ -129,10 +177,10 @@ def test_the_answer_says_what_is_left_of_the_cooldown():
         "retry_after_ms": 42_000,
         "fallback_available": True,
     }
-    late = open_answer(ENDPOINT, opened, changed_at=0, now=99 * US, agent="critic", fallback=False)
+    late = open_answer(opened, left_us=0, agent="critic", fallback=False)
     assert (late["retry_after_ms"], late["fallback_available"]) == (0, False)
     stopped = Standing(state=BreakerState.STOPPED, signal="timeout", failures=5)
-    told = open_answer(ENDPOINT, stopped, changed_at=0, now=0, agent="critic", fallback=False)
+    told = open_answer(stopped, left_us=None, agent="critic", fallback=False)
     assert told["retry_after_ms"] is None
     assert "until somebody resets it" in told["message"]
 
