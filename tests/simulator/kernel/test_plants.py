@@ -58,7 +58,7 @@ FOUND_BY = {
     "retry_after_unheard": {"breaker_is_heeded"},
     # Failover.
     "swap_unapproved": {"swaps_are_allowed", "decision_derives"},
-    "swap_for_anything": {"swaps_are_allowed"},
+    "swap_for_anything": {"swaps_are_allowed", "decision_derives"},
     "swap_silently": {"no_silent_swap"},
     # Retry layers.
     "node_wait_skipped": {"nodes_wait"},
@@ -79,7 +79,7 @@ FOUND_BY = {
     "reservation_left_out": {"journal_and_budgets_agree"},
     "unknown_settled_free": {"unknown_is_worst"},
     "retry_asks_nobody": {"retries_take_shared_tokens"},
-    "retry_token_for_nothing": {"buckets_are_kept", "retries_take_shared_tokens"},
+    "retry_token_for_nothing": {"buckets_are_kept", "retries_take_shared_tokens", "decision_derives"},
     "credit_without_pause": {"credit_once_a_second"},
     "grant_spent_twice": {"grants_are_not_overdrawn"},
 }
