@@ -40,6 +40,19 @@ FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
 FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""
 FABRIC_CHECKPOINTS: Path | None = read("FABRIC_CHECKPOINTS")
 
+# Who is told of alerts and questions outside the console, and how.
+FABRIC_NOTIFY_MAIL: tuple[str, ...] = read("FABRIC_NOTIFY_MAIL") or ()
+FABRIC_NOTIFY_WEBHOOKS: tuple[str, ...] = read("FABRIC_NOTIFY_WEBHOOKS") or ()
+FABRIC_WEBHOOK_SECRET: str = read("FABRIC_WEBHOOK_SECRET") or ""
+DEFAULT_FROM_EMAIL: str = read("FABRIC_MAIL_FROM") or ""
+_smtp_tls: str = read("FABRIC_SMTP_TLS") or "starttls"
+EMAIL_HOST: str = read("FABRIC_SMTP_HOST") or ""
+EMAIL_PORT: int = read("FABRIC_SMTP_PORT") or {"starttls": 587, "tls": 465, "off": 25}[_smtp_tls]
+EMAIL_HOST_USER: str = read("FABRIC_SMTP_USER") or ""
+EMAIL_HOST_PASSWORD: str = read("FABRIC_SMTP_PASSWORD") or ""
+EMAIL_USE_TLS, EMAIL_USE_SSL = _smtp_tls == "starttls", _smtp_tls == "tls"
+EMAIL_TIMEOUT = 10  # Seconds, for each answer of the mail server.
+
 # How often somebody may ask; without a word of the operator's, as often as console/throttle.py says.
 globals().update(
     {name: most for name in ("FABRIC_API_PER_MINUTE", "FABRIC_LOGIN_PER_MINUTE") if (most := read(name)) is not None}

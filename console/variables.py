@@ -5,6 +5,7 @@ sentence, which never shows what may be a secret; an empty value counts as none.
 variable, and a test holds the two, and what the code reads, against each other.
 """
 
+import base64
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from console.launch.errors import Refused
 PORT_MAX = 65_535
 _COUNT_DIGITS = 9
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_TLS = ("starttls", "tls", "off")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
 _host = re.compile(_HOST)
@@ -29,6 +31,7 @@ _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _seed = re.compile(r"[0-9A-Fa-f]{64}")
 _provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
 _path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
+_mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -57,9 +60,13 @@ def read(name: str, environ: Mapping[str, str] = os.environ) -> Any:
 
 
 def refuse_unusable(environ: Mapping[str, str] = os.environ) -> None:
-    """Raise Refused for the first setting whose value cannot be used."""
+    """Raise Refused for the first setting whose value cannot be used, or that needs another one."""
     for name in SETTINGS:
         read(name, environ)
+    for name, needed in NEEDS.items():
+        for other in needed:
+            if read(name, environ) and not read(other, environ):
+                raise Refused(f"{name} is set and {other} is not: set both, or neither.")
 
 
 def port_number(text: str) -> int | None:
@@ -198,6 +205,48 @@ def _hosts(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def _mailbox(name: str, text: str) -> str:
+    if not _mail.fullmatch(text):
+        raise Refused(f"{name} has {_shown(text)}, which is no e-mail address: write it like ops@example.org.")
+    return text
+
+
+def _mailboxes(name: str, text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_mailbox(name, one) for one in filter(None, map(str.strip, text.split(",")))))
+
+
+def _webhooks(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    for address in found:
+        if _web(name, address).fragment or not address.isascii() or " " in address:
+            raise Refused(f"{name} has a `#`, a space or a letter beyond ASCII in it: give web addresses alone.")
+    return found
+
+
+def _webhook_secret(name: str, text: str) -> str:
+    try:
+        key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        key = b""
+    if not text.startswith("whsec_") or not 24 <= len(key) <= 64:
+        raise Refused(
+            f"{name} is no secret of the Standard Webhooks form: make one with `echo whsec_$(openssl rand -base64 32)`."
+        )
+    return text
+
+
+def _smtp_host(name: str, text: str) -> str:
+    if not _host.fullmatch(text.lower()):
+        raise Refused(f"{name} is {_shown(text)}, which is no host name: write it like mail.example.org.")
+    return text
+
+
+def _smtp_tls(name: str, text: str) -> str:
+    if text.lower() not in _TLS:
+        raise Refused(f"{name} is {_shown(text)}: use one of {', '.join(_TLS)}.")
+    return text.lower()
+
+
 def _database(_name: str, text: str) -> str:
     addresses.database(text, Path())
     return text
@@ -238,6 +287,15 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
+    "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),
+    "FABRIC_NOTIFY_WEBHOOKS": Variable(Kind.SETTING, _webhooks),
+    "FABRIC_WEBHOOK_SECRET": Variable(Kind.SETTING, _webhook_secret),
+    "FABRIC_MAIL_FROM": Variable(Kind.SETTING, _mailbox),
+    "FABRIC_SMTP_HOST": Variable(Kind.SETTING, _smtp_host),
+    "FABRIC_SMTP_PORT": Variable(Kind.SETTING, _port),
+    "FABRIC_SMTP_USER": Variable(Kind.SETTING, _text),
+    "FABRIC_SMTP_PASSWORD": Variable(Kind.SETTING, _text),
+    "FABRIC_SMTP_TLS": Variable(Kind.SETTING, _smtp_tls),
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOGIN_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
@@ -259,3 +317,11 @@ VARIABLES: Mapping[str, Variable] = {
 }
 
 SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind is Kind.SETTING)
+
+NEEDS: Mapping[str, tuple[str, ...]] = {
+    "FABRIC_NOTIFY_MAIL": ("FABRIC_SMTP_HOST", "FABRIC_MAIL_FROM"),
+    "FABRIC_NOTIFY_WEBHOOKS": ("FABRIC_WEBHOOK_SECRET",),
+    "FABRIC_SMTP_USER": ("FABRIC_SMTP_PASSWORD",),
+    "FABRIC_SMTP_PASSWORD": ("FABRIC_SMTP_USER",),
+}
+"""What a setting is of no use without."""

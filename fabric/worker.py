@@ -9,6 +9,7 @@ import threading
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from fabric import outbox
 from fabric.adapters.duties import DutySpec, DutyThread
 from fabric.adapters.host import RunHost
 from fabric.adapters.watchdog import Watchdog, threads_of
@@ -68,6 +69,7 @@ class Worker:
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self.duties: DutyThread | None = None
+        self.notifying: DutyThread | None = None
         self.watchdog: Watchdog | None = None
         self._ending = threading.Event()
         self._starting: threading.Thread | None = None
@@ -103,6 +105,8 @@ class Worker:
             engine.host.offer()
             self.duties = DutyThread(duties(), engine.host.lease.name)
             self.duties.start()
+            self.notifying = DutyThread(outbox.duties(self._ending), engine.host.lease.name)
+            self.notifying.start()
 
     def stop(self) -> None:
         """Gives this worker's runs back. An engine that is being started has started by then, or will not.
@@ -112,8 +116,9 @@ class Worker:
         self._ending.set()
         if self._starting is not None:
             self._starting.join(STARTING_S)
-        if self.duties is not None:
-            self.duties.stop()
+        for thread in (self.duties, self.notifying):
+            if thread is not None:
+                thread.stop()
         if self.watchdog is not None:
             self.watchdog.stop()
         if self.engine is not None:

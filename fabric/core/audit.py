@@ -54,6 +54,8 @@ class Act(StrEnum):
     MEMORY_PRUNED = "memory_pruned"
     """Entries of a memory whose values had been erased, and that nothing needs any more, were taken out of its ledger."""
     PROJECTION_REBUILT = "projection_rebuilt"
+    NOTIFICATION_RESENT = "notification_resent"
+    """A notification was put back to be sent, by hand."""
 
 
 @value(kw_only=True)

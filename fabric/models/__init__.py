@@ -8,6 +8,7 @@ from fabric.models.journal import Event, Inbox, Snapshot
 from fabric.models.keys import KeyField, new_id
 from fabric.models.logins import LoginLink
 from fabric.models.memories import MemoryEntry
+from fabric.models.notifications import Notification, NotificationTarget
 from fabric.models.runs import Attachment, Family, Priority, Run
 from fabric.models.shared import (
     BudgetWindow,
@@ -42,6 +43,8 @@ __all__ = [
     "KeyField",
     "LoginLink",
     "MemoryEntry",
+    "Notification",
+    "NotificationTarget",
     "Priority",
     "RetryBucket",
     "Revision",

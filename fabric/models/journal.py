@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Index, Q
+from django.db.models import F, Index, Q
 
+from fabric.core.notifications import EVENTS
 from fabric.models.keys import KeyField
 from fabric.models.packed import PackedField
-from fabric.models.runs import Run
+from fabric.models.runs import Run, Said, among
 from fabric.models.workspaces import Workspace
+
+NOTIFIED = Q(Said(F("kind"), template=among(sorted(EVENTS))))
+"""Events that are told outside the console, as a query must say it to be answered from the partial index."""
 
 
 class Event(models.Model):
@@ -28,6 +32,11 @@ class Event(models.Model):
     """JSON of the content; null when there was none or it was erased."""
     payload_hash = models.BinaryField()
     hash = models.BinaryField()
+
+    class Meta:
+        """How what is told outside is found: an index of few rows, which no other event is written to."""
+
+        indexes = (Index(fields=["at"], condition=Q(kind__in=sorted(EVENTS)), name="event_notified"),)
 
     def __str__(self) -> str:
         return f"{self.run_id}.{self.seq} {self.kind}"

@@ -18,21 +18,22 @@ ERASED_TITLE = "(erased)"
 BAD_STATES = sorted(state.value for state in TERMINAL - {RunState.COMPLETED})
 
 
-class _Said(Func):
+class Said(Func):
     """A partial index's condition in the index's own words, values and all: SQLite uses the index for no other, nor for parameters."""
 
     output_field = models.BooleanField()
 
 
-def _among(states: Sequence[str]) -> str:
+def among(states: Sequence[str]) -> str:
+    """The template of ``Said`` for a column that holds one of a few words."""
     return "%(expressions)s IN (" + ", ".join(f"'{state}'" for state in states) + ")"
 
 
-LIVE = Q(_Said(F("state"), template=f"NOT ({_among(ENDED)})"))
+LIVE = Q(Said(F("state"), template=f"NOT ({among(ENDED)})"))
 """Runs that have not ended, as a query must say it to be answered from the partial index."""
-BAD = Q(_Said(F("state"), template=_among(BAD_STATES)))
+BAD = Q(Said(F("state"), template=among(BAD_STATES)))
 """Runs that ended without completing; the same."""
-IN_SESSION = Q(_Said(F("session_key"), template="NOT (%(expressions)s = '')"))
+IN_SESSION = Q(Said(F("session_key"), template="NOT (%(expressions)s = '')"))
 """Runs that were given a session; the same."""
 ASKED_FOR = Q(parent_run_id__isnull=True)
 """Runs that somebody asked for: those that a run spawned are part of it, and are looked at from its page."""

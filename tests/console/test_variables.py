@@ -10,7 +10,7 @@ import pytest
 from console import variables
 from console.launch.errors import Refused
 from console.launch.paths import ROOT
-from console.variables import SETTINGS, VARIABLES, Kind, read, refuse_unusable
+from console.variables import NEEDS, SETTINGS, VARIABLES, Kind, read, refuse_unusable
 
 PRODUCT = ("console", "fabric", "simulator")
 OURS = re.compile(r"(?:FABRIC|TEST|XDG|CELERY|CHANNEL|DATABASE)_[A-Z_]+")
@@ -96,6 +96,19 @@ GOOD = [
     ("FABRIC_CHECKPOINTS", tempfile.gettempdir(), Path(tempfile.gettempdir())),
     ("FABRIC_API_PER_MINUTE", "600", 600),
     ("FABRIC_LOGIN_PER_MINUTE", "0", 0),
+    ("FABRIC_NOTIFY_MAIL", "ops@example.org, a+b@x.example,ops@example.org", ("ops@example.org", "a+b@x.example")),
+    (
+        "FABRIC_NOTIFY_WEBHOOKS",
+        "https://hooks.example.org/T0/x?k=1%2C2, http://10.0.0.7:8080/in",
+        ("https://hooks.example.org/T0/x?k=1%2C2", "http://10.0.0.7:8080/in"),
+    ),
+    ("FABRIC_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+    ("FABRIC_MAIL_FROM", "fabric@example.org", "fabric@example.org"),
+    ("FABRIC_SMTP_HOST", "mail.example.org", "mail.example.org"),
+    ("FABRIC_SMTP_PORT", "2525", 2525),
+    ("FABRIC_SMTP_USER", "fabric", "fabric"),
+    ("FABRIC_SMTP_PASSWORD", "two words", "two words"),
+    ("FABRIC_SMTP_TLS", "TLS", "tls"),
     ("FABRIC_LOG_LEVEL", "info", "INFO"),
     ("FABRIC_DEBUG", "1", True),
     ("FABRIC_DEBUG", "false", False),
@@ -114,6 +127,23 @@ def test_a_good_value(name, text, value):
 
 
 BAD = [
+    ("FABRIC_NOTIFY_MAIL", "ops"),
+    ("FABRIC_NOTIFY_MAIL", "ops@example.org;b@example.org"),
+    ("FABRIC_NOTIFY_MAIL", "Ops <ops@example.org>"),
+    ("FABRIC_NOTIFY_WEBHOOKS", "hooks.example.org/x"),
+    ("FABRIC_NOTIFY_WEBHOOKS", "ftp://hooks.example.org/x"),
+    ("FABRIC_NOTIFY_WEBHOOKS", "https://user:pass@hooks.example.org/x"),
+    ("FABRIC_NOTIFY_WEBHOOKS", "https://hooks.example.org/x#y"),
+    ("FABRIC_NOTIFY_WEBHOOKS", "https://hooks.example.org/x y"),
+    ("FABRIC_WEBHOOK_SECRET", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+    ("FABRIC_WEBHOOK_SECRET", "whsec_MfKQ"),
+    ("FABRIC_WEBHOOK_SECRET", "whsec_" + "*" * 40),
+    ("FABRIC_MAIL_FROM", "a@b@c"),
+    ("FABRIC_SMTP_HOST", "mail.example.org:25"),
+    ("FABRIC_SMTP_PORT", "0"),
+    ("FABRIC_SMTP_USER", "a\x07"),
+    ("FABRIC_SMTP_PASSWORD", "a\x07"),
+    ("FABRIC_SMTP_TLS", "ssl"),
     ("FABRIC_PORT", "0"),
     ("FABRIC_PORT", "65536"),
     ("FABRIC_PORT", "-1"),
@@ -206,3 +236,12 @@ def test_a_long_value_is_shown_in_part():
 
 def test_a_port_is_written_in_plain_digits():
     assert variables.port_number("٣٤") is None
+
+
+@pytest.mark.parametrize(("name", "other"), [(name, other) for name, needed in NEEDS.items() for other in needed])
+def test_a_setting_that_is_of_no_use_without_another_is_refused(name, other):
+    good = {one: text for one, text, _ in GOOD}
+    whole = {one: good[one] for one in (name, *NEEDS[name])}
+    refuse_unusable(whole)
+    with pytest.raises(Refused, match=f"^{name} is set and {other} is not"):
+        refuse_unusable({one: text for one, text in whole.items() if one != other})

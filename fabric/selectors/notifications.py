@@ -1,0 +1,113 @@
+"""Notifications as they are looked at: what was told outside the console, to whom, and what became of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Count, QuerySet
+
+from fabric.core.actor import Actor
+from fabric.core.notifications import State, path_of
+from fabric.models import Notification
+from fabric.models.notifications import FAILED
+
+JSON = Any
+LIST_MAX = 200
+"""In one list at most, the newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationView:
+    """One notification. Instants are microseconds since the epoch, UTC."""
+
+    id: str
+    run_id: str
+    seq: int
+    """The event that it tells."""
+    told: str
+    """``notifications.Told``."""
+    channel: str
+    shown: str
+    """What of the address may be seen."""
+    state: State
+    attempts: int
+    made_at: int
+    next_at: int | None
+    """When it is tried next; None: it is not."""
+    sent_at: int | None
+    error: str
+    """What the last attempt came to; empty: it was taken, or there was none."""
+    data: dict[str, JSON] = field(repr=False)
+    """What was told."""
+
+    @property
+    def fabric(self) -> str:
+        """Name of the run's fabric."""
+        return str(self.data.get("fabric", ""))
+
+    @property
+    def reason(self) -> str:
+        """What it is about, in a sentence."""
+        return str(self.data.get("reason", ""))
+
+    @property
+    def failure_type(self) -> str:
+        """What failed; empty: nothing, or it is not known."""
+        return str(self.data.get("failure_type", ""))
+
+    @property
+    def path(self) -> str:
+        """Where the console shows what it is about."""
+        return path_of(self.run_id, str(self.data.get("escalation_id", "")))
+
+
+def notifications_list(
+    actor: Actor, state: State | None = None, limit: int = LIST_MAX
+) -> tuple[list[NotificationView], bool]:
+    """The workspace's newest, and whether there are more. ``state``: only those that stand so."""
+    rows = _of(actor).filter(state=state.value) if state else _of(actor)
+    limit = min(limit, LIST_MAX)
+    found = list(rows.order_by("-made_at", "id")[: limit + 1])
+    return [_view(row) for row in found[:limit]], len(found) > limit
+
+
+def notifications_count(actor: Actor) -> dict[State, int]:
+    """How many stand where."""
+    counted = dict(_of(actor).order_by().values_list("state").annotate(Count("id")))
+    return {state: counted.get(state.value, 0) for state in State}
+
+
+def notifications_failed(actor: Actor) -> QuerySet[Notification]:
+    """Those that were given up, the newest first."""
+    return _of(actor).filter(FAILED).order_by("-made_at")
+
+
+def notification_view(actor: Actor, notification_id: str) -> NotificationView | None:
+    """One of them."""
+    row = _of(actor).filter(id=notification_id).first()
+    return None if row is None else _view(row)
+
+
+def _of(actor: Actor) -> QuerySet[Notification]:
+    return Notification.objects.filter(workspace_id=actor.workspace_id)
+
+
+def _view(row: Notification) -> NotificationView:
+    state = State(row.state)
+    return NotificationView(
+        id=row.id,
+        run_id=row.run_id,
+        seq=row.seq,
+        told=row.told,
+        channel=row.channel,
+        shown=row.shown,
+        state=state,
+        attempts=row.attempts,
+        made_at=row.made_at,
+        next_at=row.next_at if state is State.WAITING else None,
+        sent_at=row.sent_at,
+        error=row.error,
+        data=json.loads(bytes(row.content)),
+    )

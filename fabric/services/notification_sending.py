@@ -1,0 +1,188 @@
+"""Sending what waits in the outbox: taken one by one with a hold that lapses, tried again later where that may help, given up and shown where not.
+
+At least once: a worker that dies between sending and marking leaves its hold to lapse, and the row is sent again under the same key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef
+
+from fabric.adapters.duties import database_us
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.notifications import (
+    ATTEMPTS_MAX,
+    TRANSITIONS,
+    Channel,
+    Delivery,
+    Happened,
+    Message,
+    State,
+    Target,
+    Told,
+    delay_s,
+    path_of,
+)
+from fabric.models import Notification, NotificationTarget
+from fabric.models.notifications import WAITING
+from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
+from fabric.services.notifications import LOOKBACK_US
+
+Send = Callable[[Target, Message], Delivery]
+US = 1_000_000
+HOLD_S = 120.0
+"""How long one attempt has a row to itself: far longer than any may take."""
+_id = re.compile(r"[0-9a-f]{32}", re.ASCII)
+TRIES = 5
+PASS_MAX = 100
+"""Attempts in one go, so that a stop is heard."""
+KEPT_US = 30 * 86_400 * US
+"""How long what was sent or given up is kept."""
+OPERATORS = frozenset({"owner", "operator"})
+"""The roles that may have something sent again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """How notifications go out, put together by ``outbox.post``."""
+
+    targets: Sequence[Target]
+    sends: Mapping[Channel, Send]
+    """By channel; one that is not configured has none."""
+    base: str
+    """The console's address, for the link."""
+    now: Callable[[], int]
+    """Microseconds since the epoch on the database's clock."""
+    stopped: Callable[[], bool] = lambda: False
+
+
+def notifications_due(*, now: int) -> bool:
+    """Whether there is something to send now: a cheap read."""
+    return Notification.objects.filter(WAITING, next_at__lte=now, held_until__lte=now).exists()
+
+
+def notifications_send(post: Post) -> int:
+    """Sends what is due, the longest due first; how many were tried. A target that fails is left alone until the next look, the others go on."""
+    targets = {one.id: one for one in post.targets}
+    away: set[str] = set()
+    for tried in range(PASS_MAX):
+        row = None if post.stopped() else _take(post.now(), away)
+        if row is None:
+            return tried
+        delivery = _attempt(post, row, targets.get(row.target))
+        if delivery.happened is not Happened.DELIVERED:
+            away.add(row.target)
+        notification_mark(row, delivery, now=post.now())
+    return PASS_MAX
+
+
+def _take(now: int, away: set[str]) -> Notification | None:
+    """The next one that is due, held. The update decides between those who ask at once."""
+    due = Notification.objects.filter(WAITING, next_at__lte=now, held_until__lte=now).exclude(target__in=away)
+    for row in due.order_by("next_at", "id"):
+        mine = Notification.objects.filter(WAITING, id=row.id, attempts=row.attempts, held_until__lte=now)
+        if mine.update(held_until=now + round(HOLD_S * US), attempts=F("attempts") + 1):
+            row.attempts += 1
+            return row
+    return None
+
+
+def _attempt(post: Post, row: Notification, target: Target | None) -> Delivery:
+    if target is None:
+        # Another worker may know it: one that was started with newer settings.
+        return Delivery(Happened.FAILED, f"{row.shown} is not among the targets that this worker was started with")
+    send = post.sends.get(target.channel)
+    if send is None:
+        return Delivery(Happened.FAILED, f"sending by {target.channel} is not configured on this worker")
+    data = json.loads(bytes(row.content))
+    link = post.base + path_of(row.run_id, data.get("escalation_id", ""))
+    return send(target, Message(key=row.id, at=row.at, told=Told(row.told), data=data, link=link))
+
+
+def notification_mark(row: Notification, delivery: Delivery, *, now: int) -> None:
+    """Writes down what an attempt came to. One whose hold had lapsed changes nothing, but that it was delivered."""
+    happened, failures = delivery.happened, row.attempts - row.attempts_before
+    if happened is Happened.FAILED and failures >= ATTEMPTS_MAX:
+        happened = Happened.EXHAUSTED
+    changed: dict[str, object] = {"held_until": 0, "error": delivery.error}
+    if happened is Happened.DELIVERED:
+        changed["sent_at"] = now
+    for state in State:
+        after = TRANSITIONS[state, happened]
+        assert after is not None
+        if after is State.WAITING:
+            changed["next_at"] = now + round(delay_s(row.id, failures, delivery.retry_after_s) * US)
+        stands = Notification.objects.filter(id=row.id, state=state.value)
+        mine = stands if happened is Happened.DELIVERED else stands.filter(attempts=row.attempts)
+        if mine.update(state=after.value, **changed):
+            return
+
+
+def may_resend(actor: Actor) -> bool:
+    """Whether somebody may have a notification sent again."""
+    return bool(OPERATORS & actor.roles)
+
+
+def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
+    """Has a notification sent again, with all its attempts, as soon as a worker looks. It keeps its key, so whoever has it already can tell.
+
+    Raises Refused: forbidden, not_found, conflict (it was sent), unavailable.
+    """
+    if not may_resend(actor):
+        allowed = " or ".join(sorted(OPERATORS))
+        message = f"{actor.name} may look at notifications and not send them again: that is for {allowed}"
+        raise Refused(message, code="forbidden", field="actor")
+    for _ in range(TRIES):
+        mine = Notification.objects.filter(workspace_id=actor.workspace_id, id=notification_id)
+        found = mine.first() if _id.fullmatch(notification_id) else None
+        if found is None:
+            message = f"there is no notification {notification_id[:80]!r} in this workspace; `manage.py notifications list` lists them"
+            raise Refused(message, code="not_found", field="notification")
+        after = TRANSITIONS[State(found.state), Happened.ASKED]
+        if after is None:
+            message = f"notification {found.id} was sent already: there is nothing to send again"
+            raise Refused(message, code="conflict", field="notification")
+        if _put_back(actor, found, after):
+            found.refresh_from_db()
+            return found
+    raise Refused(
+        f"notification {notification_id[:80]} moves while it is looked at; try again",
+        code="unavailable",
+        field="notification",
+    )
+
+
+def _put_back(actor: Actor, found: Notification, after: State) -> bool:
+    """Whether it still stood as it was read."""
+    with transaction.atomic():
+        same = Notification.objects.filter(id=found.id, state=found.state, attempts=found.attempts)
+        done = same.update(state=after.value, attempts_before=found.attempts, next_at=database_us())
+        if done:
+            about = {"run": found.run_id, "to": found.shown, "was": found.state}
+            audit_record(actor=actor, act=Act.NOTIFICATION_RESENT, subject=found.id, **about)
+    return bool(done)
+
+
+# -- what is over ------------------------------------------------------------------------------------------------------
+
+
+def notifications_to_prune() -> bool:
+    """Whether there is anything in the outbox at all."""
+    return Notification.objects.exists()
+
+
+def notifications_prune(*, now: int | None = None) -> int:
+    """Deletes what was sent or given up ``KEPT_US`` ago; how many. What waits stays, and so does that whose event is still looked at: without its
+    row it would be told anew. ``now``: microseconds since the epoch.
+    """
+    until = (time.time_ns() // 1_000 if now is None else now) - KEPT_US
+    near = NotificationTarget.objects.filter(id=OuterRef("target"), read_to__lte=OuterRef("at") + LOOKBACK_US)
+    return Notification.objects.exclude(WAITING).filter(~Exists(near), made_at__lte=until).delete()[0]

@@ -1,0 +1,82 @@
+"""Notifications as tables: every state and happening, every status, every event; and how long is waited between attempts."""
+
+import pytest
+
+from fabric.core.envelope import KINDS
+from fabric.core.notifications import (
+    AGAIN,
+    CAP_S,
+    EVENTS,
+    TRANSITIONS,
+    Channel,
+    Happened,
+    State,
+    Target,
+    Told,
+    delay_s,
+    key_of,
+    path_of,
+    rfc3339,
+    verdict,
+)
+
+HOOK = Target(channel=Channel.WEBHOOK, address="https://hooks.example.org:8443/services/T0/s3cret?token=abc")
+
+
+def test_the_transitions_are_total():
+    assert set(TRANSITIONS) == {(state, happened) for state in State for happened in Happened}
+
+
+def test_only_what_was_sent_cannot_be_asked_for_again_and_nothing_leaves_sent():
+    assert {pair for pair, after in TRANSITIONS.items() if after is None} == {(State.SENT, Happened.ASKED)}
+    assert {TRANSITIONS[State.SENT, happened] for happened in Happened} == {State.SENT, None}
+
+
+def test_what_is_delivered_is_sent_wherever_it_stood():
+    assert {TRANSITIONS[state, Happened.DELIVERED] for state in State} == {State.SENT}
+
+
+def test_everything_that_is_told_has_an_event_that_there_is():
+    assert sorted(told for several in EVENTS.values() for told in several) == sorted(Told)
+    assert set(EVENTS) <= set(KINDS)
+
+
+@pytest.mark.parametrize("status", range(100, 600))
+def test_every_status_says_something(status):
+    said = verdict(status)
+    if 200 <= status < 300:
+        assert said is Happened.DELIVERED
+    elif status in AGAIN or status >= 500:
+        assert said is Happened.FAILED
+    else:
+        assert said is Happened.REFUSED
+
+
+def test_a_key_is_that_of_its_event_and_target():
+    keys = {key_of(run, seq, target) for run in ("a", "b") for seq in (1, 2) for target in ("x", "y")}
+    assert len(keys) == 8
+    assert key_of("a", 1, "x") == key_of("a", 1, "x")
+
+
+def test_waits_grow_up_to_the_cap_and_are_not_shorter_than_what_was_asked_for():
+    for failures in range(1, 40):
+        bound = min(CAP_S, 2.0 ** (failures - 1))
+        drawn = [delay_s(f"key {n}", failures) for n in range(200)]
+        assert all(0 <= delay <= bound for delay in drawn)
+        assert max(drawn) > 0.9 * bound, "full jitter reaches up to the bound"
+        assert failures > 12 or min(drawn) < 0.1 * bound, "and down to nothing, while it is not the cap that bounds it"
+        assert delay_s("key", failures, 86_400.0) == 86_400.0
+    assert delay_s("key", 12, 0.001) > 0.001
+
+
+def test_an_address_is_named_by_its_host_alone_and_known_by_all_of_it():
+    assert HOOK.shown == "https://hooks.example.org:8443"
+    other = Target(channel=Channel.WEBHOOK, address=HOOK.address + "d")
+    assert len({HOOK.id, other.id, Target(channel=Channel.WEBHOOK, address=HOOK.address, workspace_id="w").id}) == 3
+    assert Target(channel=Channel.EMAIL, address="ops@example.org").shown == "ops@example.org"
+
+
+def test_where_it_is_looked_at():
+    assert path_of("r-1") == "/runs/r-1"
+    assert path_of("r-1", "e-1") == "/runs/r-1#question-e-1"
+    assert rfc3339(1_795_000_000_000_042) == "2026-11-18T11:06:40.000042Z"

@@ -1,0 +1,31 @@
+"""`notifications`: lists what was told and has one sent again."""
+
+from fabric.core.notifications import Channel, Delivery, Happened
+from fabric.models import Notification
+from tests.fabric.management.console import command
+from tests.fabric.services.told import HOOK, known, made, sent, telling
+
+
+def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
+    assert command("notifications", "list").out == "There are no notifications.\n"
+    known(HOOK)
+    run_id = telling(actor, nudge, small, alert=None)
+    made(HOOK)
+    refuse = {Channel.WEBHOOK: lambda *_: Delivery(Happened.REFUSED, "https://hooks.example.org answered HTTP 410")}
+    sent(HOOK, sends=refuse)
+    one = Notification.objects.get()
+    said = command("notifications", "list").out
+    assert said.startswith(one.id)
+    assert f"question of run {run_id} (small) to https://hooks.example.org: failed, 1 attempt; " in said
+    assert "secret" not in said
+    (listed,) = command("notifications", "list", "--state", "failed", "--json").last["notifications"]
+    assert (listed["id"], listed["state"], listed["path"]) == (one.id, "failed", f"/runs/{run_id}#question-esc-1")
+    assert command("notifications", "list", "--state", "sent", "--json").last == {"notifications": [], "more": False}
+    (again,) = command("notifications", "retry", one.id, "--json").last["notifications"]
+    assert (again["state"], again["id"]) == ("waiting", one.id)
+
+
+def test_what_is_not_there_is_one_sentence(actor):
+    said = command("notifications", "retry", "none")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "there is no notification 'none' in this workspace; `manage.py notifications list` lists them\n"
