@@ -71,6 +71,8 @@ ROUTES: Mapping[str, Policy] = {
     "breakers": Policy.SIGNED_IN,
     "breakers-live": Policy.SIGNED_IN,
     "breaker": Policy.SIGNED_IN,
+    "notifications": Policy.SIGNED_IN,
+    "notification-resend": Policy.SIGNED_IN,
     "protections": Policy.SIGNED_IN,
     "api-docs": Policy.SIGNED_IN,
     "api-openapi": Policy.API,
@@ -101,6 +103,8 @@ ROUTES: Mapping[str, Policy] = {
     "api-breakers": Policy.API,
     "api-breakers-open": Policy.API,
     "api-breakers-reset": Policy.API,
+    "api-notifications": Policy.API,
+    "api-notification-resend": Policy.API,
 }
 """Pages, fragments and the API, by route name."""
 

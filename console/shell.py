@@ -60,6 +60,7 @@ NAV: tuple[Place, ...] = (
 )
 """The navigation, in its order. A row whose page there is not is left out."""
 MORE: tuple[Place, ...] = (
+    Place("notifications", "Notifications", "bell", ("notifications", "notification")),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),
 )

@@ -52,6 +52,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-breakers", "GET"): Scope.READ,
     ("api-breakers-open", "POST"): Scope.RUN,
     ("api-breakers-reset", "POST"): Scope.RUN,
+    ("api-notifications", "GET"): Scope.READ,
+    ("api-notification-resend", "POST"): Scope.RUN,
 }
 """The scope of each operation, by route name and method."""
 

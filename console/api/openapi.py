@@ -79,6 +79,10 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("resetBreaker", 200): "It is closed.",
     ("resetBreaker", 404): "There is no such breaker in this workspace.",
     ("resetBreaker", 409): "It is closed already, or changed since it was listed.",
+    ("listNotifications", 200): "The newest notifications.",
+    ("resendNotification", 200): "It is due now, with all its attempts.",
+    ("resendNotification", 404): "There is no such notification in this workspace.",
+    ("resendNotification", 409): "It was sent already.",
 }  # fmt: skip
 """What a status means for one operation: every success, and every error that is special to it."""
 
@@ -88,6 +92,7 @@ TAGS: Mapping[str, str] = {
     "runs": "Executions of a fabric.",
     "events": "What happened in a run, as its journal has it.",
     "breakers": "Circuit breakers: what stops calls to what fails again and again.",
+    "notifications": "What was told by e-mail and webhook.",
     "escalations": "Questions that runs wait with, and their answers.",
 }
 

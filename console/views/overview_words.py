@@ -45,6 +45,9 @@ WORDS: Mapping[Kind, Words] = {
     Kind.FAILED: Words(
         "Failed", "danger", "xc", "one run failed in the last 24 hours", "{} runs failed in the last 24 hours", "ended"
     ),
+    Kind.UNTOLD: Words(
+        "Not told", "warn", "bell", "one notification could not be sent", "{} notifications could not be sent", "made", "Look"
+    ),
     Kind.BREAKER: Words(
         "Breaker open", "warn", "breaker", "one circuit breaker holds calls back", "{} circuit breakers hold calls back", "changed", "Look"
     ),
@@ -111,6 +114,7 @@ ALL_OF: Mapping[Kind, tuple[str, str]] = {
     Kind.NO_WORKER: ("", ""),
     Kind.QUARANTINED: ("runs", "state:quarantined"),
     Kind.FAILED: ("runs", "state:failed,aborted ended:-24h"),
+    Kind.UNTOLD: ("notifications", ""),
     Kind.BREAKER: ("breakers", ""),
     Kind.NEAR_CEILING: ("runs", "state:running"),
     Kind.NEAR_DEADLINE: ("runs", "state:running"),
@@ -128,8 +132,8 @@ def everything(kind: Kind) -> Everything:
         return Everything()
     if route == "reviews":
         return Everything(reverse(route), "All reviews")
-    if route == "breakers":
-        return Everything(reverse(route), "All breakers")
+    if route in ("breakers", "notifications"):
+        return Everything(reverse(route), f"All {route}")
     word = "Running" if query == "state:running" else "All of them"
     return Everything(f"{reverse(route)}?{urlencode({'q': query})}", word)
 
@@ -214,6 +218,8 @@ def line(item: Item) -> Line:
     if item.kind is Kind.BREAKER:
         badge, tone, icon = BREAKERS.get(item.state, (badge, tone, icon))
         address = reverse("breakers")
+    if item.kind is Kind.UNTOLD:
+        address = f"{reverse('notifications')}?state=failed"
     if item.question:
         address += f"#question-{item.question}"
     small = tuple(part for part in (item.fabric_name, *_small(item)) if part)
@@ -230,6 +236,8 @@ def _text(item: Item) -> str:
         case Kind.BREAKER:
             passes = "only a probe" if item.state == BreakerState.HALF_OPEN else "no call"
             return f"The circuit breaker of {title} lets {passes} pass."
+        case Kind.UNTOLD:
+            return f"{title} could not be told."
         case Kind.NEAR_CEILING:
             return f"“{title}” has spent {usd(item.observed)} of {usd(item.limit)}."
         case Kind.NO_PROGRESS:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
+from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Model, QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
-from fabric.models import Escalation, Run
+from fabric.models import Escalation, Notification, Run
 from fabric.models.escalations import OPEN
 from fabric.models.runs import ASKED_FOR, BAD
 from fabric.selectors.breakers import BreakerView, breakers_open
 from fabric.selectors.fabrics import run_cap
+from fabric.selectors.notifications import notifications_failed
 from fabric.selectors.overview import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
 
 SHOWN = 4
@@ -37,6 +39,7 @@ class Kind(StrEnum):
     NO_WORKER = "no_worker"
     QUARANTINED = "quarantined"
     FAILED = "failed"
+    UNTOLD = "untold"
     BREAKER = "breaker"
     NEAR_CEILING = "near_ceiling"
     NEAR_DEADLINE = "near_deadline"
@@ -93,11 +96,12 @@ class Attention:
 def attention(actor: Actor, now: int) -> Attention:
     """What needs attention now, the most harmful first."""
     near = _near(actor, now)
-    found: dict[Kind, Iterable[Item] | QuerySet[Run] | QuerySet[Escalation]] = {
+    found: dict[Kind, Iterable[Item] | QuerySet[Run] | QuerySet[Escalation] | QuerySet[Notification]] = {
         Kind.OVERDUE: _questions(actor).filter(due_at__lte=now),
         Kind.NO_WORKER: _without_worker(actor, now),
         Kind.QUARANTINED: live_runs(actor, RunState.QUARANTINED).order_by("created_at"),
         Kind.FAILED: _failed(actor, now),
+        Kind.UNTOLD: notifications_failed(actor),
         Kind.BREAKER: [_breaker(one) for one in breakers_open(actor, now=now)],
         Kind.NEAR_CEILING: near[Kind.NEAR_CEILING],
         Kind.NEAR_DEADLINE: near[Kind.NEAR_DEADLINE],
@@ -116,12 +120,11 @@ _RUN = ("id", "title", "fabric__name", "state", "reason", "created_at", "ended_a
 _QUESTION = ("id", "run_id", "run__title", "run__fabric__name", "reason", "due_at")
 
 
-def _group(kind: Kind, found: Iterable[Item] | QuerySet[Run] | QuerySet[Escalation]) -> Group:
+def _group(kind: Kind, found: Iterable[Item] | QuerySet[Any]) -> Group:
     if not isinstance(found, QuerySet):
         items = tuple(found)
         return Group(kind, len(items) if kind is not Kind.NO_WORKER else bool(items), False, items[:SHOWN])
-    named: Callable[..., Item] = _question if found.model is Escalation else _run
-    columns = _QUESTION if found.model is Escalation else _RUN
+    named, columns = _NAMED[found.model]
     items = tuple(named(kind, row) for row in found.values(*columns)[:SHOWN])
     count = found.values("id")[: COUNTED + 1].count() if len(items) == SHOWN else len(items)
     return Group(kind, min(count, COUNTED), count > COUNTED, items)
@@ -150,6 +153,25 @@ def _question(kind: Kind, row: dict[str, object]) -> Item:
         at=row["due_at"],  # type: ignore[arg-type]
         question=str(row["id"]),
     )
+
+
+def _untold(kind: Kind, row: dict[str, object]) -> Item:
+    return Item(
+        kind=kind,
+        run_id=str(row["run_id"]),
+        title=str(row["shown"]),
+        fabric_name=str(row["run__fabric__name"]),
+        at=row["made_at"],  # type: ignore[arg-type]
+        reason=str(row["error"]),
+    )
+
+
+_NAMED: dict[type[Model], tuple[Callable[..., Item], tuple[str, ...]]] = {
+    Run: (_run, _RUN),
+    Escalation: (_question, _QUESTION),
+    Notification: (_untold, ("run_id", "run__fabric__name", "shown", "made_at", "error")),
+}
+"""How a row of each table is named, and what of it is asked for."""
 
 
 def _questions(actor: Actor) -> QuerySet[Escalation]:

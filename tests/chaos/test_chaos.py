@@ -11,7 +11,7 @@ import pytest
 from simulator.chaos import campaign
 from simulator.chaos.campaign import Order, Outcome
 from simulator.chaos.installation import Plan
-from simulator.chaos.judge import VERDICTS
+from simulator.chaos.judge import BETWEEN_SHORT, VERDICTS
 from simulator.chaos.nemesis import KINDS
 
 SECONDS = 25.0
@@ -71,7 +71,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(begun, name):
     assert found.bad == []
     assert {found.line[verdict] for verdict in VERDICTS} == {0}
     assert found.line["kills"] > 0
-    assert found.line["kills_between_effect_and_commit"] >= 5
+    assert found.line["kills_between_effect_and_commit"] >= BETWEEN_SHORT
     # A run whose owners were all killed is put away and asks, as it must; that this was so is judged. Nothing else may have asked.
     assert set(found.asked) <= {PUT_AWAY}
     # Who was to be cancelled or to fail is judged too, run by run; here only that there were some, and that they had something to undo.

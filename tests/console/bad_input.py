@@ -20,6 +20,7 @@ from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
+from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
 
 
@@ -150,7 +151,9 @@ def foreign(stranger):
     started = run_start(fabric="theirs", text="their secret", **asked)
     theirs = escalations_open(stranger, ran(stranger, "doubtful").id)[0]
     breaker = {"scope": f"fabric:{of}", "digest": endpoint(BreakerScope.FABRIC).kind.partition(":")[2]}
-    return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs", **breaker}
+    return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs", **breaker} | {
+        "notification_id": notification_row(stranger, theirs.run_id)
+    }
 
 
 def routes():

@@ -26,6 +26,7 @@ SAMPLE = {
     "token": "x",
     "rest": "nowhere",
     "escalation_id": "0123456789abcdef",
+    "notification_id": "fedcba9876543210fedcba9876543210",
 }
 
 

@@ -112,6 +112,7 @@ def test_addresses_that_name_nothing(browser, run, path):
 KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"} | {
     "scope": f"fabric:{uuid4()}",
     "digest": "0123456789ab",
+    "notification_id": "fedcba9876543210fedcba9876543210",
 }
 """Each kind of id in an address, and one that there is not."""
 WITHIN = {"memory", "seq", "number", "card", "token"}

@@ -10,6 +10,7 @@ from schemathesis import checks
 
 from console.api.openapi import schema as document
 from fabric.models import Escalation
+from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
 
 REQUESTS = 20
@@ -35,7 +36,9 @@ schema.app = WSGIHandler()
 def known(actor, doubtful):
     """Ids that there are, so that more than 404 is met: of a run that waits with a question."""
     run = ran(actor, doubtful)
-    return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id}
+    return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id} | {
+        "notification_id": notification_row(actor, run.id)
+    }
 
 
 @schema.parametrize()

@@ -27,6 +27,7 @@ from tests.console.api.client import check, fits
 from tests.console.api.test_errors import HOSTILE
 from tests.console.bad_input import foreign
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, escaped
+from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
 
 __all__ = ["foreign"]
@@ -43,7 +44,9 @@ NOT_JSON = ("text/plain", "", "application/x-www-form-urlencoded", "multipart/fo
 def ids(actor, doubtful):
     """Ids that there are: of a run that waits with a question."""
     run = ran(actor, doubtful)
-    return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id}
+    return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id} | {
+        "notification_id": notification_row(actor, run.id)
+    }
 
 
 @pytest.fixture
@@ -240,6 +243,7 @@ def test_every_kind_of_id_is_known_here(ids, foreign):
 @pytest.mark.usefixtures("untouched")
 def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign, name):
     unknown = {"run_id": str(uuid4()), "name": "nobodys", "escalation_id": "0123456789abcdef"}
+    unknown["notification_id"] = "fedcba9876543210fedcba9876543210"
     told = []
     ask(program, name, unknown)  # What is asked once and kept has been asked.
     for named in (unknown, foreign):

@@ -21,7 +21,9 @@ from tests.console.api.client import Program, check
 
 FABRICS = "/api/v1/fabrics"
 RUNS = "/api/v1/runs"
-SAMPLE = {"run_id": "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55", "name": "small", "escalation_id": "0123456789abcdef"}
+SAMPLE = {"run_id": "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55", "name": "small", "escalation_id": "0123456789abcdef"} | {
+    "notification_id": "fedcba9876543210fedcba9876543210",
+}
 
 
 def registered():

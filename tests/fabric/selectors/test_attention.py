@@ -10,6 +10,7 @@ from fabric.selectors.breakers import breakers_of
 from tests.fabric.selectors.breaker_rows import STOPPED, change, guarded
 from tests.fabric.selectors.rows import MINUTE, NOW, question_row, run_row, worker_row
 from tests.fabric.selectors.test_overview import plans_of
+from tests.fabric.services.told import notification_row
 
 
 def kinds(actor) -> list[Kind]:
@@ -28,6 +29,7 @@ def trouble(actor, small) -> None:
     run_row(actor, small, "running", cost_usd_micros=800_000)
     run_row(actor, small, "running", asked=54)
     run_row(actor, small, "running", claims=3)
+    notification_row(actor, run_row(actor, small, "completed", ended=1).id)
     run_row(actor, small, "queued", asked=2)
 
 
@@ -42,6 +44,10 @@ def test_each_thing_is_named_with_its_numbers(actor, trouble):
     assert (found[Kind.NEAR_CEILING].observed, found[Kind.NEAR_CEILING].limit) == (800_000, 1_000_000)
     assert found[Kind.NO_PROGRESS].observed == 3
     assert found[Kind.FAILED].state == "failed"
+    assert (found[Kind.UNTOLD].title, found[Kind.UNTOLD].reason) == (
+        "https://hooks.example.org",
+        "https://hooks.example.org answered HTTP 410",
+    )
     assert {item.fabric_name for item in found.values()} == {"small"}
 
 
@@ -50,7 +56,7 @@ def test_what_is_in_order_is_left_alone(actor, small):
     question_row(actor, run_row(actor, small, "waiting", asked=59), 61)
     question_row(actor, run_row(actor, small, "waiting"), -1, "answered", decided_at=NOW)
     run_row(actor, small, "failed", asked=3_000, ended=1_441)
-    run_row(actor, small, "completed", ended=1)
+    notification_row(actor, run_row(actor, small, "completed", ended=1).id, "sent")
     run_row(actor, small, "cancelled", ended=1)
     run_row(actor, small, "running", cost_usd_micros=799_999, claims=2)
     run_row(actor, small, "running", asked=53)

@@ -1,0 +1,103 @@
+"""Notifications: what was told outside the console, and sending again what failed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from django.http import HttpRequest
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from console.api.callers import actor_of
+from console.api.schemas import Instant, Told, instant
+from fabric.core.notifications import State
+from fabric.selectors.notifications import LIST_MAX, NotificationView, notification_view, notifications_list
+from fabric.services.notification_sending import notification_resend
+
+router = Router(tags=["notifications"])
+
+
+class NotificationOut(Told):
+    """One thing told to one target."""
+
+    id: str = Field(
+        description="The same at every attempt, and in what the receiver gets.", examples=["7d5e3c1f0a9b48269f1e2d3c4b5a6978"]
+    )  # fmt: skip
+    told: Literal["alert", "question", "reminder", "onward"] = Field(
+        description="What is told; reminder and onward: half and three quarters of a question's time have passed."
+    )
+    run_id: str = Field(description="The run.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"])
+    seq: int = Field(description="The event that it tells.", examples=[17])
+    fabric: str = Field(description="Name of the run's fabric.", examples=["research-desk"])
+    reason: str = Field(description="What it is about.", examples=["429 from the provider"])
+    failure_type: str = Field(description="What failed; empty: not known, or nothing.", examples=["provider"])
+    path: str = Field(
+        description="Where the console shows it.", examples=["/runs/01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
+    )
+    channel: Literal["email", "webhook"] = Field(description="How.")
+    to: str = Field(description="A mailbox; of a webhook scheme and host alone.", examples=["ops@example.org"])
+    state: Literal["waiting", "sent", "failed"] = Field(description="failed: it is not tried any more.")
+    attempts: int = Field(description="How often it was tried.", examples=[1])
+    made_at: Instant = Field(description="When it was made.")
+    next_at: Instant | None = Field(description="Not before this is it tried; null: it is not tried any more.")
+    sent_at: Instant | None = Field(description="When the other side took it; null: it has not.")
+    error: str = Field(description="What the last attempt came to; empty: taken, or not tried yet.", examples=[""])
+
+
+class NotificationsOut(Told):
+    """Notifications of the workspace."""
+
+    notifications: list[NotificationOut] = Field(description=f"The newest first, {LIST_MAX} at most.")
+    more: bool = Field(description="Whether there are older ones.", examples=[False])
+
+
+@router.get("/notifications", response=NotificationsOut, url_name="api-notifications", operation_id="listNotifications")
+def list_notifications(
+    request: HttpRequest,
+    state: Annotated[
+        Literal["waiting", "sent", "failed"] | None, Query(description="Only those that stand so.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=LIST_MAX, description="At most so many.")] = LIST_MAX,
+) -> NotificationsOut:
+    """List notifications. Alerts and questions that were told, or are to be told, by e-mail or webhook, the newest first."""
+    found, more = notifications_list(actor_of(request), State(state) if state else None, limit)
+    return NotificationsOut(notifications=[_told(one) for one in found], more=more)
+
+
+@router.post(
+    "/notifications/{notification_id}/resend",
+    response=NotificationOut,
+    url_name="api-notification-resend",
+    operation_id="resendNotification",
+)
+def resend_notification(
+    request: HttpRequest,
+    notification_id: Annotated[str, Path(description="Its id, as listed.", example="7d5e3c1f0a9b48269f1e2d3c4b5a6978")],
+) -> NotificationOut:
+    """Send a notification again. It is due at once and has all its attempts again; it keeps its id. For the owner and operators."""
+    actor = actor_of(request)
+    row = notification_resend(actor=actor, notification_id=notification_id)
+    seen = notification_view(actor, row.id)
+    assert seen is not None
+    return _told(seen)
+
+
+def _told(one: NotificationView) -> NotificationOut:
+    return NotificationOut(
+        id=one.id,
+        told=one.told,
+        run_id=one.run_id,
+        seq=one.seq,
+        fabric=one.fabric,
+        reason=one.reason,
+        failure_type=one.failure_type,
+        path=one.path,
+        channel=one.channel,
+        to=one.shown,
+        state=one.state.value,
+        attempts=one.attempts,
+        made_at=instant(one.made_at),
+        next_at=instant(one.next_at),
+        sent_at=instant(one.sent_at),
+        error=one.error,
+    )

@@ -1,0 +1,53 @@
+"""Notifications over the API: listed with what became of them, and sent again."""
+
+import pytest
+
+from fabric.core.notifications import Channel, Delivery, Happened
+from fabric.models import AuditLine, Notification
+from tests.fabric.services.told import HOOK, known, made, sent, telling
+from tests.fabric.services.world import nudge
+
+__all__ = ["nudge"]
+NOTIFICATIONS = "/api/v1/notifications"
+
+
+@pytest.fixture
+def run_id(actor, nudge, small):
+    """An alert and a question for a webhook that refuses the alert."""
+    known(HOOK)
+    run_id = telling(actor, nudge, small)
+    made(HOOK)
+    sent(
+        HOOK,
+        sends={Channel.WEBHOOK: lambda *_: Delivery(Happened.REFUSED, "https://hooks.example.org answered HTTP 410")},
+    )
+    return run_id
+
+
+def test_they_are_listed_with_what_became_of_them(program, run_id):
+    listed = program.get(NOTIFICATIONS).json()
+    assert (len(listed["notifications"]), listed["more"]) == (2, False)
+    (failed,) = program.get(f"{NOTIFICATIONS}?state=failed").json()["notifications"]
+    assert (failed["told"], failed["run_id"], failed["path"]) == ("alert", run_id, f"/runs/{run_id}")
+    assert (failed["channel"], failed["to"], failed["attempts"]) == ("webhook", "https://hooks.example.org", 1)
+    assert (failed["error"], failed["next_at"]) == ("https://hooks.example.org answered HTTP 410", None)
+    (waiting,) = program.get(f"{NOTIFICATIONS}?state=waiting").json()["notifications"]
+    assert waiting["path"] == f"/runs/{run_id}#question-esc-1"
+    assert waiting["next_at"] == waiting["made_at"]
+    assert program.get(f"{NOTIFICATIONS}?limit=1").json()["more"]
+    assert "secret" not in program.get(NOTIFICATIONS).content.decode()
+
+
+@pytest.mark.parametrize("query", ["state=none", "limit=0", "limit=201", "page=2"])
+def test_what_cannot_be_asked_is_refused(program, run_id, query):
+    assert program.get(f"{NOTIFICATIONS}?{query}").status_code == 422
+
+
+def test_one_is_sent_again_and_one_that_was_sent_is_not(program, run_id):
+    failed = Notification.objects.get(state="failed")
+    again = program.post(f"{NOTIFICATIONS}/{failed.id}/resend", {})
+    assert (again.status_code, again.json()["state"], again.json()["attempts"]) == (200, "waiting", 1)
+    assert AuditLine.objects.filter(kind="notification_resent", subject=failed.id).count() == 1
+    sent(HOOK, sends={Channel.WEBHOOK: lambda *_: Delivery(Happened.DELIVERED)})
+    assert program.post(f"{NOTIFICATIONS}/{failed.id}/resend", {}).status_code == 409
+    assert program.post(f"{NOTIFICATIONS}/none/resend", {}).status_code == 404

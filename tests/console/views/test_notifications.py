@@ -1,0 +1,137 @@
+"""The page of notifications: what was told to whom, what failed, and sending it again without a script."""
+
+import re
+from html import unescape
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from console.views.notifications import CHANNELS, REACHED, STATES, TOLD
+from fabric.core.notifications import Channel, Delivery, Happened, State, Told
+from fabric.models import AuditLine, Notification
+from fabric.services.workspaces import login_link_create
+from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
+from tests.fabric.services.world import nudge
+
+__all__ = ["nudge"]
+PAGE = "/notifications"
+
+
+def text(response):
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", response.content.decode())).split())
+
+
+@pytest.fixture
+def told(actor, nudge, small, settings):
+    """An alert and a question of a run, to a mailbox and a webhook; nothing is sent yet."""
+    settings.FABRIC_NOTIFY_MAIL, settings.FABRIC_NOTIFY_WEBHOOKS = (OPS.address,), (HOOK.address,)
+    known(OPS, HOOK)
+    run_id = telling(actor, nudge, small)
+    assert made(OPS, HOOK) == 4
+    return run_id
+
+
+def refused_once():
+    """The webhook refuses the first that it gets; the mailbox takes all."""
+    refuse = lambda *_: Delivery(Happened.REFUSED, "https://hooks.example.org answered HTTP 410")  # noqa: E731
+    sent(OPS, HOOK, sends={Channel.WEBHOOK: refuse, Channel.EMAIL: lambda *_: Delivery(Happened.DELIVERED)})
+
+
+def test_every_word_is_there():
+    assert set(STATES) == set(State)
+    assert set(TOLD) == set(Told)
+    assert set(CHANNELS) == set(REACHED) == set(Channel)
+
+
+def test_without_a_target_the_page_says_how_one_is_named(browser, actor):
+    shown = text(browser.get(PAGE))
+    assert "Nobody is told outside the console" in shown
+    assert "FABRIC_NOTIFY_MAIL" in shown
+
+
+def test_before_anything_happened_it_says_who_is_told(browser, actor, settings):
+    settings.FABRIC_NOTIFY_MAIL = ("ops@example.org", "two@example.org")
+    shown = text(browser.get(PAGE))
+    assert "Nothing had to be told yet" in shown
+    assert "Alerts and questions go to 2 mailboxes." in shown
+
+
+def test_what_waits_was_sent_and_failed_stands_there_and_no_secret(browser, told):
+    assert "4 notifications wait to be sent" in text(browser.get(PAGE))
+    refused_once()
+    shown = text(browser.get(PAGE))
+    assert "One notification could not be sent" in shown
+    assert "https://hooks.example.org answered HTTP 410" in shown
+    assert "secret" not in browser.get(PAGE).content.decode()
+    assert "Not told 1" in shown
+    assert len(re.findall(": small", text(browser.get(f"{PAGE}?state=sent")))) == 2
+    assert "ops@example.org by e-mail" not in text(browser.get(f"{PAGE}?state=failed"))
+    assert browser.get(f"{PAGE}?state=nonsense").status_code == 200
+
+
+def test_each_leads_to_its_item_and_the_item_is_there(browser, told):
+    page = browser.get(PAGE).content.decode()
+    links = set(re.findall(rf'href="(/runs/{told}[^"]*)"', page))
+    assert links == {f"/runs/{told}", f"/runs/{told}#question-esc-1"}
+    opened = browser.get(f"/runs/{told}")
+    assert opened.status_code == 200
+    assert 'id="question-esc-1"' in opened.content.decode()
+
+
+def test_the_overview_names_it(browser, told):
+    refused_once()
+    shown = text(browser.get("/"))
+    assert "one notification could not be sent" in shown.lower()
+    assert "https://hooks.example.org could not be told." in shown
+    assert f"{PAGE}?state=failed" in browser.get("/").content.decode()
+
+
+def test_one_is_sent_again_by_its_button(browser, told):
+    refused_once()
+    (action,) = set(
+        re.findall(r'action="(/notifications/[^"]+)"', browser.get(f"{PAGE}?state=failed").content.decode())
+    )
+    answer = browser.post(action, follow=True)
+    assert answer.redirect_chain == [(PAGE, 302)]
+    assert "It is sent again as soon as a worker looks" in text(answer)
+    assert not Notification.objects.filter(state="failed", id=action.split("/")[2]).exists()
+    assert AuditLine.objects.filter(kind="notification_resent").count() == 1
+
+
+def test_one_that_was_sent_meanwhile_and_one_that_is_not_there(browser, told):
+    one = Notification.objects.all()[0]
+    Notification.objects.update(state="sent")
+    answer = browser.post(f"{PAGE}/{one.id}/resend")
+    assert answer.status_code == 409
+    assert "was sent already" in text(answer)
+    assert browser.post(f"{PAGE}/none/resend").status_code == 404
+    assert browser.get(f"{PAGE}/{one.id}/resend").status_code == 405
+
+
+def test_who_is_no_operator_looks_and_has_no_button(owner, told):
+    refused_once()
+    vera = User.objects.create_user("vera")
+    visitor = Client(HTTP_HOST="127.0.0.1")
+    visitor.post(f"/login/{login_link_create(vera)}")
+    page = visitor.get(f"{PAGE}?state=failed")
+    assert page.status_code == 200
+    assert "answered HTTP 410" in text(page)
+    assert "Send again" not in text(page)
+    failed = Notification.objects.get(state="failed")
+    assert visitor.post(f"{PAGE}/{failed.id}/resend").status_code == 403
+    assert Notification.objects.get(id=failed.id).state == "failed"
+
+
+def test_the_pages_cost_does_not_grow_with_what_is_there(browser, told, django_assert_max_num_queries):
+    Notification.objects.bulk_create(
+        Notification(
+            **{field.attname: getattr(one, field.attname) for field in Notification._meta.fields} | {"id": f"n{n}", "seq": 1_000 + n}
+        )
+        for n in range(300)
+        for one in [Notification.objects.first()]
+    )  # fmt: skip
+    with django_assert_max_num_queries(20):
+        page = browser.get(PAGE).content.decode()
+    assert page.count('<tr id="n-') == 200
+    assert "older ones are not shown" in page
