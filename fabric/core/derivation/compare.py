@@ -85,8 +85,8 @@ def retry_pairs(ledger: Ledger, fact: Scheduled, rules: Rules | None) -> Pairs:
 
 def change_pairs(ledger: Ledger, decided: ev.ReactionDecided, event: Event, rules: Rules | None) -> Pairs:
     """What a change of model rests on, likewise. ``decided``: the decision that it follows from."""
-    fact = event.fact
-    if rules is None or not isinstance(fact, ev.ModelChanged):
+    fact: Any = event.fact
+    if rules is None or fact.kind != "model_changed":
         return {}
     return changed(Asked(ledger, rules, decided, decided.cause, ledger.tier, event.at), fact)
 

@@ -120,9 +120,9 @@ def changed(asked: Asked, fact: ev.ModelChanged) -> Pairs:
 
 
 def judged(asked: Asked, weighed: ev.Weighed, reaction: str) -> Found | None:
-    """The choice made again. None: the fabric, its prices or the step are not at hand."""
+    """The choice made again. None: the fabric, its prices or the step are not at hand, or it is no reaction that chooses a model."""
     case = _case(asked, weighed, reaction)
-    if case is None:
+    if case is None or reaction not in UNFIT:
         return None
     told = {one.model: one for one in weighed.candidates}
     rulings = list(_rulings(case, told))

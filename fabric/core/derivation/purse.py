@@ -6,7 +6,7 @@ Money is micro-dollars. Budgets that runs share are no part of a journal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,27 +78,43 @@ class Purse:
 
 def noted(purse: Purse, fact: ev.Fact) -> None:
     """Takes one more fact in."""
-    match fact:
-        case ev.LineagePinned():
-            purse.given = {USD: fact.cap_usd_micros}
-            if fact.cap_tokens is not None:
-                purse.given[TOKENS] = fact.cap_tokens
-        case ev.CapRaised():
-            purse.raised["run", USD] = fact.cap_usd_micros
-        case ev.BudgetRaised():
-            purse.raised[fact.scope, fact.unit] = fact.cap
-        case ev.CallIssued():
-            _hold(purse, fact, f"agent:{fact.agent}")
-        case ev.ChildSpawned():
-            _hold(purse, fact)
-        case ev.ModelAnswered():
-            _settle(purse, fact.command_id, fact.cost_usd_micros, fact.input_tokens + fact.output_tokens)
-        case ev.ChildAnswered():
-            _settle(purse, fact.command_id, fact.cost_usd_micros, fact.tokens)
-        case ev.ToolAnswered():
-            _settle(purse, fact.command_id, 0, 0)
-        case ev.AttemptFailed() | ev.AttemptInterrupted() | ev.CallAborted():
-            _settle(purse, fact.command_id, fact.charged_usd_micros, fact.charged_tokens)
+    act = TAKES.get(fact.kind)
+    if act is not None:
+        act(purse, fact)
+
+
+def _lineage(purse: Purse, fact: ev.LineagePinned) -> None:
+    purse.given = {USD: fact.cap_usd_micros}
+    if fact.cap_tokens is not None:
+        purse.given[TOKENS] = fact.cap_tokens
+
+
+def _cap_raised(purse: Purse, fact: ev.CapRaised) -> None:
+    purse.raised["run", USD] = fact.cap_usd_micros
+
+
+def _budget_raised(purse: Purse, fact: ev.BudgetRaised) -> None:
+    purse.raised[fact.scope, fact.unit] = fact.cap
+
+
+def _issued(purse: Purse, fact: ev.CallIssued) -> None:
+    _hold(purse, fact, f"agent:{fact.agent}")
+
+
+def _model_answered(purse: Purse, fact: ev.ModelAnswered) -> None:
+    _settle(purse, fact.command_id, fact.cost_usd_micros, fact.input_tokens + fact.output_tokens)
+
+
+def _child_answered(purse: Purse, fact: ev.ChildAnswered) -> None:
+    _settle(purse, fact.command_id, fact.cost_usd_micros, fact.tokens)
+
+
+def _tool_answered(purse: Purse, fact: ev.ToolAnswered) -> None:
+    _settle(purse, fact.command_id, 0, 0)
+
+
+def _charged(purse: Purse, fact: ev.AttemptFailed | ev.AttemptInterrupted | ev.CallAborted) -> None:
+    _settle(purse, fact.command_id, fact.charged_usd_micros, fact.charged_tokens)
 
 
 def _hold(purse: Purse, fact: Any, *more: str) -> None:
@@ -113,3 +129,18 @@ def _settle(purse: Purse, command_id: str, usd_micros: int, tokens: int) -> None
     for scope in held.scopes if held is not None else ():
         purse.spent[scope, USD] += usd_micros
         purse.spent[scope, TOKENS] += tokens
+
+
+TAKES: Mapping[str, Callable[[Purse, Any], None]] = {
+    "lineage_pinned": _lineage,
+    "cap_raised": _cap_raised,
+    "budget_raised": _budget_raised,
+    "call_issued": _issued,
+    "child_spawned": _hold,
+    "model_answered": _model_answered,
+    "child_answered": _child_answered,
+    "tool_answered": _tool_answered,
+    "attempt_failed": _charged,
+    "attempt_interrupted": _charged,
+    "call_aborted": _charged,
+}

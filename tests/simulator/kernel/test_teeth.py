@@ -73,7 +73,7 @@ def counts_are_not_asked(patch):
     patch.setattr(hop_limit, "check", lambda *asked: PASS)
 
 
-@bug("caps_are_kept")
+@bug("caps_are_kept", "decision_derives")
 def caps_of_stages_and_agents_are_not_asked(patch):
     patch.setattr(budget, "scopes_of", lambda stage, agent: (("run", "usd_micros"), ("call", "usd_micros")))
 
