@@ -14,7 +14,7 @@ from simulator.chaos.installation import Plan
 from simulator.chaos.judge import BETWEEN_SHORT, VERDICTS
 from simulator.chaos.nemesis import KINDS
 
-SECONDS = 25.0
+SECONDS = 15.0
 """Each. One that is short of kills goes on by itself, up to three times as long."""
 SEED = 20_261_122
 PLANS = {

@@ -1,4 +1,4 @@
-"""The counted kinds of chaos, one of each: long ones are made by hand, `manage.py chaos zombies|takeover|deploy|outage`."""
+"""The counted kinds of chaos, a few of each: long ones are made by hand, `manage.py chaos zombies|takeover|deploy|outage`."""
 
 import os
 
@@ -11,13 +11,13 @@ from tests.chaos.test_chaos import PLANS, missing
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql, pytest.mark.redis]
 ASKED = {
     "zombies": {"trials": 1, "workers": 4},
-    "takeover": {"kills": 1, "workers": 3},
+    "takeover": {"kills": 2, "workers": 3},
     "deploy": {"runs": 24, "delay": 4.0, "workers": 2},
     "outage": {"away": 1.0, "workers": 1, "broker": "redis"},
 }
 SAYS = {
     "zombies": {"trials": 1, "stale_writes_accepted": 0},
-    "takeover": {"kills": 1},
+    "takeover": {"kills": 2},
     "deploy": {"restarts": 2, "repeated": 0, "stale_writes_accepted": 0},
     "outage": {"not_once": 0},
 }

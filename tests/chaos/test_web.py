@@ -50,7 +50,7 @@ _numbers = count(1)
 
 READS = {"exportRun", "exportMemories"}
 """POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
-AT_ONCE = {"openBreaker", "resetBreaker", "writeMemory", "deleteMemory"}
+AT_ONCE = {"openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"}
 """Whole in one transaction of the web server's own, and conditional on the generation or version that was seen: the same again is refused (409, 404), and says so."""
 
 

@@ -15,12 +15,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.breaker.policy import BreakerScope, endpoint
+from fabric.core.notifications import key_of
 from fabric.models import Escalation, Event, Fabric, Inbox, MemoryEntry, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
-from tests.fabric.services.told import notification_row
+from tests.fabric.services.told import HOOK, notification_row
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
 
 
@@ -102,6 +103,7 @@ FORMS = {
         "stands under",
         (400, 404, 409, 413, 422),
     ),
+    "notification-resend": FormCase((), {}, 302, "", (302,)),
     "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
@@ -120,11 +122,13 @@ def guarded(name, scope):
 
 @pytest.fixture
 def run(actor, doubtful):
-    """A run that waits for a person, a circuit breaker and something remembered, so that every page has something to show."""
+    """A run that waits for a person, a circuit breaker, something remembered and something that could not be told, so that every page has something to show."""
     fabric_publish(actor=actor, source=guarded("guarded", "provider"))
     fabric_publish(actor=actor, source=f"{DOUBTFUL}memories:\n  - {{name: notes, scope: fabric}}\n")
     remember(fabric_get(actor, doubtful).id)
-    return ran(actor, doubtful)
+    found = ran(actor, doubtful)
+    notification_row(actor, found.id)
+    return found
 
 
 def remember(fabric_id, key="budget", version=1, **more):
@@ -188,6 +192,7 @@ def filled(address, run, question, **named):
         "scope": "provider:scripted",
         "memory": "notes",
         "digest": BREAKER,
+        "notification_id": key_of(run.id, 1, HOOK.id),
         **named,
     }
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)

@@ -44,6 +44,7 @@ NO_PAGE = {
     "reviews-news": "a part of the list of reviews",
     "overview-live": "a part of the overview",
     "overview-card": "a part of the overview",
+    "notification-resend": "a POST",
     "breakers-live": "a part of the breakers' page",
     "fabric-yaml": "a file",
 }
