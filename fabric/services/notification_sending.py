@@ -87,7 +87,7 @@ def notifications_send(post: Post) -> int:
 def _take(now: int, away: set[str]) -> Notification | None:
     """The next one that is due, held. The update decides between those who ask at once."""
     due = Notification.objects.filter(WAITING, next_at__lte=now, held_until__lte=now).exclude(target__in=away)
-    for row in due.order_by("next_at", "id"):
+    for row in due.order_by("next_at", "at", "seq", "id"):
         mine = Notification.objects.filter(WAITING, id=row.id, attempts=row.attempts, held_until__lte=now)
         if mine.update(held_until=now + round(HOLD_S * US), attempts=F("attempts") + 1):
             row.attempts += 1
