@@ -42,6 +42,8 @@ HOLD_S = 120.0
 """How long one attempt has a row to itself: far longer than any may take."""
 _id = re.compile(r"[0-9a-f]{32}", re.ASCII)
 TRIES = 5
+RIVALS_MAX = 16
+"""Rows that are read to take one: others may have been quicker with those before it."""
 PASS_MAX = 100
 """Attempts in one go, so that a stop is heard."""
 KEPT_US = 30 * 86_400 * US
@@ -87,7 +89,7 @@ def notifications_send(post: Post) -> int:
 def _take(now: int, away: set[str]) -> Notification | None:
     """The next one that is due, held. The update decides between those who ask at once."""
     due = Notification.objects.filter(WAITING, next_at__lte=now, held_until__lte=now).exclude(target__in=away)
-    for row in due.order_by("next_at", "at", "seq", "id"):
+    for row in due.order_by("next_at", "at", "seq", "id")[:RIVALS_MAX]:
         mine = Notification.objects.filter(WAITING, id=row.id, attempts=row.attempts, held_until__lte=now)
         if mine.update(held_until=now + round(HOLD_S * US), attempts=F("attempts") + 1):
             row.attempts += 1

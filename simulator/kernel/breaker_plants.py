@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fabric.core.breaker import passing
 from simulator.kernel.memory_guards import MemoryGuards
+from simulator.kernel.planting import attribute
 
 
-@contextmanager
-def _open_passes() -> Iterator[None]:
+def _open_passes() -> AbstractContextManager[None]:
     """Whoever meets a breaker that is not closed goes past it all the same."""
-    kept = passing._looked
-
-    def passes(gate: Any, row: Any, standing: Any) -> Any:
-        return passing.Met(gate, row)
-
-    vars(passing)["_looked"] = passes
-    try:
-        yield
-    finally:
-        vars(passing)["_looked"] = kept
+    return attribute(passing, "_looked", lambda gate, row, standing: passing.Met(gate, row))
 
 
-@contextmanager
-def _permit_for_all() -> Iterator[None]:
+def _permit_for_all() -> AbstractContextManager[None]:
     """A probe's permit is given to whoever asks."""
     kept = MemoryGuards.permit
 
@@ -34,41 +24,27 @@ def _permit_for_all() -> Iterator[None]:
         kept(self, *where, **asked)
         return True
 
-    MemoryGuards.permit = gives  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        MemoryGuards.permit = kept  # type: ignore[method-assign]
+    return attribute(MemoryGuards, "permit", gives)
 
 
-@contextmanager
-def _one_probe_more() -> Iterator[None]:
+def _one_probe_more() -> AbstractContextManager[None]:
     """One permit more is given than there are."""
     kept = MemoryGuards.permit
 
     def gives(self: MemoryGuards, *where: str, most: int = 1, **asked: Any) -> bool:
         return kept(self, *where, most=most + 1, **asked)
 
-    MemoryGuards.permit = gives  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        MemoryGuards.permit = kept  # type: ignore[method-assign]
+    return attribute(MemoryGuards, "permit", gives)
 
 
-@contextmanager
-def _retry_after_unheard() -> Iterator[None]:
+def _retry_after_unheard() -> AbstractContextManager[None]:
     """What an endpoint says to wait is forgotten: its breaker lets a probe out when its cooldown is over."""
     kept = MemoryGuards.tell
 
     def tells(self: MemoryGuards, counts: Any) -> None:
         kept(self, [one for one in counts if not one.until])
 
-    MemoryGuards.tell = tells  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        MemoryGuards.tell = kept  # type: ignore[method-assign]
+    return attribute(MemoryGuards, "tell", tells)
 
 
 BREAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
