@@ -13,6 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from console.launch.errors import Refused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+# Celery runs Django's checks in each worker and throws away what they find; they load every page of the console, which is half of a worker's start.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 # Root is who a container's process usually is, and only JSON is accepted, which is what the warning is about.
 warnings.filterwarnings("ignore", category=SecurityWarning)

@@ -311,6 +311,7 @@ VARIABLES: Mapping[str, Variable] = {
     "SSH_CONNECTION": Variable(Kind.SYSTEM, _text),
     "DISPLAY": Variable(Kind.SYSTEM, _text),
     "WAYLAND_DISPLAY": Variable(Kind.SYSTEM, _text),
+    "CELERY_SKIP_CHECKS": Variable(Kind.SYSTEM, _text),
     "FABRIC_FAULTS": Variable(Kind.HARNESS, _dotted),
     "FABRIC_CHAOS": Variable(Kind.HARNESS, _text),
     "FABRIC_BENCH_INSIDE": Variable(Kind.HARNESS, _text),

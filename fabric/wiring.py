@@ -210,16 +210,21 @@ def _revision(revision_id: str) -> Revision:
 
 def model_port(now: Callable[[], int] = SYSTEM_CLOCK.now) -> ModelPort:
     """All providers behind one port. ``now``: what deadlines are judged by, microseconds since the epoch."""
-    # Imported here: it takes a second or two, and a process that only serves pages asks no model.
-    from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
-
     gate = Gate.of(settings.FABRIC_ALLOWED_HOSTS)
-    endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
-    found: dict[str, ModelPort] = {"openai": OpenAICompatible(endpoint, gate=gate, now=now)}
+    found: dict[str, ModelPort] = {"openai": LateProvider(lambda: _openai(gate, now), now)}
+    if settings.FABRIC_MODEL_URL:
+        found["openai"] = _openai(gate, now)  # It is going to be asked: the first call should not wait for it.
     found["anthropic"] = LateProvider(lambda: _anthropic(gate, now), now)
     found["google"] = LateProvider(lambda: _google(gate, now), now)
     named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
     return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()})
+
+
+def _openai(gate: Gate, now: Callable[[], int]) -> ModelPort:
+    from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
+
+    endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
+    return OpenAICompatible(endpoint, gate=gate, now=now)
 
 
 def _anthropic(gate: Gate, now: Callable[[], int]) -> ModelPort:

@@ -15,9 +15,10 @@ _MISSING = pytest.StashKey[dict[str, str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find the servers once a process and give their addresses to tests by the TEST_* variables."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A script starts what it leaves in the background so, and whatever a test starts would inherit it: no Ctrl-C would ever reach it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A script starts what it leaves in the background so, and nohup too; whatever a test starts would inherit it, and never hear of its end.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     found, missing = servers.locate()
     os.environ.update(found)
     config.stash[_MISSING] = missing

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 from typing import Any
 
 from fabric.core.evaluators import Holds
@@ -49,10 +54,8 @@ class ExpressionProblem(ValueError):
 @lru_cache(maxsize=1_024)
 def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
     """A compiled expression that may name ``known``. ExpressionProblem says why it is none."""
-    import cel  # An oracle that only agents answer has no expression, and does without the library.
-
     try:
-        program = cel.compile(expression)
+        program = _library().compile(expression)
     except ValueError as error:
         raise ExpressionProblem(f"does not compile: {_first(error)}") from None
     bound = set(_BOUND.findall(expression))
@@ -66,6 +69,18 @@ def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
         if name not in RUN:
             raise ExpressionProblem(f"names run.{name}, which there is not; there are: {', '.join(RUN)}")
     return program
+
+
+@cache
+def _library() -> ModuleType:
+    """The library's compiled part alone, once somebody asks: the package imports its own command line, a terminal toolkit of 300 modules, with it."""
+    package = find_spec("cel")
+    part = PathFinder.find_spec("cel.cel", package.submodule_search_locations) if package else None
+    if part is None or part.loader is None:
+        return import_module("cel")  # Built otherwise; or missing, which this says.
+    library = sys.modules["cel.cel"] = module_from_spec(part)
+    part.loader.exec_module(library)
+    return library
 
 
 def problems(invariants: Sequence[Invariant]) -> Iterator[tuple[str, str]]:

@@ -69,8 +69,8 @@ class Following:
     def look(self) -> RunView:
         """Says what is new; the run as it stands."""
         run = run_get(self.actor, self.run_id)
-        # The row was read first, so that everything it counts is in the journal by now.
-        while page := run_events(self.actor, self.run_id, after=self.seq, limit=PAGE):
+        # The row was read first, so that everything it counts is in the journal by now; what came since is told at the next look.
+        while self.seq < run.last_seq and (page := run_events(self.actor, self.run_id, after=self.seq, limit=PAGE)):
             for event in page:
                 self.say(event)
             self.seq = page[-1].seq

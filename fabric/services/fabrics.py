@@ -16,7 +16,7 @@ from fabric.runtime.shares import published
 from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.budgets import caps_publish
-from fabric.services.fabric_yaml import Problem, fabric_read, refusal
+from fabric.services.fabric_yaml import Problem, Source, fabric_read, refusal
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
 from fabric.services.workspaces import people_held
 
@@ -46,9 +46,14 @@ def fabric_publish(*, actor: Actor, source: str, origin: str = "", providers: Co
     an older content becomes the published one again. Raises Refused invalid or too_large, with every problem in ``problems``.
     """
     read = fabric_read(source, origin=origin)
+    return fabric_publish_read(actor=actor, read=read, providers=providers)
+
+
+def fabric_publish_read(*, actor: Actor, read: Source, providers: Collection[str] = ()) -> Published:
+    """The same of a fabric that was read already. Raises Refused invalid."""
     spec = read.spec
     if problems := publication_problems(spec, here.installation(providers, held=people_held(actor.workspace_id))):
-        raise refusal(problems, read.tree, origin)
+        raise refusal(problems, read.tree, read.origin)
     number, changed = _stored(actor, spec)
     told: list[Problem] = publication_warnings(spec)
     return Published(

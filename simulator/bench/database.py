@@ -21,23 +21,31 @@ REDIS = "redis://127.0.0.1:6379/15"
 MARK = "fabric-bench"
 """Whoever sets this key in an empty Redis database has it."""
 MARK_S = 86_400
+SETTINGS = ("FABRIC_", "DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL")
+"""How the names of what an operator sets begin."""
+
+
+def inherited() -> dict[str, str]:
+    """What the environment holds without the settings of an installation: what is made here asks none of its models and tells none of its people."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
 
 
 @contextmanager
-def fresh(kind: str) -> Iterator[dict[str, str]]:
-    """The environment of a program that shall use a new, migrated database of that kind: ``sqlite`` or ``postgresql``."""
+def fresh(kind: str, *, migrated: bool = True) -> Iterator[dict[str, str]]:
+    """The environment of a program that shall use a new database of that kind, ``sqlite`` or ``postgresql``: with its tables, or empty."""
     with tempfile.TemporaryDirectory(prefix="fabric-bench-") as folder:
-        environment = {**os.environ, "FABRIC_DATA": folder, "DJANGO_SETTINGS_MODULE": "console.settings"}
-        environment.pop("DATABASE_URL", None)
+        environment = inherited() | {"FABRIC_DATA": folder, "DJANGO_SETTINGS_MODULE": "console.settings"}
         if kind == "sqlite":
-            _migrate(environment)
+            if migrated:
+                _migrate(environment)
             yield environment
             return
         server = os.environ.get("TEST_DATABASE_URL", SERVER)
         name = f"fabric_bench_{os.getpid()}_{secrets.token_hex(3)}"
         with empty(server, name):
             environment["DATABASE_URL"] = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-            _migrate(environment)
+            if migrated:
+                _migrate(environment)
             yield environment
 
 
@@ -79,5 +87,5 @@ def empty_redis(server: str) -> Iterator[str]:
 
 
 def _migrate(environment: dict[str, str]) -> None:
-    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
+    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
     subprocess.run(command, env=environment, check=True, cwd=ROOT)

@@ -96,14 +96,14 @@ class Site:
 @contextmanager
 def site(db: str, *, provider: str, workers: int, more: dict[str, str] | None = None) -> Iterator[Site]:
     """A fresh installation on ``sqlite`` or ``postgresql`` (with Redis as broker) whose scripted agents are ``provider``."""
-    with fresh(db) as environment:
+    with fresh(db, migrated=False) as environment:
         chaos = Path(environment["FABRIC_DATA"]) / "chaos"
         chaos.mkdir()
         environment |= {FOLDER: str(chaos), "FABRIC_PROVIDERS": f"scripted={provider}", **(more or {})}
         if db == "postgresql":
             environment["CELERY_BROKER_URL"] = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/15")
         made = Site(environment)
-        made.manage("bootstrap", "--json")
+        made.manage("prepare", "--json")
         try:
             for _ in range(workers):
                 made.start_worker()

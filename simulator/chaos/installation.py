@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,12 +13,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from simulator.bench.database import ROOT
+from simulator.bench.database import inherited
 from simulator.booking import Entry, entries
 from simulator.chaos.effects import DELAY_MAX_S, DELAY_MIN_S
 from simulator.chaos.failpoints import FOLDER
 from simulator.chaos.judge import Kill
-from simulator.chaos.processes import Slot, Talking, now_us, own_death
+from simulator.chaos.processes import Nursery, Slot, Starter, Talking, now_us, own_death
 from simulator.chaos.proxy import Proxies, Proxy
 from simulator.chaos.rabbitmq import RabbitServer
 from simulator.chaos.rows import Away, Rows
@@ -33,18 +30,6 @@ CANCEL = "cancel-"
 CANCEL_WITHIN_S = 8.0
 RESTART_S = 90.0
 FAULTS = "simulator.chaos.failpoints.wrap"
-SETTINGS = (
-    "DATABASE_URL",
-    "CELERY_BROKER_URL",
-    "CHANNEL_URL",
-    "FABRIC_PROVIDERS",
-    "FABRIC_PUBLIC_URL",
-    "FABRIC_SECRET_KEY",
-    "FABRIC_MODEL_KEY",
-    "FABRIC_ANTHROPIC_KEY",
-    "FABRIC_GOOGLE_KEY",
-)
-"""Settings of whoever runs this that no process here may see."""
 RUN_CAP_USD_MICROS = 2_000_000
 SHARED_CAP_USD_MICROS = 2_000_000_000
 """What all runs may spend in any hour, and those of a session altogether: never reached, since a run that is refused ends as nobody wanted."""
@@ -140,7 +125,8 @@ class Installation:
     """Workers that were sent SIGKILL, and when."""
     restarted: set[int] = field(default_factory=set)
     """Workers that were told to stop."""
-    _starter: Talking | None = None
+    nursery: Nursery | None = None
+    _starter: Starter | None = None
     _asked: dict[str, str] = field(default_factory=dict)
     """Keys of starts that were not confirmed yet."""
     runs: dict[str, str] = field(default_factory=dict)
@@ -177,13 +163,8 @@ class Installation:
 
     def put_up_starter(self) -> None:
         """Starts the starter, or another one in its place, and asks it for what was not confirmed."""
-        self._starter = Talking(
-            "simulator.chaos.starter",
-            environment=self.environment,
-            log=self.folder / "starter.log",
-            on_line=self._starter_said,
-            on_end=self.put_up_starter,
-        )
+        assert self.nursery is not None
+        self._starter = Starter(self.nursery, on_line=self._starter_said, on_end=self.put_up_starter)
         self._starter.tell({"publish": _fabric(self.environment["FABRIC_ALLOWED_HOSTS"])})
         with self._lock:
             waiting = list(self._asked)
@@ -267,11 +248,13 @@ class Installation:
             proxy.heal()
 
     def stop(self) -> None:
-        """Ends the workers and the starter."""
+        """Ends the workers, the starter and the nursery."""
         if self._starter is not None:
             self._starter.stop()
         for slot in self.slots:
             slot.stop()
+        if self.nursery is not None:
+            self.nursery.stop()  # With whoever was born that moment, or did not end in time.
 
 
 def _fabric(authority: str) -> str:
@@ -300,11 +283,13 @@ def installed(plan: Plan) -> Iterator[Installation]:
             environment["CELERY_BROKER_URL"] = broker.url
         if server is not None:
             environment["DATABASE_URL"] = server.url()
-        _manage(environment, "migrate", "--verbosity", "0")
-        _manage(environment, "bootstrap", "--json")
-        rows = Rows(server.url() if server is not None else Path(environment["FABRIC_DATA"]))
+        nursery = Nursery(environment, folders["chaos"])
+        stack.callback(nursery.stop)
+        nursery.manage("prepare", "--json")
+        rows = Rows(server.url() if server is not None else Path(environment["FABRIC_DATA"]), keep=True)
+        stack.callback(rows.close)
         rows.watch_writes()
-        made = Installation(plan, folders["chaos"], environment, rows, server, broker)
+        made = Installation(plan, folders["chaos"], environment, rows, server, broker, nursery=nursery)
         made.disk = folders["disk"] if plan.small_disk else None
         _put_up_workers(stack, made)
         made.put_up_starter()
@@ -312,9 +297,8 @@ def installed(plan: Plan) -> Iterator[Installation]:
 
 
 def _environment(folders: Mapping[str, Path], plan: Plan) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     data = folders["disk"] / "data" if plan.small_disk and plan.db == "sqlite" else folders["data"]
-    return inherited | {
+    return inherited() | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "FABRIC_DATA": str(data),
         "FABRIC_FAULTS": FAULTS,
@@ -372,23 +356,11 @@ def _broker(stack: ExitStack, plan: Plan, folders: Mapping[str, Path]) -> Broker
 def _put_up_workers(stack: ExitStack, made: Installation) -> None:
     proxies = stack.enter_context(Proxies()) if made.server is not None else None
     stack.callback(made.stop)  # Before the proxies go.
+    assert made.nursery is not None
     for number in range(made.plan.workers):
-        environment = dict(made.environment)
+        address = None
         if proxies is not None and made.server is not None:
             proxy = proxies.to(made.server.port)
             made.proxies.append(proxy)
-            environment["DATABASE_URL"] = made.server.url(port=proxy.port)
-        made.slots.append(Slot(f"w{number}", environment, made.folder, made.died))
-
-
-def _manage(environment: Mapping[str, str], *arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *arguments],
-        env=dict(environment),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"manage.py {' '.join(arguments)}: exit {done.returncode}: {done.stderr[-2000:]}")
+            address = made.server.url(port=proxy.port)
+        made.slots.append(Slot(f"w{number}", made.nursery, made.folder, made.died, database=address))

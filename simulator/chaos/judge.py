@@ -29,7 +29,7 @@ RESULTS = ("model_answered", "tool_answered", "compensation_answered")
 ONCE = ("run_started", "run_ended", "cancel_accepted", "escalation_decided")
 """Facts of which a run has one at most; of the last one, one a question."""
 QUIET_SHARE = 0.95
-BETWEEN_SHORT, BETWEEN_LONG = 3, 200
+BETWEEN_SHORT, BETWEEN_LONG = 5, 200
 WITHHELD = "withheld"
 """What a ledger's line says of an answer after which its run must be aborted."""
 _DIGITS = re.compile(r"\d+(\.\d+)?")

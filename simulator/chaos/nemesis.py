@@ -65,6 +65,11 @@ def failpoint(made: Installation, draw: Random) -> None:
         ticket(made.folder, place).touch()
 
 
+def between(made: Installation, draw: Random) -> None:
+    """A ticket for the place where something has happened outside and nothing was written of it yet."""
+    ticket(made.folder, "effect.after").touch()
+
+
 def grants(made: Installation, draw: Random) -> None:
     """A ticket for a place around shared budgets. Most are passed seldom, so those of several lie there at once. What is held for minutes is closed by
     whoever is told to stop, so for that somebody is.
@@ -154,7 +159,7 @@ def slow_disk(made: Installation, draw: Random) -> tuple[float, Undo] | None:
     if made.server is None:
         return None
     titles = ["checkpointer", "walwriter", "background writer", *(["fabric fabric"] if draw.random() < 0.5 else [])]
-    pids = made.server.children(*titles)
+    pids = set(made.server.children(*titles)) - made.rows.backends  # Whoever lets them go on would wait for them.
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)

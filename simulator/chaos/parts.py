@@ -59,7 +59,7 @@ def _until(done: Callable[[], bool], within_s: float) -> bool:
 # -- zombies -----------------------------------------------------------------------------------------------------------
 
 
-def zombies(trials: int, workers: int, say: Say) -> Found:
+def zombies(trials: int, workers: int, say: Say, live: int = 0) -> Found:
     """Half of the workers at a time stand still past their lease while they own runs, and wake: each is refused what it then writes.
 
     One that woke with nothing to write (its runs waited for answers, and were another's when they came) shows nothing, and is tried again.
@@ -67,7 +67,7 @@ def zombies(trials: int, workers: int, say: Say) -> Found:
     refused: list[int] = []
     idle = 0
     with _put_up(Plan("postgresql", "redis", workers)) as campaign:
-        with campaign.load():
+        with campaign.load(live):
             while len(refused) < trials and idle <= trials:
                 found = _stand_still(campaign.made, min(trials - len(refused), workers // 2))
                 idle += sum(count == 0 for count in found)
@@ -113,11 +113,11 @@ def _refused(made: Installation, since: int) -> Counter[int]:
 # -- takeover ----------------------------------------------------------------------------------------------------------
 
 
-def takeover(kills: int, workers: int, say: Say) -> Found:
+def takeover(kills: int, workers: int, say: Say, live: int = 0) -> Found:
     """One worker after the other is killed while it owns runs: the time from its death to the next owner of each of them."""
     with _put_up(Plan("postgresql", "redis", workers)) as campaign:
         made = campaign.made
-        with campaign.load():
+        with campaign.load(live):
             while len(made.kills) < kills:
                 _kill_one(made, len(made.kills))
                 campaign.settled()
@@ -137,12 +137,25 @@ def takeover(kills: int, workers: int, say: Say) -> Found:
 
 
 def _kill_one(made: Installation, turn: int) -> None:
-    before = len(made.kills)
-    slots: Sequence[Slot] = made.slots[turn % len(made.slots) :] + made.slots[: turn % len(made.slots)]
-    owner = next((slot for slot in slots if slot.pid and made.owns(slot)), None)
-    if owner is not None:
-        made.kill(owner)
+    """Kills the next worker that has a call out: a run without one is taken over in silence."""
+    before, start = len(made.kills), turn % len(made.slots)
+    slots: Sequence[Slot] = made.slots[start:] + made.slots[:start]
+    found: list[Slot] = []
+
+    def waits() -> bool:
+        found[:] = [slot for slot in slots if _calls_out(made, slot)][:1]
+        return bool(found)
+
+    if _until(waits, CALM_S):
+        made.kill(found[0])
         _until(lambda: len(made.kills) > before, CALM_S)
+
+
+def _calls_out(made: Installation, slot: Slot) -> int:
+    """Calls of the runs that a slot's worker owns that were issued and have no result."""
+    owned = made.rows.owned_by(slot.pid) if slot.pid else []
+    journals = {run: facts for run, facts in made.rows.facts().items() if run in owned}
+    return judge.calls_out(Case(ledger=(), journals=journals), now_us())
 
 
 def _percentile(values: Sequence[float], share: float) -> float | None:
@@ -197,14 +210,14 @@ SEEN: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
 """What must go on without a broker."""
 
 
-def outage(away_s: float, workers: int, broker: str, say: Say) -> Found:
+def outage(away_s: float, workers: int, broker: str, say: Say, live: int = 0) -> Found:
     """The broker is away while runs are started, cancelled and decided about: all of it goes on, and arrives once."""
     with _put_up(Plan("postgresql", broker, workers)) as campaign:
         made = campaign.made
         assert made.broker is not None
         made.broker.stop()
         since = now_us()
-        with campaign.load(0, (*ENDS, ASKS)):
+        with campaign.load(live, (*ENDS, ASKS)):
             back_at = time.monotonic() + away_s
             # One that is short waits until there is something to judge.
             while (now := time.monotonic()) < back_at or (
@@ -239,9 +252,11 @@ def _seen(journals: Mapping[str, Sequence[Mapping[str, Any]]], since: float, unt
 
 
 PARTS: Mapping[str, Callable[[Mapping[str, Any], Say], Found]] = {
-    "zombies": lambda given, say: zombies(given["trials"], given["workers"] or 8, say),
-    "takeover": lambda given, say: takeover(given["kills"] or 50, given["workers"] or 4, say),
+    "zombies": lambda given, say: zombies(given["trials"], given["workers"] or 8, say, given.get("live", 0)),
+    "takeover": lambda given, say: takeover(given["kills"] or 50, given["workers"] or 4, say, given.get("live", 0)),
     "deploy": lambda given, say: deploy(given["runs"], given["delay"], given["workers"] or 4, say),
-    "outage": lambda given, say: outage(given["away"], given["workers"] or 4, given["broker"] or "redis", say),
+    "outage": lambda given, say: outage(
+        given["away"], given["workers"] or 4, given["broker"] or "redis", say, given.get("live", 0)
+    ),
 }
-"""By the word that the command takes, with its options."""
+"""By the word that the command takes, with its options; and with ``live``, how many runs are kept up, where that is not as many as usual."""

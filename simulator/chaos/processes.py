@@ -1,16 +1,19 @@
-"""Chaos's own processes seen from the harness: those that speak in lines of JSON, and the workers of one slot."""
+"""Chaos's own processes seen from the harness: those that speak in lines of JSON, the nursery, and the workers of one slot."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 from simulator.bench.database import ROOT
@@ -20,6 +23,7 @@ from simulator.chaos.judge import Kill
 
 WORKER = "-A console worker --pool threads --concurrency 4 --loglevel WARNING --without-gossip --without-mingle --without-heartbeat"
 STOP_S = 15.0
+MANAGE_S = 300.0
 
 
 class Talking:
@@ -34,52 +38,140 @@ class Talking:
         on_line: Callable[[dict[str, Any]], None],
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        with log.open("ab") as said:
+        ours, its = socket.socketpair()
+        with log.open("ab") as said, its:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 env={**environment, "PYTHONPATH": str(ROOT)},
                 cwd=ROOT,
-                stdin=subprocess.PIPE,
+                stdin=its.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=said,
                 start_new_session=True,
             )
-        self._on_line, self._on_end = on_line, on_end
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._listen, name=module, daemon=True)
-        self._thread.start()
-
-    def tell(self, line: Any) -> None:
-        """Says something to it; one that has ended does not hear it."""
-        assert self.process.stdin is not None
-        with self._lock:
-            try:
-                self.process.stdin.write(json.dumps(line).encode() + b"\n")
-                self.process.stdin.flush()
-            except OSError:
-                pass
+        assert self.process.stdout is not None
+        self._line = Line(ours, self.process.stdout, on_line, self._ended)
+        self._on_end = on_end
+        self.tell = self._line.tell
 
     def stop(self) -> None:
         """Closes its standard input and waits for its end."""
-        assert self.process.stdin is not None
         self._on_end = lambda: None
-        with self._lock:
-            try:
-                self.process.stdin.close()
-            except OSError:
-                pass
+        self._line.hang_up()
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(STOP_S)
-        self._thread.join(STOP_S)
+        self._line.join(STOP_S)
+
+    def _ended(self) -> None:
+        self.process.wait()
+        self._on_end()
+
+
+class Line:
+    """Lines of JSON to a process, and from it: each is given to ``on_line`` on a thread of its own, and ``on_end`` is called there when no more can come."""
+
+    def __init__(
+        self,
+        tells: socket.socket,
+        hears: Iterable[bytes],
+        on_line: Callable[[dict[str, Any]], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._tells, self._hears, self._on_line, self._on_end = tells, hears, on_line, on_end
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._listen, name="chaos-line", daemon=True)
+        self._thread.start()
+
+    def tell(self, line: Any, *passed: socket.socket) -> None:
+        """Says something to it, and passes sockets on; one that has ended does not hear it."""
+        with self._lock, suppress(OSError):
+            said = json.dumps(line).encode() + b"\n"
+            if passed:
+                socket.send_fds(self._tells, [said], [one.fileno() for one in passed])
+            else:
+                self._tells.sendall(said)
+
+    def hang_up(self) -> None:
+        """Tells it nothing any more, which it hears."""
+        with self._lock, suppress(OSError):
+            self._tells.shutdown(socket.SHUT_WR)
+
+    def join(self, timeout_s: float) -> None:
+        """Waits until it says nothing any more."""
+        self._thread.join(timeout_s)
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._on_line(json.loads(line))
-        self.process.wait()
+        with self._tells:
+            try:
+                for line in self._hears:
+                    self._on_line(json.loads(line))
+            except ConnectionResetError:
+                pass  # It was killed with lines unread.
+        self._on_end()
+
+
+class Nursery:
+    """Where workers and starters are born in a moment, and what becomes of each: ``nursery.py``."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self._heard: dict[str, Callable[[dict[str, Any]], None]] = {}
+        log = folder / "worker.log"
+        self._process = Talking(
+            "simulator.chaos.nursery", str(log), environment=environment, log=log, on_line=self._said
+        )
+
+    def bear(
+        self, name: str, work: str, on_said: Callable[[dict[str, Any]], None], *speaks: socket.socket, **how: Any
+    ) -> None:
+        """Has one born. ``on_said`` is given its number, and then its end, that on a thread of its own; ``speaks``: its standard input and output."""
+        self._heard[name] = on_said
+        self._process.tell({"name": name, "work": work, "speaks": bool(speaks), **how}, *speaks)
+
+    def manage(self, *arguments: str) -> None:
+        """Runs a management command to its end; RuntimeError when it fails, and its words are in the log."""
+        over: Queue[int] = Queue()
+        self.bear(
+            "manage",
+            "manage",
+            lambda said: over.put(said["status"]) if "ended" in said else None,
+            arguments=arguments,
+        )
+        if status := over.get(timeout=MANAGE_S):
+            raise RuntimeError(f"manage.py {' '.join(arguments)}: exit {status}")
+
+    def stop(self) -> None:
+        """Ends it, and whoever of its children still lives."""
+        self._process.stop()
+
+    def _said(self, said: dict[str, Any]) -> None:
+        heard = self._heard[said["name"]]
+        if "ended" in said:  # Looking into a death may take as long as the database is away.
+            threading.Thread(target=heard, args=(said,), name="chaos-end", daemon=True).start()
+        else:
+            heard(said)
+
+
+class Starter:
+    """A starter that was born in the nursery. ``on_line``: what it says; ``on_end``: when it has ended."""
+
+    def __init__(self, nursery: Nursery, on_line: Callable[[dict[str, Any]], None], on_end: Callable[[], None]) -> None:
+        ours, its = socket.socketpair()
+        self._on_end = on_end
+        with its:
+            nursery.bear("starter", "starter", lambda said: None, its)
+        self._line = Line(ours, ours.makefile("rb"), on_line, self._ended)
+        self.tell = self._line.tell
+
+    def stop(self) -> None:
+        """Lets it end, and waits for that."""
+        self._on_end = lambda: None
+        self._line.hang_up()
+        self._line.join(STOP_S)
+
+    def _ended(self) -> None:
         self._on_end()
 
 
@@ -89,9 +181,11 @@ class Slot:
     def __init__(
         self,
         name: str,
-        environment: Mapping[str, str],
+        nursery: Nursery,
         folder: Path,
         on_death: Callable[[Slot, int, int], None],
+        *,
+        database: str | None = None,
     ) -> None:
         self.name = name
         self.pid = 0
@@ -100,17 +194,9 @@ class Slot:
         self._on_death = on_death
         self._stopping = False
         self._changed = threading.Condition()
-        self._log = folder / "worker.log"
+        self._nursery, self._database = nursery, database
         self._wall = folder / f"wall-{name}"
         self.set_wall(0.0)
-        self._nursery = Talking(
-            "simulator.chaos.nursery",
-            str(self._log),
-            str(self._wall),
-            environment=environment,
-            log=self._log,
-            on_line=self._said,
-        )
         self._start()
 
     def signal(self, number: int) -> bool:
@@ -145,11 +231,17 @@ class Slot:
         if self.signal(signal.SIGTERM):
             with self._changed:
                 self._changed.wait_for(lambda: self.pid == 0, STOP_S)
-        self._nursery.stop()
 
     def _start(self) -> None:
         self.born += 1
-        self._nursery.tell([*WORKER.split(), "-n", f"{self.name}-{self.born}@localhost"])
+        self._nursery.bear(
+            self.name,
+            "worker",
+            self._said,
+            arguments=[*WORKER.split(), "-n", f"{self.name}-{self.born}@localhost"],
+            wall=str(self._wall),
+            database=self._database,
+        )
 
     def _said(self, said: dict[str, Any]) -> None:
         if "pid" in said:

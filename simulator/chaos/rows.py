@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from simulator.chaos.harness import Site
 from simulator.chaos.remembered import Kept
 from simulator.chaos.shares import Attempt, Shared
 
+Connection = psycopg.Connection[tuple[Any, ...]]
 ENDED = "('completed', 'failed', 'aborted', 'cancelled')"
 
 # Flushes carry their incarnation as application_name; what a process calls itself after its lease was taken away is the same with a number.
@@ -113,10 +114,17 @@ class Away(RuntimeError):
 
 
 class Rows:
-    """A database read from outside: ``where`` is a connection string of PostgreSQL, or a data directory with a file of SQLite."""
+    """A database read from outside: ``where`` is a connection string of PostgreSQL, or a data directory with a file of SQLite.
 
-    def __init__(self, where: str | Path) -> None:
-        self._where = where
+    ``keep``: connections to PostgreSQL are kept until ``close``, for who reads again and again.
+    """
+
+    def __init__(self, where: str | Path, *, keep: bool = False) -> None:
+        self._where, self._keep = where, keep
+        self._kept: list[Connection] = []
+        """Open connections that nobody uses at this moment."""
+        self.backends: set[int] = set()
+        """The database's processes behind the connections: who stops one of them stops whoever asks here."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Rows:
@@ -132,15 +140,40 @@ class Rows:
         """The rows of a statement. Away when the database does not answer."""
         try:
             if isinstance(self._where, str):
-                with psycopg.connect(self._where, connect_timeout=3, autocommit=True) as connection:
-                    cursor = connection.execute(statement.encode())
-                    return cursor.fetchall() if cursor.description else []
+                return self._read_postgresql(self._where, statement)
             file = next(found for found in sorted(self._where.glob("*.sqlite3")) if found.is_file())
             # Not mode=ro: whoever comes first after a process was killed has to recover its log.
             with closing(sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=5)) as lite:
                 return lite.execute(statement).fetchall()
         except (psycopg.OperationalError, sqlite3.OperationalError) as error:
             raise Away(str(error)) from error
+
+    def _read_postgresql(self, address: str, statement: str) -> list[tuple[Any, ...]]:
+        """On a connection that was kept, if it still answers; or on a new one."""
+        with suppress(IndexError, psycopg.OperationalError):
+            return self._read_on(self._kept.pop(), statement)
+        opened = psycopg.connect(address, connect_timeout=3, autocommit=True)
+        self.backends.add(opened.info.backend_pid)
+        return self._read_on(opened, statement)
+
+    def _read_on(self, connection: Connection, statement: str) -> list[tuple[Any, ...]]:
+        backend, answered = connection.info.backend_pid, False
+        try:
+            cursor = connection.execute(statement.encode())
+            found = cursor.fetchall() if cursor.description else []
+            answered = True
+        finally:
+            if answered and self._keep:
+                self._kept.append(connection)
+            else:
+                connection.close()
+                self.backends.discard(backend)
+        return found
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        while self._kept:
+            self._kept.pop().close()
 
     def surely(self, statement: str, timeout_s: float = 60.0) -> list[tuple[Any, ...]]:
         """The same, waiting for the database. Away after ``timeout_s``."""
@@ -163,9 +196,11 @@ class Rows:
         """Micro-dollars that the row of every run says."""
         return {str(run): int(cost) for run, cost in self.surely("SELECT id, cost_usd_micros FROM fabric_run")}
 
-    def live(self) -> int:
-        """Runs that have not ended. Away when the database does not answer."""
-        return int(self.read(f"SELECT count(*) FROM fabric_run WHERE state NOT IN {ENDED}")[0][0])
+    def live(self, *, asking: bool = True) -> int:
+        """Runs that have not ended, with those that wait for a person or without. Away when the database does not answer."""
+        ask = "SELECT 1 FROM fabric_escalation e WHERE e.run_id = r.id AND e.decided_at IS NULL"
+        but = "" if asking else f" AND NOT EXISTS ({ask})"
+        return int(self.read(f"SELECT count(*) FROM fabric_run r WHERE state NOT IN {ENDED}{but}")[0][0])
 
     def asking(self) -> list[Question]:
         """Open questions of live runs."""

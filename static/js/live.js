@@ -11,6 +11,7 @@ let spokenAt = 0;
 let unspoken = 0;
 let link = null; // The connection: its address has the cursor, its socket is the latest one.
 let cameBackAt = -Infinity;
+let gone = false; // Nobody follows here any more, and the badge says why.
 
 export function startLive() {
   const socket = document.getElementById("live-socket");
@@ -26,7 +27,8 @@ export function startLive() {
   });
   // Going on is coming back from the cursor: what was kept out is read again.
   document.addEventListener("live:go", () => (open() ? comeBack() : location.reload()));
-  window.addEventListener("offline", () => open() && !paused() && look(badge(), "stale", "Offline"));
+  // Before the first socket is there, too: what the server wrote beside it was true then.
+  window.addEventListener("offline", () => gone || paused() || look(badge(), "stale", "Offline"));
   window.addEventListener("online", () => document.hidden || comeBack());
   // A page out of the browser's own keeping has no socket, and does not know what it missed.
   window.addEventListener("pageshow", (event) => event.persisted && location.reload());
@@ -113,7 +115,8 @@ function onClose(event) {
   if (code === 1000) {
     if (tail) tail.textContent = "The run has ended; nothing is added any more.";
   } else {
-    look(badge(), "stale", ENDS[code] ?? "Reconnecting");
+    gone = code in ENDS;
+    look(badge(), "stale", ENDS[code] ?? (navigator.onLine ? "Reconnecting" : "Offline"));
   }
 }
 

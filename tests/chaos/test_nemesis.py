@@ -66,7 +66,7 @@ def test_how_many_kills_a_run_needs_to_count():
     def needs(seconds, kills, only=()):
         return Order(Plan(), seconds, kills, campaign.names(only), 0).least_between
 
-    assert needs(60, None) == 3
+    assert needs(60, None) == 5
     assert needs(60, 500) == needs(3_600, None) == 200
     assert needs(3_600, None, ["restarts", "cut"]) == 0
 

@@ -10,14 +10,14 @@ from tests.chaos.test_chaos import PLANS, missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql, pytest.mark.redis]
 ASKED = {
-    "zombies": {"trials": 1, "workers": 4},
-    "takeover": {"kills": 2, "workers": 3},
-    "deploy": {"runs": 24, "delay": 4.0, "workers": 2},
-    "outage": {"away": 1.0, "workers": 1, "broker": "redis"},
+    "zombies": {"trials": 1, "workers": 2, "live": 8},
+    "takeover": {"kills": 1, "workers": 2, "live": 8},
+    "deploy": {"runs": 8, "delay": 3.0, "workers": 2},
+    "outage": {"away": 1.0, "workers": 1, "broker": "redis", "live": 6},
 }
 SAYS = {
     "zombies": {"trials": 1, "stale_writes_accepted": 0},
-    "takeover": {"kills": 2},
+    "takeover": {"kills": 1},
     "deploy": {"restarts": 2, "repeated": 0, "stale_writes_accepted": 0},
     "outage": {"not_once": 0},
 }

@@ -1,4 +1,4 @@
-"""A run whose owners die one after the other is put away, and goes on when it is let go on: with real processes, one death a claim."""
+"""A run whose owners die one after the other is put away, and goes on when it is let go on: with real processes, one death a claim. And a starter that dies."""
 
 import time
 
@@ -6,7 +6,7 @@ import pytest
 
 from simulator.chaos import judge
 from simulator.chaos.campaign import Campaign, Order
-from simulator.chaos.failpoints import ticket
+from simulator.chaos.failpoints import DEATHS, ticket
 from simulator.chaos.installation import Plan, installed
 from tests.chaos.test_chaos import PUT_AWAY
 from tests.console.launch.processes import PATIENCE_S
@@ -25,22 +25,45 @@ def until(done):
     return found
 
 
-def test_a_run_that_loses_every_owner_is_put_away_and_completes_when_it_is_let_go_on():
-    plan = Plan()
-    with installed(plan) as made:
-        campaign = Campaign(Order(plan, 1.0, None, (), 1), made, lambda said: None)
-        place = ticket(made.folder, "claim.after")
-        place.touch()
-        made.start("one")
-        for death in range(1, CLAIMS + 1):
-            until(lambda death=death: len(made.kills) == death)
-            if death < CLAIMS:
-                place.touch()
-        (question,) = until(made.rows.asking)
-        assert question.item == "quarantine"
-        campaign.answer()
-        until(lambda: set(made.rows.states().values()) == {"completed"})
-        case = campaign.case()
+class Deaths(list):
+    """Kills as they are found out: there is another ticket for a place before another worker is born."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def append(self, kill):
+        super().append(kill)
+        if len(self) < CLAIMS:
+            self.place.touch()
+
+
+@pytest.fixture(scope="module")
+def made():
+    """One installation for all of the tests here."""
+    with installed(Plan()) as made:
+        yield made
+
+
+def test_another_starter_takes_the_place_of_one_that_died_while_a_worker_lives(made):
+    ticket(made.folder, "start.nudged").touch()
+    made.start("asked for twice")
+    until(lambda: "asked for twice" in made.runs)
+    assert [said["place"] for said in made.said(DEATHS)] == ["start.nudged"]
+    until(lambda: made.rows.states() == {made.runs["asked for twice"]: "completed"})
+
+
+def test_a_run_that_loses_every_owner_is_put_away_and_completes_when_it_is_let_go_on(made):
+    campaign = Campaign(Order(made.plan, 1.0, None, (), 1), made, lambda said: None)
+    place = ticket(made.folder, "claim.after")
+    made.kills = Deaths(place)
+    place.touch()
+    made.start("one")
+    until(lambda: len(made.kills) == CLAIMS)
+    (question,) = until(made.rows.asking)
+    assert question.item == "quarantine"
+    campaign.answer()
+    until(lambda: set(made.rows.states().values()) == {"completed"})
+    case = campaign.case()
     assert judge.asked(case) == {PUT_AWAY: 1}
     assert judge.put_away(case) == []
     assert judge.lost(case) == []

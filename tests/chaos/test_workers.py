@@ -9,7 +9,7 @@ import pytest
 
 from simulator.chaos import inflight
 
-RUNS = 200
+RUNS = 100
 CALL_S = 5.0
 SERVERS = ("TEST_DATABASE_URL", "TEST_REDIS_URL")
 DATABASES = ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.redis])]

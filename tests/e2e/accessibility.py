@@ -23,12 +23,20 @@ def axe() -> str:
     return script.decode()
 
 
+MINOR = "axe._audit.rules.filter(rule => rule.impact && !grave.includes(rule.impact)).map(rule => [rule.id, {enabled: false}])"
+LOOK = f"""([options, grave]) => {{
+  options.rules = options.runOnly ? {{}} : Object.fromEntries({MINOR});
+  return axe.run(document, options).then(result => result.violations);
+}}"""
+"""A rule that has an impact gives it to what it finds: those that cannot find anything grave are left out."""
+
+
 def findings(page: Page, *, contrast_alone: bool = False) -> list[str]:
     """What is serious or critical on the page as it stands; its contrast alone where the rest was looked at. The script is put into a page once."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe())
     options = {"resultTypes": ["violations"]} | ({"runOnly": ["color-contrast"]} if contrast_alone else {})
-    found = page.evaluate("options => axe.run(document, options).then(result => result.violations)", options)
+    found = page.evaluate(LOOK, [options, GRAVE])
     return [
         f"{one['id']} ({one['impact']}): {node['html'][:160]}: {node['failureSummary'].splitlines()[-1].strip()}"
         for one in found

@@ -10,10 +10,12 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
 from tests.console.launch.processes import PATIENCE_S
-from tests.e2e.installation import Installation, chromium_path, installed
+from tests.e2e.chromium import chromium_path, launched
+from tests.e2e.installation import Installation, installed
 from tests.fabric.services.world import DOUBTFUL
 
 PATIENCE_MS = 1000 * PATIENCE_S
+NOWHERE = "about:blank"
 EXPECTED = ("status of 4", "WebSocket connection", "htmx:ws:error")
 """What a browser complains of when something is refused or a socket breaks, which tests bring about."""
 
@@ -36,14 +38,13 @@ installation = pytest.fixture(begun, scope="package", name="installation")
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     """The system's Chromium, for all tests of this folder: while it is there, this thread has a running event loop."""
-    path = chromium_path()
-    if path is None:
+    if chromium_path() is None:
         sentence = "every test in a browser: no chromium is installed (TEST_CHROMIUM names one)"
         if os.environ.get("CI", "").lower() in ("true", "1"):
             pytest.fail(f"left out {sentence}", pytrace=False)
         pytest.skip(sentence)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = launched(playwright.chromium)
         yield browser
         browser.close()
 
@@ -65,10 +66,18 @@ class Visitor:
         ]
 
 
-@pytest.fixture(scope="module")
-def signed_in(installation: Installation, chromium: Browser) -> StorageState:
-    """The cookies of somebody who came by a one-time link: signed, so any number of browsers may have them, until one of them signs out."""
-    return sign_in(installation, chromium)
+@pytest.fixture(scope="package")
+def cookies() -> dict[str, StorageState]:
+    """Of who came by a one-time link, by the address of the installation: signed, so any number of browsers may have them until one signs out."""
+    return {}
+
+
+@pytest.fixture
+def signed_in(installation: Installation, chromium: Browser, cookies: dict[str, StorageState]) -> StorageState:
+    """The cookies of somebody who is signed in, and whom no test signs out."""
+    if installation.base not in cookies:
+        cookies[installation.base] = sign_in(installation, chromium)
+    return cookies[installation.base]
 
 
 def sign_in(installation: Installation, chromium: Browser) -> StorageState:
@@ -88,12 +97,13 @@ def sign_in(installation: Installation, chromium: Browser) -> StorageState:
 def visit(installation: Installation, chromium: Browser, signed_in: StorageState) -> Iterator[Callable[..., Visitor]]:
     """Makes visitors, each with a browser profile of its own, on the overview: ``visit(java_script_enabled=False)``.
 
-    ``alone``: with a sign-in of its own, for who signs out.
+    ``at``: another page, or NOWHERE for who goes on to one; no page is loaded for nothing.
+    ``alone``: with a sign-in of its own, for who signs out. ``of``: the same person in another browser.
     """
     contexts = []
 
-    def make(*, alone: bool = False, **options: object) -> Visitor:
-        state = sign_in(installation, chromium) if alone else signed_in
+    def make(at: str = "/", *, alone: bool = False, of: Visitor | None = None, **options: object) -> Visitor:
+        state = sign_in(installation, chromium) if alone else of.context.storage_state() if of else signed_in
         context = chromium.new_context(base_url=installation.base, storage_state=state, **options)  # type: ignore[arg-type]
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
@@ -107,7 +117,7 @@ def visit(installation: Installation, chromium: Browser, signed_in: StorageState
                 else None
             ),
         )
-        visitor.page.goto("/")
+        visitor.page.goto(at)
         return visitor
 
     yield make

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -27,6 +26,8 @@ class Installation:
     base: str
     data: Path
     environ: dict[str, str]
+    links: list[str]
+    """One-time links that are not used yet."""
 
     def manage(self, *command: str) -> str:
         """Run a command of this installation; what it printed. Raises CalledProcessError when it did not end with 0."""
@@ -36,9 +37,7 @@ class Installation:
 
     def login_link(self) -> str:
         """A fresh one-time link."""
-        found = re.search(r"http\S+/login/\S+", self.manage("bootstrap"))
-        assert found
-        return found[0]
+        return self.links.pop() if self.links else _link(self.manage("bootstrap"))
 
     def login_link_of(self, name: str) -> str:
         """A one-time link for somebody new, who does not look after the installation."""
@@ -85,6 +84,12 @@ class Installation:
         return pid
 
 
+def _link(said: str) -> str:
+    found = re.search(r"http\S+/login/\S+", said)
+    assert found, said
+    return found[0]
+
+
 def _arguments(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
@@ -101,12 +106,8 @@ def installed(data: Path, **settings: str) -> Iterator[Installation]:
     command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
     with started(command, env=environ, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert Lines(process.stdout.fileno()).next().startswith("Fabric Flow runs at ")
-        yield Installation(process, f"http://127.0.0.1:{port}", data, environ)
+        said = Lines(process.stdout.fileno())
+        assert said.next().startswith("Fabric Flow runs at ")
+        yield Installation(process, f"http://127.0.0.1:{port}", data, environ, [_link(said.until("/login/"))])
         process.send_signal(signal.SIGINT)
         assert process.wait(2 * PATIENCE_S) == 0
-
-
-def chromium_path() -> str | None:
-    """Where the system's Chromium is; None when there is none. TEST_CHROMIUM names one."""
-    return os.environ.get("TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -29,7 +29,8 @@ from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
 from tests.e2e import held_scenes, memory_scenes, scenes
 from tests.e2e.accessibility import findings
-from tests.e2e.installation import Installation, chromium_path, installed
+from tests.e2e.chromium import launched
+from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import Scene
 
 WIDTHS = {"1440": (1440, 900), "390": (390, 844)}
@@ -239,7 +240,7 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
         installed(Path(folder) / "data", FABRIC_ALLOWED_HOSTS=desk.authority) as home,
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        browser = launched(playwright.chromium)
         camera = Camera(browser, home, out, wanted)
         round_of(camera, desk.authority)
         browser.close()

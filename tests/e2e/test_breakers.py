@@ -6,13 +6,11 @@ import re
 
 import pytest
 
-from tests.e2e.conftest import begun
+from tests.e2e.conftest import NOWHERE
 from tests.e2e.test_first_run import start
 from tests.fabric.services.world import SMALL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-
-installation = pytest.fixture(begun, scope="module")
 
 LIMITED = (
     SMALL.replace("name: small", "name: limited")
@@ -37,7 +35,7 @@ def answers(page, sentence):
 
 def test_one_that_opens_is_seen_without_a_reload_and_reset_with_a_reason(visit, installation):
     installation.publish(LIMITED)
-    looking, other = visit(), visit()
+    looking, other = visit(NOWHERE), visit(NOWHERE)
     page = looking.page
     page.goto("/breakers")
     page.locator("#live[data-live=live]").wait_for()

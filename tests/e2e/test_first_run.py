@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from tests.e2e.conftest import NOWHERE
 from tests.e2e.scenes import FAMILY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -31,7 +32,7 @@ def start(visitor, fabric, text="What do the notes say about costs?"):
 
 
 def test_start_and_watch_a_run_to_its_end(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/start")
     page.get_by_role("link", name="Use its example for Research desk").click()
@@ -78,11 +79,16 @@ def test_child_runs_appear_on_an_open_page_and_are_followed_to_their_end(visit, 
 
 
 def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
-    visitor = visit()
-    start(visitor, "Research desk")
+    """The run waits for a person until there is nobody to tell the page, and goes on then."""
+    visitor = visit(NOWHERE)
+    start(visitor, "doubtful")
+    visitor.page.locator("article.question").wait_for()
     visitor.page.locator("#live[data-live=live]").wait_for()
+    run_id = visitor.page.url.partition("/runs/")[2].partition("?")[0]
+    ((item,),) = installation.stored("SELECT id FROM fabric_escalation WHERE run_id = ?", run_id)
     before = len(visitor.rows)
     installation.kill_web_server()
+    installation.manage("decide", str(item), "approve")
     visitor.page.locator("#live[data-live=ended]").wait_for()
     assert len(visitor.rows) > before
     assert visitor.rows == list(range(1, len(visitor.rows) + 1))
@@ -90,7 +96,7 @@ def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
 
 
 def test_a_question_appears_and_is_answered_where_it_stands(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
     card = page.locator("article.question")
@@ -110,7 +116,7 @@ def test_a_question_appears_and_is_answered_where_it_stands(visit):
 
 
 def test_it_works_without_javascript(visit):
-    visitor = visit(alone=True, java_script_enabled=False)
+    visitor = visit(NOWHERE, alone=True, java_script_enabled=False)
     page = visitor.page
     page.goto("/start")
     page.get_by_role("button", name="Start the run").click()
@@ -133,7 +139,7 @@ def test_it_works_without_javascript(visit):
 
 
 def test_on_a_phone_the_event_that_was_picked_is_brought_into_view(visit):
-    visitor = visit(alone=True, viewport={"width": 390, "height": 800})
+    visitor = visit(NOWHERE, alone=True, viewport={"width": 390, "height": 800})
     page = visitor.page
     start(visitor, "Research desk")
     page.locator("#live[data-live=ended]").wait_for()
@@ -145,7 +151,7 @@ def test_on_a_phone_the_event_that_was_picked_is_brought_into_view(visit):
 
 
 def test_cancelling(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
     page.locator("article.question").wait_for()
@@ -158,7 +164,7 @@ def test_cancelling(visit):
 
 
 def test_what_was_typed_and_attached_survives_a_mistake(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/start")
     page.get_by_label("What do you want to know").fill("   ")
@@ -188,7 +194,7 @@ def test_the_chosen_theme_stays(visit):
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_no_page_scrolls_sideways(visit, width):
-    visitor = visit(viewport={"width": width, "height": 900})
+    visitor = visit(NOWHERE, viewport={"width": width, "height": 900})
     page = visitor.page
     start(visitor, "Research desk", "What does " + "averylongwordwithoutanyplacetobreak" * 20 + " mean?")
     page.locator("#live[data-live=ended]").wait_for()
@@ -199,7 +205,7 @@ def test_no_page_scrolls_sideways(visit, width):
 
 
 def test_a_form_is_filled_in_and_sent_by_keyboard(visit):
-    page = visit().page
+    page = visit(NOWHERE).page
     page.goto("/start")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to content"

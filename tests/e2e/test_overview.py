@@ -1,4 +1,7 @@
-"""The overview and the fabric pages in a real browser, on a new installation and after its first runs."""
+"""The overview, the list of questions and the fabric pages in a real browser, on a new installation and after its first runs.
+
+The list of questions follows, new ones wait behind a bar, and what was answered elsewhere says so where it stands.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.conftest import begun
+from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -52,6 +55,64 @@ def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
     assert visitor.complaints == []
 
 
+# -- the list of questions, before the first one ------------------------------------------------------------------------
+
+BADGE_SAID = """
+  window.said = [];
+  const look = () => {
+    const badge = document.getElementById("live");
+    if (badge?.dataset.live === "live") window.said.push(badge.textContent);
+  };
+  new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+"""
+
+
+@pytest.mark.parametrize("path", ["/", "/runs", "/reviews"])
+def test_a_live_badge_never_says_what_is_meant_for_who_has_no_script(visit, path):
+    page = visit(NOWHERE).page
+    page.add_init_script(BADGE_SAID)
+    page.goto(path)
+    page.locator("#live[data-live=live]").wait_for()
+    told = page.evaluate("window.said")
+    assert told
+    assert [said for said in told if "reload" in said or "As of" in said] == []
+
+
+def test_the_list_follows_without_a_row_that_jumps(visit):
+    looking, other = visit(NOWHERE), visit(NOWHERE)
+    page, run = looking.page, other.page
+    page.goto("/reviews")
+    page.locator("#live[data-live=live]").wait_for()
+    page.get_by_text("Nothing waits for you").wait_for()
+    start(other, "doubtful")
+    run.locator("article.question").wait_for()
+    bar = page.locator("#new-rows a")
+    bar.wait_for()
+    assert bar.inner_text().strip() == "1 new"
+    assert page.get_by_text("Nothing waits for you").is_visible()
+    bar.click()
+    row = page.locator("#reviews-list tbody tr")
+    row.get_by_text("unanswered by then: rejected by the system").wait_for()
+    page.locator("#live[data-live=live]").wait_for()
+    row.locator("a.cell").focus()
+    run.get_by_role("button", name=re.compile("^Approve")).click()
+    row.get_by_text("approved by owner").wait_for()
+    assert row.get_attribute("data-seq") == "answered"
+    assert page.evaluate("document.activeElement.closest('tr')?.dataset.seq") == "answered"
+    assert looking.complaints == []
+
+
+def test_without_script_the_badge_says_as_of_when_and_loads_again(visit):
+    page = visit(NOWHERE, java_script_enabled=False).page
+    page.goto("/reviews")
+    assert re.fullmatch(r"As of \d\d:\d\d:\d\d UTC, reload", page.locator("#live").text_content() or "")
+    page.locator("#live").click()
+    page.wait_for_url("**/reviews")
+
+
+# -- what has happened ---------------------------------------------------------------------------------------------------
+
+
 def test_paused_nothing_moves_and_going_on_catches_up(visit):
     visitor = visit()
     page = visitor.page
@@ -61,7 +122,7 @@ def test_paused_nothing_moves_and_going_on_catches_up(visit):
     before = page.evaluate(SHOWN)
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    other = visit()
+    other = visit(NOWHERE)
     start(other, "doubtful")
     other.page.locator("article.question").wait_for()
     assert page.evaluate(SHOWN) == before
@@ -99,7 +160,7 @@ def test_it_answers_without_javascript(visit):
 @pytest.mark.parametrize("width", [1440, 390])
 def test_an_address_points_at_a_cell_of_the_decision_table(visit, width):
     """What a run's inspector links to; without script, and beside the column that stays where it is."""
-    page = visit(viewport={"width": width, "height": 700}, java_script_enabled=False).page
+    page = visit(NOWHERE, viewport={"width": width, "height": 700}, java_script_enabled=False).page
     page.goto("/fabrics/research-desk/r1?tab=table#cell-unsafe_output-high_stakes")
     assert page.locator(".tabs [aria-current=page]").inner_text().startswith("Decision table")
     cell = page.locator("td:target")
@@ -127,7 +188,7 @@ def test_a_page_that_asks_every_second_does_not_dim_its_button(visit):
 
 
 def test_the_yaml_is_downloaded(visit):
-    page = visit().page
+    page = visit(NOWHERE).page
     page.goto("/fabrics/research-desk")
     with page.expect_download() as download:
         page.locator(".page-head").get_by_role("link", name="YAML").click()

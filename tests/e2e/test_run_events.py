@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from tests.e2e.asked import asked
-from tests.e2e.conftest import Visitor
+from tests.e2e.conftest import NOWHERE, Visitor
 from tests.e2e.feeder import Feeder, feeding
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -62,7 +62,7 @@ def looking(visit, feeder, like):
     """Makes runs of so many events with somebody in front of them: ``looking(50)`` goes on, ``looking(50, ended=True)`` has ended."""
 
     def make(count: int, *, ended: bool = False, **options: object) -> Looking:
-        return Looking(visit(**options), feeder.make(like, count, "completed" if ended else "running"), feeder)
+        return Looking(visit(NOWHERE, **options), feeder.make(like, count, "completed" if ended else "running"), feeder)
 
     return make
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.asked import asked
+from tests.e2e.conftest import NOWHERE
 from tests.e2e.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -21,7 +22,7 @@ def beside(page):
 
 
 def test_header_and_timeline_follow_the_run(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
     page.locator("article.question").wait_for()
@@ -43,7 +44,7 @@ def test_header_and_timeline_follow_the_run(visit):
 
 
 def test_every_view_follows_the_run_to_its_end(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
     page.locator("article.question").wait_for()
@@ -67,7 +68,7 @@ def test_every_view_follows_the_run_to_its_end(visit):
 
 
 def test_views_and_folding_are_links_that_need_no_script(visit):
-    visitor = visit(java_script_enabled=False)
+    visitor = visit(NOWHERE, java_script_enabled=False)
     page = visitor.page
     start(visitor, "doubtful")
     while page.locator("article.question").count() == 0:
@@ -81,7 +82,7 @@ def test_views_and_folding_are_links_that_need_no_script(visit):
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_view_scrolls_sideways(visit, width, scheme):
-    visitor = visit(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    visitor = visit(NOWHERE, viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = visitor.page
     start(visitor, "Research desk")
     page.locator("#live[data-live=ended]").wait_for()
@@ -99,7 +100,7 @@ def desk(installation):
 
 
 def test_bars_and_names_of_the_timeline_show_their_event_beside_it(visit, desk):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto(desk)
     page.locator("#live[data-live=ended]").wait_for()
@@ -116,7 +117,7 @@ def test_bars_and_names_of_the_timeline_show_their_event_beside_it(visit, desk):
 
 
 def test_keys_lead_from_stage_to_stage_and_unfold_time(visit, desk):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto(desk)
     page.locator("#live[data-live=ended]").wait_for()
@@ -140,7 +141,7 @@ def test_keys_lead_from_stage_to_stage_and_unfold_time(visit, desk):
 
 
 def test_idle_time_is_unfolded_by_a_key_and_folded_again(visit):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
     page.locator("article.question").wait_for()
@@ -151,7 +152,7 @@ def test_idle_time_is_unfolded_by_a_key_and_folded_again(visit):
 
 
 def test_a_run_is_started_like_another_one(visit, desk):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto(desk)
     page.get_by_role("link", name="Start one like this").click()

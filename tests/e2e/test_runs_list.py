@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Visitor
+from tests.e2e.conftest import NOWHERE, Visitor
 from tests.e2e.installation import Installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -45,7 +45,7 @@ def waiting() -> dict[str, str]:
 def first(visit, waiting) -> str:
     """A run that waits for a person."""
     if not waiting:
-        visitor = visit()
+        visitor = visit(NOWHERE)
         waiting["id"] = begin(visitor, "the first request")
         visitor.page.goto("/runs?q=request")
         visitor.page.locator(f"#run-{waiting['id']}").get_by_text("Waiting for a person").wait_for()
@@ -53,7 +53,7 @@ def first(visit, waiting) -> str:
 
 
 def test_new_runs_wait_behind_a_bar_and_rows_change_where_they_stand(visit, installation, first):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/runs?q=request")
     page.locator("#live[data-live=live]").wait_for()
@@ -77,7 +77,7 @@ def test_new_runs_wait_behind_a_bar_and_rows_change_where_they_stand(visit, inst
 
 
 def test_a_paused_page_asks_nothing(visit, first):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.clock.install()
     page.goto("/runs")
@@ -98,7 +98,7 @@ def test_a_paused_page_asks_nothing(visit, first):
 
 
 def test_a_page_whose_server_is_gone_says_so(visit, first):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/runs")
     page.locator("#live[data-live=live]").wait_for()
@@ -109,7 +109,7 @@ def test_a_page_whose_server_is_gone_says_so(visit, first):
 
 
 def test_the_keys(visit, first):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/runs")
     page.keyboard.press("j")
@@ -131,7 +131,7 @@ def test_the_keys(visit, first):
 
 
 def test_the_list_works_without_script(visit, first):
-    page = visit(java_script_enabled=False).page
+    page = visit(NOWHERE, java_script_enabled=False).page
     page.goto("/runs")
     page.get_by_label("Query").fill("state:waitin")
     with page.expect_navigation():

@@ -6,6 +6,7 @@ import pytest
 
 from console.keys import KEYS
 from tests.e2e.asked import asked
+from tests.e2e.conftest import NOWHERE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -72,7 +73,7 @@ def test_a_sign_that_a_keyboard_has_behind_altgr_is_that_sign(visit):
 
 def test_keys_of_a_run_press_what_its_page_shows(visit, waiting):
     """What there is to press is the run page's; a key whose thing is not there, or hidden, does nothing."""
-    page = visit().page
+    page = visit(NOWHERE).page
     page.goto(waiting)
     for key, shown in (("c", "Cost"), ("y", "Graph"), ("v", "Events"), ("t", "Timeline")):
         page.keyboard.press(key)
@@ -105,7 +106,7 @@ def test_letters_can_be_turned_off_and_stay_off(visit):
 
 
 def test_the_palette_finds_chooses_opens_and_gives_the_focus_back(visit, waiting):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/runs")
     page.locator("#top-q").focus()
@@ -143,7 +144,7 @@ def test_what_the_palette_cannot_find_is_said(visit):
 
 
 def test_the_actions_of_a_page(visit, waiting):
-    page = visit().page
+    page = visit(NOWHERE).page
     page.goto(waiting)
     page.locator("h1").click()
     page.keyboard.press(".")
@@ -154,7 +155,7 @@ def test_the_actions_of_a_page(visit, waiting):
 
 
 def test_what_is_counted_stays_true_while_a_page_is_open(visit, installation):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/search")
     count = page.locator("#nav-links .count[data-tone=human]")
@@ -185,7 +186,7 @@ def test_search_by_slash_and_enter(visit, waiting):
 
 
 def test_pausing_what_is_live(visit, waiting):
-    visitor = visit()
+    visitor = visit(NOWHERE)
     page = visitor.page
     page.goto(waiting)
     page.locator("#live[data-live=live]").wait_for()

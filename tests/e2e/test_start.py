@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.conftest import NOWHERE
+
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NOTES = {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"The budget is 40 dollars."}
@@ -18,7 +20,7 @@ LATIN = {"name": "old.txt", "mimeType": "text/plain", "buffer": b"caf\xe9"}
 
 @pytest.fixture
 def page(visit):
-    found = visit().page
+    found = visit(NOWHERE).page
     found.goto("/start")
     return found
 
@@ -102,7 +104,7 @@ def test_a_server_that_is_away_costs_nothing_that_was_typed(page):
 
 @pytest.mark.parametrize("scripting", [True, False])
 def test_two_presses_start_one_run(visit, scripting):
-    page = visit(java_script_enabled=scripting).page
+    page = visit(NOWHERE, java_script_enabled=scripting).page
     page.goto("/start")
     text = f"Pressed twice {scripting}"
     page.get_by_label("What do you want to know").fill(text)
@@ -127,7 +129,7 @@ def test_one_like_an_earlier_run(page):
 
 
 def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
-    page = visit(java_script_enabled=False).page
+    page = visit(NOWHERE, java_script_enabled=False).page
     page.goto("/start")
     page.get_by_label("What do you want to know").fill("What is due?")
     page.get_by_label("Session").fill("x" * 201)

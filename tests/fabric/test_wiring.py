@@ -1,6 +1,8 @@
 """The composition root: one engine a data directory, a worker that waits for it, and everything given back."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ from fabric.runtime.ports import StoreUnavailable
 from fabric.services.audit import audit_record
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import system_actor, workspace_default
+from simulator.bench.database import inherited
 from simulator.endpoint import ScriptedEndpoint
 from tests.fabric.adapters.host_scenes import OWN_THREADS, WAIT_S
 from tests.fabric.adapters.providers.asking import request
@@ -316,3 +319,30 @@ def test_a_provider_that_cannot_be_imported_is_a_sentence_and_the_worker_stays(s
     thread.join(WAIT_S)
     assert worker.engine is not None
     worker.stop()
+
+
+LOADED = """
+import sys
+import django
+django.setup()
+from fabric import wiring
+from fabric.adapters.invariants import program_of
+wiring.model_port()
+program_of("1 < 2")
+print(*sorted({"anthropic", "google.genai", "openai", "prompt_toolkit", "pydantic_ai", "typer"} & set(sys.modules)))
+"""
+
+
+def test_what_nobody_asks_is_not_loaded(tmp_path):
+    """Client libraries of providers without an address, and the command line that the CEL library brings along."""
+    environ = inherited() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)}
+
+    def loaded(**more):
+        command = [sys.executable, "-c", LOADED]
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=environ | more, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert loaded() == []
+    assert "openai" in loaded(FABRIC_MODEL_URL="http://127.0.0.1:9/v1")

@@ -11,6 +11,7 @@ from fabric.core.derivation.numbers import UNITS, US, Scheduled, needed_s, stage
 from fabric.core.failover import provider_scope
 from fabric.core.grants import FABRIC, PROVIDER_BUCKET
 from fabric.core.spec import FabricSpec
+from fabric.core.topologies.slices import is_slice
 
 __all__ = ["Scheduled", "carried_out"]
 
@@ -58,7 +59,9 @@ def _target(ledger: Ledger, spec: FabricSpec, fact: Scheduled) -> str:
     issued = None if isinstance(fact, ev.NodeRetryScheduled) else ledger.issued.get(fact.command_id)
     if isinstance(fact, ev.NodeRetryScheduled):
         step = ledger.steps.get(fact.step_id)
-        return spec.agent(step.agent).model if step is not None and step.agent else ""
+        if step is None or not step.agent or is_slice(step.agent):  # A slice is a run of its own.
+            return ""
+        return spec.agent(step.agent).model
     if issued is None:
         return ""
     step = ledger.steps.get(issued.step_id)

@@ -69,6 +69,12 @@ def test_at_first(n):
 """
 
 
+def here(folder):
+    """The arguments of a pytest that knows of nothing but this folder."""
+    known = ["-c", str(folder / "pytest.ini"), f"--rootdir={folder}", str(folder)]
+    return ["-q", "-p", "no:django", "-n", "0", *known]
+
+
 @pytest.mark.parametrize(
     ("failing", "ever_passes", "passed", "counts", "unsteady"),
     [
@@ -80,8 +86,7 @@ def test_at_first(n):
 def test_a_few_that_failed_are_run_alone_and_are_named(tmp_path, failing, ever_passes, passed, counts, unsteady):
     (tmp_path / "test_some.py").write_text(ONCE.format(failing=failing, ever_passes=ever_passes))
     (tmp_path / "pytest.ini").touch()
-    here = ["-q", "-p", "no:django", "-c", str(tmp_path / "pytest.ini"), f"--rootdir={tmp_path}", str(tmp_path)]
-    ran, report = suite._pytest(tmp_path, here, os.environ)
+    ran, report = suite._pytest(tmp_path, here(tmp_path), os.environ)
     assert (ran.passed, report.total, len(report.unsteady)) == (passed, counts, unsteady)
     assert all("test_at_first" in name for name in [*report.unsteady, *report.failures])
 
@@ -95,18 +100,7 @@ def test_what_did_not_come_to_its_end_is_not_tried_again(tmp_path, interrupting,
     )
     (tmp_path / "test_some.py").write_text(text)
     (tmp_path / "pytest.ini").touch()
-    here = [
-        "-q",
-        "-p",
-        "no:django",
-        "-n",
-        "0",
-        "-c",
-        str(tmp_path / "pytest.ini"),
-        f"--rootdir={tmp_path}",
-        str(tmp_path),
-    ]
-    ran, report = suite._pytest(tmp_path, [*here, *more], os.environ)
+    ran, report = suite._pytest(tmp_path, [*here(tmp_path), *more], os.environ)
     assert (ran.passed, report.unsteady) == (False, [])
 
 

@@ -153,11 +153,11 @@ def test_a_start_that_nobody_is_told_of_is_claimed_by_the_next_sweep(watched):
     looks: SimpleQueue[list[str]] = watched.store.claims
     for _ in range(5):
         looks.get(timeout=WAIT_S)
-        while not looks.empty():
-            looks.get()
         run_id = watched.create()
-        sweeps = 1
-        while run_id not in looks.get(timeout=WAIT_S):
+        ended = [looks.get() for _ in range(looks.qsize())]  # Before or while it was inserted.
+        sweeps = 0
+        while not any(run_id in claimed for claimed in ended):
+            ended = [looks.get(timeout=WAIT_S)]
             sweeps += 1
         assert sweeps <= 2
         watched.until_released(run_id)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from fabric.core import events as ev
 from fabric.core.envelope import Event, Row
+from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.run import OpenQuestion, Run
 from fabric.runtime.call_ports import ModelRequest
 
@@ -14,6 +16,11 @@ JSON = Any
 US = 1_000_000
 T0 = 1_800_000_000 * US
 """When every world begins."""
+
+
+def links(rows: Sequence[Row]) -> list[tuple[int, str, int, bytes, bytes, bytes]]:
+    """Rows as ``verify_chain`` takes them."""
+    return [(row.seq, row.kind, row.version, row.header, row.payload_hash, row.hash) for row in rows]
 
 
 class Told:
@@ -24,6 +31,11 @@ class Told:
     events: list[Event]
     requests: list[ModelRequest]
     run: Run
+
+    @property
+    def head(self) -> bytes:
+        """What the next row is chained to."""
+        return self.rows[-1].hash if self.rows else ZERO_HASH
 
     @property
     def facts(self) -> list[Any]:

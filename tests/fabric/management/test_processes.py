@@ -33,7 +33,6 @@ class Installation:
             "FABRIC_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
     def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
@@ -54,8 +53,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """A data directory after its first start, with two small fabrics."""
     folder = tmp_path_factory.mktemp("commands")
     made = Installation(folder / "data")
-    assert made.command("migrate", "-v", "0").returncode == 0
-    assert made.command("bootstrap").returncode == 0
+    assert made.command("prepare").returncode == 0
     for name, source in (("small", SMALL), ("doubtful", DOUBTFUL)):
         (folder / f"{name}.yaml").write_text(source)
         assert made.command("fabric", "publish", str(folder / f"{name}.yaml")).returncode == 0

@@ -17,7 +17,7 @@ from simulator.kernel.faults import FAULTS
 from tests.simulator.kernel.worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS = 800
+SEEDS = 500
 CRASHES = {"claim", "append", "perform", "performed", "wakeat", "release", "before_commit", "after_commit"}
 PATHS = {
     "taken_over",
@@ -75,6 +75,13 @@ def test_every_fault_and_every_path_is_met(reports):
     wanted |= {f"reaction_{reaction}" for reaction in Reaction}
     wanted |= {kind for kind in KINDS if kind != "handed_off"}  # There are no peers yet.
     assert {name for name in wanted if not met[name]} == set()
+
+
+def test_a_slice_that_is_retried_as_a_node_derives():
+    """A run of its own, whose step names no agent: deriving it looked for one."""
+    report = simulate(4_000_109)
+    assert report.violations == ()
+    assert report.sometimes["node_retry_scheduled"]
 
 
 def test_the_same_seed_gives_the_same_world(reports):

@@ -42,6 +42,8 @@ SIZE_MAX = 1_000
 class Command(BaseCommand):
     """Runs in a database of its own, which it throws away."""
 
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
+
     help = (
         "flow5: commits, syncs, statements and bytes a step, stored bytes and event rows a run, runs a second, and a bare loop's. "
         "pages: milliseconds and plans of the list of runs over --runs generated ones, each view --rounds times. "

@@ -28,6 +28,8 @@ class Command(BaseCommand):
     ``chaos/parts.py``.
     """
 
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
+
     help = "Kills, stops, cuts and fills up an installation of its own, and judges what it did by the ledger of the outside."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
