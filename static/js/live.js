@@ -9,13 +9,11 @@ const SPEAK_MS = 5000;
 
 let spokenAt = 0;
 let unspoken = 0;
-let link = null; // The connection: its address has the cursor, its socket is the latest one.
 let cameBackAt = -Infinity;
 let gone = false; // Nobody follows here any more, and the badge says why.
 
 export function startLive() {
   const socket = document.getElementById("live-socket");
-  document.addEventListener("htmx:ws:before:connection", (event) => (link = event.detail.connection));
   document.addEventListener("htmx:ws:before:message:incoming", onFrame);
   document.addEventListener("htmx:ws:after:message:incoming", afterFrame);
   document.addEventListener("htmx:ws:close", onClose);
@@ -23,7 +21,7 @@ export function startLive() {
   setInterval(giveUp, 500);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) look(badge(), "paused");
-    else if (link?.socket?.readyState === WebSocket.CLOSING) comeBack();
+    else if (link()?.socket?.readyState === WebSocket.CLOSING) comeBack();
   });
   // Going on is coming back from the cursor: what was kept out is read again.
   document.addEventListener("live:go", () => (open() ? comeBack() : location.reload()));
@@ -34,15 +32,19 @@ export function startLive() {
   window.addEventListener("pageshow", (event) => event.persisted && location.reload());
 }
 
-const open = () => link?.socket?.readyState === WebSocket.OPEN;
+// The connection: its address has the cursor, its socket is the latest one. Asked of the element each time: whether it was made
+// before this script ran is chance.
+const link = () => document.getElementById("live-socket")?._htmx?.ws?.connection;
+const open = () => link()?.socket?.readyState === WebSocket.OPEN;
 
 // From the cursor, at once, and without waiting for the old socket to close: of a connection that is dead that takes a minute.
 function comeBack() {
-  if (!link) return;
-  const old = link.socket;
-  link.socket = null;
+  const connection = link();
+  if (!connection) return;
+  const old = connection.socket;
+  connection.socket = null;
   cameBackAt = performance.now();
-  clearTimeout(link.timer);
+  clearTimeout(connection.timer);
   old?.close();
   document.dispatchEvent(new Event("visibilitychange")); // Whoever sees the page and has no socket opens one.
 }
@@ -55,7 +57,6 @@ function onFrame(event) {
   const { connection, message } = event.detail;
   const frame = read(message);
   const cursor = cursorOf(connection);
-  link = connection;
   if (paused() && frame) {
     event.preventDefault();
     if (frame.seq > cursor) say(`${frame.seq + frame.more - cursor} more wait`);

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from console.live.frames import FRAME_ROWS
 from tests.console.launch.processes import Lines, started
@@ -143,6 +143,25 @@ def test_a_network_that_goes_and_comes(follower, feeder):
         follower.has(reached)
         follower.is_live()
     follower.is_whole(reached)
+
+
+def test_a_network_that_went_before_anything_was_said(visit, installation, feeder, run_id):
+    """The socket was there before the page's own script, and nothing had come on it: the page finds it all the same."""
+    page, held = visit(NOWHERE).page, []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/js/live*.js", hold)
+    with page.expect_websocket():
+        page.goto(f"{installation.base}/runs/{run_id}?events=full", wait_until="commit")
+    with page.expect_event("domcontentloaded"):
+        held[0].continue_()
+    page.context.set_offline(True)
+    page.locator("#live[data-live=stale]", has_text="Offline").wait_for()
+    with page.expect_websocket():
+        page.context.set_offline(False)
+    page.locator(f"#events-rows tr[data-seq='{feeder.add(1)}']").wait_for()
 
 
 @pytest.mark.parametrize("jump_s", [3_600, -7_200])
