@@ -223,6 +223,9 @@ def attempt_failed(seen: Seen) -> list[Section]:
         Pair("message", fact["message"]),
         Pair("not sent", f"held back by the {words(fact['trip']['mechanism'])}" if fact.get("trip") else None),
         Pair("breaker opens in", int(wait * 1e6) if (wait := fact.get("breaker_wait_s")) is not None else None, "us"),
+        Pair(
+            "breaker open before", ", ".join(fact.get("shut") or ()) or None, "code", "models that could not stand in"
+        ),
         Pair("status", fact["status"], "code"),
         Pair("Retry-After", None if fact["retry_after_s"] is None else int(fact["retry_after_s"] * 1e6), "us"),
         Pair("charged", fact["charged_usd_micros"], "usd", f"{fact['charged_tokens']:,} tokens"),

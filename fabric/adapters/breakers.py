@@ -7,8 +7,8 @@ nearly all do, goes out at once: they are looked at in memory, where nothing is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Protocol, TypeVar, cast
 
 from fabric.adapters.guards import Guards
 from fabric.core.breaker.passing import Met, Settling, Step, settled
@@ -23,16 +23,17 @@ from fabric.runtime.breaking import (
     ended,
     gates_for,
     holder_of,
-    probed,
     refused,
     row_of,
     shared_for,
     taken,
+    told,
 )
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.ports import Claimed
 
 Key = tuple[str, str, int]
+T = TypeVar("T")
 LEAST_PERMIT_S = 1.0
 """For so long a probe has its permit at least; else until its call's deadline."""
 
@@ -78,22 +79,20 @@ class Breakers:
             guards.start()
         key = (run.id, command.command_id, command.attempt)
         permit_s = max(LEAST_PERMIT_S, (command.deadline_at - self._now()) / US)
-        steps, answer = taken(gates, shared), None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as found:
-                past = found.value
-                break
-            answer = await _asked(guards, step, holder_of(*key), permit_s)
+        past = await _through(guards, taken(gates, shared), holder_of(*key), permit_s)
         if not isinstance(past, Past):
             return refused(past, compiled, calling.driver.run, command)
         self._met[key], self._counting[key] = past.met, counting(past, compiled, calling.driver.run, command)
         return None
 
-    def noted(self, key: Key, result: Result) -> Result:
-        """A result, with what it means for the breaker that its call probed."""
-        return probed(self._met.get(key, ()), result)
+    async def noted(self, calling: Calling, command: CallModel | CallTool, result: Result) -> Result:
+        """A result; a failure with what breakers say of it and of the models that may be asked instead."""
+        guards, run, compiled = self._guards, calling.driver.run, calling.driver.compiled
+        if guards is None or not isinstance(result, CallFailed):
+            return result
+        key = (run.id, command.command_id, command.attempt)
+        said = told(self._met.get(key, ()), calling.claimed.fabric_id, compiled, run, command, result)
+        return await _through(guards, said, holder_of(*key), LEAST_PERMIT_S)
 
     def answered(self, key: Key, result: Result | None, calling: Calling | None) -> None:
         """What became of a call, after its run has taken it in; None: nobody was asked, or the run is somebody else's by now."""
@@ -112,6 +111,17 @@ class Breakers:
     def _say(self, key: Key, steps: Settling) -> None:
         assert self._guards is not None
         _carry_on(self._guards, steps, holder_of(*key), None)
+
+
+async def _through(guards: Guards, steps: Generator[Step, Any, T], holder: str, permit_s: float) -> T:
+    """Takes steps to their end."""
+    answer = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as found:
+            return cast("T", found.value)
+        answer = await _asked(guards, step, holder, permit_s)
 
 
 async def _asked(guards: Guards, step: Step, holder: str, permit_s: float) -> Any:

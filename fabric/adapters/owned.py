@@ -109,7 +109,7 @@ async def called(
             outcome=Outcome.REJECTED,
         )
     if (refused := await breakers.passes(owned, command)) is not None:
-        return refused
+        return await breakers.noted(owned, command, refused)
     sending = Sending(lambda: lease.covers(owned.term))
     if not sending.allowed():
         return None
@@ -118,8 +118,7 @@ async def called(
         result = await call()
     finally:
         SENDING.reset(token)
-    key = (owned.claimed.run_id, command.command_id, command.attempt)
-    return None if sending.stopped or result is None else breakers.noted(key, result)
+    return None if sending.stopped or result is None else await breakers.noted(owned, command, result)
 
 
 def _shows_documents(owned: Owned, command: CallModel | CallTool) -> bool:

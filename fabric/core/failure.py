@@ -24,6 +24,8 @@ class Failure:
     retry_after_s: float | None = None
     breaker_wait_s: float | None = None
     """How long its circuit breaker is open; None: it has none that is, or only a person lets calls pass again."""
+    shut: frozenset[str] = frozenset()
+    """Models whose call a circuit breaker would have refused when it came back."""
     payload: Any = None
     """What a gate did not pass on, as it would be shown; None: it was no gate."""
     blocked: bool = False
@@ -50,12 +52,12 @@ def record(trip: Trip) -> ev.TripRecord:
 
 def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
     """The failure of one attempt of a call: what came back, or what did not let it be sent."""
-    stage = Stage(issued.step_id.partition(".")[0])
+    stage, shut = Stage(issued.step_id.partition(".")[0]), frozenset(fact.shut)
     if fact.trip is not None:
         refused = Trip(fact.trip.mechanism, fact.trip.cause, fact.trip.evidence, fact.trip.message)
-        return Failure((refused,), stage, issued.step_id, issued, breaker_wait_s=fact.breaker_wait_s)
+        return Failure((refused,), stage, issued.step_id, issued, breaker_wait_s=fact.breaker_wait_s, shut=shut)
     details: dict[str, str | int | float | list[str]]
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
     evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
     trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)
-    return Failure((trip,), stage, issued.step_id, issued, fact.retry_after_s, fact.breaker_wait_s)
+    return Failure((trip,), stage, issued.step_id, issued, fact.retry_after_s, fact.breaker_wait_s, shut)

@@ -198,6 +198,8 @@ class CallFailed:
     """The mechanism that did not let it be sent."""
     breaker_wait_s: float | None = None
     """Its circuit breaker is open, for it was refused or was a probe that failed: so long, unless a person acts sooner."""
+    shut: tuple[str, ...] = ()
+    """Models that could have stood in, and whose call a circuit breaker would have refused when this came back."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

@@ -146,6 +146,8 @@ def _found(work: Work, failure: Failure, trip: Trip) -> Found:
     def refuses(name: str) -> PassedOver | None:
         if trip.mechanism == circuit_breaker.NAME and trip.evidence.scope == provider_scope(models[name]):
             return PassedOver(name, "the circuit breaker of its provider is open", "breaker")
+        if name in failure.shut:
+            return PassedOver(name, "a circuit breaker in front of it is open", "breaker")
         refused = _refused(work, step, failure, name)
         if refused is None:
             return None

@@ -52,6 +52,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("step_failed", 3): same,
     ("rung_skipped", 2): same,
     ("model_changed", 1): same,
+    ("attempt_failed", 3): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -63,7 +64,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
-    "attempt_failed": 3,
+    "attempt_failed": 6,
     "call_issued": 2,
     "call_refused": 3,
     "escalation_opened": 3,

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fabric.core import command_ids
-from fabric.core.breaker.passing import Gate, Looked, Met, Row, Settling, Step, gates_of, passing, reopened, settled
+from fabric.core.breaker.passing import (
+    Gate,
+    Looked,
+    Met,
+    Row,
+    Settling,
+    Step,
+    gates_of,
+    passing,
+    refusing,
+    reopened,
+    settled,
+)
 from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, US, open_answer, told_us
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
+from fabric.core.failover import TARGETS, Target
+from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import encode
 from fabric.core.frozen import replace
 from fabric.core.guard import judge
@@ -125,10 +139,32 @@ def _fallback_there(looked: Looked, compiled: Compiled, command: Command) -> boo
     return False
 
 
-def probed(met: tuple[Met, ...], result: Result) -> Result:
-    """The result, with how long a breaker is open again for which the call was a probe that failed."""
-    if not isinstance(result, CallFailed):
-        return result
+def told(
+    met: tuple[Met, ...], fabric_id: str, compiled: Compiled, run: Run, command: Command, failed: CallFailed
+) -> Generator[Step, Any, CallFailed]:
+    """The failure, with what breakers say of it: how long one is open again that the call probed in vain, and before which other models one is open."""
+    failed = _probed(met, failed)
+    shut = []
+    for model, gates in _stand_ins(fabric_id, compiled, run, command, failed):
+        if (yield from refusing(gates)):
+            shut.append(model)
+    return replace(failed, shut=tuple(shut)) if shut else failed
+
+
+def _stand_ins(
+    fabric_id: str, compiled: Compiled, run: Run, command: Command, failed: CallFailed
+) -> Iterator[tuple[str, tuple[Gate, ...]]]:
+    """The models that may be asked instead, each with the breakers that its call would meet."""
+    if not isinstance(command, CallModel) or TARGETS[failed.cause] is Target.NOWHERE:
+        return
+    step, models = run.steps.get(command.step_id), {one.name: one.fallbacks for one in compiled.spec.models}
+    for name in chain(models, command.model if step is None else step.stands_for or command.model):
+        if gates := gates_for(fabric_id, compiled, run, replace(command, model=name)):
+            yield name, gates
+
+
+def _probed(met: tuple[Met, ...], result: CallFailed) -> CallFailed:
+    """The failure, with how long a breaker is open again for which the call was a probe that failed."""
     end, told = SIGNAL_OF[result.cause], told_us(result.retry_after_s)
     opened = [looked for one in met if one.probe and (looked := reopened(one, end, told)) is not None]
     waits = [circuit_breaker.wait_us(looked) for looked in opened]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar, cast
 
 from fabric.core.breaker.passing import Met, Settling, Step, settled
 from fabric.core.breaker.signals import NEUTRAL, US
@@ -17,16 +17,17 @@ from fabric.runtime.breaking import (
     ended,
     gates_for,
     holder_of,
-    probed,
     refused,
     row_of,
     shared_for,
     taken,
+    told,
 )
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.grant_ports import GrantStore, GuardStore
 
 Key = tuple[str, str, int]
+T = TypeVar("T")
 
 
 class VirtualBreakers:
@@ -49,21 +50,19 @@ class VirtualBreakers:
         key = (driver.run.id, command.command_id, command.attempt)
         gates = gates_for(fabric_id, driver.compiled, driver.run, command)
         steps = taken(gates, shared_for(fabric_id, session_key, driver.compiled, driver.run, command))
-        answer = None
-        while True:
-            try:
-                answer = self._carried_out(steps.send(answer), key, (command.deadline_at - now) / US)
-            except StopIteration as found:
-                past = found.value
-                break
+        past = self._through(steps, key, (command.deadline_at - now) / US)
         if not isinstance(past, Past):
             return refused(past, driver.compiled, driver.run, command)
         self._met[key], self._counting[key] = past.met, counting(past, driver.compiled, driver.run, command)
         return None
 
-    def noted(self, key: Key, result: Result) -> Result:
-        """A result, with what it means for the breaker that its call probed."""
-        return probed(self._met.get(key, ()), result)
+    def noted(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, result: Result) -> Result:
+        """A result; a failure with what breakers say of it and of the models that may be asked instead."""
+        if not isinstance(result, CallFailed):
+            return result
+        key = (driver.run.id, command.command_id, command.attempt)
+        said = told(self._met.get(key, ()), fabric_id, driver.compiled, driver.run, command, result)
+        return self._through(said, key, 0.0)
 
     def answered(self, key: Key, result: Result | None, driver: RunDriver) -> None:
         """What became of a call, after its run has taken it in."""
@@ -78,12 +77,16 @@ class VirtualBreakers:
         self._say(key, settled(self._met.pop(key, ()), NEUTRAL, frozenset()))
 
     def _say(self, key: Key, steps: Settling) -> None:
+        self._through(steps, key, 0.0)
+
+    def _through(self, steps: Generator[Step, Any, T], key: Key, permit_s: float) -> T:
+        """Takes steps to their end."""
         answer = None
         while True:
             try:
-                answer = self._carried_out(steps.send(answer), key, 0.0)
-            except StopIteration:
-                return
+                answer = self._carried_out(steps.send(answer), key, permit_s)
+            except StopIteration as found:
+                return cast("T", found.value)
 
     def _carried_out(self, step: Step, key: Key, permit_s: float) -> Any:
         store, holder = self._store, holder_of(*key)

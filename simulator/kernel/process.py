@@ -310,7 +310,8 @@ class Process(Acting):
         if flight.wanted:
             key = (flight.command.command_id, flight.command.attempt)
             owned.flights.pop(key, None)
-            self.step(owned, Answered(self.breakers.noted((owned.claimed.run_id, *key), result)))
+            noted = self.breakers.noted(owned.claimed.fabric_id, owned.driver, flight.command, result)
+            self.step(owned, Answered(noted))
             self.breakers.answered((owned.claimed.run_id, *key), result, owned.driver)
 
     # -- writing -------------------------------------------------------------------------------------------------------

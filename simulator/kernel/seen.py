@@ -126,6 +126,8 @@ class Seen:
     """Rungs skipped since the last event of another kind."""
     failed: dict[str, str] = field(default_factory=dict)
     """Why the newest failed attempt of each call failed."""
+    shut: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The models before which a circuit breaker was open then."""
     offered: dict[str, str] = field(default_factory=dict)
     """The model that each question names."""
     family: Mapping[str, Seen] = field(default_factory=dict)

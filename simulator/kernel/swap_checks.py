@@ -14,8 +14,8 @@ from simulator.kernel.seen import Seen, on
 
 @on("attempt_failed")
 def failures_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """Why the newest attempt of each call failed, for what follows from it."""
-    seen.failed[fact.command_id] = fact.cause
+    """Why the newest attempt of each call failed, and before which models a breaker was open then, for what follows from it."""
+    seen.failed[fact.command_id], seen.shut[fact.command_id] = fact.cause, fact.shut
     return ""
 
 
@@ -42,6 +42,8 @@ def swaps_are_allowed(seen: Seen, event: Event, fact: Any, after: Run) -> str:
             return "no person approved it, in high-stakes"
         if seen.failed.get(fact.command_id) != fact.cause or not CLASSIFY[fact.cause].failover:
             return f"the call failed for {seen.failed.get(fact.command_id)}, and {fact.cause} is told"
+        if fact.model in seen.shut[fact.command_id]:
+            return f"a circuit breaker in front of {fact.model} was told to be open"
         if seen.decided is None or (seen.decided.reaction, seen.decided.step_id) != (fact.reason, fact.step_id):
             return "no decision says so"
     return _fit(seen, fact, after)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fabric.core import calls, failover
+from fabric.core import calls, failover, swap
 from fabric.core.failover import Target
 from fabric.core.taxonomy import Tier
 from fabric.core.verdict import Trip
@@ -37,9 +37,24 @@ def _swap_silently() -> AbstractContextManager[None]:
     return planting.attribute(calls, "ask_model", ask_model)
 
 
+def _swap_into_open() -> AbstractContextManager[None]:
+    """A model is asked although a circuit breaker in front of it is known to be open."""
+    kept = failover.choose
+
+    def choose(lost: Any, models: Any, prices: Any, refuses: Any) -> failover.Failover:
+        def but_breakers(name: str) -> failover.PassedOver | None:
+            said: failover.PassedOver | None = refuses(name)
+            return None if said is None or said.ruled_out == "breaker" else said
+
+        return kept(lost, models, prices, but_breakers)
+
+    return planting.attribute(swap, "choose", choose)
+
+
 SWAP_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "swap_unapproved": _swap_unapproved,
     "swap_for_anything": _swap_for_anything,
     "swap_silently": _swap_silently,
+    "swap_into_open": _swap_into_open,
 }
 """By name."""

@@ -1,6 +1,6 @@
 """Which circuit breakers stand in front of a call, and how a call passes them, as steps without input and output: whoever has the rows carries them out.
 
-``passing`` and ``settled`` are generators of ``Step``: the host takes each to ``adapters/guards.py`` and sends the answer back in; the simulator asks its
+``passing``, ``refusing`` and ``settled`` are generators of ``Step``: the host takes each to ``adapters/guards.py`` and sends the answer back in; the simulator asks its
 store at once. Changes are the row's, and its log's; a run's journal says what its own call met.
 """
 
@@ -211,6 +211,23 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
                 return _looked(gate, row, standing)
     assert row is not None
     return _looked(gate, row, decoded(row.state))
+
+
+def refusing(gates: Iterable[Gate]) -> Generator[Step, Any, bool]:
+    """Whether a call that went out now would be refused by one of these. Moves nothing and takes no permit: the call itself may find it otherwise."""
+    for gate in gates:
+        row = yield Step("look", gate.key)
+        standing = decoded(row.state)
+        if standing.state is BreakerState.CLOSED:
+            would = _tripped(gate, row, standing) is not None
+        elif standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= gate.breaker.half_open_max:
+            would = True
+        else:
+            retry_at = row.counts.get(RETRY_AT, 0)
+            would = passage(gate.breaker, standing, row.changed_at, row.asked_at, retry_at) == "refuse"
+        if would:
+            return True
+    return False
 
 
 def _live(row: Row) -> list[int]:

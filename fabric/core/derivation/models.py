@@ -230,6 +230,9 @@ def _ruling(case: Case, name: str, told: ev.Candidate | None) -> tuple[str, bool
     trip = case.asked.trip
     if trip.mechanism == circuit_breaker.NAME and trip.evidence.scope == provider_scope(case.spec.model(name)):
         return "breaker", True
+    failed = case.asked.ledger.attempts.get(case.asked.fact.command_id)
+    if case.reaction == Reaction.FALLBACK_MODEL and failed is not None and name in failed.shut:
+        return "breaker", True
     if told is None or told.trip is None:
         return ("guard" if _does_not_fit(case, name) else ""), True
     rule = HOLDS.get(told.trip.mechanism)

@@ -196,8 +196,10 @@ class AttemptFailed:
     """The mechanism that did not let it be sent; None: it was sent, or could not be."""
     breaker_wait_s: float | None = None
     """Its circuit breaker is open for so long: it refused the call, or the call was its probe."""
+    shut: tuple[str, ...] = ()
+    """Models that may stand in for the one that was asked, and whose call a circuit breaker would have refused then."""
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)

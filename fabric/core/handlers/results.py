@@ -71,6 +71,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         charged_tokens=issued.reserved_tokens if given.billed else 0,
         trip=None if given.trip is None else record(given.trip),
         breaker_wait_s=given.breaker_wait_s,
+        shut=given.shut,
     )
     work.emit(fact, {"raw": given.raw} if given.raw else None)
     mutations.settle(work, given.command_id, mutations.outcome_of(given), reason=given.message[:500], cause=given.cause)

@@ -7,7 +7,7 @@ import pytest
 
 from fabric.core.breaker.table import Happened, Standing, after, decoded, encoded
 from fabric.core.inputs import CallFailed
-from fabric.core.taxonomy import Cause
+from fabric.core.taxonomy import Cause, Tier
 from simulator.bench.flow5 import SPEC
 from tests.fabric.adapters.host_scenes import WAIT_S, policy, said, sharing
 
@@ -243,3 +243,25 @@ def test_a_policy_without_breakers_asks_nothing(site):
     site.until_released(run)
     assert site.outcome(run) == "completed"
     assert "fabric-guards" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_stand_in_that_another_host_knows_to_be_away_is_not_asked(site):
+    """Its row is looked at where the call failed, whoever opened it, and though nobody here ever asked that model."""
+    own = SPEC.models[0]
+    chain = [
+        own.model_copy(update={"fallbacks": ("near", "far")}),
+        own.model_copy(update={"name": "near", "provider": "elsewhere"}),
+        own.model_copy(update={"name": "far", "provider": "far away"}),
+    ]
+    spec = policy(budget=RICH, retry=RETRY, breakers=[breaker(on_open="model")])
+    site.spec = spec.model_copy(update={"models": tuple(chain)})
+    (one,) = site.spec.policy.breakers
+    opened = encoded(after(one, Standing(), Happened.TRIPPED, signal="server_error", failures=5, threshold=5.0))
+    assert site.shared[1].change("provider:elsewhere", one.kind, generation=0, state=opened)
+    agents = site.agents(lambda request: away(request) if request.model.name == own.name else said(request))
+    host, run = site.host(agents), site.create(tier=Tier.INTERACTIVE)
+    host.offer()
+    site.until_released(run)
+    assert site.outcome(run) == "completed"
+    assert {fact["model"] for fact in site.facts(run, "model_changed")} == {"far"}
+    assert {tuple(fact["shut"]) for fact in site.facts(run, "attempt_failed")} == {("near",)}

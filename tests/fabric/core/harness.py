@@ -281,7 +281,9 @@ class World(Told):
         key, known = ("", "", 0), self.breakers if isinstance(happening, Answered) else None
         if isinstance(happening, Answered) and known is not None:
             key = ("run-1", happening.result.command_id, happening.result.attempt)
-            happening = Answered(known.noted(key, happening.result))
+            command = next(one for one in reversed(self.performed) if (one.command_id, one.attempt) == key[1:])
+            assert not isinstance(command, AbortCall)
+            happening = Answered(known.noted("fabric-1", self.driver, command, happening.result))
         todo: list[Effect] = self.driver.step(happening, self.now)
         if isinstance(happening, Answered) and known is not None:
             known.answered(key, happening.result, self.driver)

@@ -58,6 +58,7 @@ SHOWN = {
     3: {"alert_raised", "model_changed", "cap_raised", "child_answered", "replanned", "retry_scheduled"},
     4: {"node_retry_scheduled", "step_failed", "reaction_decided"},
     5: {"model_changed", "rung_skipped"},
+    6: {"attempt_failed.shut", "budget_raised"},
 }
 """What a file of each format has to show at least."""
 
@@ -65,7 +66,9 @@ SHOWN = {
 def test_each_format_has_files_that_show_what_it_brought():
     shown = {format: set() for format in range(1, FORMAT + 1)}
     for path in FILES:
-        shown[golden.format_of(path)] |= {row.kind for run in golden.read(path) for row in run["rows"]}
+        shown[golden.format_of(path)] |= {
+            each for run in golden.read(path) for row in run["rows"] for each in golden.shown(row)
+        }
     assert set(SHOWN) == set(shown)
     assert {format: sorted(kinds - shown[format]) for format, kinds in SHOWN.items()} == {
         format: [] for format in SHOWN

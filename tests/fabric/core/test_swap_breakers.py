@@ -14,9 +14,9 @@ from fabric.core.taxonomy import Cause
 from simulator.kernel.breakers import VirtualBreakers
 from simulator.kernel.memory_guards import MemoryGuards
 from tests.fabric.core.harness import World
-from tests.fabric.core.scripts import summary
+from tests.fabric.core.scripts import fails, summary
 from tests.fabric.core.test_ladder import cell, skips
-from tests.fabric.core.test_swap import DOWN, PRICES, asked, by_model, fabric
+from tests.fabric.core.test_swap import DOWN, OTHER, PRICES, THIRD, asked, by_model, fabric
 
 JSON = Any
 
@@ -107,17 +107,66 @@ def test_whether_there_is_a_fallback_is_said_truly():
         assert said is there, (on_open, fallbacks, answer)
 
 
-def test_a_stand_in_whose_own_breaker_is_open_is_an_attempt_that_was_not_sent():
-    spec = fabric(breakers=[{"preset": "endpoint", "on_open": "model"}])
+OWN_BREAKER = [{"preset": "endpoint", "on_open": "model"}]
+
+
+def behind(
+    row: str, *others: JSON, breakers: JSON = OWN_BREAKER, trip: Happened = Happened.FORCED_OPEN, **fields: JSON
+):
+    """A run whose own model is down, and a breaker's row that is open before it begins."""
+    spec = fabric(*others, breakers=breakers, **fields)
     clock = Clock()
     store = MemoryGuards(clock)
-    world = World(spec, by_model(small=DOWN, other=summary()), prices=PRICES, breakers=VirtualBreakers(store))
+    script = by_model(small=DOWN, other=summary("Here."), third=summary("There."))
+    world = World(spec, script, prices=PRICES, breakers=VirtualBreakers(store))
     clock.world = world
     (policy,) = spec.policy.breakers
-    standing = after(policy, Standing(), Happened.FORCED_OPEN, by="dana", reason="maintenance")
-    assert store.change("provider:elsewhere", policy.kind, generation=0, state=encoded(standing))
-    world.start().go()
-    assert world.reactions[:4] == ["retry", "retry", "fallback_model", "surface"]
-    last = world.of(ev.AttemptFailed)[-1]
-    assert (last.attempt, last.charged_usd_micros, last.trip is not None) == (4, 0, True)
+    said = {"by": "dana", "reason": "maintenance"} if trip is Happened.FORCED_OPEN else {"signal": "server_error"}
+    assert store.change(row, policy.kind, generation=0, state=encoded(after(policy, Standing(), trip, **said)))
+    return world.start().go()
+
+
+def test_a_stand_in_whose_own_breaker_is_open_costs_the_rung_nothing():
+    world = behind("provider:elsewhere", OTHER, THIRD, fallbacks=("other", "third"), table=ONCE)
+    assert (world.reactions, asked(world)) == (["fallback_model"], ["small", "third"])
+    [failed] = world.of(ev.AttemptFailed)
+    assert failed.shut == ("other",)
+    [swap] = world.of(ev.ModelChanged)
+    assert swap.passed_over == (ev.PassedModel(model="other", reason="a circuit breaker in front of it is open"),)
+    assert swap.weighed is not None
+    assert [(one.model, one.ruled_out) for one in swap.weighed.candidates] == [("other", "breaker"), ("third", "")]
+
+
+def test_where_every_stand_in_has_an_open_breaker_the_rung_is_skipped():
+    world = behind("provider:elsewhere")
+    assert world.reactions[:3] == ["retry", "retry", "surface"]
+    assert "other: a circuit breaker in front of it is open" in dict(skips(world))["fallback_model"]
     assert len(world.requests) == 3
+
+
+def test_a_breaker_of_the_agent_that_names_no_model_stands_before_stand_ins_too():
+    """It lets nobody of the agent pass; one that says *model* means them."""
+    per_agent = {"preset": "endpoint", "scope": "agent"}
+    for on_open, shut in (("none", ("other",)), ("model", ())):
+        world = behind("agent:fabric-1:worker", breakers=[per_agent | {"on_open": on_open}], table=ONCE)
+        assert world.of(ev.AttemptFailed)[0].shut == shut
+
+
+def test_a_breaker_whose_cooldown_is_over_is_probed_by_the_stand_in():
+    brief = [{"preset": "endpoint", "on_open": "model", "cooldown_s": 0.000001}]
+    world = behind("provider:elsewhere", breakers=brief, trip=Happened.TRIPPED, table=ONCE)
+    assert asked(world) == ["small", "other"]
+
+
+def test_what_is_no_cause_for_another_model_looks_at_no_breaker():
+    spec, looked = fabric(breakers=OWN_BREAKER), []
+    clock = Clock()
+    store = MemoryGuards(clock)
+    seen = store.guards
+    store.guards = lambda keys: looked.extend(keys) or seen(keys)
+    world = World(
+        spec, by_model(small=fails(Cause.AUTH, "no"), other=summary()), prices=PRICES, breakers=VirtualBreakers(store)
+    )
+    clock.world = world
+    world.start().go()
+    assert {scope for scope, _ in looked} == {"provider:scripted"}

@@ -60,6 +60,7 @@ FOUND_BY = {
     "swap_unapproved": {"swaps_are_allowed", "decision_derives"},
     "swap_for_anything": {"swaps_are_allowed", "decision_derives"},
     "swap_silently": {"no_silent_swap"},
+    "swap_into_open": {"swaps_are_allowed", "decision_derives"},
     # Retry layers.
     "node_wait_skipped": {"nodes_wait"},
     "node_retries_not_counted": {"node_retries_in_bounds", "decision_derives"},
@@ -172,6 +173,7 @@ FROM = {
     "retry_after_unheard": 100,
     "swap_unapproved": 120,
     "swap_for_anything": 230,
+    "swap_into_open": 1_350,
     "node_wait_skipped": 105,
     "node_retries_not_counted": 40,
     "nothing_is_a_part": 40,

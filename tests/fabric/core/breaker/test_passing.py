@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabric.core.breaker.passing import Gate, Key, Looked, gates_of, passing, scope_of, settled
+from fabric.core.breaker.passing import Gate, Key, Looked, gates_of, passing, refusing, scope_of, settled
 from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
@@ -360,3 +360,43 @@ def test_what_a_tools_endpoint_does_counts_for_the_tool_alone():
 
 def test_those_with_one_policy_share_a_row_and_others_do_not():
     assert endpoint().kind == endpoint().kind != endpoint().model_copy(update={"cooldown_s": 5.0}).kind
+
+
+def stopped(rows):
+    rows.opened()
+    for _ in range(2):
+        rows.cooled().say(rows.do(passing([GATE])), SignalName.SERVER_ERROR)
+
+
+MOMENTS = {
+    "closed": (lambda rows: None, False),
+    "one failure before": (lambda rows: rows.calls(*[SignalName.TIMEOUT] * 4), False),
+    "at its threshold": (lambda rows: rows.calls(*[SignalName.TIMEOUT] * 5), True),
+    "open": (Rows.opened, True),
+    "its cooldown is over": (lambda rows: rows.opened().cooled(), False),
+    "its probe is out": (lambda rows: rows.opened().cooled().do(passing([GATE]), "a"), True),
+    "its probe's permit is over": (
+        lambda rows: (
+            rows.opened().cooled().do(passing([GATE]), "a"),
+            setattr(rows.clock, "us", rows.clock.us + 31 * US),
+        ),
+        False,
+    ),
+    "it stopped": (lambda rows: (stopped(rows), rows.cooled()), True),
+}
+
+
+@pytest.mark.parametrize(("reach", "refuses"), MOMENTS.values(), ids=MOMENTS)
+def test_whether_a_call_would_be_refused_is_what_it_meets_then_and_asking_moves_nothing(rows, reach, refuses):
+    reach(rows)
+    before = rows.row
+    assert rows.do(refusing([GATE])) is refuses
+    assert rows.row == before
+    assert isinstance(rows.do(passing([GATE]), "b"), Looked) is refuses
+
+
+def test_one_of_several_that_refuses_is_enough(rows):
+    other = Gate(BREAKER, Key("agent:f:a", BREAKER.kind), True, {})
+    assert rows.do(refusing([other, GATE])) is False
+    rows.opened()
+    assert rows.do(refusing([other, GATE])) is True
