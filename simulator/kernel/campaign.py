@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from traceback import extract_tb
 
 from simulator.kernel import plants, sqlite_stores, swarm
 from simulator.kernel.clock import VirtualClock
@@ -20,6 +21,8 @@ from simulator.kernel.world_store import Stores
 
 CHUNK = 10
 """Seeds that a process takes at once: no more than whoever interrupts it will wait for."""
+SAID_MAX = 300
+"""Characters of what an error says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,22 @@ def simulate_setup(setup: swarm.Setup, plant: str = "", file: Path | None = None
             return stack.enter_context(sqlite_stores.opened(file, clock, setup.fabric.revision_id))
 
         world = World(setup, plants=plants.in_store(plant), stores=on_file if file else None)
-        world.run()
+        try:
+            world.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its seed
+            return _broken_off(world, error)
         events = sum(run.seq for run in world.watch.runs())
         return SeedReport(setup.seed, tuple(world.watch.violations), world.digest(), events, world.sometimes)
+
+
+def _broken_off(world: World, error: Exception) -> SeedReport:
+    """The report of a world that could not be run to its end: the engine, or what judges it, raised what it may not."""
+    frame = extract_tb(error.__traceback__)[-1]
+    said = (
+        f"{type(error).__name__}: {str(error)[:SAID_MAX]} ({Path(frame.filename).name}:{frame.lineno}, in {frame.name})"
+    )
+    broken = Violation(world.setup.seed, "nothing_raises", "", said, 0.0)
+    return SeedReport(world.setup.seed, (*world.watch.violations, broken), "", 0, world.sometimes)
 
 
 def campaign(

@@ -126,11 +126,21 @@ class _Own:
             entry = (memory, args["key"], told["version"], args.get("value"), deleted)
             self.wrote[self.keys[fact.command_id]] = entry
             return ""
-        held = [one for one in self.wrote.values() if one[:2] == (memory, args["key"])]
-        last = max(held, key=lambda one: one[2], default=None)
-        expected = None if last is None or last[4] else (last[2], last[3])
+        stands = self._standing(memory)
+        if "key" not in args:
+            listed = {one["key"]: one["version"] for one in told["keys"]}
+            there = {key: version for key, (version, _) in stands.items()}
+            return "" if listed == there else f"it was shown {listed} of {memory}, and {there} stands there"
+        expected = stands.get(args["key"])
         read = (told["version"], told["data"]) if told["found"] else None
         return "" if read == expected else f"it read {read} under {args['key']!r}, and {expected} stands there"
+
+    def _standing(self, memory: str) -> dict[str, tuple[int, JSON]]:
+        """Version and value by key, of what was written last and is not deleted."""
+        newest: dict[str, tuple[str, str, int, JSON, bool]] = {}
+        for one in sorted((one for one in self.wrote.values() if one[0] == memory), key=lambda one: one[2]):
+            newest[one[1]] = one
+        return {key: (version, value) for key, (_, _, version, value, deleted) in newest.items() if not deleted}
 
 
 def reads(world: World, seen: Seen, spec: FabricSpec) -> Iterator[Found]:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from fabric.core.decision_table import Reaction
 from fabric.core.envelope import KINDS
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.taxonomy import Tier
-from simulator.kernel.campaign import campaign, simulate
+from simulator.kernel.campaign import campaign, simulate, simulate_setup
 from simulator.kernel.faults import FAULTS
+from simulator.kernel.swarm import draw
 from tests.simulator.kernel.worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,6 +84,18 @@ def test_a_slice_that_is_retried_as_a_node_derives():
     report = simulate(4_000_109)
     assert report.violations == ()
     assert report.sometimes["node_retry_scheduled"]
+
+
+def test_the_keys_of_a_run_s_own_memory_are_what_it_wrote():
+    """Read without a key: those who judge it looked for an answer about one."""
+    assert simulate(5_002_065).violations == ()
+
+
+def test_a_world_that_cannot_be_run_to_its_end_is_a_violation_of_its_seed():
+    setup = draw(3)
+    report = simulate_setup(replace(setup, fault_phase_s="no number"))
+    assert (report.seed, [one.invariant for one in report.violations]) == (3, ["nothing_raises"])
+    assert report.violations[0].sentence.startswith("ValueError: ")
 
 
 def test_the_same_seed_gives_the_same_world(reports):
