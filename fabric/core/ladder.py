@@ -54,6 +54,8 @@ class Choice:
     scope: str
     spent: int
     skipped: tuple[Skipped, ...] = ()
+    instead: swap.Found | None = None
+    """Of the rung *fallback model*: who stands in."""
 
 
 def choose(work: Work, failure: Failure) -> Choice:

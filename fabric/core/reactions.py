@@ -58,6 +58,9 @@ def react(work: Work, failure: Failure) -> None:
         and questions.rounds_spent(work, failure)
     ):
         choice = replace(choice, rung=choice.rung.model_copy(update={"reaction": Reaction.ABORT}))
+    if choice.rung.reaction is Reaction.FALLBACK_MODEL:
+        # Judged before the decision is journaled: what it takes to say so may be the last of what a run may hold.
+        choice = replace(choice, instead=swap.found(work, failure, choice.trip))
     _announce(work, failure, choice)
     REACTIONS[choice.rung.reaction](work, failure, choice)
 
@@ -211,7 +214,8 @@ def _cheaper_model(work: Work, failure: Failure, choice: Choice) -> None:
 def _fallback_model(work: Work, failure: Failure, choice: Choice) -> None:
     issued = failure.issued
     assert issued is not None  # ladder.APPLIES
-    swap.change(work, failure, choice.trip)
+    assert choice.instead is not None  # react
+    swap.change(work, failure, choice.trip, choice.instead)
     if swap.repeats(work, issued.target, work.run.steps[failure.step_id].model):
         _schedule(work, issued, 0.0, "failover", retry_budget.UNITS)
 

@@ -38,39 +38,38 @@ class Found:
 
 def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     """Why no other model can take the call; empty: one can."""
-    found = _found(work, failure, trip)
-    if found.choice.asks_first:
+    given = found(work, failure, trip)
+    if given.choice.asks_first:
         return f"in {work.run.tier} a person approves another model before it is asked"
-    if found.choice.model:
+    if given.choice.model:
         return ""
-    reason = _why_none(found.choice)
-    return reason if found.weighed is None else Unfit(reason, found.weighed)
+    reason = _why_none(given.choice)
+    return reason if given.weighed is None else Unfit(reason, given.weighed)
 
 
 def offered(work: Work, failure: Failure, trip: Trip) -> Failover:
     """The model that a person who is asked about the failure may put in place; none where none can take the call."""
-    return _found(work, failure, trip).choice
+    return found(work, failure, trip).choice
 
 
-def change(work: Work, failure: Failure, trip: Trip) -> None:
+def change(work: Work, failure: Failure, trip: Trip, given: Found) -> None:
     """Puts the other model in place; the failed call's next attempt goes to it."""
     step, issued = work.run.steps[failure.step_id], failure.issued
-    given = _found(work, failure, trip)
-    found = given.choice
-    assert found.model, "the ladder chose a rung that does not apply"
+    chosen = given.choice
+    assert chosen.model, "the ladder chose a rung that does not apply"
     assert issued is not None
     work.emit(
         ev.ModelChanged(
             step_id=step.id,
             agent=step.agent,
             before=calls.model_of(work, step),
-            model=found.model,
+            model=chosen.model,
             reason=Reaction.FALLBACK_MODEL,
             command_id=issued.command_id,
             cause=trip.cause,
             needs=tuple(sorted(needs(work, step))),
-            more_usd_micros=more_usd_micros(work, step, failure, found.model),
-            passed_over=tuple(ev.PassedModel(model=one.model, reason=one.reason) for one in found.passed_over),
+            more_usd_micros=more_usd_micros(work, step, failure, chosen.model),
+            passed_over=tuple(ev.PassedModel(model=one.model, reason=one.reason) for one in chosen.passed_over),
             weighed=given.weighed,
         )
     )
@@ -123,7 +122,8 @@ def more_usd_micros(work: Work, step: Step, failure: Failure, name: str) -> int:
     return other - own
 
 
-def _found(work: Work, failure: Failure, trip: Trip) -> Found:
+def found(work: Work, failure: Failure, trip: Trip) -> Found:
+    """Who may take the call now, and on what that was weighed."""
     if reason := _nobody(work, failure, trip):
         return Found(Failover("", reason=reason))
     step, issued = work.run.steps[failure.step_id], failure.issued

@@ -7,6 +7,7 @@ value)) remains. Does not stop: a call that is out (its own deadline does, at th
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING
 
 from fabric.core.frozen import value
@@ -70,10 +71,9 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     needed = margin_s(proposal.timeout_s)
     if remaining_s >= needed and view.now < end:
         return PASS
-    evidence = Evidence(needed, round(remaining_s, 3), "s", scope, details={"deadline_at": end})
+    # Rounded down: what is refused for being less is told as less.
+    evidence = Evidence(needed, floor(remaining_s * 1_000) / 1_000, "s", scope, details={"deadline_at": end})
     if view.now >= end:
         return Trip(NAME, cause, evidence, f"the {scope} deadline has passed")
-    message = (
-        f"{max(0.0, remaining_s):.1f} s remain of the {scope} deadline, less than the {needed:.1f} s an attempt needs"
-    )
+    message = f"{max(0.0, floor(remaining_s * 10) / 10):.1f} s remain of the {scope} deadline, less than the {needed:.1f} s an attempt needs"
     return Trip(NAME, Cause.DEADLINE_NEAR, evidence, message)

@@ -66,6 +66,18 @@ def asked(world: World) -> list[str]:
 DOWN = fails(Cause.SERVER_ERROR, "overloaded")
 
 
+def test_a_model_that_stands_in_is_put_in_place_with_the_last_events_that_a_run_may_hold():
+    """Whatever a run may hold at most: what the ladder found to apply is carried out, and the run ends as a run does."""
+    whole = ran(fabric(), by_model(small=DOWN, other=summary()), prices=PRICES)
+    [swapped] = [event.seq for event in whole.events if event.fact.kind == "model_changed"]
+    ends = set()
+    for most in range(swapped - 3, 2 * len(whole.events)):
+        world = ran(fabric(limits={"run_events": most}), by_model(small=DOWN, other=summary()), prices=PRICES)
+        ends.add((world.end.state, bool(world.of(ev.ModelChanged))))
+    failed, aborted, completed = RunState.FAILED, RunState.ABORTED, RunState.COMPLETED
+    assert ends == {(failed, False), (aborted, False), (aborted, True), (completed, True)}
+
+
 # -- the rung ----------------------------------------------------------------------------------------------------------
 
 

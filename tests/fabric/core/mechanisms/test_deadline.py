@@ -44,7 +44,8 @@ def test_exactly_the_margin_is_enough_and_a_microsecond_less_is_not():
     verdict = check(stage_s=120, now_s=117.000001)
     assert verdict.cause is Cause.DEADLINE_NEAR
     assert (verdict.evidence.limit, verdict.evidence.scope) == (3.0, "stage:fan_out")
-    assert verdict.message.endswith("remain of the stage:fan_out deadline, less than the 3.0 s an attempt needs")
+    assert verdict.evidence.observed == 2.999
+    assert verdict.message == "2.9 s remain of the stage:fan_out deadline, less than the 3.0 s an attempt needs"
 
 
 def test_the_nearer_of_stage_and_run_counts():
