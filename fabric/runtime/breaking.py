@@ -146,7 +146,7 @@ def told(
     failed = _probed(met, failed)
     shut = []
     for model, gates in _stand_ins(fabric_id, compiled, run, command, failed):
-        if (yield from refusing(gates)):
+        if (yield from refusing(gates, met, SIGNAL_OF[failed.cause])):
             shut.append(model)
     return replace(failed, shut=tuple(shut)) if shut else failed
 

@@ -197,9 +197,16 @@ class _Walk:
             return self.met == "failed" or self.breaker == "stopped"
         if self.met == "refused" and reaction in NOT_WHEN_REFUSED:
             return True
-        if reaction is Reaction.FALLBACK_MODEL and self.swapped >= self.given.fallbacks:
+        if reaction is Reaction.FALLBACK_MODEL and (self.swapped >= self.given.fallbacks or self._would_refuse()):
             return True
         return self._plans_again(reaction) and self.replanned[self.stage] >= self.given.replans
+
+    def _would_refuse(self) -> bool:
+        """Whether the next call would meet an open breaker, another model's too."""
+        given = self.given.breaker
+        return given is not None and (
+            self.met == "probed" or (self.breaker == "closed" and self.counted >= given.threshold)
+        )
 
     def _plans_again(self, reaction: Reaction) -> bool:
         return reaction is Reaction.REPLAN or (reaction is Reaction.HANDOVER and self.given.handover == "plan")

@@ -213,21 +213,41 @@ def _pass(gate: Gate) -> Generator[Step, Any, Met | Looked]:
     return _looked(gate, row, decoded(row.state))
 
 
-def refusing(gates: Iterable[Gate]) -> Generator[Step, Any, bool]:
-    """Whether a call that went out now would be refused by one of these. Moves nothing and takes no permit: the call itself may find it otherwise."""
+def refusing(gates: Iterable[Gate], met: Iterable[Met], end: str) -> Generator[Step, Any, bool]:
+    """Whether a call that follows one which ended so would be refused by one of these. ``met``: the breakers that let that one pass, which have not been
+    told of its end yet. Moves nothing and takes no permit: the call itself may find it otherwise.
+    """
+    passed = {one.gate.key: one for one in met}
     for gate in gates:
         row = yield Step("look", gate.key)
-        standing = decoded(row.state)
-        if standing.state is BreakerState.CLOSED:
-            would = _tripped(gate, row, standing) is not None
-        elif standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= gate.breaker.half_open_max:
-            would = True
+        before = passed.get(gate.key)
+        if before is not None and before.probe:
+            would = any(end in signal.names for signal in gate.breaker.signals)
         else:
-            retry_at = row.counts.get(RETRY_AT, 0)
-            would = passage(gate.breaker, standing, row.changed_at, row.asked_at, retry_at) == "refuse"
+            would = _refuses(gate, row if before is None else _with_end(before, row, end))
         if would:
             return True
     return False
+
+
+def _refuses(gate: Gate, row: Row) -> bool:
+    standing = decoded(row.state)
+    if standing.state is BreakerState.CLOSED:
+        return _tripped(gate, row, standing) is not None
+    if standing.state is BreakerState.HALF_OPEN and len(_live(row)) >= gate.breaker.half_open_max:
+        return True
+    return passage(gate.breaker, standing, row.changed_at, row.asked_at, row.counts.get(RETRY_AT, 0)) == "refuse"
+
+
+def _with_end(one: Met, row: Row, end: str) -> Row:
+    """The row as it will stand when the end of a call that it let pass is counted."""
+    if not one.gate.counts or end == NEUTRAL or row.generation != one.row.generation:
+        return row
+    counts = dict(row.counts)
+    for tally in tallies(one.gate.breaker, ENDPOINT, SignalName(end) if end in list(SignalName) else None):
+        if not tally.until:
+            counts[tally.key] = tally.n if tally.reset else counts.get(tally.key, 0) + tally.n
+    return replace(row, counts=counts)
 
 
 def _live(row: Row) -> list[int]:

@@ -390,13 +390,34 @@ MOMENTS = {
 def test_whether_a_call_would_be_refused_is_what_it_meets_then_and_asking_moves_nothing(rows, reach, refuses):
     reach(rows)
     before = rows.row
-    assert rows.do(refusing([GATE])) is refuses
+    assert rows.do(refusing([GATE], (), NEUTRAL)) is refuses
     assert rows.row == before
     assert isinstance(rows.do(passing([GATE]), "b"), Looked) is refuses
 
 
 def test_one_of_several_that_refuses_is_enough(rows):
     other = Gate(BREAKER, Key("agent:f:a", BREAKER.kind), True, {})
-    assert rows.do(refusing([other, GATE])) is False
+    assert rows.do(refusing([other, GATE], (), NEUTRAL)) is False
     rows.opened()
-    assert rows.do(refusing([other, GATE])) is True
+    assert rows.do(refusing([other, GATE], (), NEUTRAL)) is True
+
+
+@pytest.mark.parametrize(("before", "end", "refuses"), [
+    (3, SignalName.TIMEOUT, False),
+    (4, SignalName.TIMEOUT, True),
+    (4, SignalName.RATE_LIMIT, False),
+    (4, NEUTRAL, False),
+])  # fmt: skip
+def test_the_end_of_the_call_before_counts_before_it_is_told(rows, before, end, refuses):
+    rows.calls(*[SignalName.TIMEOUT] * before)
+    met = rows.do(passing([GATE]))
+    assert rows.do(refusing([GATE], met, end)) is refuses
+    other = Gate(BREAKER, Key("agent:f:a", BREAKER.kind), True, {})
+    assert rows.do(refusing([other], met, end)) is False
+
+
+def test_a_probe_that_failed_leaves_nobody_through_and_one_that_says_nothing_does(rows):
+    rows.opened().cooled()
+    met = rows.do(passing([GATE]), "a")
+    assert rows.do(refusing([GATE], met, SignalName.TIMEOUT)) is True
+    assert rows.do(refusing([GATE], met, NEUTRAL)) is False
