@@ -92,6 +92,8 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
         rung = Rung(reaction=Reaction.REPLAN if back else DIRECT[goes_to, ledger.tier])
         return Walked(trip, None, 0, rung, _scope(ledger, fact, CountScope.STAGE), 0)
     rungs = _rungs(asked, goes_to)
+    # What the journal says of the cause that won it says of each that is its like: two calls of one answer that no budget has room for.
+    own = own or (goes_to == fact.failure_type and trip.cause == fact.cause.cause)
     told = passed_over_before(ledger, fact) if own or goes_to == fact.failure_type else frozenset()
     skipped: list[int] = []
     recorded: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import agent, plan, tree
 from tests.fabric.core.harness import ran
-from tests.fabric.core.scripts import HANGS, asks, call, gives, planned, scored, summary
+from tests.fabric.core.scripts import HANGS, Answer, asks, call, gives, planned, scored, summary
 
 TEXT = "Look into the booking of the customer and say whether it can be moved to another day."
 TWICE = [{"agent": "worker", "title": "Part", "instructions": TEXT}] * 2
@@ -46,6 +47,21 @@ def test_a_plan_that_is_stuck_is_planned_by_the_lead():
     assert "the same brief for the second time" in told
     assert "The cycle that was seen: planner -> worker." in told
     assert f"planner to worker: Part: {TEXT}" in told
+
+
+def test_two_calls_that_no_money_is_left_for_are_handed_over_as_one_and_derive():
+    """Both speak against the same move: what the journal says of the first holds for the second."""
+    table = {
+        "cost_overrun": {
+            "batch": {"rungs": [*RUNGS["rungs"][:1], {"reaction": "cheaper_model", "times": 1}, {"reaction": "abort"}]}
+        }
+    }
+    made = tree(topology={"handover": "lead"}, table=table)
+    made["agents"].append(agent("lead"))
+    dear = Answer(lambda c: replace(asks(call(q="a"), call(q="b")).make(c), cost_usd_micros=30_000_000))
+    world = ran(FabricSpec.model_validate(made), {"worker": dear}, tier=Tier.BATCH)
+    assert world.reactions == ["handover", "abort"]
+    assert len(world.of(ev.ReactionDecided)[0].causes) == 1
 
 
 def test_a_lead_that_does_the_same_ends_the_run():
