@@ -103,12 +103,16 @@ def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
 def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tuple[str, ...]:
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
-    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. Of the mechanisms
+    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. One whose
+    judge is at work may yet be handed over with all that was said. Of the mechanisms
     only the deadlock monitor and the loop detector compare contents that no step holds. ``sources``: and what its tools
     answered, which its answers are held against.
     """
+    judging = {step.stage for step in run.steps.values() if is_judge(step) and step.status == "active"}
     steps = tuple(
-        step if _goes_on(run, step) else (step.output_ref, _judged(step), *(_results(step) if sources else ()))
+        step
+        if step.stage in judging or _goes_on(run, step)
+        else (step.output_ref, _judged(step), *(_results(step) if sources else ()))
         for step in run.steps.values()
     )
     rest = replace(run, steps={}, guards={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import ORDER, loop_detector
 from fabric.core.run import Run
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.loading import Loaded, load
 from fabric.runtime.snapshots import (
@@ -28,9 +30,9 @@ from fabric.runtime.snapshots import (
     snapshot_of,
 )
 from simulator.kernel.seen import state_bytes
-from tests.fabric.core.fabrics import spec
+from tests.fabric.core.fabrics import agent, spec, tree
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import asks, fails, planned, scored, summary
+from tests.fabric.core.scripts import asks, call, fails, planned, say, scored, summary
 from tests.fabric.runtime.journals import claimed, stored
 
 SCRIPT: dict[str, Any] = {
@@ -120,6 +122,32 @@ def test_contents_are_let_go_of_with_a_snapshot():
     assert world.driver is not None
     run, contents = world.driver.run, world.driver.contents
     assert set(contents.values) == set(live_refs(run, contents.seqs))
+
+
+def test_what_a_judge_may_yet_have_handed_over_is_kept_for_as_long_as_it_judges():
+    """The plan was made with a tool, and its critic sends it to the lead, who is told all that was said."""
+    once = {"rungs": [{"reaction": "handover", "times": 1}, {"reaction": "abort"}]}
+    made = tree(
+        topology={"handover": "lead", "plan_critic": "judge"},
+        agents={"planner": {"tools": ["look"]}},
+        table={"plan_malformed": {"batch": once}},
+    )
+    made["agents"] += [agent("lead"), agent("judge")]
+    no, yes = (
+        {"accept": not said, "score": None, "findings": said, "evidence": ["It says so."]}
+        for said in (["Too thin."], [])
+    )
+    script: dict[str, Any] = {
+        "planner": [asks(call(q="what is there")), planned()],
+        "lead": planned(),
+        "judge": [say(json.dumps(no)), say(json.dumps(yes))],
+    }
+    each = Cadence(on_release=1, while_owned=1)
+    world = World(FabricSpec.model_validate(made), script, tier=Tier.BATCH, cadence=each)
+    world.start().go()
+    assert world.reactions == ["handover"]
+    told = next(request for request in world.requests if request.agent == "lead").messages[-1].text
+    assert 'planner calls look: {"q":"what is there"}' in told
 
 
 # -- a state that does not grow ----------------------------------------------------------------------------------------
