@@ -1,5 +1,6 @@
 """The virtual world: whole runs, many seeds, the same seed twice."""
 
+import json
 import os
 import subprocess
 import sys
@@ -79,16 +80,13 @@ def test_every_fault_and_every_path_is_met(reports):
     assert {name for name in wanted if not met[name]} == set()
 
 
-def test_a_slice_that_is_retried_as_a_node_derives():
-    """A run of its own, whose step names no agent: deriving it looked for one."""
-    report = simulate(4_000_109)
-    assert report.violations == ()
-    assert report.sometimes["node_retry_scheduled"]
+FOUND = json.loads((ROOT / "tests" / "regress_seeds.json").read_text())
+"""Seeds that found something wrong once, and what."""
 
 
-def test_the_keys_of_a_run_s_own_memory_are_what_it_wrote():
-    """Read without a key: those who judge it looked for an answer about one."""
-    assert simulate(5_002_065).violations == ()
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_seed_that_found_something_wrong_finds_it_no_more(seed):
+    assert simulate(int(seed)).violations == (), FOUND[seed]
 
 
 def test_a_world_that_cannot_be_run_to_its_end_is_a_violation_of_its_seed():
