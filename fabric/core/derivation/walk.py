@@ -158,9 +158,8 @@ def _final(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, won: Walked) 
     """The rung's reaction, or what stands for it: an answer that was the last one is not tried again, a person is not asked for ever."""
     if last_word(ledger, fact) and won.rung.reaction not in ENDS:
         return Reaction.SURFACE
-    unsure = (
-        won.trip.cause is Cause.BELOW_TAU and not fact.step_id
-    )  # Of a child that ended so a person is asked about the step.
+    # Of a child that ended in doubt there is no result to let pass: a person is asked about the step, as about any failure.
+    unsure = won.trip.cause is Cause.BELOW_TAU and not fact.step_id
     if won.rung.reaction is not Reaction.ESCALATE or unsure:
         return won.rung.reaction
     step = ledger.steps.get(fact.step_id)
