@@ -312,7 +312,7 @@ class RunPage:
         if self.story is None or folded is None or self.spec is None or not folded.started_at:
             return []
         try:
-            found = margins_of(folded, self.spec.policy, self.story.at, self.story.tripped)
+            found = margins_of(folded, self.spec, self.story.at, self.story.tripped)
             return [Meter(one) for one in sorted([*found, *self._rate()], key=by_nearness)]
         except Exception:
             log.exception("the margins of run %s could not be worked out", self.run.id)

@@ -11,7 +11,7 @@ from typing import Literal
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
-from fabric.core.failover import endpoint_of
+from fabric.core.endpoints import endpoint_of
 from fabric.core.failure import Failure, Unfit, record
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from fabric.core.cost import Price
+from fabric.core.endpoints import endpoint_of
 from fabric.core.fallbacks import chain
 from fabric.core.frozen import value
 from fabric.core.spec import Capability, ModelSpec
@@ -178,17 +179,6 @@ def choose(
             return Failover(name, ASKS_FIRST[lost.tier] and not lost.approved, passed_over=tuple(over))
         over.append(refused)
     return Failover("", reason=f"no model of {origin!r}'s chain can take the call", passed_over=tuple(over))
-
-
-def endpoint_of(model: ModelSpec) -> tuple[str, str]:
-    """Whose quota, key and network a model shares: provider and base URL (empty: the operator's)."""
-    return model.provider, model.base_url.strip().rstrip("/")
-
-
-def provider_scope(model: ModelSpec) -> str:
-    """The row of circuit breakers and retry tokens that its calls share: two endpoints that speak one protocol fail each for itself."""
-    name, url = endpoint_of(model)
-    return f"provider:{name}@{url.rpartition('://')[2]}" if url else f"provider:{name}"
 
 
 def _why_not(

@@ -28,6 +28,7 @@ from fabric.core.flow import Stage
 from fabric.core.gates import HTTP_TEST, Gates
 from fabric.core.payloads import Brief
 from fabric.core.policy import FlowPolicy
+from fabric.core.spec_breakers import breaker_problems
 from fabric.core.spec_judges import unknown_judges
 from fabric.core.spec_layers import layer_problems
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
@@ -228,6 +229,7 @@ class FabricSpec(SpecGroup):
             *fallback_problems({model.name: model.fallbacks for model in self.models}),
             *cheaper_problems({model.name: model.cheaper for model in self.models}),
             *layer_problems(self),
+            *breaker_problems(self),
             *memory_problems(self.memories, [(tool.name, tool.kind) for tool in self.tools]),
         ]
         if problems:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
-from fabric.core.failover import Failover, Lost, PassedOver, choose, endpoint_of, provider_scope
+from fabric.core.endpoints import endpoint_of, provider_scope
+from fabric.core.failover import Failover, Lost, PassedOver, choose
 from fabric.core.failure import Failure, Unfit, record
 from fabric.core.frozen import value
 from fabric.core.inputs import DecisionMade

@@ -16,12 +16,11 @@ from django.db.models import Q
 from pydantic import ValidationError
 
 from fabric.core.actor import Actor
+from fabric.core.breaker.passing import row_scope
 from fabric.core.breaker.policy import KIND, Breaker, BreakerScope, Signal
 from fabric.core.breaker.signals import RETRY_AT, cools_at
 from fabric.core.breaker.table import FORCED, BreakerState, Standing, decoded
-from fabric.core.failover import provider_scope
-from fabric.core.flow import Stage
-from fabric.core.spec import FabricSpec
+from fabric.core.spec_breakers import names_of
 from fabric.models import Fabric, Guard, GuardChange, GuardCount, Revision
 from fabric.runtime.grant_rules import SECOND_US, UNTIL_RING, counts_still
 from fabric.selectors.fabrics import revision_spec
@@ -245,23 +244,9 @@ def _of_revision(fabric_id: str, name: str, revision_id: str, *, published: bool
     except ValidationError:  # Of a version that is not read any more: no run of it can begin.
         return
     for breaker in spec.policy.breakers:
-        for scope, called in _scopes(breaker.scope, fabric_id, name, spec):
-            yield (scope, breaker.kind), _Found(breaker, breaker.scope, called, published)
-
-
-def _scopes(over: BreakerScope, fabric_id: str, name: str, spec: FabricSpec) -> list[tuple[str, str]]:
-    """The rows of one breaker with what each stands in front of: ``breaker.passing.scope_of`` for every call that a run could make."""
-    match over:
-        case BreakerScope.PROVIDER:
-            return [(one, one.partition(":")[2]) for one in sorted({provider_scope(model) for model in spec.models})]
-        case BreakerScope.AGENT:
-            return [(f"agent:{fabric_id}:{one.name}", one.name) for one in spec.agents]
-        case BreakerScope.TOOL:
-            return [(f"tool:{fabric_id}:{one.name}", one.name) for one in spec.all_tools]
-        case BreakerScope.STAGE:
-            return [(f"stage:{fabric_id}:{one.value}", one.value) for one in Stage]
-        case BreakerScope.FABRIC:
-            return [(f"fabric:{fabric_id}", name)]
+        over = breaker.scope
+        for called in filter(breaker.before, names_of(over, spec)):
+            yield (row_scope(over, fabric_id, called), breaker.kind), _Found(breaker, over, called, published)
 
 
 # -- where they stand --------------------------------------------------------------------------------------------------

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Mapping
 
 from fabric.core.budget_caps import AGENT, RUN, STAGE, CapUnit, fabrics_cap
 from fabric.core.mechanisms import budget, state_of
-from fabric.core.policy import Budget, FlowPolicy
+from fabric.core.policy import Budget
 from fabric.core.run import Run
+from fabric.core.spec import FabricSpec
 from fabric.selectors.margin import Margin
 from fabric.selectors.words import words
 
 REFUSED = "a call that may need more is refused"
 
 
-def measured(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def measured(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     """See ``run_margins.Measure``."""
-    ledger, caps = state_of(run.guards, budget), policy.budget
+    ledger, caps = state_of(run.guards, budget), spec.policy.budget
     for unit, name in _CAPPED:
         most = budget.cap_in_force(caps, ledger, RUN, unit)
         if most is not None:

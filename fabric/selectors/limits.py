@@ -243,7 +243,8 @@ def breaker_said(breaker: Breaker) -> str:
         breaker.on_open
     ]
     trips = f", {breaker.max_trips} trips" if breaker.max_trips else ""
-    return f"{breaker.scope}: {signals}, {breaker.cooldown_s:g} s{trips}{fallback}"
+    before = " ".join((breaker.scope, ", ".join(breaker.only))).strip()
+    return f"{before}: {signals}, {breaker.cooldown_s:g} s{trips}{fallback}"
 
 
 def _layers_said(given: Any) -> Any:

@@ -22,13 +22,14 @@ from fabric.core.mechanisms import (
 from fabric.core.mechanisms import hop_limit as hops
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
+from fabric.core.spec import FabricSpec
 from fabric.selectors import budget_margins, watch_margins
 from fabric.selectors.margin import US, Margin
 from fabric.selectors.story_trips import DEADLOCKS, DETECTORS, SHARED_BUDGETS, SPEND_RATE, Fired
 from fabric.selectors.words import duration, words
 
-Measure = Callable[[Run, FlowPolicy, int], Iterator[Margin]]
-"""``(run, policy, now)``; now is the instant of the run's last event."""
+Measure = Callable[[Run, FabricSpec, int], Iterator[Margin]]
+"""``(run, spec, now)``; now is the instant of the run's last event."""
 
 
 class Row(NamedTuple):
@@ -43,14 +44,14 @@ class Row(NamedTuple):
     """Why it has no margin."""
 
 
-def margins_of(run: Run, policy: FlowPolicy, now: int, fired: Mapping[str, Fired] | None = None) -> list[Margin]:
+def margins_of(run: Run, spec: FabricSpec, now: int, fired: Mapping[str, Fired] | None = None) -> list[Margin]:
     """All margins of a run: first what tripped, then the nearest to its limit. ``fired``: the trips of its story, by margin."""
     fired = fired or {}
     found = [
         replace(margin, row=name, fired=fired.get(margin.name))
         for name, row in MARGINS.items()
         if row.measure
-        for margin in row.measure(run, policy, now)
+        for margin in row.measure(run, spec, now)
     ]
     found += [made(name, fired[name]) for name, made in ONCE_TRIPPED.items() if name in fired]
     return sorted(found, key=by_nearness)
@@ -142,7 +143,8 @@ def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
 # -- the measures --------------------------------------------------------------------------------------------------------
 
 
-def _deadline(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def _deadline(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
+    policy = spec.policy
     if not run.started_at or not run.deadline_at:
         return
     whole = (run.deadline_at - run.started_at) / US
@@ -180,7 +182,8 @@ def _asked_at(run: Run, policy: FlowPolicy) -> int | None:
     return min(asked) - int(policy.due_s(run.tier) * US) if asked else None
 
 
-def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def _counts(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
+    policy = spec.policy
     state, limits = state_of(run.guards, hops), policy.limits
     alive_cap, spawned_cap = hops.caps(limits, run)
     longest = max(run.steps.values(), key=lambda step: step.turns, default=None)
@@ -202,8 +205,8 @@ def _counts(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     yield from watch_margins.visits(run, policy, now)
 
 
-def _caps(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
-    limits, stops = policy.limits, "no further call is issued, and the rest is kept for the run's end"
+def _caps(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
+    limits, stops = spec.policy.limits, "no further call is issued, and the rest is kept for the run's end"
     for name, observed, limit, at_limit in (
         ("events", run.seq, run_caps.events_for_work(limits), stops),
         ("payload bytes", run.content_bytes, limits.run_payload_bytes, "no further call is issued"),
@@ -212,7 +215,8 @@ def _caps(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
         yield Margin(name=name, observed=observed, limit=limit, unit="count", at_limit=at_limit)
 
 
-def _retries(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def _retries(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
+    policy = spec.policy
     left = retry_budget.balance(policy.retry, state_of(run.guards, retry_budget)) / retry_budget.UNITS
     yield Margin(
         name="retry tokens",
@@ -223,8 +227,8 @@ def _retries(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     )
 
 
-def _loops(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
-    config = policy.loop_detector
+def _loops(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
+    config = spec.policy.loop_detector
     same, same_in, streak, streak_in = 0, "", 0, ""
     for step in run.steps.values():
         calls = state_of(run.guards, loop_detector, step.id).calls
@@ -262,37 +266,37 @@ def _loops(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     )
 
 
-def _replans(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def _replans(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     stage, most = max(run.replans.items(), key=lambda item: (item[1], item[0]), default=(run.stage, 0))
     yield Margin(
         name="replans",
         observed=most,
-        limit=policy.limits.replans_per_stage,
+        limit=spec.policy.limits.replans_per_stage,
         unit="count",
         at_limit="no further plan: the ladder's next rung",
         where=words(stage) if most else "",
     )
 
 
-def _corrections(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def _corrections(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     worst = max(run.steps.values(), key=lambda step: step.corrections, default=None)
     yield Margin(
         name="corrections",
         observed=worst.corrections if worst else 0,
-        limit=policy.limits.corrections_per_step,
+        limit=spec.policy.limits.corrections_per_step,
         unit="count",
         at_limit="the step fails on its schema; the ladder decides",
         where=worst.agent if worst and worst.corrections else "",
     )
 
 
-def _rounds(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def _rounds(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     if run.rounds:
         where, most = max(run.rounds.items(), key=lambda item: (item[1], item[0]))
         yield Margin(
             name="escalated failures",
             observed=most,
-            limit=policy.humans.failure_rounds,
+            limit=spec.policy.humans.failure_rounds,
             unit="count",
             at_limit="the next failure aborts",
             where=words(where.partition(".")[0]),

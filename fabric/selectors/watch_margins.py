@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fabric.core.breaker.policy import SignalName
+from fabric.core.breaker.policy import Breaker, BreakerScope, SignalName
+from fabric.core.endpoints import endpoint_name
 from fabric.core.flow import Stage
 from fabric.core.mechanisms import circuit_breaker, failure_signature, hop_limit, progress, stall_watchdog, state_of
 from fabric.core.policy import FlowPolicy
-from fabric.core.run import Run
+from fabric.core.run import Run, Step
 from fabric.core.signatures import effective_limit
+from fabric.core.spec import FabricSpec
 from fabric.selectors.margin import US, Margin
 from fabric.selectors.words import duration, words
 
 
-def repeated(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def repeated(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     """The failure that came most often."""
     counts = state_of(run.guards, failure_signature).counts
     where, most = max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
     yield Margin(
         name="same failure",
         observed=most,
-        limit=effective_limit(policy.failure_signature.limit),
+        limit=effective_limit(spec.policy.failure_signature.limit),
         unit="count",
         at_limit="the run is aborted; in high-stakes a person is asked",
         where=words(where.partition("|")[0].partition(".")[0]),
@@ -29,9 +31,9 @@ def repeated(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
     )
 
 
-def silence(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     """How long nothing has happened, where that would be a stall."""
-    window = stall_watchdog.window_s(policy, run.tier)
+    window = stall_watchdog.window_s(spec.policy, run.tier)
     if stall_watchdog.due_at(run, window) is not None:
         yield Margin(
             name="silence",
@@ -44,10 +46,10 @@ def silence(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
         )
 
 
-def without_progress(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
+def without_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
     """The step whose last turns came to the same most often in a row, as a share of what its agent may."""
     state = state_of(run.guards, progress)
-    config = policy.progress
+    config = spec.policy.progress
     worst = (0, config.agent_turns, "")
     for step in run.steps.values():
         limit = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
@@ -103,23 +105,25 @@ STREAKS: Mapping[SignalName, str] = {
 """What a breaker counts within one step, as its margin is called; total over ``breaker.policy.PER_STEP``, by test."""
 
 
-def streaks(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
-    """How near the run's steps are to opening a circuit breaker, by the breaker that opens first; what endpoints answer is no run's to know."""
+def streaks(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
+    """How near the run's steps are to opening a circuit breaker, each by the one in front of it that opens first; what endpoints answer is no run's to know."""
     for name, called in STREAKS.items():
         opens = [
             (signal.threshold, breaker)
-            for breaker in policy.breakers
+            for breaker in spec.policy.breakers
             for signal in breaker.signals
             if name in signal.names
         ]
         if not opens:
             continue
-        threshold, breaker = min(opens, key=lambda one: one[0])
-        counted = [
-            (step.agent, circuit_breaker.streaks(state_of(run.guards, circuit_breaker, step.id))[name])
-            for step in run.steps.values()
-        ]
-        where, most = max(counted, key=lambda one: (one[1], one[0]), default=("", 0))
+        opens.sort(key=lambda one: one[0])
+        found = [(0, "", opens[0])]
+        for step in run.steps.values():
+            state = state_of(run.guards, circuit_breaker, step.id)
+            met = next((one for one in opens if _meets(step, one[1], spec, state)), None)
+            if met is not None:
+                found.append((circuit_breaker.streaks(state)[name], step.agent, met))
+        most, where, (threshold, breaker) = max(found, key=lambda one: (one[0] / one[2][0], one[1]))
         yield Margin(
             name=called,
             observed=most,
@@ -129,3 +133,20 @@ def streaks(run: Run, policy: FlowPolicy, now: int) -> Iterator[Margin]:
             where=where if most else "",
             trips_at_limit=True,
         )
+
+
+def _meets(step: Step, breaker: Breaker, spec: FabricSpec, state: circuit_breaker.State) -> bool:
+    """Whether a step's next call meets a breaker. Of tools it is the one that was called last: what repeats is its call."""
+    if not breaker.only:
+        return True
+    match breaker.scope:
+        case BreakerScope.PROVIDER:
+            return breaker.before(endpoint_name(spec.model(step.model or spec.agent(step.agent).model)))
+        case BreakerScope.TOOL:
+            return breaker.before(state.last.partition(" ")[0])
+        case BreakerScope.AGENT:
+            return breaker.before(step.agent)
+        case BreakerScope.STAGE:
+            return breaker.before(step.stage)
+        case BreakerScope.FABRIC:
+            return True

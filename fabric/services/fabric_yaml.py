@@ -86,7 +86,9 @@ def _told(origin: str, tree: Tree, problem: Problem) -> str:
 
 # -- what pydantic says, as sentences ----------------------------------------------------------------------------------
 
-_PLACED = re.compile(r"(?:^|; )(?=(?:models|tools|agents|topology|tiers|fan_in)\b[\w.]*: )")
+_PLACED = re.compile(
+    r"(?:^|; )(?=(?:models|tools|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.]*: )"
+)
 _NO_NAME = re.compile(r"no (agent|model|tool) is named")
 
 

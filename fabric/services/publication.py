@@ -21,7 +21,7 @@ from fabric.core.fingerprint import encode
 from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.services import publication_fallbacks, publication_people, publication_retries
+from fabric.services import publication_breakers, publication_fallbacks, publication_people, publication_retries
 from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
 from fabric.services.publication_limits import LIMITS
@@ -201,6 +201,10 @@ def _on_open(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     yield from publication_fallbacks.missing(spec)
 
 
+def _breakers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    yield from publication_breakers.overlapping(spec)
+
+
 def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for path, sentence in gate_problems(spec):
         yield Problem(path, sentence)
@@ -319,6 +323,7 @@ RULES: tuple[Rule, ...] = (
     _tool_users,
     _stand_ins,
     _on_open,
+    _breakers,
     _judges,
     _gates,
     *LIMITS,

@@ -8,9 +8,10 @@ from typing import Literal
 
 from fabric.core.breaker.policy import BreakerScope, SignalName
 from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
+from fabric.core.endpoints import endpoint_name
 from fabric.core.envelope import Row, fact_json, from_row
 from fabric.core.fallbacks import chain
-from fabric.core.flow import RunState
+from fabric.core.flow import RunState, Stage
 from fabric.core.retry_layers import ROWS
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
@@ -119,12 +120,12 @@ ALONE = frozenset({BreakerScope.AGENT, BreakerScope.STAGE})
 
 
 def _breaking(spec: FabricSpec) -> Breaking | None:
-    """The breaker that counts what the finalizer's provider answers. One that other agents' calls move too, or of several signals of it, is not computed."""
+    """The breaker in front of the finalizer that counts what its provider answers. One that other agents' calls move too, or of several signals of it, is not computed."""
     found = [
         (one, signal)
         for one in spec.policy.breakers
         for signal in one.signals
-        if SignalName.SERVER_ERROR in signal.names
+        if SignalName.SERVER_ERROR in signal.names and one.before(_named(spec, one.scope))
     ]
     if not found:
         return None
@@ -134,6 +135,16 @@ def _breaking(spec: FabricSpec) -> Breaking | None:
             f"policy.breakers: a drill takes one of an agent or stage that counts failures, and no fallback: not {one.scope}, {signal.mode}, {one.on_open}"
         )
     return Breaking(int(signal.threshold), one.max_trips)
+
+
+def _named(spec: FabricSpec, scope: BreakerScope) -> str:
+    """What the finalizer's calls are of, in that scope; empty: nothing that has a name."""
+    finalizer = spec.topology.finalizer
+    if scope is BreakerScope.STAGE:
+        return Stage.FINALIZE
+    if finalizer is None or scope not in (BreakerScope.AGENT, BreakerScope.PROVIDER):
+        return ""
+    return finalizer if scope is BreakerScope.AGENT else endpoint_name(spec.model(spec.agent(finalizer).model))
 
 
 def _stand_ins(spec: FabricSpec) -> int:

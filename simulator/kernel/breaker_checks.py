@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
-from fabric.core.breaker.passing import Gate
+from fabric.core import command_ids
+from fabric.core.breaker.passing import Gate, Met
 from fabric.core.breaker.policy import COOLDOWN_MAX_S, DOMAIN
 from fabric.core.breaker.signals import NEUTRAL, SIGNAL_OF
 from fabric.core.commands import CallModel, CallTool
+from fabric.core.endpoints import endpoint_name
+from fabric.core.fallbacks import chain
 from fabric.core.frozen import value
 from fabric.core.inputs import CallFailed, Result
 from fabric.runtime.breaking import gates_for, holder_of
@@ -26,6 +30,40 @@ class _Out:
     gate: Gate
     row: GuardRow
     probe: bool
+
+
+def misplaced(fabric_id: str, driver: RunDriver, command: CallModel | CallTool, met: tuple[Met, ...]) -> str:
+    """What is wrong with a call that goes out: it passed other breakers than those that the fabric puts in front of it; empty: nothing."""
+    said = set(_in_front(fabric_id, driver, command))
+    passed = {(one.gate.key.scope, one.gate.key.kind) for one in met}
+    wrong = [f"past that of {scope}" for scope, _ in sorted(passed - said)]
+    wrong += [f"without that of {scope}" for scope, _ in sorted(said - passed)]
+    return f"{command.command_id}#{command.attempt} goes out {', '.join(wrong)}" if wrong else ""
+
+
+def _in_front(fabric_id: str, driver: RunDriver, command: CallModel | CallTool) -> Iterator[Key]:
+    """The rows that a call has to pass, as semantics.md says it, and with none of the program's own choice."""
+    if command_ids.is_errand(command.command_id):
+        return
+    spec, step = driver.compiled.spec, driver.run.steps[command.step_id]
+    own = {"stage": str(step.stage)} | ({"agent": step.agent} if step.agent else {})
+    stands_in = False
+    if isinstance(command, CallModel):
+        own["provider"] = endpoint_name(spec.model(command.model))
+        behind = chain({model.name: model.fallbacks for model in spec.models}, spec.agent(step.agent).model)
+        stands_in = command.model in behind
+    else:
+        own["tool"] = command.tool
+    for breaker in spec.policy.breakers:
+        name, scope = own.get(breaker.scope), str(breaker.scope)
+        if scope == "fabric":
+            row = f"fabric:{fabric_id}"
+        elif name is None or (breaker.only and name not in breaker.only):
+            continue
+        else:
+            row = f"provider:{name}" if scope == "provider" else f"{scope}:{fabric_id}:{name}"
+        if not (stands_in and breaker.on_open == "model" and scope != "provider"):
+            yield row, breaker.kind
 
 
 class Probes:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from fabric.core.breaker import passing
+from fabric.core.breaker.policy import Breaker
 from simulator.kernel.memory_guards import MemoryGuards
 from simulator.kernel.planting import attribute
 
@@ -47,10 +48,22 @@ def _retry_after_unheard() -> AbstractContextManager[None]:
     return attribute(MemoryGuards, "tell", tells)
 
 
+def _named_for_all() -> AbstractContextManager[None]:
+    """What a breaker names is not looked at: it stands in front of all of its scope."""
+    return attribute(Breaker, "before", lambda _breaker, _name: True)
+
+
+def _named_for_none() -> AbstractContextManager[None]:
+    """A breaker that names what it stands in front of stands in front of nothing."""
+    return attribute(Breaker, "before", lambda breaker, _name: not breaker.only)
+
+
 BREAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "open_breaker_passes": _open_passes,
     "permit_for_all": _permit_for_all,
     "one_probe_more": _one_probe_more,
     "retry_after_unheard": _retry_after_unheard,
+    "named_breaker_for_all": _named_for_all,
+    "named_breaker_for_none": _named_for_none,
 }
 """By name."""

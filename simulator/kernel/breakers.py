@@ -56,6 +56,10 @@ class VirtualBreakers:
         self._met[key], self._counting[key] = past.met, counting(past, driver.compiled, driver.run, command)
         return None
 
+    def past(self, driver: RunDriver, command: CallModel | CallTool) -> tuple[Met, ...]:
+        """The breakers that let a call pass."""
+        return self._met.get((driver.run.id, command.command_id, command.attempt), ())
+
     def noted(self, fabric_id: str, driver: RunDriver, command: CallModel | CallTool, result: Result) -> Result:
         """A result; a failure with what breakers say of it and of the models that may be asked instead."""
         if not isinstance(result, CallFailed):

@@ -301,7 +301,7 @@ class Process(Acting):
             self.world.sometimes[f"breaker_refused_{refused.cause}"] += 1
             self.later(0.0, self._answer, owned, flight, refused)
             return
-        self.world.watch.passed(owned, command)
+        self.world.watch.passed(owned, command, self.breakers.past(owned.driver, command))
         for delay_s, result in self.world.call(owned, command):
             self.later(delay_s, self._answer, owned, flight, result)
         self._point("performed")

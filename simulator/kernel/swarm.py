@@ -18,6 +18,7 @@ from fabric.runtime.ports import Document
 from simulator.kernel import faults, remembering
 from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
+from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered, without_ways
 
@@ -95,6 +96,7 @@ def variant(number: int) -> Fabric:
     _remembers(tree, Random(f"memory {number}"))  # noqa: S311 - the same
     judged(tree, number)
     layered(tree, number)
+    named(tree, number)
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fabric.core.endpoints import provider_scope
 from fabric.core.envelope import Event
-from fabric.core.failover import provider_scope
 from fabric.core.grants import PROVIDER_BUCKET
 from fabric.core.run import Run
 from fabric.runtime.grant_ports import BucketStore, TokenAsk, TokensLeft

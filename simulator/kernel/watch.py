@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.breaker.passing import Met
 from fabric.core.commands import Call
 from fabric.core.context import Compiled
 from fabric.core.envelope import from_row
@@ -243,8 +244,10 @@ class Watch:
         if sentence:
             self.violated("intent_before_effect", seen.run_id, f"{command.command_id}#{command.attempt}: {sentence}")
 
-    def passed(self, owned: Owned, command: Call) -> None:
+    def passed(self, owned: Owned, command: Call, met: tuple[Met, ...]) -> None:
         """A call was let past its circuit breakers."""
+        said = breaker_checks.misplaced(owned.claimed.fabric_id, owned.driver, command, met)
+        self.found("breaker_stands_where_it_says", owned.claimed.run_id, said)
         said = self.probes.unheeded(self.world.guards, owned.claimed.fabric_id, owned.driver, command)
         self.found("breaker_is_heeded", owned.claimed.run_id, said)
 

@@ -14,7 +14,7 @@ from fabric.core.breaker.policy import PER_STEP, Breaker, BreakerScope, SignalNa
 from fabric.core.breaker.signals import NEUTRAL, RETRY_AT, US, Neutral, Tally, cools_at, passage, tallies, tripped
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
-from fabric.core.failover import provider_scope
+from fabric.core.endpoints import endpoint_name
 from fabric.core.fallbacks import chain
 from fabric.core.frozen import replace, value
 from fabric.core.spec import FabricSpec
@@ -125,20 +125,30 @@ Settling = Generator[Step, Any, None]
 Steps = Generator[Step, Any, "tuple[Met, ...] | Looked"]
 
 
-def scope_of(scope: BreakerScope, fabric_id: str, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
-    """Whose breaker that is for a call: what stands in its row; None: there is none in front of this call."""
-    model = isinstance(command, CallModel)
+def name_of(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
+    """What a breaker of a scope stands in front of where this call goes out, by name; None: nothing, it is no call of that kind."""
     match scope:
         case BreakerScope.PROVIDER:
-            return provider_scope(spec.model(command.model)) if isinstance(command, CallModel) else None
+            return endpoint_name(spec.model(command.model)) if isinstance(command, CallModel) else None
         case BreakerScope.TOOL:
-            return None if model else f"tool:{fabric_id}:{command.tool}"  # type: ignore[union-attr]
+            return command.tool if isinstance(command, CallTool) else None
         case BreakerScope.AGENT:
-            return f"agent:{fabric_id}:{command.agent}"
+            return command.agent or None  # What the oracle asks, nobody asks.
         case BreakerScope.STAGE:
-            return f"stage:{fabric_id}:{command.step_id.partition('.')[0]}"
+            return command.step_id.partition(".")[0]
         case BreakerScope.FABRIC:
-            return f"fabric:{fabric_id}"
+            return spec.name
+
+
+def row_scope(scope: BreakerScope, fabric_id: str, name: str) -> str:
+    """Whose breaker it is: what stands in its row. A provider's endpoint is the same one for all fabrics."""
+    match scope:
+        case BreakerScope.PROVIDER:
+            return f"{scope}:{name}"
+        case BreakerScope.FABRIC:
+            return f"{scope}:{fabric_id}"
+        case BreakerScope.AGENT | BreakerScope.TOOL | BreakerScope.STAGE:
+            return f"{scope}:{fabric_id}:{name}"
 
 
 def gates_of(
@@ -148,20 +158,22 @@ def gates_of(
     command: CallModel | CallTool,
     streaks: Mapping[SignalName, int],
 ) -> tuple[Gate, ...]:
-    """The breakers in front of a call, in the policy's order. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
+    """The breakers in front of a call, in the policy's order, each row once. What a tool's endpoint says counts for the tool alone; a model's for all of its own.
 
     A call that a stand-in takes is the fallback that ``on_open: model`` speaks of: of such breakers it passes those that do not go by the model.
     """
-    found = []
+    found: dict[Key, Gate] = {}
     stands_in = isinstance(command, CallModel) and _stands_in(spec, command)
     for breaker in breakers:
-        scope = scope_of(breaker.scope, fabric_id, spec, command)
+        name = name_of(breaker.scope, spec, command)
+        if name is None or not breaker.before(name):
+            continue
         if stands_in and breaker.on_open == "model" and breaker.scope is not BreakerScope.PROVIDER:
             continue
-        if scope is not None:
-            counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
-            found.append(Gate(breaker, Key(scope, breaker.kind), counts, streaks))
-    return tuple(found)
+        key = Key(row_scope(breaker.scope, fabric_id, name), breaker.kind)
+        counts = isinstance(command, CallModel) or breaker.scope is BreakerScope.TOOL
+        found.setdefault(key, Gate(breaker, key, counts, streaks))
+    return tuple(found.values())
 
 
 def _stands_in(spec: FabricSpec, command: CallModel) -> bool:

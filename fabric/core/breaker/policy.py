@@ -17,6 +17,8 @@ COOLDOWN_MAX_S = 86_400.0
 """The longest cooldown that a policy may name, and the longest Retry-After that is heeded: who says more is asked again after a day."""
 PROBES_MAX = 16
 """Of one breaker at once: their permits stand in its row."""
+NAME_CHARS = 600
+"""A name that stands in ``only``, at most: the longest is an endpoint's, with its address."""
 Mode = Literal["consecutive", "window", "rate", "cumulative"]
 
 
@@ -107,10 +109,21 @@ class Signal(_Part):
         return f"{self.mode}:{'+'.join(self.names)}"
 
 
+def _all(only: object) -> bool:
+    """Names came later: they are left out of a spec's JSON where none are given, so that a fabric of before keeps its digest."""
+    return only == ()
+
+
 class Breaker(_Part):
     """One circuit breaker of a fabric."""
 
     scope: BreakerScope = Field(description="What it stands in front of.")
+    only: tuple[Annotated[str, Field(min_length=1, max_length=NAME_CHARS)], ...] = Field(
+        default=(),
+        exclude_if=_all,
+        description="Names of the agents, tools or stages that it stands in front of, or of the providers (`openai`; with an address of its own "
+        "`openai@host/v1`); none: all of its scope.",
+    )
     signals: Annotated[tuple[Signal, ...], Field(min_length=1)] = Field(
         description="What opens it; the first that does is its cause."
     )
@@ -134,8 +147,15 @@ class Breaker(_Part):
 
     @property
     def kind(self) -> str:
-        """What its rows are called beside their scope: a breaker is shared by whoever has the same policy, of any fabric and revision."""
+        """What its rows are called beside their scope: a breaker is shared by whoever has the same policy, of any fabric and revision.
+
+        Which names of its scope it stands in front of is no part of that: each has a row of its own, which says nothing of the others.
+        """
         return _kind_of(self)
+
+    def before(self, name: str) -> bool:
+        """Whether it stands in front of what is called so in its scope."""
+        return not self.only or name in self.only
 
 
 KIND = "circuit_breaker"
@@ -144,7 +164,7 @@ KIND = "circuit_breaker"
 @lru_cache(maxsize=1_024)
 def _kind_of(breaker: Breaker) -> str:
     """Asked with every call, and the same for as long as a revision lives."""
-    return f"{KIND}:{fingerprint(breaker.model_dump(mode='json'))[:12]}"
+    return f"{KIND}:{fingerprint(breaker.model_dump(mode='json', exclude={'only'}))[:12]}"
 
 
 def semantic(scope: BreakerScope = BreakerScope.AGENT) -> Breaker:

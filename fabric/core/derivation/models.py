@@ -17,7 +17,7 @@ from fabric.core.derivation import numbers
 from fabric.core.derivation.asked import Asked
 from fabric.core.derivation.ledger import StepSeen
 from fabric.core.derivation.purse import TOKENS, USD
-from fabric.core.failover import provider_scope
+from fabric.core.endpoints import provider_scope
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.spec import AgentSpec, Capability, FabricSpec
 from fabric.core.taxonomy import Cause, Tier

@@ -8,7 +8,7 @@ from fabric.core import events as ev
 from fabric.core.derivation.ledger import Ledger
 from fabric.core.derivation.models import Pairs
 from fabric.core.derivation.numbers import UNITS, US, Scheduled, needed_s, stage_of_retry
-from fabric.core.failover import provider_scope
+from fabric.core.endpoints import provider_scope
 from fabric.core.grants import FABRIC, PROVIDER_BUCKET
 from fabric.core.spec import FabricSpec
 from fabric.core.topologies.slices import is_slice

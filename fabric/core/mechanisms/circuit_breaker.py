@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.breaker.policy import Breaker, SignalName
+from fabric.core.breaker.policy import Breaker, BreakerScope, SignalName
 from fabric.core.breaker.signals import CAUSE_OF, US, cools_at
 from fabric.core.breaker.table import FORCED, BreakerState
 from fabric.core.frozen import replace, value
@@ -127,10 +127,16 @@ def refusal(looked: Looked, agent: str) -> Trip:
         details["retry_after_ms"] = left // 1_000
     if looked.breaker.on_open != "none":
         details["fallback"] = looked.breaker.on_open
-    scope = f"{looked.breaker.scope}:{looked.scope.rpartition(':')[2]}"
+    scope = f"{looked.breaker.scope}:{_name(looked)}"
     evidence = Evidence(standing.threshold, standing.failures, "failures", scope, _window(looked), details)
-    message = f"the circuit breaker of {scope.replace(':', ' ')} is {SAID[standing.state]} {until} ({what})"
+    message = f"the circuit breaker of {scope.replace(':', ' ', 1)} is {SAID[standing.state]} {until} ({what})"
     return Trip(NAME, cause_of(standing.signal), evidence, message)
+
+
+def _name(looked: Looked) -> str:
+    """What it stands in front of: what is behind the fabric's id; an endpoint and a fabric have no such id before them."""
+    rest = looked.scope.partition(":")[2]
+    return rest if looked.breaker.scope is BreakerScope.PROVIDER else rest.partition(":")[2] or rest
 
 
 def fallback_of(trip: Trip) -> str:

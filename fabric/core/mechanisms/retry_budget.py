@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.core.failover import provider_scope
+from fabric.core.endpoints import provider_scope
 from fabric.core.frozen import replace, value
 from fabric.core.grants import FABRIC, PROVIDER_BUCKET, Given, Refusal, Shares, TokenWant
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View

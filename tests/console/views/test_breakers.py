@@ -11,7 +11,9 @@ from fabric.core.breaker.table import BreakerState
 from fabric.models import AuditLine
 from fabric.selectors.breakers import breakers_of
 from fabric.services.breakers import breaker_force_open
+from fabric.services.fabrics import fabric_publish
 from tests.fabric.selectors.breaker_rows import HALF_OPEN, STOPPED, TRIPPED, change, guarded, tell, tell_to_wait
+from tests.fabric.services.world import SMALL
 
 
 def provider(actor):
@@ -57,6 +59,18 @@ def test_all_closed_says_so_and_how_near_each_is(browser, actor, seen):
     assert "All closed: every call may go out" in shown
     assert "timeout or server error 4 / 5 opens at 5 in a row" in shown
     assert "None tripped in the last 24 hours." in shown
+
+
+def test_one_of_an_endpoint_with_a_path_has_its_page_and_its_form(browser, actor):
+    url = "https://eu.host:8/v1"
+    source = SMALL.replace("    provider: scripted\n", f"    provider: scripted\n    base_url: {url}\n")
+    source = source.replace("policy:\n", "policy:\n  breakers: [{preset: endpoint, only: ['scripted@eu.host:8/v1']}]\n")
+    fabric_publish(actor=actor, source=source)
+    assert "Provider scripted@eu.host:8/v1" in text(browser.get("/breakers"))
+    (address,) = re.findall(r'href="(/breakers/provider[^"]*)"', browser.get("/breakers").content.decode())
+    assert "Circuit breaker of provider scripted@eu.host:8/v1" in text(browser.get(address))
+    browser.post(address, {"act": "open", "generation": "0", "reason": "They are down."})
+    assert provider(actor).standing.held
 
 
 def test_what_stops_calls_is_in_the_sentence_first_in_the_table_and_in_the_frame(browser, actor, seen):

@@ -11,7 +11,7 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Cause, Tier
 from simulator.kernel.breakers import VirtualBreakers
 from simulator.kernel.memory_guards import MemoryGuards
-from tests.fabric.core.fabrics import lone
+from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import asks, call, fails, gives, say, summary
 
@@ -29,10 +29,10 @@ class Clock:
         return self.world.now
 
 
-def world(script, *breakers, tier=Tier.BATCH, **fields):
+def world(script, *breakers, tier=Tier.BATCH, of=lone, **fields):
     clock = Clock()
     store = MemoryGuards(clock)
-    made = World(lone(breakers=list(breakers), **fields), script, tier=tier, breakers=VirtualBreakers(store))
+    made = World(of(breakers=list(breakers), **fields), script, tier=tier, breakers=VirtualBreakers(store))
     clock.world = made
     made.guards = store
     return made
@@ -62,6 +62,18 @@ def test_batch_waits_for_the_breaker_and_goes_on_when_the_probe_passes():
     assert waited.source == "breaker"
     assert COOLDOWN_S <= waited.delay_s <= 1.1 * COOLDOWN_S
     assert state(made) == "closed"
+
+
+@pytest.mark.parametrize(("scope", "own", "other"), [("agent", "worker", "planner"), ("stage", "fan_out", "plan")])
+def test_a_breaker_that_names_others_is_neither_moved_nor_met(scope, own, other):
+    """Of two with one policy the call moves the one that names it."""
+
+    def reactions(*names):
+        named = [ENDPOINT | {"scope": scope, "only": [name]} for name in names]
+        return world({"worker": fails(Cause.SERVER_ERROR)}, *named, of=spec).start().go().reactions
+
+    assert reactions(other) == ["retry"] * 5 + ["escalate"]
+    assert reactions(other, own) == reactions(own) == ["retry"] * 5 + ["wait_for_breaker"] * 2 + ["escalate"]
 
 
 def test_it_waits_as_often_as_the_cell_says_and_then_asks_a_person():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from fabric.core.breaker.policy import rate_limit
+from fabric.core.breaker.policy import BreakerScope, rate_limit
 from fabric.core.cost import Price
 from fabric.core.spec import Capability, FabricSpec, ModelPrice, ModelSpec
+from fabric.core.spec_breakers import names_of
 from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import agent, plan, spec, tree
 
@@ -257,6 +258,46 @@ def test_a_revision_from_before_fallbacks_keeps_its_digest_and_its_bytes():
     again = FabricSpec.model_validate_json(named.model_dump_json(by_alias=True))
     assert (again, again.digest()) == (named, named.digest())
     assert [(model.capabilities, model.fallbacks) for model in again.models[1:]] == [(("vision",), ()), ((), ("b",))]
+
+
+def test_a_breaker_names_what_is_there_and_each_problem_has_its_path():
+    nobody = [
+        {"preset": "endpoint", "scope": "agent", "only": ["worker", "ghost"]},
+        {"preset": "endpoint", "only": ["x"]},
+    ]
+    said = problems(tree(breakers=nobody))
+    assert "policy.breakers.0.only.1: no agent is called 'ghost'; there are: worker, planner" in said
+    assert "policy.breakers.1.only.0: no model of this fabric is asked at 'x'; there are: scripted" in said
+    none = problems(tree(tools=(), breakers=[{"preset": "endpoint", "scope": "tool", "only": ["look"]}]))
+    assert "no tool is called 'look'; the fabric has no tools" in none
+
+
+def test_a_breaker_of_providers_names_endpoints_and_two_addresses_are_two():
+    models = [{"name": "small", "provider": "scripted", "base_url": url} for url in ("", "https://eu.host:8/v1/")]
+    given = tree(breakers=[{"preset": "endpoint", "only": ["scripted", "scripted@eu.host:8/v1"]}])
+    given["models"] = [models[0], models[1] | {"name": "eu"}]
+    assert FabricSpec.model_validate(given).policy.breakers[0].before("scripted@eu.host:8/v1")
+    said = problems(given | {"models": [models[1]]})
+    assert "no model of this fabric is asked at 'scripted'; there are: scripted@eu.host:8/v1" in said
+
+
+def test_a_breaker_of_tools_names_what_goes_out_alone():
+    """A run's own memory is its journal; what takes a change back, and asks whether it was made, is stopped by no breaker."""
+    memories = [{"name": "own", "scope": "run"}, {"name": "all", "scope": "fabric"}]
+    gates = {"oracle": [{"name": "site", "message": "It is down.", "http": {"url": "https://eu.host/health"}}]}
+    fabric = FabricSpec.model_validate(tree(gates=gates) | {"memories": memories})
+    made = ("memory_write_all", "memory_read_all", "memory_delete_all")
+    assert names_of(BreakerScope.TOOL, fabric) == ("look", *made, "oracle:site")
+
+
+def test_a_revision_from_before_named_breakers_keeps_its_digest_and_its_bytes():
+    before = FabricSpec.model_validate(tree(breakers=[{"preset": "endpoint"}]))
+    assert before.digest() == "f911328377c2f85fa3182b296d0589fa", "the digest that it was published under"
+    assert "only" not in before.model_dump(mode="json")["policy"]["breakers"][0]
+    named = spec(breakers=[{"preset": "endpoint", "only": ["scripted"]}])
+    again = FabricSpec.model_validate_json(named.model_dump_json(by_alias=True))
+    assert (again, again.digest(), again.policy.breakers[0].only) == (named, named.digest(), ("scripted",))
+    assert named.digest() != before.digest()
 
 
 def test_a_revision_that_was_published_without_breakers_has_none_and_a_new_one_has_that_of_rate_limits():

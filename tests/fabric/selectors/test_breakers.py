@@ -54,6 +54,40 @@ def test_a_stage_and_a_fabric_have_theirs(actor, over, count):
     assert len(breakers_of(actor)) == count
 
 
+def test_a_named_one_has_the_rows_of_what_it_names_and_two_of_one_policy_share_theirs_out(actor):
+    guarded(
+        actor,
+        "\n  breakers: [{preset: endpoint, scope: agent, only: [reader]}, {preset: endpoint, scope: agent, only: [planner]}, "
+        "{preset: semantic, scope: stage, only: [plan, fan_in]}]\n",
+    )
+    found = breakers_of(actor)
+    assert {(one.over, one.name) for one in found} == {
+        ("agent", "planner"), ("agent", "reader"), ("stage", "plan"), ("stage", "fan_in"),
+    }  # fmt: skip
+    assert {one.name: one.breaker.only for one in found if one.over == "agent"} == {
+        "planner": ("planner",), "reader": ("reader",),
+    }  # fmt: skip
+
+
+def test_a_row_goes_on_when_a_revision_names_what_it_stands_in_front_of_and_ends_with_the_name(actor):
+    guarded(actor, "\n  breakers: [{preset: endpoint, scope: agent}]\n")
+    change(the(actor, BreakerScope.AGENT, "reader"), TRIPPED)
+    guarded(actor, "\n  breakers: [{preset: endpoint, scope: agent, only: [reader]}]\n")
+    (seen,) = breakers_of(actor)
+    assert (seen.name, seen.published, seen.standing) == ("reader", True, TRIPPED)
+    guarded(actor, "\n  breakers: [{preset: endpoint, scope: agent, only: [planner]}]\n")
+    assert {(one.name, one.published) for one in breakers_of(actor)} == {("planner", True), ("reader", False)}
+
+
+def test_an_address_that_an_oracle_asks_has_a_row_like_any_tool(actor):
+    guarded(
+        actor,
+        "\n  breakers: [{preset: endpoint, scope: tool, only: ['oracle:site']}]\n"
+        "gates: {oracle: [{name: site, message: It is down., http: {url: 'https://eu.host/health'}}]}\n",
+    )
+    assert [(one.name, one.words) for one in breakers_of(actor)] == [("oracle:site", "tool oracle:site of small")]
+
+
 def test_counts_are_those_of_the_generation_beside_their_thresholds(actor):
     guarded(actor)
     tell(the(actor, BreakerScope.PROVIDER), s0=4)

@@ -28,9 +28,7 @@ def story_of(world) -> RunStory:
 def test_the_margin_stands_as_it_was_when_it_tripped():
     world = ran(*spender())
     story = story_of(world)
-    [margin] = [
-        m for m in margins_of(story.run, world.spec.policy, story.at, story.tripped) if m.row == "cost_velocity"
-    ]
+    [margin] = [m for m in margins_of(story.run, world.spec, story.at, story.tripped) if m.row == "cost_velocity"]
     assert (margin.name, margin.observed, margin.limit, margin.unit) == (
         "spend rate",
         6_300,

@@ -79,6 +79,13 @@ def test_meaning_and_origin_are_the_policys_own_words():
     assert "micro-dollars" not in shown["budget.run_usd_micros", None].meaning
 
 
+def test_a_breaker_names_what_it_stands_in_front_of():
+    said = "breakers: [{preset: endpoint}, {preset: endpoint, scope: agent, only: [planner, reader], max_trips: 0}]"
+    told = limits(SMALL.replace("policy:\n", f"policy:\n  {said}\n"))["breakers", None].value
+    opens = "5 timeout/server_error in a row"
+    assert told == (f"provider: {opens}, 60 s, 3 trips", f"agent planner, reader: {opens}, 60 s")
+
+
 def test_retry_layers_are_told_in_words():
     said = "retry_layers: {preset: fabro, deviation: Cheap., edges: [{failure_class: deterministic, to: replan}], stages: {fan_out: {retry_policy: linear, allow_partial: true}, plan: {max_retries: 1, retry_target: replan}, validate: {}}}"
     shown = limits(SMALL.replace("policy:\n", f"policy:\n  {said}\n"))

@@ -9,12 +9,14 @@ from fabric.core.breaker.policy import PER_STEP
 from fabric.core.flow import RunState, Stage
 from fabric.core.mechanisms import ORDER
 from fabric.core.policy import Budget, Deadlines, FlowPolicy, Humans, Limits, LoopDetector, Retry
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import Evidence
 from fabric.selectors.run_margins import MARGINS, margins_of, spend_rate
 from fabric.selectors.run_settings import settings_of
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.watch_margins import STREAKS
+from tests.fabric.core.fabrics import spec
 from tests.fabric.selectors.journals import Teller
 
 POLICY = FlowPolicy(
@@ -23,12 +25,18 @@ POLICY = FlowPolicy(
 WORKER = "fan_out.0.e0.r0"
 
 
+def under(policy: FlowPolicy) -> FabricSpec:
+    """A fabric with that policy."""
+    reader = spec().agents[0].model_copy(update={"name": "reader"})
+    return spec().model_copy(update={"policy": policy, "agents": (*spec().agents, reader)})
+
+
 def near(teller: Teller, policy: FlowPolicy = POLICY):
     story = RunStory("r")
     for event in teller.events:
         story.add(event)
     assert story.run is not None, story.unreadable
-    return {margin.name: margin for margin in margins_of(story.run, policy, story.at, story.tripped)}
+    return {margin.name: margin for margin in margins_of(story.run, under(policy), story.at, story.tripped)}
 
 
 def begun() -> Teller:
@@ -74,6 +82,39 @@ def test_a_breakers_streaks_are_of_one_step_and_of_the_breaker_that_opens_first(
     assert (off.observed, off.where, off.trips_at_limit, off.share) == (1, "reader", True, 0.5)
     assert off.at_limit == "the agent's breaker opens for 60 s: its next call is refused"
     assert set(STREAKS) == PER_STEP
+
+
+IDENTICAL = {"names": ["identical_call"], "mode": "consecutive"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "met", "others"),
+    [
+        ("agent", "reader", "planner"),
+        ("stage", "fan_out", "plan"),
+        ("tool", "read_document", "search"),
+        ("provider", "scripted", "elsewhere"),
+    ],
+)
+def test_a_named_breakers_streaks_are_those_of_the_steps_that_meet_it(scope, met, others):
+    teller = begun()
+    for turn in (1, 2):
+        teller.ask(WORKER, turn, "reader").answer(WORKER, turn, calls=1).use(WORKER, turn, 0, "reader", "h").result(
+            WORKER, turn, 0, "h"
+        )
+    named = [
+        {"scope": scope, "only": [name], "signals": [IDENTICAL | {"threshold": n}]}
+        for name, n in ((others, 2), (met, 5))
+    ]
+
+    def seen(*breakers):
+        policy = FlowPolicy.model_validate({"budget": {"run_usd_micros": 10_000}, "breakers": breakers})
+        margin = near(teller, policy)["identical calls, breaker"]
+        return margin.observed, margin.limit, margin.where
+
+    assert seen(named[0]) == (0, 2, ""), "it stands in front of none of them"
+    assert seen(*named) == (2, 5, "reader")
+    assert seen(*named, {"scope": "fabric", "signals": [IDENTICAL | {"threshold": 4}]}) == (2, 4, "reader")
 
 
 def test_money_counts_what_is_reserved():
@@ -182,7 +223,7 @@ def test_what_tripped_is_first_however_far_it_stands(record, name, told):
     ):
         story.add(event)
     assert story.run is not None, story.unreadable
-    first, second, *_ = margins_of(story.run, POLICY, story.at, story.tripped)
+    first, second, *_ = margins_of(story.run, under(POLICY), story.at, story.tripped)
     assert (first.name, first.fired.times, first.fired.told, first.fired.ended) == (name, 2, told, True)
     assert first.row in MARGINS
     assert (second.name, second.fired) == ("replans", None)
@@ -236,7 +277,7 @@ def test_the_nearest_is_first():
     story = RunStory("r")
     for event in begun().replan(Stage.FAN_IN, 1).replan(Stage.FAN_IN, 2).events:
         story.add(event)
-    found = margins_of(story.run, POLICY, story.at)
+    found = margins_of(story.run, under(POLICY), story.at)
     assert found[0].name == "replans"
     assert [margin.share for margin in found] == sorted((margin.share for margin in found), reverse=True)
 

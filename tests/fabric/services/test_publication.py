@@ -166,6 +166,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "policy.breakers.0.on_open",
         "no model of the fabric names fallbacks",
     ),
+    "_breakers": (
+        {"policy": policy(breakers=[{"preset": "endpoint", "scope": "fabric"}] * 2)},
+        "policy.breakers.1",
+        "equals policy.breakers.0 in front of the fabric; take one of the two out",
+    ),
     "_judges": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),

@@ -38,10 +38,12 @@ def with_cell(failure: str, tier: str, *rungs: dict[str, Any], **changes: Any) -
     return drilled(decision_table={failure: {tier: ladder}}, **changes)
 
 
-def behind_breaker(threshold: int, max_trips: int = 3, scope: str = "agent", **changes: Any) -> FabricSpec:
+def behind_breaker(
+    threshold: int, max_trips: int = 3, scope: str = "agent", only: tuple[str, ...] = (), **changes: Any
+) -> FabricSpec:
     """A fabric with a breaker that counts what the provider answers, and with deadlines that any cooldown fits into."""
     signal = {"names": ["server_error"], "mode": "consecutive", "threshold": threshold}
-    breaker = {"scope": scope, "signals": [signal], "cooldown_s": COOLDOWN_S, "max_trips": max_trips}
+    breaker = {"scope": scope, "signals": [signal], "cooldown_s": COOLDOWN_S, "max_trips": max_trips, "only": only}
     policy = drilled().policy.model_dump(mode="json")
     deadlines = {
         tier: {"call_s": 60, "stage_s": 40_000, "run_s": 90_000} for tier in ("interactive", "batch", "high_stakes")

@@ -86,6 +86,22 @@ def test_any_ladder_under_any_breaker_is_gone_down_as_it_stands(block):
         assert cell.verdict == "pass", (seed, tier, spec.policy.breakers, rungs, cell)
 
 
+@pytest.mark.parametrize(
+    ("scope", "only", "met"),
+    [
+        ("agent", ("critic", "finalizer"), True),
+        ("agent", ("critic",), False),
+        ("stage", ("finalize",), True),
+        ("stage", ("validate", "plan"), False),
+    ],
+)
+def test_a_breaker_that_names_others_is_none_of_the_cell_s(scope, only, met):
+    named = drill(behind_breaker(1, 1, scope, only), FailureType.PROVIDER, BATCH)
+    plain = drill(behind_breaker(1 if met else 1_000, 1, scope), FailureType.PROVIDER, BATCH)
+    assert named.verdict == plain.verdict == "pass"
+    assert named.observed == plain.observed
+
+
 def test_a_breaker_that_others_move_too_is_not_computed():
     with pytest.raises(ValueError, match="policy.breakers"):
         drill(behind_breaker(3, scope="provider"), FailureType.PROVIDER, BATCH)

@@ -56,6 +56,8 @@ FOUND_BY = {
     "permit_for_all": {"breaker_is_heeded"},
     "one_probe_more": {"breaker_is_heeded"},
     "retry_after_unheard": {"breaker_is_heeded"},
+    "named_breaker_for_all": {"breaker_stands_where_it_says"},
+    "named_breaker_for_none": {"breaker_stands_where_it_says"},
     # Failover.
     "swap_unapproved": {"swaps_are_allowed", "decision_derives"},
     "swap_for_anything": {"swaps_are_allowed", "decision_derives"},

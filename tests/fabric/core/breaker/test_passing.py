@@ -2,14 +2,13 @@
 
 import pytest
 
-from fabric.core.breaker.passing import Gate, Key, Looked, gates_of, passing, refusing, scope_of, settled
+from fabric.core.breaker.passing import Gate, Key, Looked, passing, refusing, settled
 from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
 from fabric.core.breaker.signals import NEUTRAL, US
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, decoded, encoded
 from fabric.core.commands import CallModel, CallTool
 from fabric.runtime.breaking import counted
 from simulator.kernel.memory_guards import MemoryGuards
-from tests.fabric.core.fabrics import spec
 
 STEP = "fan_out.0.e0.r0"
 MODEL = CallModel(
@@ -325,41 +324,6 @@ def test_a_probe_after_it_closed_changes_nothing():
     rows.say(first, None, "a")
     rows.say(second, SignalName.TIMEOUT, "b")
     assert (rows.standing.state, rows.row.counts) == (BreakerState.CLOSED, {})
-
-
-# -- which ones --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("scope", "model", "tool"),
-    [
-        (BreakerScope.PROVIDER, "provider:scripted", None),
-        (BreakerScope.TOOL, None, "tool:f:look"),
-        (BreakerScope.AGENT, "agent:f:worker", "agent:f:worker"),
-        (BreakerScope.STAGE, "stage:f:fan_out", "stage:f:fan_out"),
-        (BreakerScope.FABRIC, "fabric:f", "fabric:f"),
-    ],
-)
-def test_each_scope_names_its_row(scope, model, tool):
-    assert (scope_of(scope, "f", spec(), MODEL), scope_of(scope, "f", spec(), TOOL)) == (model, tool)
-
-
-def test_each_endpoint_of_a_provider_has_a_row_of_its_own():
-    there = spec().model_copy(
-        update={"models": tuple(one.model_copy(update={"base_url": "https://eu.host:8/v1/"}) for one in spec().models)}
-    )
-    assert scope_of(BreakerScope.PROVIDER, "f", there, MODEL) == "provider:scripted@eu.host:8/v1"
-
-
-def test_what_a_tools_endpoint_does_counts_for_the_tool_alone():
-    breakers = [endpoint(scope) for scope in BreakerScope]
-    of_tool = {gate.breaker.scope: gate.counts for gate in gates_of(breakers, "f", spec(), TOOL, {})}
-    assert of_tool == {"agent": False, "tool": True, "stage": False, "fabric": False}
-    assert all(gate.counts for gate in gates_of(breakers, "f", spec(), MODEL, {}))
-
-
-def test_those_with_one_policy_share_a_row_and_others_do_not():
-    assert endpoint().kind == endpoint().kind != endpoint().model_copy(update={"cooldown_s": 5.0}).kind
 
 
 def stopped(rows):

@@ -4,7 +4,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.breaker.passing import Looked
-from fabric.core.breaker.policy import SignalName, endpoint, semantic
+from fabric.core.breaker.policy import BreakerScope, SignalName, endpoint, semantic
 from fabric.core.breaker.signals import CAUSE_OF, US
 from fabric.core.breaker.table import FORCED, BreakerState, Happened, Standing, after
 from fabric.core.failure import record
@@ -99,6 +99,23 @@ def test_a_refused_call_is_a_trip_and_any_other_passes():
     assert trip.evidence.details["retry_after_ms"] == 58_000
     assert trip.evidence.details["cause"] == "breaker_open"
     assert trip.message == "the circuit breaker of provider scripted is open for 58.0 s more (5 x timeout)"
+
+
+@pytest.mark.parametrize(
+    ("scope", "row", "named"),
+    [
+        (BreakerScope.PROVIDER, "provider:openai@eu.host:8080/v1", "provider:openai@eu.host:8080/v1"),
+        (BreakerScope.AGENT, "agent:f1:worker", "agent:worker"),
+        (BreakerScope.TOOL, "tool:f1:oracle:site", "tool:oracle:site"),
+        (BreakerScope.STAGE, "stage:f1:fan_out", "stage:fan_out"),
+        (BreakerScope.FABRIC, "fabric:f1", "fabric:f1"),
+    ],
+)
+def test_a_refusal_names_what_the_breaker_stands_in_front_of(scope, row, named):
+    """An endpoint's by its row, so that another model at that endpoint is known to be behind it too."""
+    trip = refusal(looked(breaker=endpoint(scope), scope=row), "worker")
+    assert trip.evidence.scope == named
+    assert trip.message.startswith(f"the circuit breaker of {named.replace(':', ' ', 1)} is open")
 
 
 @pytest.mark.parametrize(

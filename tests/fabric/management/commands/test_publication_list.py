@@ -78,6 +78,21 @@ ROWS = (
     limits("a threshold above its window", "fan_in: {mode: quorum, k: 40}", "fan_in.k", "a quorum of 40 can never be met", "lower it"),
     limits("a threshold above its window", "deadlines: {batch: {call_s: 5, stage_s: 90, run_s: 60}}", "deadlines.batch.stage_s", "longer than run_s (60 s)", "lower it"),
     limits("a threshold above its window", "breakers: [{scope: tool, signals: [{names: [timeout], mode: rate, threshold: 3}]}]", "breakers.0.signals.0", "give less than 1"),
+    *(
+        limits("a breaker in front of nothing", f"breakers: [{{preset: endpoint, scope: {scope}, only: {only}}}]", f"breakers.0.only{path}", *words)
+        for scope, only, path, *words in (
+            ("agent", "[reader, riter]", ".1", "no agent is called 'riter'; there are: planner, reader"),
+            ("tool", "[read_documents]", ".0", "no tool is called 'read_documents'; there are: read_document"),
+            ("stage", "[fan-out]", ".0", "no stage is called 'fan-out'; there are: plan, fan_out, fan_in, validate, finalize"),
+            ("provider", "[openai]", ".0", "no model of this fabric is asked at 'openai'; there are: scripted"),
+            ("agent", "[reader, reader]", ".1", "'reader' is there twice"),
+            ("fabric", "[small]", "", "in front of all its calls", "take another scope, or leave only out"),
+            ("agent", "['']", ".0", "''", "at least 1 character"),
+            ("agent", "reader", "", "'reader'", "tuple"),
+        )
+    ),
+    limits("breakers that would be one", "breakers: [{preset: endpoint, scope: agent}, {preset: endpoint, scope: agent, only: [reader]}]", "breakers.1.only.0", "equals policy.breakers.0 in front of agent reader", "take one of the two out"),
+    limits("breakers that would be one", "breakers: [{preset: endpoint}, {preset: endpoint, on_open: none, cooldown_s: 60}]", "breakers.1", "in front of provider scripted", "take one of the two out"),
     limits("an unknown preset", "retry_layers: {preset: fabra}", "retry_layers.preset", "'fabra'", "'flow' or 'fabro'"),
     layers("stages: {fan_out: {retry_policy: often}}", "policy.retry_layers.stages.fan_out.retry_policy", "'often'", "'patient'"),
     layers("stages: {fan_outt: {}}", "policy.retry_layers.stages.fan_outt", "'fan_out'"),
