@@ -123,6 +123,33 @@ def test_every_problem_is_told_with_the_files_name_before_it():
     assert error.field == "agents.0.model"
 
 
+WRONG_IN_POLICY = """
+  breakers:
+    - {preset: endpoint, scope: agent, only: [reader, riter]}
+    - {preset: endpoint, only: [openai]}
+  goal_gates: {nodes: [riter]}
+"""
+
+
+def test_each_of_several_things_in_a_policy_has_its_own_place():
+    told = refused(SMALL.replace("1000000}\n", "1000000}" + WRONG_IN_POLICY, 1)).problems
+    assert [one.partition(": ")[0] for one in told] == [
+        "line 26, column 24, policy.goal_gates.nodes.0",
+        "line 24, column 55, policy.breakers.0.only.1",
+        "line 25, column 33, policy.breakers.1.only.0",
+    ]
+    assert told[2].endswith("no model of this fabric is asked at 'openai'; there are: scripted")
+
+
+def test_breakers_that_name_something_and_such_that_do_not_are_written_and_read():
+    breakers = "breakers: [{preset: semantic, only: [reader]}, {preset: endpoint, scope: fabric}]"
+    spec = fabric_read(SMALL.replace("policy:\n", f"policy:\n  {breakers}\n")).spec
+    text = fabric_dump(spec)
+    assert "- reader" in text
+    assert "only: []" in text
+    assert (fabric_read(text).spec, fabric_read(text).spec.digest()) == (spec, spec.digest())
+
+
 @pytest.mark.parametrize("text", ["", "# nothing", "- a", "just words", "1"])
 def test_what_is_no_fabric_at_all(text):
     assert "a fabric is fields with values" in refused(text).message
