@@ -309,7 +309,7 @@ def limit_lines(group: LimitGroup) -> list[LimitLine]:
 
 
 def limit_value(limit: Limit, value: Any) -> str:
-    """A limit's value, or its default, with its unit."""
+    """A limit's value, or its default, with its unit; sentences a line each, with names as they are."""
     if value is None or value == "":
         return "none"
     if isinstance(value, bool):
@@ -322,6 +322,8 @@ def limit_value(limit: Limit, value: Any) -> str:
         case Unit.MODE:
             several = isinstance(value, tuple | frozenset)
             return (", ".join(sorted(value)) or "none" if several else str(value)).replace("_", " ")
+        case Unit.SENTENCES:
+            return "\n".join(value) or "none"
         case Unit.SCORE:
             return f"{value:g}"
         case Unit.SHARE:

@@ -50,6 +50,7 @@ class Unit(StrEnum):
     SHARE = "of the time"
     SCORE = "score"
     MODE = "mode"
+    SENTENCES = "sentences"
 
 
 LIMITS: Mapping[str, tuple[str, Unit]] = {
@@ -123,7 +124,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "retry_layers.fallback_retry_target": ("Retry target after that", Unit.MODE),
     "retry_layers.stages": ("Layers of single stages", Unit.MODE),
     "retry_layers.deviation": ("Why nodes are retried in high-stakes", Unit.MODE),
-    "breakers": ("Circuit breakers", Unit.MODE),
+    "breakers": ("Circuit breakers", Unit.SENTENCES),
     "humans.due_s": ("Review due", Unit.SECONDS),
     "humans.reminder_at": ("Reminder", Unit.SHARE),
     "humans.onward_at": ("Passed on", Unit.SHARE),
@@ -270,7 +271,7 @@ def _node_said(node: NodeLayers) -> str:
 
 
 def _signal_said(signal: Signal) -> str:
-    names = "/".join(signal.names)
+    names = "/".join(signal.names).replace("_", " ")
     if signal.mode == "rate":
         return (
             f"{names} over {100 * signal.threshold:g} % of at least {signal.min_calls} calls in {signal.window_s:g} s"

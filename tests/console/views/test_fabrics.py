@@ -161,6 +161,14 @@ def test_a_cell_is_its_ladder():
     assert not any(cell.standard for cells in rows.values() for cell in cells.values())
 
 
+def test_each_breaker_is_a_line_with_the_names_as_the_fabric_says_them(browser, actor):
+    breakers = "[{preset: endpoint, scope: tool, only: [read_document]}, {preset: rate_limit}]"
+    fabric_publish(actor=actor, source=SMALL.replace("policy:\n", f"policy:\n  breakers: {breakers}\n"))
+    shown = text(browser.get("/fabrics/small?tab=limits"))
+    first = "tool read_document: 5 timeout/server error in a row, 60 s, 3 trips"
+    assert f"<b>{first}<br>provider: 3 rate limit in a row, 60 s</b>" in shown
+
+
 def test_limits(browser, small):
     answer = browser.get("/fabrics/small?tab=limits")
     page = text(answer)

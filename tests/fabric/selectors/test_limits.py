@@ -82,7 +82,7 @@ def test_meaning_and_origin_are_the_policys_own_words():
 def test_a_breaker_names_what_it_stands_in_front_of():
     said = "breakers: [{preset: endpoint}, {preset: endpoint, scope: agent, only: [planner, reader], max_trips: 0}]"
     told = limits(SMALL.replace("policy:\n", f"policy:\n  {said}\n"))["breakers", None].value
-    opens = "5 timeout/server_error in a row"
+    opens = "5 timeout/server error in a row"
     assert told == (f"provider: {opens}, 60 s, 3 trips", f"agent planner, reader: {opens}, 60 s")
 
 
