@@ -16,6 +16,7 @@ from msgspec import inspect
 
 from fabric.core.context import Contents
 from fabric.core.evolve import EVOLVE
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms import ORDER, deadlock_monitor, loop_detector, state_of
@@ -103,16 +104,12 @@ def _hash(seq: int, head: bytes, refs: tuple[int, ...], state: bytes) -> bytes:
 def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tuple[str, ...]:
     """The contents, of those ``known``, that a decision or a prompt may still read.
 
-    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. One whose
-    judge is at work may yet be handed over with all that was said. Of the mechanisms
+    Every reference that the state holds counts, but of a step that goes no further only its output does: whoever reads it reads no more of it. Of the mechanisms
     only the deadlock monitor and the loop detector compare contents that no step holds. ``sources``: and what its tools
     answered, which its answers are held against.
     """
-    judging = {step.stage for step in run.steps.values() if is_judge(step) and step.status == "active"}
     steps = tuple(
-        step
-        if step.stage in judging or _goes_on(run, step)
-        else (step.output_ref, _judged(step), *(_results(step) if sources else ()))
+        step if _goes_on(run, step) else (step.output_ref, _judged(step), *(_results(step) if sources else ()))
         for step in run.steps.values()
     )
     rest = replace(run, steps={}, guards={})
@@ -133,11 +130,13 @@ def _results(step: Step) -> tuple[str, ...]:
 
 
 def _goes_on(run: Run, step: Step) -> bool:
-    """Whether its history may be shown to a model again."""
+    """Whether its history may be shown to a model again. What an author has handed in may be handed over, with all that was said, until its stage is left."""
     if step.status == "active" or any(one.issued.step_id == step.id for one in run.pending.values()):
         return True
-    asked = (question.fact for question in run.questions.values())
-    return any(fact.item == "pre_action" and fact.step_id == step.id for fact in asked)
+    if any(question.fact.step_id == step.id for question in run.questions.values()):
+        return True
+    stage = run.stages.get(step.stage)
+    return step.stage is not Stage.FAN_OUT and stage is not None and not stage.left
 
 
 def _refer(given: Any, known: Container[str], found: dict[str, None]) -> None:

@@ -52,7 +52,7 @@ from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
 from tests.fabric.core.tills import Till
-from tests.fabric.core.told import T0, US, Told, links
+from tests.fabric.core.told import T0, US, Told, links, sent
 
 JSON = Any
 __all__ = ["T0", "US", "World", "ran", "rendered_bytes"]
@@ -281,9 +281,7 @@ class World(Told):
         key, known = ("", "", 0), self.breakers if isinstance(happening, Answered) else None
         if isinstance(happening, Answered) and known is not None:
             key = ("run-1", happening.result.command_id, happening.result.attempt)
-            command = next(one for one in reversed(self.performed) if (one.command_id, one.attempt) == key[1:])
-            assert not isinstance(command, AbortCall)
-            happening = Answered(known.noted("fabric-1", self.driver, command, happening.result))
+            happening = Answered(known.noted("fabric-1", self.driver, sent(self.performed, *key[1:]), happening.result))
         todo: list[Effect] = self.driver.step(happening, self.now)
         if isinstance(happening, Answered) and known is not None:
             known.answered(key, happening.result, self.driver)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.envelope import Event, Row
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.run import OpenQuestion, Run
@@ -21,6 +22,12 @@ T0 = 1_800_000_000 * US
 def links(rows: Sequence[Row]) -> list[tuple[int, str, int, bytes, bytes, bytes]]:
     """Rows as ``verify_chain`` takes them."""
     return [(row.seq, row.kind, row.version, row.header, row.payload_hash, row.hash) for row in rows]
+
+
+def sent(performed: Sequence[Command], command_id: str, attempt: int) -> CallModel | CallTool:
+    """The call that was made as that attempt."""
+    found = (one for one in reversed(performed) if (one.command_id, one.attempt) == (command_id, attempt))
+    return next(one for one in found if not isinstance(one, AbortCall))
 
 
 class Told:
