@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing import get_context
@@ -23,6 +24,8 @@ CHUNK = 10
 """Seeds that a process takes at once: no more than whoever interrupts it will wait for."""
 SAID_MAX = 300
 """Characters of what an error says of itself."""
+ALL_SWEPT_EVERY = 1_000
+"""Seeds after one of which every object of the process is looked at for cycles, not only what the last world made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,21 @@ def simulate(seed: int, plant: str = "", file: Path | None = None) -> SeedReport
 
 
 def _simulated(seed: int, plant: str, file: Path | None = None) -> SeedReport:
-    return simulate_setup(swarm.draw(seed), plant, file)
+    with _swept(whole=(seed + 1) % ALL_SWEPT_EVERY == 0):
+        return simulate_setup(swarm.draw(seed), plant, file)
+
+
+@contextmanager
+def _swept(*, whole: bool) -> Iterator[None]:
+    """Looks for cycles when a world is over, not again and again while it runs: almost all that it holds is needed until then, and is looked at in vain."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect(2 if whole else 1)
+        if enabled:
+            gc.enable()
 
 
 def simulate_setup(setup: swarm.Setup, plant: str = "", file: Path | None = None) -> SeedReport:
