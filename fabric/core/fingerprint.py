@@ -29,12 +29,15 @@ def canonical(value: Any) -> Any:
     """``value`` with NFC strings and keys and integral floats as integers, so that equal arguments compare equal."""
     if isinstance(value, str):
         return value if value.isascii() else unicodedata.normalize("NFC", value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
     if isinstance(value, dict):
-        return {canonical(str(key)): canonical(item) for key, item in value.items()}
+        return {
+            key if type(key) is str and key.isascii() else canonical(str(key)): canonical(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
     return value
 
 

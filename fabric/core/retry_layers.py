@@ -94,41 +94,60 @@ def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
     """The table with what a fabric says of its layers. ``spec`` None: there are none."""
     if spec is None or not spec.policy.retry_layers.layered:
         return Ladders(table, {}, table_digest(table))
-    layered = {
-        (failure, tier, stage): Ladder.model_construct(
-            rungs=tuple(_rungs(spec, table[failure, tier], failure, tier, stage)),
-            deviation=table[failure, tier].deviation,
-        )
-        for failure in FailureType
-        for tier in Tier
-        for stage in Stage
-    }
+    # A rung stands in many ladders: each is made, and shown, once.
+    of_stages = {stage: _of_stage(spec, stage) for stage in Stage}
+    layered: dict[tuple[FailureType, Tier, Stage], Ladder] = {}
+    for failure in FailureType:
+        for tier in Tier:
+            cell = table[failure, tier]
+            of_cell = _of_cell(cell)
+            for stage in Stage:
+                rungs = tuple(_rungs(failure, tier, of_cell, of_stages[stage]))
+                layered[failure, tier, stage] = Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
+    rungs_by_id = {id(rung): rung for ladder in layered.values() for rung in ladder.rungs}
+    shown = {key: rung.model_dump(mode="json") for key, rung in rungs_by_id.items()}
     said: dict[str, Any] = {
-        "/".join(key): [rung.model_dump(mode="json") for rung in ladder.rungs] for key, ladder in layered.items()
+        "/".join(key): [shown[id(rung)] for rung in ladder.rungs] for key, ladder in layered.items()
     }
     # How long a node waits stands in no rung, and a decision about it hangs on it.
     said["waits"] = [str(spec.policy.retry_layers.retries_of(stage)) for stage in Stage]
     return Ladders(table, layered, fingerprint([table_digest(table), said]))
 
 
-def _rungs(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> Iterator[Rung]:
-    told = spec.policy.retry_layers
+_Laid = Mapping[Layer, tuple[Rung, ...]]
+"""What stands in each layer; nothing in one that is missing."""
+
+
+def _rungs(failure: FailureType, tier: Tier, of_cell: _Laid, of_stage: _Laid) -> Iterator[Rung]:
     for layer in ROWS[failure]:
-        if layer is Layer.CALL_RETRIES:
-            yield _rung(layer, Reaction.RETRY, MODEL_CALLS.attempts - 1)
-        elif layer is Layer.FAILOVER:
-            yield from (_of(rung, layer) for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER)
-            if stand_ins := _stand_ins(spec):
-                yield _rung(layer, Reaction.FALLBACK_MODEL, stand_ins)
-        elif layer is Layer.NODE_RETRIES:
-            yield from _of_node(told, stage)
-        elif layer is Layer.EDGE_ROUTING:
-            edges = () if (failure, tier) in NEVER_BY_EDGE else told.edges_of(stage)
-            yield from (_way(spec, layer, edge) for edge in edges)
-        elif layer is Layer.RETRY_TARGET:
-            yield from (_way(spec, layer, Edge(to=to)) for to in told.targets_of(stage))
-        else:
-            yield from (_of(rung, layer) for rung in cell.rungs if rung.reaction not in CALL_LEVEL)
+        if layer is Layer.EDGE_ROUTING and (failure, tier) in NEVER_BY_EDGE:
+            continue
+        yield from of_cell.get(layer, ())
+        yield from of_stage.get(layer, ())
+
+
+def _of_cell(cell: Ladder) -> _Laid:
+    """What a cell leaves for the layers: its wait, and whatever is no call's."""
+    return {
+        Layer.FAILOVER: tuple(
+            _of(rung, Layer.FAILOVER) for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER
+        ),
+        Layer.RUN_FAILURE: tuple(
+            _of(rung, Layer.RUN_FAILURE) for rung in cell.rungs if rung.reaction not in CALL_LEVEL
+        ),
+    }
+
+
+def _of_stage(spec: FabricSpec, stage: Stage) -> _Laid:
+    """What the fabric says of a stage's layers."""
+    told, stand_ins = spec.policy.retry_layers, _stand_ins(spec)
+    return {
+        Layer.CALL_RETRIES: (_rung(Layer.CALL_RETRIES, Reaction.RETRY, MODEL_CALLS.attempts - 1),),
+        Layer.FAILOVER: (_rung(Layer.FAILOVER, Reaction.FALLBACK_MODEL, stand_ins),) if stand_ins else (),
+        Layer.NODE_RETRIES: tuple(_of_node(told, stage)),
+        Layer.EDGE_ROUTING: tuple(_way(spec, Layer.EDGE_ROUTING, edge) for edge in told.edges_of(stage)),
+        Layer.RETRY_TARGET: tuple(_way(spec, Layer.RETRY_TARGET, Edge(to=to)) for to in told.targets_of(stage)),
+    }
 
 
 def _of_node(told: RetryLayers, stage: Stage) -> Iterator[Rung]:
