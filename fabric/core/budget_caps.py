@@ -6,6 +6,8 @@ journal's (``budget_raised``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from fabric.core.frozen import value
@@ -37,17 +39,17 @@ def cap_key(scope: str, unit: CapUnit) -> str:
     return f"{scope} {unit}"
 
 
+FIELDS: Mapping[tuple[str, str], str] = MappingProxyType(
+    {(whose, unit): f"{whose}_{unit}" for whose in (RUN, STAGE, AGENT) for unit in ("usd_micros", "tokens")}
+)
+"""The policy's field of each cap, by whose and of what; each is one of ``policy.Budget``, by test."""
+
+
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
     """What a fabric gives a run, a stage or an agent; None: that has no cap of its own."""
-    caps: dict[tuple[str, CapUnit], int | None] = {
-        (RUN, "usd_micros"): budget.run_usd_micros,
-        (RUN, "tokens"): budget.run_tokens,
-        (STAGE, "usd_micros"): budget.stage_usd_micros,
-        (STAGE, "tokens"): budget.stage_tokens,
-        (AGENT, "usd_micros"): budget.agent_usd_micros,
-        (AGENT, "tokens"): budget.agent_tokens,
-    }
-    return caps.get((scope.partition(":")[0], unit))
+    field = FIELDS.get((scope.partition(":")[0], unit))
+    given: int | None = None if field is None else getattr(budget, field)
+    return given
 
 
 def cap_words(scope: str) -> str:

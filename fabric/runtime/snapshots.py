@@ -141,10 +141,6 @@ def _goes_on(run: Run, step: Step) -> bool:
 
 def _refer(given: Any, known: Container[str], found: dict[str, None]) -> None:
     """Adds every text in ``given`` that is a known content's name, in order. A state holds thousands of values, few of which are."""
-    if isinstance(given, str):
-        if given in known:
-            found[given] = None
-        return
     if isinstance(given, msgspec.Struct):
         given = msgspec.structs.astuple(given)
     elif isinstance(given, dict):
@@ -152,7 +148,12 @@ def _refer(given: Any, known: Container[str], found: dict[str, None]) -> None:
     elif not isinstance(given, tuple | list):
         return
     for item in given:
-        if item is not None and not isinstance(item, int):
+        if not item:  # Most of a state is nothing: no text, no number, an empty mapping.
+            continue
+        if isinstance(item, str):
+            if item in known:
+                found[item] = None
+        elif not isinstance(item, int):
             _refer(item, known, found)
 
 

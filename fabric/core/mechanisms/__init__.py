@@ -56,25 +56,27 @@ FRESH: Mapping[str, Any] = {module.NAME: module.State() for module in ORDER}
 """What each mechanism remembers before anything was observed."""
 
 
-_OF_RUN: Mapping[ModuleType, str] = {module: str(module.NAME) for module in ORDER if module.SCOPE is Scope.RUN}
-"""The keys of those that keep one state a run."""
-
-
-def _observers() -> dict[str, tuple[tuple[ModuleType, str, Any], ...]]:
-    kinds = {kind for module in ORDER for kind in module.OBSERVES}
-    return {kind: tuple((m, _OF_RUN.get(m, ""), FRESH[m.NAME]) for m in ORDER if kind in m.OBSERVES) for kind in kinds}
-
-
-_OBSERVERS = _observers()
-"""Who observes a kind of event, the key of its state where there is one a run, and what it begins with: looked up for every event that is folded."""
+_KEPT: Mapping[ModuleType, tuple[str, str, bool, Any]] = {
+    module: (
+        str(module.NAME) if module.SCOPE is Scope.RUN else "",
+        f"{module.NAME}/",
+        module.SCOPE is Scope.STEP,
+        FRESH[module.NAME],
+    )
+    for module in ORDER
+}
+"""The key of a mechanism's state where there is one a run; else what its keys begin with, and whether each step has one; and what it begins with."""
+_OBSERVERS: Mapping[str, tuple[tuple[ModuleType, tuple[str, str, bool, Any]], ...]] = {
+    kind: tuple((module, _KEPT[module]) for module in ORDER if kind in module.OBSERVES)
+    for kind in sorted({kind for module in ORDER for kind in module.OBSERVES})
+}
+"""Who observes a kind of event: looked up for every event that is folded."""
 
 
 def scope_key(module: ModuleType, step_id: str) -> str:
     """Where a mechanism's state is kept in ``Run.guards``."""
-    of_run = _OF_RUN.get(module)
-    if of_run is not None:
-        return of_run
-    return f"{module.NAME}/{step_id if module.SCOPE is Scope.STEP else branch_key(step_id)}"
+    of_run, begins, of_step, _ = _KEPT[module]
+    return of_run or begins + (step_id if of_step else branch_key(step_id))
 
 
 def branch_key(step_id: str) -> str:
@@ -84,15 +86,17 @@ def branch_key(step_id: str) -> str:
 
 def state_of(guards: Mapping[str, Any], module: ModuleType, step_id: str = "") -> Any:
     """What a mechanism remembers, of a step or its branch where it keeps a state for each."""
-    return guards.get(scope_key(module, step_id), FRESH[module.NAME])
+    of_run, begins, of_step, fresh = _KEPT[module]
+    return guards.get(of_run or begins + (step_id if of_step else branch_key(step_id)), fresh)
 
 
 def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """The mechanism states after ``event``; the same mapping when it changes none of them."""
     changed: dict[str, Any] | None = None
     fact = event.fact
-    for module, of_run, fresh in _OBSERVERS.get(fact.kind, ()):
-        key = of_run or scope_key(module, getattr(fact, "step_id", ""))
+    step_id = getattr(fact, "step_id", "")
+    for module, (of_run, begins, of_step, fresh) in _OBSERVERS.get(fact.kind, ()):
+        key = of_run or begins + (step_id if of_step else branch_key(step_id))
         before = guards.get(key, fresh)
         after = module.observe(before, event)
         if after is not before:

@@ -140,11 +140,12 @@ def cap(config: Config, state: State) -> int:
 
 def cap_in_force(config: Config, state: State, scope: str, unit: CapUnit) -> int | None:
     """What the run, a stage or an agent may spend in this run: as the fabric says, as a person raised it, or as its parent reserved it. None: no cap."""
-    if (scope, unit) == (RUN, "usd_micros"):
+    if scope == RUN and unit == "usd_micros":
         return cap(config, state)
-    own = state.raised.get(cap_key(scope, unit), fabrics_cap(config, scope, unit))
-    caps = [most for most in (own, state.cap_tokens if scope == RUN else None) if most is not None]
-    return min(caps, default=None)
+    raised = state.raised.get(cap_key(scope, unit)) if state.raised else None
+    own = fabrics_cap(config, scope, unit) if raised is None else raised
+    given = state.cap_tokens if scope == RUN else None
+    return own if given is None else given if own is None else min(own, given)
 
 
 def used(state: State, scope: str, unit: CapUnit) -> int:

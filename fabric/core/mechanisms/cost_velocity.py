@@ -153,11 +153,12 @@ def _judged(
 
 
 def _cap(budget: Budget, state: State, scope: str, unit: CapUnit) -> int | None:
-    if (scope, unit) == (RUN, "usd_micros"):
+    if scope == RUN and unit == "usd_micros":
         return budget.run_usd_micros if state.cap_usd_micros is None else state.cap_usd_micros
-    own = state.raised.get(cap_key(scope, unit), fabrics_cap(budget, scope, unit))
-    caps = [most for most in (own, state.cap_tokens if scope == RUN else None) if most is not None]
-    return min(caps, default=None)
+    raised = state.raised.get(cap_key(scope, unit)) if state.raised else None
+    own = fabrics_cap(budget, scope, unit) if raised is None else raised
+    given = state.cap_tokens if scope == RUN else None
+    return own if given is None else given if own is None else min(own, given)
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:

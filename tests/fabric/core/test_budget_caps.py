@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
-from fabric.core.budget_caps import NamedCap, cap_key, fabrics_cap
+from fabric.core.budget_caps import FIELDS, NamedCap, cap_key, fabrics_cap
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, cost_velocity, state_of
 from fabric.core.policy import Budget
@@ -38,6 +38,13 @@ CAPS = {
     "agent_usd_micros": ("agent:worker", "usd_micros", FIRST.reserved_usd_micros),
     "agent_tokens": ("agent:worker", "tokens", FIRST.reserved_tokens),
 }
+
+
+def test_every_cap_names_a_field_of_the_policy():
+    assert set(FIELDS.values()) == set(Budget.model_fields) & {
+        f"{field}_{unit}" for field in ("run", "stage", "agent") for unit in ("usd_micros", "tokens")
+    }
+    assert len(FIELDS) == len(set(FIELDS.values())) == 6
 
 
 def test_every_cap_that_a_fabric_sets_for_a_run_has_a_name():
