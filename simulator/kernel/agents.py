@@ -65,7 +65,7 @@ class Agents:
         self.service = Service(self._strikes, lambda: bool(self.rates["compensation_stuck"]))
 
     def _strikes(self, name: str) -> bool:
-        rate = self.rates[name]
+        rate = self.rates.rates.get(name)
         if rate and self._rng.random() < rate:
             self._sometimes[name] += 1
             return True

@@ -11,7 +11,7 @@ from fabric.core.budget_caps import AGENT, RUN, STAGE, cap_key, fabrics_cap
 from fabric.core.envelope import Event
 from fabric.core.inputs import DecisionMade
 from fabric.core.run import Run
-from simulator.kernel.purse import UNITS
+from simulator.kernel.purse import UNITS, keys_of
 from simulator.kernel.seen import Seen, on
 
 
@@ -19,13 +19,13 @@ from simulator.kernel.seen import Seen, on
 def caps_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A call goes out only where its worst case fits the caps of the run, its stage and its agent, but for what providers billed above a reservation."""
     purse, agent = seen.purse, getattr(fact, "agent", "")
-    whose = (RUN, f"{STAGE}:{fact.step_id.partition('.')[0]}", *((f"{AGENT}:{agent}",) if agent else ()))
+    scopes = (RUN, f"{STAGE}:{fact.step_id.partition('.')[0]}", *((f"{AGENT}:{agent}",) if agent else ()))
+    whose = tuple(map(keys_of, scopes))
     purse.reserve(fact.command_id, (fact.reserved_usd_micros, fact.reserved_tokens), whose)
     if fact.kind == "call_issued" and fact.call == "tool":
         return ""  # It costs nothing.
-    for scope in whose:
-        for unit in UNITS:
-            key = cap_key(scope, unit)
+    for scope, keys in zip(scopes, whose, strict=True):
+        for unit, key in zip(UNITS, keys, strict=True):
             cap = purse.raised.get(key, fabrics_cap(seen.compiled.spec.policy.budget, scope, unit))
             if cap is not None and purse.used[key] > cap + purse.over[key]:
                 return f"{scope} has spent and reserved {purse.used[key]} {unit}, the cap is {cap}"

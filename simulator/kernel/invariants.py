@@ -17,7 +17,6 @@ from fabric.core.flow import RunState
 from fabric.core.frozen import replace
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
-from fabric.runtime import projection
 from fabric.runtime.batch_parts import RunColumns
 from simulator.kernel import (  # noqa: F401 - importing them registers their checks
     cap_checks,
@@ -319,14 +318,15 @@ def deadlines_move_by_facts_alone(seen: Seen, event: Event, fact: Any, after: Ru
 # -- after each commit, and at the end ---------------------------------------------------------------------------------
 
 
-def settled(seen: Seen, columns: RunColumns, open_questions: set[str], *, due: bool) -> Iterator[tuple[str, str]]:
+def settled(
+    seen: Seen, columns: RunColumns, expected: RunColumns, open_questions: set[str], *, due: bool
+) -> Iterator[tuple[str, str]]:
     """What must be true whenever a batch has committed: the tables beside the journal say what the journal says.
 
-    ``due``: the batch gave the run back, to be claimed again at an instant of its own.
+    ``expected``: what the journal says that the columns are. ``due``: the batch gave the run back, to be claimed again at an instant of its own.
     """
     if not seen.rows:  # Given back before it began: the row is as it was made.
         return
-    expected = projection.columns(seen.run)
     if not seen.run.started_at:
         columns = replace(columns, deadline_at=0)  # It has the one that it was inserted with.
     if columns != expected:

@@ -36,6 +36,8 @@ class RunRow:
     columns: RunColumns
     format: int
     rows: list[Row] = field(default_factory=list)
+    stored: list[StoredRow] = field(default_factory=list)
+    """The same rows as whoever claims the run reads them."""
     inbox: list[InputRow] = field(default_factory=list)
     head: bytes = ZERO_HASH
     last_seq: int = 0
@@ -97,8 +99,8 @@ class RunRow:
         self.claims += 1
         new, snapshot, waiting = self.new, self.from_snapshot(digest), [item for _, _, item in self.waiting(now)]
         loaded = Loaded(snapshot=snapshot)
-        loaded.rows = [stored(row) for row in self.rows if snapshot is None or row.seq > snapshot.seq]
-        loaded.kept = [stored(row) for row in self.rows if snapshot is not None and row.seq in snapshot.refs]
+        loaded.rows = [row for row in self.stored if snapshot is None or row.seq > snapshot.seq]
+        loaded.kept = [] if snapshot is None else [row for row in self.stored if row.seq in snapshot.refs]
         loaded.inbox = [item for item in waiting if not item.announced]
         loaded.announced = [item for item in waiting if item.announced]
         return loaded.claimed(

@@ -32,7 +32,7 @@ from fabric.runtime.ports import (
 )
 from fabric.runtime.suspects import admitted, is_suspect
 from simulator.kernel.memory_grants import MemoryGrants
-from simulator.kernel.memory_rows import IncarnationRow, InputRow, RunRow, Tables, stored
+from simulator.kernel.memory_rows import IncarnationRow, InputRow, RunRow, Tables
 from simulator.kernel.memory_writes import write
 from simulator.kernel.world_store import Failure
 
@@ -326,7 +326,7 @@ class MemoryStore(Counters):
         with self._guard:
             self._failing("journal")
             run = self.tables.runs.get(run_id)
-            rows = [stored(row) for row in run.rows if row.seq > after] if run else []
+            rows = [row for row in run.stored if row.seq > after] if run else []
             return rows[:limit]
 
     def documents(self, run_id: str) -> tuple[Document, ...]:

@@ -9,7 +9,7 @@ from fabric.core.frozen import replace
 from fabric.runtime.batch_parts import RunColumns
 from fabric.runtime.ports import Batch, Written
 from simulator.kernel.memory_grants import MemoryGrants
-from simulator.kernel.memory_rows import FamilyRow, InputRow, RunRow, Tables
+from simulator.kernel.memory_rows import FamilyRow, InputRow, RunRow, Tables, stored
 
 
 def write(tables: Tables, grants: MemoryGrants, batches: Sequence[Batch], now: int, *, fenced: bool) -> list[Written]:
@@ -70,6 +70,7 @@ def _grown(tables: Tables, batch: Batch) -> bool:
 
 def _apply(tables: Tables, run: RunRow, batch: Batch) -> None:
     run.rows.extend(batch.rows)
+    run.stored.extend(map(stored, batch.rows))
     run.last_seq = batch.new_seq
     run.head = batch.head
     run.columns = _columns(run.columns, batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fabric.core.budget_caps import CapUnit, cap_key
@@ -11,14 +10,16 @@ from fabric.core.budget_caps import CapUnit, cap_key
 UNITS: tuple[CapUnit, ...] = ("usd_micros", "tokens")
 Amounts = tuple[int, int]
 """Micro-dollars and tokens."""
+Keys = tuple[str, str]
+"""The caps of one scope on both."""
 
 
 @dataclass(slots=True)
 class Purse:
     """What a run and its parts spent, by ``cap_key``."""
 
-    held: dict[str, tuple[Amounts, tuple[str, ...]]] = field(default_factory=dict)
-    """By command: what it is reserved at, and whose it is."""
+    held: dict[str, tuple[Amounts, tuple[Keys, ...]]] = field(default_factory=dict)
+    """By command: what it is reserved at, and in which caps."""
     used: Counter[str] = field(default_factory=Counter)
     """Spent and reserved."""
     over: Counter[str] = field(default_factory=Counter)
@@ -26,11 +27,12 @@ class Purse:
     raised: dict[str, int] = field(default_factory=dict)
     """What people raised caps to."""
 
-    def reserve(self, command_id: str, amounts: Amounts, whose: tuple[str, ...]) -> None:
-        """A call goes out, or a child begins."""
+    def reserve(self, command_id: str, amounts: Amounts, whose: tuple[Keys, ...]) -> None:
+        """A call goes out, or a child begins. ``whose``: its caps, by ``keys_of``."""
         self.held[command_id] = amounts, whose
-        for key, amount in _each(whose, amounts):
-            self.used[key] += amount
+        for keys in whose:
+            for key, amount in zip(keys, amounts, strict=True):
+                self.used[key] += amount
 
     def settle(self, command_id: str, amounts: Amounts) -> None:
         """It is known what it came to; only the first word about it counts."""
@@ -38,12 +40,12 @@ class Purse:
         if found is None:
             return
         reserved, whose = found
-        for (key, was), (_, came_to) in zip(_each(whose, reserved), _each(whose, amounts), strict=True):
-            self.used[key] += came_to - was
-            self.over[key] += max(0, came_to - was)
+        for keys in whose:
+            for key, was, came_to in zip(keys, reserved, amounts, strict=True):
+                self.used[key] += came_to - was
+                self.over[key] += max(0, came_to - was)
 
 
-def _each(whose: tuple[str, ...], amounts: Amounts) -> Iterator[tuple[str, int]]:
-    for scope in whose:
-        for unit, amount in zip(UNITS, amounts, strict=True):
-            yield cap_key(scope, unit), amount
+def keys_of(scope: str) -> Keys:
+    """The caps of a scope, in the order of ``UNITS``."""
+    return cap_key(scope, UNITS[0]), cap_key(scope, UNITS[1])

@@ -214,7 +214,7 @@ class Watch:
                 # What was out can be charged as far as it can be read.
                 columns = replace(columns, cost_usd_micros=expected.cost_usd_micros, tokens=expected.tokens)
         columns = expected if seen.marked else columns
-        for name, sentence in invariants.settled(seen, columns, open_questions, due=due):
+        for name, sentence in invariants.settled(seen, columns, expected, open_questions, due=due):
             self.violated(name, seen.run_id, sentence)
         if driver.run.seq == seen.run.seq and driver.run != seen.run:
             self.violated("refold", seen.run_id, difference(driver.run, seen.run))

@@ -91,16 +91,13 @@ def noted(ledger: Ledger, fact: ev.Fact) -> None:
     """Takes one more fact in."""
     numbers.noted(ledger.numbers, fact)
     purse.noted(ledger.purse, fact)
-    if not isinstance(fact, ev.RungSkipped):
-        if not isinstance(fact, ev.ReactionDecided):
-            ledger.skipped.clear()
-        act = TAKES.get(fact.kind)
-        if act is not None:
-            act(ledger, fact)
-        if isinstance(fact, ev.ReactionDecided):
-            ledger.skipped.clear()
-    else:
+    if isinstance(fact, ev.RungSkipped):
         ledger.skipped.append(fact)
+        return
+    act = TAKES.get(fact.kind)
+    if act is not None:
+        act(ledger, fact)
+    ledger.skipped.clear()
 
 
 def signature_of(about: str, cause: Cause, message: str) -> str:

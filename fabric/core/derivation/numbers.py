@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fabric.core import events as ev
 from fabric.core.policy import FlowPolicy
@@ -46,21 +47,46 @@ class Numbers:
 
 def noted(numbers: Numbers, fact: ev.Fact) -> None:
     """Takes one more fact in."""
-    match fact:
-        case ev.RunStarted():
-            numbers.run_at = fact.deadline_at
-        case ev.StageEntered():
-            numbers.stage_at = fact.deadline_at
-        case ev.DeadlinesReissued():
-            numbers.run_at, numbers.stage_at = fact.run_deadline_at, fact.stage_deadline_at
-        case ev.CallIssued() if fact.attempt == 1:
-            numbers.first_attempts += 1
-        case ev.RetryScheduled() if fact.source != "breaker":
-            numbers.level, numbers.first_attempts = fact.tokens_left, 0
-            numbers.retried_in.add(stage_of_retry(fact))
-        case ev.NodeRetryScheduled():
-            numbers.level, numbers.first_attempts = fact.tokens_left, 0
-            numbers.retried_in.add(stage_of_retry(fact))
+    act = TAKES.get(fact.kind)
+    if act is not None:
+        act(numbers, fact)
+
+
+def _started(numbers: Numbers, fact: ev.RunStarted) -> None:
+    numbers.run_at = fact.deadline_at
+
+
+def _stage_entered(numbers: Numbers, fact: ev.StageEntered) -> None:
+    numbers.stage_at = fact.deadline_at
+
+
+def _reissued(numbers: Numbers, fact: ev.DeadlinesReissued) -> None:
+    numbers.run_at, numbers.stage_at = fact.run_deadline_at, fact.stage_deadline_at
+
+
+def _issued(numbers: Numbers, fact: ev.CallIssued) -> None:
+    numbers.first_attempts += fact.attempt == 1
+
+
+def _retried(numbers: Numbers, fact: ev.RetryScheduled) -> None:
+    if fact.source != "breaker":
+        _node_retried(numbers, fact)
+
+
+def _node_retried(numbers: Numbers, fact: Scheduled) -> None:
+    numbers.level, numbers.first_attempts = fact.tokens_left, 0
+    numbers.retried_in.add(stage_of_retry(fact))
+
+
+TAKES: Mapping[str, Callable[[Numbers, Any], None]] = {
+    "run_started": _started,
+    "stage_entered": _stage_entered,
+    "deadlines_reissued": _reissued,
+    "call_issued": _issued,
+    "retry_scheduled": _retried,
+    "node_retry_scheduled": _node_retried,
+}
+"""What a kind of fact changes; a kind that is not here changes none of the numbers."""
 
 
 def stage_of_retry(fact: Scheduled) -> str:
