@@ -16,6 +16,8 @@ import msgspec
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").encode
 """JSON in one fixed form (sorted keys, no blanks, UTF-8): equal values give equal bytes. NaN and infinity become null."""
+decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+"""What ``encode`` wrote."""
 ZERO_HASH = b"\0" * 32
 """What the first event of a chain follows."""
 

@@ -6,7 +6,6 @@ on the word of a journal that does not hold together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import Literal
@@ -14,7 +13,7 @@ from typing import Literal
 from fabric.core.context import Contents
 from fabric.core.envelope import Event, UnknownEvent, from_row
 from fabric.core.evolve import evolve
-from fabric.core.fingerprint import ZERO_HASH, content_ref, event_hash
+from fabric.core.fingerprint import ZERO_HASH, content_ref, decode, event_hash
 from fabric.core.frozen import replace, value
 from fabric.core.run import Run
 from fabric.runtime.ports import Claimed, StoredRow
@@ -96,7 +95,7 @@ def _load(claimed: Claimed) -> Loaded:
     for row in claimed.rows:
         event = _checked(row, run.seq + 1, head)
         if row.payload is not None:
-            contents.put(event.content_ref, json.loads(row.payload), event.content_bytes)
+            contents.put(event.content_ref, decode(row.payload), event.content_bytes)
             contents.seqs[event.content_ref] = row.seq
         elif event.content_ref:
             gone[event.content_ref] = row.seq
@@ -152,7 +151,7 @@ def _take_kept(contents: Contents, wanted: Iterable[Content], rows: Iterable[Sto
                 "payload", one.seq, f"the payload of event {one.seq} ({row.kind}) is not the one that was written"
             )
         else:
-            contents.put(one.ref, json.loads(row.payload), one.size)
+            contents.put(one.ref, decode(row.payload), one.size)
             contents.seqs[one.ref] = one.seq
     return gone
 

@@ -69,16 +69,17 @@ def verdict(
     can be read. ``reads`` and ``format`` are the program, as in ``driver.RunDriver``. The batch releases the run.
     """
     limit = CLAIMS_MAX if compiled is None else compiled.spec.policy.limits.claims_without_progress
+    quarantined = _quarantined(claimed)
+    if not quarantined and not damage and claimed.claims <= limit:
+        return None
     pen = _Pen(claimed, now)
-    if _quarantined(claimed):
+    if quarantined:
         question, mail = unfolded.question(claimed), _mail(claimed, reads, format)
         if question is not None:
             return _answered(pen, claimed, question, mail, damage or unfolded.damage(claimed))
         # Its question cannot be read any more: it is asked anew, and what was answered to it counts no longer.
         consumed = [item for item, _ in mail.answers]
         return _put_away(pen, claimed, damage or "its own question cannot be read", limit, consumed)
-    if not damage and claimed.claims <= limit:
-        return None
     return _put_away(pen, claimed, damage, limit, ())
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fabric.core.envelope import Event
-from fabric.core.fingerprint import encode
+from fabric.core.fingerprint import decode, encode
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from simulator.kernel.seen import Seen, on
@@ -110,4 +109,4 @@ def unsafe_only_as_released(seen: Seen, event: Event, fact: Any, after: Run) -> 
 
 
 def _read(seen: Seen) -> JSON:
-    return json.loads(seen.content) if seen.content else {}
+    return decode(seen.content) if seen.content else {}

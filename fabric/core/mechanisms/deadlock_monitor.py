@@ -79,7 +79,7 @@ def observe(state: State, event: Event) -> State:
             return replace(state, planner=fact.agents[0] if fact.agents else "", plan_ref="")
         case "stage_entered" if fact.stage == Stage.FAN_OUT and fact.agents and state.planner and state.plan_ref:
             return _moved(state, Wave(state.planner, state.plan_ref, heard_ref=state.heard_ref))
-        case "model_answered" if fact.verdict == "output" and fact.step_id.startswith(f"{Stage.FAN_OUT}."):
+        case "model_answered" if fact.verdict == "output" and fact.step_id.startswith("fan_out."):
             return replace(state, heard_ref=event.content_ref)
         case "child_answered" if event.content_ref:
             return replace(state, heard_ref=event.content_ref)
