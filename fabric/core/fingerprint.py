@@ -63,8 +63,8 @@ def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, pa
     The payload enters by its hash alone, so that erasing a payload keeps the chain whole.
     """
     name = kind.encode()
-    numbered = f"{seq}|{len(name)}|{kind}|{version}|{len(header)}|".encode()
-    return sha256(prev + numbered + header + payload_hash).digest()
+    numbered = b"%b%d|%d|%b|%d|%d|%b%b" % (prev, seq, len(name), name, version, len(header), header, payload_hash)
+    return sha256(numbered).digest()
 
 
 _MASKS = (

@@ -47,14 +47,18 @@ def scopes(world: World) -> tuple[str, ...]:
 
 def kept(world: World) -> Iterator[tuple[str, str]]:
     """Every cap is kept, and what is granted is the sum of what processes hold."""
+    grants = world.grants.all_grants()
+    held: Counter[str] = Counter()
+    for grant in grants:
+        if grant.state != "closed":
+            held[grant.scope] += grant.amount
     for scope, budget in world.grants.all_budgets():
         if budget.spent + budget.granted > budget.cap:
             said = f"{scope}: {budget.spent} spent and {budget.granted} granted of {budget.cap}"
             yield "caps_are_kept", said
-        held = sum(one.amount for one in world.grants.all_grants() if one.scope == scope and one.state != "closed")
-        if held != budget.granted:
-            yield "grants_add_up", f"{scope}: {budget.granted} are granted, processes hold {held}"
-    for grant in world.grants.all_grants():
+        if held[scope] != budget.granted:
+            yield "grants_add_up", f"{scope}: {budget.granted} are granted, processes hold {held[scope]}"
+    for grant in grants:
         rows = world.grants.held(grant.grant_id)
         used = sum(one.usd_micros if one.settled is None else min(one.settled, one.usd_micros) for one in rows)
         dearer = sum(max(0, (one.settled or 0) - one.usd_micros) for one in rows)

@@ -129,8 +129,8 @@ def paces(config: Config, state: State, now: int, tier: Tier, stage: str = "", a
     budget, run_s = config.budget, state.time_us / US
     stage_s = config.deadlines[tier].stage_s
     for scope, spent, unit, seconds in _judged(state, stage, agent, run_s, stage_s):
-        most = _cap(budget, state, scope, unit)
-        if spent is None or most is None or seconds <= 0:
+        most = _cap(budget, state, scope, unit) if spent is not None and seconds > 0 else None
+        if spent is None or most is None:
             continue
         tokens = unit == "tokens"
         observed = spent.last_minute(now)[tokens]
