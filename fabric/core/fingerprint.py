@@ -27,17 +27,23 @@ def content_ref(raw: bytes) -> str:
     return sha256(raw).hexdigest()[:32]
 
 
+_AS_IT_IS = frozenset({int, bool, type(None)})
+"""Types of values that have one form alone."""
+
+
 def canonical(value: Any) -> Any:
     """``value`` with NFC strings and keys and integral floats as integers, so that equal arguments compare equal."""
     if isinstance(value, str):
         return value if value.isascii() else unicodedata.normalize("NFC", value)
     if isinstance(value, dict):
         return {
-            key if type(key) is str and key.isascii() else canonical(str(key)): canonical(item)
+            key if type(key) is str and key.isascii() else canonical(str(key)): (
+                item if type(item) in _AS_IT_IS else canonical(item)
+            )
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [canonical(item) for item in value]
+        return [item if type(item) in _AS_IT_IS else canonical(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
