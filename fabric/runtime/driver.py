@@ -101,8 +101,7 @@ class RunDriver:
     @property
     def compiled(self) -> Compiled:
         """The revision that the run is pinned to, with the topology that it runs."""
-        lineage = self.run.family.lineage
-        return self._compiled if lineage is None else self._compiled.within(lineage.topology)
+        return self._compiled.within(self.run.topology)
 
     def step(self, happening: Happening, now: int) -> list[Effect]:
         """What to do next. ``now``: microseconds since the epoch; where the clock lies behind the run's last event, that is the time."""

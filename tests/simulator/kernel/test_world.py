@@ -1,5 +1,6 @@
 """The virtual world: whole runs, many seeds, the same seed twice."""
 
+import gc
 import json
 import os
 import subprocess
@@ -100,6 +101,18 @@ def test_the_same_seed_gives_the_same_world(reports):
     for report in reports[:40]:
         again = simulate(report.seed)
         assert (again.digest, again.sometimes) == (report.digest, report.sometimes)
+
+
+def test_cycles_are_looked_for_once_a_world_is_over():
+    gc.collect()  # So that no look of its own is due.
+    looks = [each["collections"] for each in gc.get_stats()]
+    simulate(2)
+    assert gc.isenabled()
+    # In between nothing was: the world's one look is at what is young.
+    assert [each["collections"] for each in gc.get_stats()][1] - looks[1] == 1
+    with pytest.raises(KeyError):
+        simulate(2, "no such plant")
+    assert gc.isenabled()
 
 
 def test_the_seed_alone_decides_whatever_the_hash_seed(reports):
