@@ -229,14 +229,15 @@ def ask(work: Work, mutation: Mutation, of_command: str, step_id: str) -> None:
     stage = work.run.stages[work.run.stage]
     deadline = min(work.ctx.now + int(timeout_s(work, tool) * US), stage.deadline_at, work.run.deadline_at)
     content = None if before is not None else {"args": {"key": mutation.key, "args": args_of(work, mutation)}}
+    command_id, key = _question(mutation, of_command) if before is None else (before.command_id, before.own_key)
     fact = ev.ReconciliationIssued(
-        command_id=f"{of_command}.q{mutation.attempt}",
+        command_id=command_id,
         attempt=attempt,
         of_command=of_command,
         step_id=step_id,
         of_key=mutation.key,
         tool=tool,
-        key=digest("reconcile", mutation.key, mutation.attempt),
+        key=key,
         deadline_at=deadline,
         args_ref="" if before is None else before.args_ref,
     )
@@ -244,6 +245,16 @@ def ask(work: Work, mutation: Mutation, of_command: str, step_id: str) -> None:
     check = check_of(work.run.saga, of_command)
     assert check is not None
     work.commands.append(command_of(check))
+
+
+def _question(mutation: Mutation, of_command: str) -> tuple[str, str]:
+    """Its command id, and its own key. A call may wait for what became of another one under the same key, and be doubtful itself later: those are two questions, and
+    whoever remembers what it answered under a key must not answer the second as the first.
+    """
+    whose = "" if mutation.command_id == of_command else f".{digest(mutation.command_id)[:8]}"
+    return f"{of_command}.q{mutation.attempt}{whose}", digest(
+        "reconcile", mutation.key, mutation.command_id, mutation.attempt
+    )
 
 
 def ask_again(work: Work, check: Errand) -> None:

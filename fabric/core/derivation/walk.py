@@ -127,8 +127,9 @@ def _refused(asked: Asked, index: int) -> bool | None:
 
 
 def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...]) -> bool:
-    """Of a trip that lost, a rung that the journal leaves open: it is taken to apply where it loses as well, since something milder won nothing either."""
-    return GRAVITY.index(rung.reaction) >= max(GRAVITY.index(one.reaction) for one in after)
+    """Of a trip that lost, a rung that the journal leaves open: it is taken to apply where it loses as well, to what was decided or to all that comes after it."""
+    own = GRAVITY.index(rung.reaction)
+    return own > GRAVITY.index(fact.reaction) or own >= max(GRAVITY.index(one.reaction) for one in after)
 
 
 def _rungs(asked: Asked, row: FailureType) -> tuple[Rung, ...]:

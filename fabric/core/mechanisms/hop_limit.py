@@ -89,11 +89,17 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
         return [nesting]
     alive, spawned = caps(config, view.run)
     whose = "" if view.run.family.lineage is None else "family"
+    waiting = _waiting(view.run)
     return [
         nesting,
         (Cause.SUB_AGENT_CAP, alive, working(view.run) + proposal.branches, "agents alive", whose),
-        (Cause.SUB_AGENT_CAP, spawned, state.spawned + proposal.branches, "agents spawned", whose),
+        (Cause.SUB_AGENT_CAP, spawned, state.spawned + waiting + proposal.branches, "agents spawned", whose),
     ]
+
+
+def _waiting(run: Run) -> int:
+    """Agents of a fan-out that are to start again once their nodes' waits are over: they were let, and are not counted as started yet."""
+    return sum(1 for key in run.timers if key in run.steps and run.steps[key].stage == "fan_out")
 
 
 def caps(config: Config, run: Run) -> tuple[int, int]:
