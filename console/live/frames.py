@@ -53,6 +53,8 @@ class Head:
     """The panels are as of this seq: what comes after it may not be in them yet."""
     mark: str = ""
     """What panels must not be late with: another mark, and they are drawn anew at once."""
+    again: bool = False
+    """Something in the panels changes without the run: they are drawn anew now and then."""
 
     @cached_property
     def versions(self) -> Versions:

@@ -12,10 +12,11 @@ from console.live.frames import Batch, Head, Panel, Row
 from console.live.stories import stories
 from console.live.watch import RunKey
 from console.views.event_line import EventLine
-from console.views.run_parts import part
+from console.views.run_parts import beside_of, part
 from fabric.core.actor import Actor
 from fabric.models import Run
 from fabric.selectors.escalations import EscalationView, escalations_open
+from fabric.selectors.margin import Margin
 from fabric.selectors.run_events import EventRow, events_after
 from fabric.selectors.runs import RunView, run_get
 
@@ -83,21 +84,28 @@ def head(actor: Actor, run_id: str, shown: Head | None = None) -> Head:
     questions = escalations_open(actor, run_id)
     mark = " ".join((run.state, run.stage, str(run.epoch), *(question.id for question in questions)))
     if shown is not None and shown.mark == mark and not run.terminal:
-        return Head(run.last_seq, run.terminal, shown.panels, shown.drawn, mark)
-    return Head(run.last_seq, run.terminal, panels(actor, run, questions), run.last_seq, mark)
+        return Head(run.last_seq, run.terminal, shown.panels, shown.drawn, mark, shown.again)
+    beside = beside_of(run)
+    made = panels(actor, run, questions, beside)
+    return Head(run.last_seq, run.terminal, made, run.last_seq, mark, again=beside is not None)
 
 
 def panels(
-    actor: Actor, run: RunView, questions: list[EscalationView], *, at_most: int | None = None
+    actor: Actor,
+    run: RunView,
+    questions: list[EscalationView],
+    beside: Margin | None = None,
+    *,
+    at_most: int | None = None,
 ) -> tuple[Panel, ...]:
     """The panels of a run's page, in their fixed order. What depends on who looks is only announced, and fetched by each page itself.
 
-    ``at_most``: events to be folded for them now; of a longer journal they say that they come in a moment.
+    ``beside``: ``run_parts.beside_of``. ``at_most``: events to be folded for them now; of a longer journal they say that they come in a moment.
     """
     asked = ",".join(question.id for question in questions)
     with stories.told(actor, run, at_most=at_most) as story:
         return (
-            _panel("head", part("head", actor, run, story)),
+            _panel("head", part("head", actor, run, story, beside)),
             _panel("ask", render_to_string("runs/panel_ask.html", {"run": run, "asked": asked})),
             _panel("outcome", part("outcome", actor, run, story)),
             _panel("timeline", part("timeline", actor, run, story)),

@@ -30,6 +30,8 @@ RING_ROWS = 500
 FRAMES_KEPT = 64
 PANELS_S = 0.25
 """Panels are drawn anew at most so often while a run goes on as it did: they cost more than rows, here and in the browser."""
+AGAIN_S = 2.0
+"""Panels that show what changes without their run are drawn anew so often while it does nothing."""
 HEARTBEAT_S = 15.0
 RETRY_S = 1.0
 """After a look that failed."""
@@ -140,6 +142,8 @@ class Watch:
                 self._wake.set()
             elif batch.head.drawn < batch.head.seq:
                 self._at(self._drawn_at + PANELS_S, self._wake.set)
+            elif batch.head.again:
+                self._at(self._drawn_at + AGAIN_S, self._wake.set)
             took = loop.time() - started
             pause = min(max(FRAME_MIN_S, LOAD_FACTOR * (took + late)), FRAME_MAX_S)
             slept = loop.time()

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from console.templatetags.figures import span, thousands, usd
 from console.views.inspect_decision import REACTION_ICONS
+from console.views.meters import Meter
 from console.views.run_control import offered
 from console.views.run_money import Money, money
 from fabric.core.decision_table import table_with
 from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
+from fabric.selectors.breaker_margin import SHARED_BREAKER
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
@@ -25,13 +26,10 @@ from fabric.selectors.story_trips import SPEND_RATE
 from fabric.selectors.words import words
 
 JSON = Any
-US = 1_000_000
 MARGINS_SHOWN = 6
 MARGINS_MAX = 9
-ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", "spend rate"})
+ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", "spend rate", SHARED_BREAKER})
 """Margins that the header has however far they are; the nearest others fill it up, and what has a tone is never left out."""
-NOTCHES_MAX = 10
-"""A count up to here is drawn as so many notches."""
 
 LAPSES = {"reject": "else it is rejected", "nothing": "and longer if nobody answers"}
 """What becomes of a question that nobody answered in time, by what it declared."""
@@ -97,105 +95,6 @@ class RungWord:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """A margin as it is drawn: notches for a small count, a bar for everything else."""
-
-    margin: Margin
-
-    @property
-    def shown(self) -> str:
-        """The number that is read first: a count, a share, or what is left."""
-        match self.margin.unit:
-            case "count":
-                return thousands(round(self.margin.observed))
-            case "retry_tokens":
-                return f"{self.margin.left:g}"
-        share = round(100 * self.margin.share)
-        return f"{share} %" if share < 1_000 else "over 999 %"
-
-    @property
-    def of(self) -> str:
-        """What it is of, beside it."""
-        match self.margin.unit:
-            case "count":
-                return f"/ {thousands(round(self.margin.limit))}"
-            case "retry_tokens":
-                return f"of {self.margin.limit:g} left"
-        return ""
-
-    @property
-    def tripped(self) -> str:
-        """That it tripped, and how often where that was more than once; empty when it did not."""
-        fired = self.margin.fired
-        if fired is None:
-            return ""
-        return "tripped" if fired.times == 1 else f"tripped {fired.times:,} ×"
-
-    @property
-    def says(self) -> str:
-        """What happened at the limit, where it tripped, and where a count stands; else what would happen there."""
-        margin = self.margin
-        where = f"{margin.where}: " if margin.where else ""
-        if margin.fired is not None:
-            stands = "" if self.told else f"; it stands at {self.shown} {self.of}"
-            return f"{where}{margin.fired.told}{stands}"
-        return "; ".join(part for part in (self.told, f"{where}{margin.at_limit}") if part)
-
-    @property
-    def told(self) -> str:
-        """Amounts, where the share alone would not say it."""
-        if self.margin.unit in ("count", "retry_tokens"):
-            return ""
-        return f"{_amount(self.margin, self.margin.observed)} of {_amount(self.margin, self.margin.limit)}"
-
-    @property
-    def percent(self) -> int:
-        """Of the way to the limit, 0 to 100."""
-        return max(0, min(100, round(100 * self.margin.share)))
-
-    @property
-    def notches(self) -> list[tuple[float, float, bool]]:
-        """``(x, width, filled)`` in percent, where the limit is a small count."""
-        count = round(self.margin.limit)
-        if self.margin.unit != "count" or count > NOTCHES_MAX:
-            return []
-        width = 100 / count
-        return [(round(n * width + 0.6, 2), round(width - 1.2, 2), n < self.margin.observed) for n in range(count)]
-
-    @property
-    def tone(self) -> str:
-        """Grey until it is near: the next one trips, or seven tenths of the way. Red at the limit and where a trip ended the run."""
-        margin = self.margin
-        if margin.fired is not None:
-            return "danger" if margin.fired.ended else "warn"
-        if margin.unit == "usd_micros_a_minute":
-            return "warn" if margin.share >= 0.7 else ""
-        if margin.share > 1 or (margin.share == 1 and (margin.trips_at_limit or margin.unit != "count")):
-            return "danger"
-        if margin.unit == "count" and margin.limit <= NOTCHES_MAX:
-            return "warn" if margin.observed and margin.left <= 1 else ""
-        return "warn" if margin.share >= 0.7 else ""
-
-    @property
-    def icon(self) -> str:
-        """A mark beside the colour."""
-        if self.margin.fired is not None:
-            return "flag"
-        return {"danger": "xc", "warn": "alert"}.get(self.tone, "")
-
-
-def _amount(margin: Margin, value: float) -> str:
-    match margin.unit:
-        case "usd_micros":
-            return usd(round(value))
-        case "usd_micros_a_minute":
-            return f"{usd(round(value))}/min"
-        case "seconds":
-            return span(round(value * US))
-    return thousands(round(value))
-
-
 @dataclass(frozen=True)
 class RunPage:
     """A run with everything that its panels say about it. ``story`` None: it is not folded yet, and what needs it says so."""
@@ -206,6 +105,8 @@ class RunPage:
     outcome: dict[str, JSON] | None = None
     story: RunStory | None = None
     spec: FabricSpec | None = None
+    beside: Margin | None = None
+    """What is no run's to know: the shared breaker that is nearest to opening."""
 
     @property
     def stages(self) -> list[StageMark]:
@@ -313,7 +214,8 @@ class RunPage:
             return []
         try:
             found = margins_of(folded, self.spec, self.story.at, self.story.tripped)
-            return [Meter(one) for one in sorted([*found, *self._rate()], key=by_nearness)]
+            beside = [] if self.beside is None else [self.beside]
+            return [Meter(one) for one in sorted([*found, *self._rate(), *beside], key=by_nearness)]
         except Exception:
             log.exception("the margins of run %s could not be worked out", self.run.id)
             return []

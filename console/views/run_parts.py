@@ -21,8 +21,10 @@ from console.views.topology import topology
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, state_of
+from fabric.selectors.breaker_margin import breaker_nearest
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import children_of
+from fabric.selectors.margin import Margin
 from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.run_margins import MARGINS
 from fabric.selectors.run_settings import Setting, settings_of
@@ -38,45 +40,60 @@ AHEAD_COUNTED = 100
 """Runs before a queued one are counted so far."""
 
 
-def part(name: str, actor: Actor, run: RunView, story: RunStory | None) -> str:
+def part(name: str, actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None = None) -> str:
     """The part as HTML; in its place a sentence, when it cannot be made. Refused and a database that is away are the page's business.
 
-    KeyError for a part that there is none of.
+    ``beside``: ``beside_of``, for those parts that have margins. KeyError for a part that there is none of.
     """
     context = PARTS[name]
+    made_of = (None if story is None else story.seq, run, beside)
     if story is not None and _kept(name, run):
         of, html = story.made.get(name, (None, ""))
-        if of == (story.seq, run):
+        if of == made_of:
             return html
     try:
-        html = render_to_string(f"runs/panel_{name}.html", {"run": run, **context(actor, run, story)})
+        html = render_to_string(f"runs/panel_{name}.html", {"run": run, **context(actor, run, story, beside)})
     except (Refused, DatabaseError):
         raise
     except Exception:
         log.exception("the part %s of the page of run %s could not be made", name, run.id)
         return render_to_string("runs/panel_failed.html", {"run": run, "name": name})
     if story is not None and _kept(name, run):
-        story.made[name] = ((story.seq, run), html)
+        story.made[name] = (made_of, html)
     return html
 
 
+def beside_of(run: RunView) -> Margin | None:
+    """What a run's margins have beside what its own journal says. Read once for all parts that are made at a time; without it they are shown as they are."""
+    try:
+        return breaker_nearest(run, spec_of(run.revision_id))
+    except DatabaseError:
+        raise
+    except Exception:
+        log.exception("the shared breakers in front of run %s could not be judged", run.id)
+        return None
+
+
 def _kept(name: str, run: RunView) -> bool:
-    """Whether a part is made of the run's row and its story alone. While a run waits for a worker, its header also says for how many."""
+    """Whether a part is made of nothing that ``DRAWN`` does not name. While a run waits for a worker, its header also says for how many."""
     return name in DRAWN and not (name == "head" and run.state is RunState.QUEUED)
 
 
-def page_of(actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool = False) -> RunPage:
+def page_of(
+    actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool = False, beside: Margin | None = None
+) -> RunPage:
     """The run with what its header says about it, and with its outcome where that is asked for."""
     spec = spec_of(run.revision_id)
     found = run_outcome(actor, run.id) if outcome and run.terminal else None
     raised = None if story is None or story.run is None else state_of(story.run.guards, budget).raised_usd_micros
     cap = spec.policy.budget.run_usd_micros if raised is None else raised
-    return RunPage(run, cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros), found, story, spec)
+    cap = cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros)
+    return RunPage(run, cap, found, story, spec, beside)
 
 
-def head_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+def head_context(actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None) -> dict[str, Any]:
     """The header; of a run that no worker has begun, also its place in the queue."""
-    return {"page": page_of(actor, run, story), **queue_context(actor, run)}
+    return {"page": page_of(actor, run, story, beside=beside), **queue_context(actor, run)}
 
 
 def queue_context(actor: Actor, run: RunView) -> dict[str, Any]:
@@ -103,9 +120,9 @@ def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
     return {"topology": drawn}
 
 
-def protections_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+def protections_context(actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None) -> dict[str, Any]:
     """Every protection: how often it fired, how near it is, what it is set to and why."""
-    page = page_of(actor, run, story)
+    page = page_of(actor, run, story, beside=beside)
     rows: list[dict[str, Any]] = []
     folded = story.run if story is not None else None
     if story is not None and folded is not None and page.spec is not None:
@@ -189,28 +206,31 @@ def io_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, 
     return {"page": page, "inputs": run_inputs(actor, run.id), "answer": answer(page)}
 
 
-def children_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+def children_context(actor: Actor, run: RunView) -> dict[str, Any]:
     """The runs that it spawned."""
     return {"children": children_of(actor, run.id)}
 
 
-PARTS: Mapping[str, Callable[[Actor, RunView, RunStory | None], Context]] = {
+Made = Callable[[Actor, RunView, RunStory | None, Margin | None], Context]
+PARTS: Mapping[str, Made] = {
     "head": head_context,
-    "queue": lambda actor, run, story: queue_context(actor, run),
-    "outcome": outcome_context,
-    "timeline": lambda actor, run, story: timeline_context(run, story),
-    "unfolded": lambda actor, run, story: timeline_context(run, story, fold=False),
-    "graph": lambda actor, run, story: graph_context(run, story),
+    "queue": lambda actor, run, story, beside: queue_context(actor, run),
+    "outcome": lambda actor, run, story, beside: outcome_context(actor, run, story),
+    "timeline": lambda actor, run, story, beside: timeline_context(run, story),
+    "unfolded": lambda actor, run, story, beside: timeline_context(run, story, fold=False),
+    "graph": lambda actor, run, story, beside: graph_context(run, story),
     "protections": protections_context,
-    "cost": cost_context,
-    "io": io_context,
-    "children": children_context,
+    "cost": lambda actor, run, story, beside: cost_context(actor, run, story),
+    "io": lambda actor, run, story, beside: io_context(actor, run, story),
+    "children": lambda actor, run, story, beside: children_context(actor, run),
 }
 """The parts of the page by name; each has its template ``runs/panel_NAME.html``."""
+WITH_MARGINS = frozenset({"head", "protections"})
+"""Parts that show margins."""
 
 
 DRAWN = frozenset({"head", "timeline", "unfolded", "graph", "protections", "cost"})
-"""Parts made of the run's row and its story alone: kept with the story, and made again when either has changed."""
+"""Parts made of the run's row, its story and what stands beside its margins alone: kept with the story, and made again when one of them has changed."""
 ALONE = ("graph", "protections", "cost", "io", "queue", "children")
 """Parts that can be asked for alone; most are a view of their own."""
 

@@ -15,7 +15,7 @@ from console.live.stories import AT_ONCE, stories
 from console.views.questions import cards
 from console.views.run_events import events_context
 from console.views.run_page import VIEWS
-from console.views.run_parts import ALONE, page_of, part, tabs
+from console.views.run_parts import ALONE, WITH_MARGINS, beside_of, page_of, part, tabs
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalations_open
@@ -47,7 +47,8 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         "questions": cards(actor, questions),
         "now_ms": time.time_ns() // 1_000_000,
     }
-    made = panels(actor, found, questions, at_most=at_most)
+    beside = beside_of(found)
+    made = panels(actor, found, questions, beside, at_most=at_most)
     shown["panel"] = {panel.name: panel.html for panel in made}
     shown["versions"] = ".".join(panel.version for panel in made)
     with stories.told(actor, found, at_most=at_most) as story:
@@ -56,7 +57,7 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         if view == "timeline" and request.GET.get("fold") == "off":
             shown["unfolded"] = part("unfolded", actor, found, story)
         elif view in ALONE:
-            shown["alone"] = part(view, actor, found, story)
+            shown["alone"] = part(view, actor, found, story, beside)
     return render(request, "runs/page.html", shown)
 
 
@@ -74,8 +75,9 @@ def _part(actor: Actor, run_id: str, name: str, at_most: int | None) -> HttpResp
             f"the page of a run has no part {name[:40]!r}; open the page itself", code="not_found", field="part"
         )
     found = run_get(actor, run_id)
+    beside = beside_of(found) if name in WITH_MARGINS else None
     with stories.told(actor, found, at_most=at_most) as story:
-        return HttpResponse(part(name, actor, found, story))
+        return HttpResponse(part(name, actor, found, story, beside))
 
 
 @require_safe

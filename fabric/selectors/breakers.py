@@ -194,12 +194,13 @@ def breaker_find(actor: Actor, scope: str, kind: str, *, now: int | None = None)
     return next((one for one in breakers_of(actor, now=now) if (one.scope, one.kind) == (scope, kind)), None)
 
 
-_SEVERITY = (BreakerState.STOPPED, BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
+SEVERITY = (BreakerState.STOPPED, BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
+"""What stops calls comes first."""
 
 
 def _order(one: BreakerView) -> tuple[object, ...]:
     nearest = one.nearest.share if one.nearest else 0
-    return (_SEVERITY.index(one.standing.state), -nearest, -one.trips, one.over, one.name, one.scope, one.kind)
+    return (SEVERITY.index(one.standing.state), -nearest, -one.trips, one.over, one.name, one.scope, one.kind)
 
 
 # -- which there are ---------------------------------------------------------------------------------------------------
@@ -292,10 +293,14 @@ def _counts(keys: Iterable[Key], rows: Mapping[Key, Guard], now: int) -> Mapping
     counts: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for one in GuardCount.objects.filter(_of(keys)):
         row = rows.get((one.scope, one.kind))
-        current = one.ring == UNTIL_RING or one.generation == (row.generation if row else 0)
-        if current and (one.ring < 0 or counts_still(one.slot_at, now)):
+        if counted_now(one.ring, one.generation, one.slot_at, current=row.generation if row else 0, now=now):
             counts[one.scope, one.kind][one.signal] += one.n
     return counts
+
+
+def counted_now(ring: int, generation: int, slot_at: int, *, current: int, now: int) -> bool:
+    """Whether a row of counts is of its breaker's ``current`` generation, or outlives it, and reaches into the last minute where it is windowed."""
+    return (ring == UNTIL_RING or generation == current) and (ring < 0 or counts_still(slot_at, now))
 
 
 def _log(keys: Iterable[Key]) -> Mapping[Key, Sequence[Change]]:

@@ -8,7 +8,7 @@ from typing import Literal
 from fabric.selectors.story_trips import Fired
 
 US = 1_000_000
-Unit = Literal["count", "usd_micros", "usd_micros_a_minute", "tokens", "seconds", "retry_tokens"]
+Unit = Literal["count", "usd_micros", "usd_micros_a_minute", "tokens", "seconds", "retry_tokens", "share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,10 @@ class Margin:
     """The protection that it belongs to, a key of ``MARGINS``; empty: none of them counts it."""
     fired: Fired | None = None
     """How it tripped, by the journal; None: it did not."""
+    standing: str = ""
+    """Of a shared breaker that is not closed: where it stands, in a word."""
+    shared: tuple[str, str] | None = None
+    """Whose row it is, scope and kind, where all workers count it together."""
 
     @property
     def share(self) -> float:

@@ -23,6 +23,8 @@ class Journal:
         self.head = "h0"
         self.urgent = True
         """Whether a page must not be late with another head."""
+        self.again = False
+        """Whether its panels show what changes without it."""
         self.drawn = 0
         self.lag = 0
         """By how many rows the head is behind."""
@@ -69,10 +71,10 @@ class Journal:
             self.rendered += len(rows)
             mark = self.head if self.urgent else ""
             if shown is not None and shown.mark == mark and not self.ended:
-                return Batch(rows, Head(self.seq - self.lag, self.ended, shown.panels, shown.drawn, mark))
+                return Batch(rows, Head(self.seq - self.lag, self.ended, shown.panels, shown.drawn, mark, shown.again))
             self.drawn += 1
             panels = (Panel("head", self.head, f"<p>{self.head}</p>"),)
-            return Batch(rows, Head(self.seq - self.lag, self.ended, panels, self.seq, mark))
+            return Batch(rows, Head(self.seq - self.lag, self.ended, panels, self.seq, mark, self.again))
 
     def may_have_changed(self) -> bool:
         return True
