@@ -108,8 +108,11 @@ class Meter:
 
     @property
     def tone(self) -> str:
-        """By how near it is."""
-        return nearness(self.counted.share)
+        """By how near it is, as on a run's page: where the next failure opens it, it is near however few it takes."""
+        one = self.counted
+        last = one.signal.mode != "rate" and 0 < one.count == one.signal.threshold - 1
+        tone = nearness(one.share)
+        return "warn" if last and tone == "neutral" else tone
 
 
 def headline(found: Sequence[BreakerView]) -> Headline:

@@ -15,7 +15,6 @@ from fabric.core.decision_table import table_with
 from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
-from fabric.selectors.breaker_margin import SHARED_BREAKER
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.margin import Margin
 from fabric.selectors.run_margins import by_nearness, margins_of, spend_rate
@@ -28,8 +27,9 @@ from fabric.selectors.words import words
 JSON = Any
 MARGINS_SHOWN = 6
 MARGINS_MAX = 9
-ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", "spend rate", SHARED_BREAKER})
-"""Margins that the header has however far they are; the nearest others fill it up, and what has a tone is never left out."""
+ALWAYS_SHOWN = frozenset({"hops", "identical calls", "replans", "retry tokens", "spend rate"})
+"""Margins that the header has however far they are, as it has a shared breaker that counted something; the nearest others fill it up, and what has a tone is
+never left out."""
 
 LAPSES = {"reject": "else it is rejected", "nothing": "and longer if nobody answers"}
 """What becomes of a question that nobody answered in time, by what it declared."""
@@ -231,7 +231,8 @@ class RunPage:
     @property
     def nearest(self) -> list[Meter]:
         """The margins of the header, in their order: some are always there, and what tripped or is near a limit always is."""
-        chosen = {meter.margin.name for meter in self.meters} & ALWAYS_SHOWN
+        margins = [meter.margin for meter in self.meters]
+        chosen = {one.name for one in margins if one.name in ALWAYS_SHOWN or (one.shared and one.observed)}
         for meter in self.meters:
             if len(chosen) < MARGINS_SHOWN or (meter.tone and len(chosen) < MARGINS_MAX):
                 chosen.add(meter.margin.name)

@@ -107,7 +107,7 @@ def _margin(scope: str, called: str, breaker: Breaker, row: _Row) -> Margin | No
         observed=nearest.share / 100 if rate else nearest.count,
         limit=1 if rate else nearest.signal.threshold,
         unit="share" if rate else "count",
-        at_limit=f"{nearest.words}, {amounts}{nearest.said}; counted by all workers together",
+        at_limit=f"{nearest.words}, {amounts}{nearest.said}",
         where=where,
         trips_at_limit=True,
         row="circuit_breaker",

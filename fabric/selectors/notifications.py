@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.notifications import State, path_of
-from fabric.models import Notification
+from fabric.models import Notification, Run
 from fabric.models.notifications import FAILED
 
 JSON = Any
@@ -41,6 +41,8 @@ class NotificationView:
     """What the last attempt came to; empty: it was taken, or there was none."""
     data: dict[str, JSON] = field(repr=False)
     """What was told."""
+    title: str
+    """First line of the run's request, which no notification tells; empty: the run is not there any more."""
 
     @property
     def fabric(self) -> str:
@@ -67,7 +69,7 @@ def notifications_list(
     actor: Actor, state: State | None = None, limit: int = LIST_MAX
 ) -> tuple[list[NotificationView], bool]:
     """The workspace's newest, and whether there are more. ``state``: only those that stand so."""
-    rows = _of(actor).filter(state=state.value) if state else _of(actor)
+    rows = _titled(actor).filter(state=state.value) if state else _titled(actor)
     limit = min(limit, LIST_MAX)
     found = list(rows.order_by("-made_at", "id")[: limit + 1])
     return [_view(row) for row in found[:limit]], len(found) > limit
@@ -86,12 +88,18 @@ def notifications_failed(actor: Actor) -> QuerySet[Notification]:
 
 def notification_view(actor: Actor, notification_id: str) -> NotificationView | None:
     """One of them."""
-    row = _of(actor).filter(id=notification_id).first()
+    row = _titled(actor).filter(id=notification_id).first()
     return None if row is None else _view(row)
 
 
 def _of(actor: Actor) -> QuerySet[Notification]:
     return Notification.objects.filter(workspace_id=actor.workspace_id)
+
+
+def _titled(actor: Actor) -> QuerySet[Notification]:
+    """With their runs' titles; without a join, since a run that was deleted leaves what was told of it."""
+    title = Subquery(Run.objects.filter(id=OuterRef("run_id")).values("title")[:1])
+    return _of(actor).annotate(title=title)
 
 
 def _view(row: Notification) -> NotificationView:
@@ -110,4 +118,5 @@ def _view(row: Notification) -> NotificationView:
         sent_at=row.sent_at,
         error=row.error,
         data=json.loads(bytes(row.content)),
+        title=row.title or "",  # type: ignore[attr-defined]
     )

@@ -259,6 +259,7 @@ EMPTY = (
     Scene("overview-empty", "/"),
     Scene("runs-empty", "/runs"),
     Scene("reviews-empty", "/reviews"),
+    Scene("notifications-empty", "/notifications"),
     Scene("start-first", "/start"),
     Scene("search-nothing-asked", "/search"),
     Scene("fabrics-samples", "/fabrics"),

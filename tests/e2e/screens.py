@@ -2,7 +2,7 @@
 
 It starts an installation of its own, takes the empty pages, fills it with runs that completed, wait, were approved, rejected, cancelled and failed
 in several ways, and takes all pages again: light and dark, 1440 and 390 pixels wide. Then it takes things away for real: the worker is stopped, a
-stored run is damaged, a column becomes slow, the database file is gone. Parts of names pick pictures.
+stored run is damaged, a column becomes slow, the database file is gone. A second one tells mailboxes and webhooks. Parts of names pick pictures.
 
 Each picture is a line of JSON with what there is to complain about: the browser's console, a status that is not the scene's, a page that scrolls
 sideways, and what axe finds serious, contrast first. The last line counts. Ends with 1 when there was a complaint, or a scene that failed.
@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Error, Page, StorageState, sync_playwri
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
-from tests.e2e import held_scenes, memory_scenes, scenes
+from tests.e2e import held_scenes, memory_scenes, notification_scenes, scenes
 from tests.e2e.accessibility import findings
 from tests.e2e.chromium import launched
 from tests.e2e.installation import Installation, installed
@@ -206,6 +206,15 @@ def round_of(camera: Camera, desk: str) -> None:
         outages(camera, ids["done1"])
 
 
+def told_round(camera: Camera) -> None:
+    """What is told outside the console: nothing yet, then all that can become of it."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    camera.shoot(notification_scenes.NOTHING_YET)
+    with camera.page() as page:
+        notification_scenes.ask(camera.home, page)
+    camera.shoot(notification_scenes.TOLD)
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -243,9 +252,15 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
         browser = launched(playwright.chromium)
         camera = Camera(browser, home, out, wanted)
         round_of(camera, desk.authority)
+        cameras = [camera]
+        if camera.chosen((*notification_scenes.NOTHING_YET, *notification_scenes.TOLD)):
+            with notification_scenes.telling(Path(folder) / "told") as telling:
+                cameras.append(Camera(browser, telling, out, wanted))
+                told_round(cameras[-1])
         browser.close()
-    print(json.dumps({"pictures": camera.taken, "complaints": camera.complaints, "folder": str(out)}))
-    return int(camera.complaints > 0)
+    taken, complaints = sum(one.taken for one in cameras), sum(one.complaints for one in cameras)
+    print(json.dumps({"pictures": taken, "complaints": complaints, "folder": str(out)}))
+    return int(complaints > 0)
 
 
 if __name__ == "__main__":

@@ -285,31 +285,3 @@ def test_frames_are_at_least_forty_milliseconds_apart():
         assert len(page.frames) < 20
 
     live(scene, journal)
-
-
-def test_panels_that_change_without_their_run_are_looked_at_again_and_others_are_not(monkeypatch):
-    monkeypatch.setattr(watch_module, "AGAIN_S", 0.01)
-    monkeypatch.setattr(watch_module, "PANELS_S", 0.0)
-    still, moving = Journal(2), Journal(2)
-    moving.again = True
-
-    async def quiet(hub, ears):
-        async with joined(hub, Page(after=2)):
-            before = len(still.reads)
-            await still.asked(lambda: still.looks > 30)
-            assert len(still.reads) == before
-
-    async def scene(hub, ears):
-        page = Page(after=2)
-        async with joined(hub, page) as place:
-            moving.grow(0, head="h1")
-            found = await place.next()
-            assert found is not None
-            page.take(found.text)
-            assert page.swapped == ["h1"]
-            frames = len(page.frames)
-            await moving.asked(lambda: moving.drawn > 5)
-            assert len(page.frames) == frames  # Nobody is told anything that did not change.
-
-    live(quiet, still, poll_s=0.01)
-    live(scene, moving)

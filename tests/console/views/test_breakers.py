@@ -61,6 +61,11 @@ def test_all_closed_says_so_and_how_near_each_is(browser, actor, seen):
     assert "None tripped in the last 24 hours." in shown
 
 
+@pytest.mark.parametrize(("count", "tone"), [(0, None), (1, None), (2, "warn"), (3, "danger")])
+def test_one_that_the_next_failure_opens_is_near_however_few_it_takes(browser, actor, small, count, tone):
+    tell(provider(actor), s0=count)
+    (drawn,) = re.findall(r'<div class="margin"(?: data-tone="(\w+)")?>', browser.get("/breakers").content.decode())
+    assert (drawn or None) == tone
 def test_one_of_an_endpoint_with_a_path_has_its_page_and_its_form(browser, actor):
     url = "https://eu.host:8/v1"
     source = SMALL.replace("    provider: scripted\n", f"    provider: scripted\n    base_url: {url}\n")

@@ -9,7 +9,7 @@ from django.test import Client
 
 from console.views.notifications import CHANNELS, REACHED, STATES, TOLD
 from fabric.core.notifications import Channel, Delivery, Happened, State, Told
-from fabric.models import AuditLine, Notification
+from fabric.models import AuditLine, Notification, Run
 from fabric.services.workspaces import login_link_create
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
 from tests.fabric.services.world import nudge
@@ -55,6 +55,7 @@ def test_before_anything_happened_it_says_who_is_told(browser, actor, settings):
     shown = text(browser.get(PAGE))
     assert "Nothing had to be told yet" in shown
     assert "Alerts and questions go to 2 mailboxes." in shown
+    assert "Not told 0" not in shown, "nothing to choose from"
 
 
 def test_what_waits_was_sent_and_failed_stands_there_and_no_secret(browser, told):
@@ -68,6 +69,23 @@ def test_what_waits_was_sent_and_failed_stands_there_and_no_secret(browser, told
     assert len(re.findall(": small", text(browser.get(f"{PAGE}?state=sent")))) == 2
     assert "ops@example.org by e-mail" not in text(browser.get(f"{PAGE}?state=failed"))
     assert browser.get(f"{PAGE}?state=nonsense").status_code == 200
+
+
+def test_runs_are_told_apart_by_what_was_asked_of_them(browser, told):
+    """And what was told of one that is deleted stays."""
+    assert text(browser.get(PAGE)).count("Question: small Why?") == 2
+    Run.objects.filter(id=told).update(title="<b>bold</b>")
+    assert "<b>bold</b>" not in browser.get(PAGE).content.decode()
+    Notification.objects.update(run_id="gone")
+    assert text(browser.get(PAGE)).count("Question: small ") == 2
+
+
+def test_one_that_is_tried_again_says_when_it_is_due(browser, told):
+    failed = lambda *_: Delivery(Happened.FAILED, "nobody there")  # noqa: E731
+    sent(OPS, HOOK, sends={Channel.WEBHOOK: failed, Channel.EMAIL: lambda *_: Delivery(Happened.DELIVERED)})
+    said = text(browser.get(PAGE))
+    assert "Trying again due " in said
+    assert "nobody there" in said
 
 
 def test_each_leads_to_its_item_and_the_item_is_there(browser, told):

@@ -13,11 +13,12 @@ from console.live.watch import RunKey
 from console.views import run_parts
 from fabric.core.breaker.policy import BreakerScope
 from fabric.core.breaker.table import BreakerState, Standing
-from fabric.core.flow import RunState
+from fabric.core.flow import RunState, Stage
 from fabric.selectors.breaker_margin import SHARED_BREAKER
 from fabric.selectors.breakers import breakers_of
-from tests.console.views.test_run_page import fanned_out, shown
+from tests.console.views.test_run_page import WORKER, fanned_out, shown
 from tests.fabric.selectors.breaker_rows import change, tell
+from tests.fabric.selectors.journals import Teller
 
 OPEN = Standing(state=BreakerState.OPEN, trips=1, signal="rate_limit", failures=3, threshold=3.0)
 
@@ -36,21 +37,32 @@ def provider(actor, small):
 def margin(page: str) -> str:
     """Its margin in the header."""
     head = page.partition('id="panel-ask"')[0]
-    found = re.findall(rf'<div class="margin"[^>]*><dt><span>{SHARED_BREAKER}</span>.*?</dd></div>', head)
+    found = re.findall(rf'<div class="margin"[^>]*><dt><span><a [^>]*>{SHARED_BREAKER}</a></span>.*?</dd></div>', head)
     assert len(found) == 1
     return found[0]
 
 
 def test_it_stands_in_the_header_with_its_count_and_leads_to_its_row(browser, journaled, provider):
     run_id = journaled(fanned_out())
-    assert "0<small> / 3</small>" in margin(shown(browser, run_id))
-    tell(provider(), s0=2)
+    assert SHARED_BREAKER not in shown(browser, run_id)  # Nothing is counted: others are nearer.
+    assert "0<small> / 3</small>" in shown(browser, run_id, "?view=protections")
+    tell(provider(), s0=1)
+    assert "1<small> / 3</small>" in margin(shown(browser, run_id))
+    tell(provider(), s0=1)
     said = margin(shown(browser, run_id))
     assert 'data-tone="warn"' in said
     assert "2<small> / 3</small>" in said
-    assert "provider scripted: rate limit, opens at 3 in a row; counted by all workers together" in said
-    anchor = re.search(r'<a href="/breakers#([^"]+)">Breakers</a>', said)[1].replace("%3A", ":")
+    assert "provider scripted: rate limit, opens at 3 in a row" in said
+    anchor = re.search(r'<a href="/breakers#([^"]+)"', said)[1].replace("%3A", ":")
     assert f'id="{anchor}"' in browser.get("/breakers").content.decode()
+
+
+def test_what_counted_something_is_there_though_others_are_nearer(browser, journaled, provider):
+    tell(provider(), s0=1)
+    teller = Teller().start(60).planned().enter(Stage.FAN_OUT, "reader").wait(36).ask(WORKER, 1, "reader")
+    shown_margin = margin(shown(browser, journaled(teller)))
+    assert "data-tone" not in shown_margin
+    assert "1<small> / 3</small>" in shown_margin
 
 
 def test_one_that_is_open_is_red_and_says_so(browser, journaled, provider):
@@ -69,7 +81,7 @@ def test_it_stands_with_the_circuit_breaker_among_the_protections(browser, journ
     tell(provider(), s0=1)
     tab = shown(browser, run_id, "?part=protections")
     mine = tab.partition('id="h-p-circuit_breaker"')[2].partition("</section>")[0]
-    assert f"<span>{SHARED_BREAKER}</span>" in mine
+    assert f">{SHARED_BREAKER}</a></span>" in mine
     assert "1<small> / 3</small>" in mine
 
 
@@ -86,7 +98,7 @@ def test_it_costs_the_page_one_statement(browser, journaled, provider, view):
     tell(provider(), s0=1)
     with CaptureQueriesContext(connection) as asked:
         page = shown(browser, run_id, f"?view={view}")
-    assert page.count(f"<span>{SHARED_BREAKER}</span>") == {"timeline": 1, "protections": 2}[view]
+    assert page.count(f">{SHARED_BREAKER}</a></span>") == {"timeline": 1, "protections": 2}[view]
     assert sum("fabric_guard_count" in one["sql"] for one in asked) == 1
 
 

@@ -243,7 +243,7 @@ def test_a_deadline_that_was_kept_and_one_that_had_passed(browser, told):
 def margins(shown: str) -> dict[str, str]:
     """Tone by name, in order."""
     head = shown.partition('id="panel-ask"')[0]
-    found = re.findall(r'<div class="margin"(?: data-tone="(\w+)")?><dt><span>([^<]+)', head)
+    found = re.findall(r'<div class="margin"(?: data-tone="(\w+)")?><dt><span>(?:<a [^>]*>)?([^<]+)', head)
     return {name: tone for tone, name in found}
 
 

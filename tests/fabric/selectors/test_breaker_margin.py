@@ -71,7 +71,7 @@ def test_it_is_the_nearest_with_its_count_threshold_and_row(actor):
     tell(the(actor, BreakerScope.TOOL), s0=3, all0=3)
     margin = nearest(run)
     assert (margin.observed, margin.limit, margin.unit, margin.where) == (2, 5, "count", "provider scripted")
-    assert margin.at_limit == "timeout or server error, opens at 5 in a row; counted by all workers together"
+    assert margin.at_limit == "timeout or server error, opens at 5 in a row"
     assert margin.shared == (provider.scope, provider.kind)
     tell(the(actor, BreakerScope.TOOL), s0=3, all0=7)
     margin = nearest(run)
