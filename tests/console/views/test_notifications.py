@@ -80,6 +80,11 @@ def test_runs_are_told_apart_by_what_was_asked_of_them(browser, told):
     assert text(browser.get(PAGE)).count("Question: small ") == 2
 
 
+def test_when_all_were_taken_it_says_so(browser, told):
+    sent(OPS, HOOK, sends=dict.fromkeys(Channel, lambda *_: Delivery(Happened.DELIVERED)))
+    assert "Everything was told" in text(browser.get(PAGE))
+
+
 def test_one_that_is_tried_again_says_when_it_is_due(browser, told):
     failed = lambda *_: Delivery(Happened.FAILED, "nobody there")  # noqa: E731
     sent(OPS, HOOK, sends={Channel.WEBHOOK: failed, Channel.EMAIL: lambda *_: Delivery(Happened.DELIVERED)})

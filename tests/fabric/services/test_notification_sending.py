@@ -1,5 +1,6 @@
 """What waits is sent: once where all goes well, under one key where it does not, and never by two at a time."""
 
+import json
 import threading
 
 import pytest
@@ -114,6 +115,24 @@ def test_a_target_that_fails_holds_up_no_other(actor, nudge, small, hook, target
     assert (tried.count(bad), tried.count(target)) == (1, 3)
 
 
+def test_they_leave_in_the_order_of_their_events_and_the_longest_due_first(actor, nudge, small, target):
+    known(target)
+    for n in range(4):
+        telling(actor, nudge, small, question=f"esc-{n}")
+    made(target)
+    in_order = list(Notification.objects.order_by("at", "seq").values_list("id", flat=True))
+    last = in_order[-1]
+    Notification.objects.filter(id=last).update(next_at=1)
+    left = []
+
+    def send(to, message):
+        left.append(message.key)
+        return Delivery(Happened.DELIVERED)
+
+    sent(target, sends={Channel.WEBHOOK: send})
+    assert left == [last, *in_order[:-1]]
+
+
 def test_two_workers_never_have_the_same_one_in_hand(run_id, hook, target):
     hook.go_on.clear()
 
@@ -226,6 +245,7 @@ def test_what_failed_is_sent_again_by_hand_and_told_to_the_audit_stream(actor, r
     assert one().state == "sent"
     (line,) = AuditLine.objects.filter(kind="notification_resent")
     assert (line.subject, line.actor) == (one().id, "owner")
+    assert json.loads(bytes(line.body))["to"] == target.shown
     assert b"secret" not in bytes(line.body)
 
 
@@ -234,6 +254,14 @@ def test_it_has_all_its_attempts_again(actor, run_id, target):
     notification_resend(actor=actor, notification_id=one().id)
     sent(target, sends={Channel.WEBHOOK: lambda *_: Delivery(Happened.FAILED, "no")})
     assert (one().state, one().attempts) == ("waiting", ATTEMPTS_MAX + 1)
+
+
+def test_one_that_is_tried_again_in_an_hour_is_due_at_once_when_it_is_asked_for(actor, run_id, hook, target):
+    Notification.objects.update(next_at=database_us() + 3_600 * S, error="no")
+    assert sent(target) == 0
+    notification_resend(actor=actor, notification_id=one().id)
+    assert sent(target) == 1
+    assert one().state == "sent"
 
 
 def test_who_may_not_what_is_not_there_and_what_was_sent_are_refused(actor, stranger, run_id, target):
@@ -268,3 +296,12 @@ def test_what_is_over_goes_after_a_month_and_what_waits_stays(run_id, target):
     assert notifications_prune(now=later) == 1
     assert not notifications_wanted([target])
     assert not notifications_to_prune()
+
+
+def test_of_what_the_cursor_left_behind_goes_what_is_old_and_nothing_that_waits(run_id, target):
+    later = database_us() + KEPT_US + 60 * S
+    assert notifications_make([target], now=later) == 0
+    assert notifications_prune(now=later) == 0, "it waits"
+    sent(target)
+    assert notifications_prune(now=later - 120 * S) == 0, "it was made less than a month ago"
+    assert notifications_prune(now=later) == 1

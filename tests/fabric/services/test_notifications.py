@@ -89,6 +89,13 @@ def test_what_commits_late_is_told_all_the_same(actor, nudge, small):
     assert made(OPS) == 2
 
 
+def test_a_cursor_moves_on_and_never_back(transactional_db):
+    now = database_us()
+    for at, reached in ((now, now), (now + S, now + S), (now - S, now + S)):
+        notifications_make([OPS], now=at)
+        assert NotificationTarget.objects.get().read_to == reached
+
+
 def test_while_nobody_looked_nothing_is_lost(actor, nudge, small):
     known(OPS)
     NotificationTarget.objects.update(since_at=0, read_to=database_us() - 40 * 86_400 * S)
