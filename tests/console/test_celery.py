@@ -8,6 +8,7 @@ import pytest
 
 from console.celery import app
 from console.launch.paths import ROOT
+from simulator.bench.database import fresh
 from simulator.chaos.harness import Site, until
 from simulator.chaos.rows import start_runs, states
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
@@ -106,3 +107,34 @@ def test_a_worker_that_is_told_to_end_while_its_engine_is_being_made_does_so_in_
         process_.send_signal(signal.SIGTERM)
         # The interpreter would end the thread in the middle of the library: SIGABRT.
         assert process_.wait(PATIENCE_S) == 0
+
+
+LOADED = """
+import os, signal, sys
+from celery import signals
+from console.celery import app
+
+def tell(**_):
+    print("loaded", *sorted(one for one in sys.modules if one.startswith(("console.views", "console.urls", "console.api"))), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+signals.worker_ready.connect(tell)
+app.worker_main(["--quiet", "worker", "--pool", "threads", "--concurrency", "1"])
+"""
+
+
+def test_a_worker_loads_no_page_of_the_console():
+    """Not for itself, and not for Django's checks, whose findings nobody would read."""
+    with fresh("sqlite") as environ:
+        environ.pop("CELERY_SKIP_CHECKS", None)  # This process is no worker, and has read the worker's module.
+
+        def loaded(**more):
+            command = [sys.executable, "-c", LOADED]
+            done = subprocess.run(
+                command, cwd=ROOT, env=environ | more, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            )
+            (told,) = [line for line in done.stdout.splitlines() if line.startswith("loaded")]
+            return told.split()[1:]
+
+        assert loaded() == []
+        assert "console.urls" in loaded(CELERY_SKIP_CHECKS="")
