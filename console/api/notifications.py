@@ -36,12 +36,17 @@ class NotificationOut(Told):
     )
     channel: Literal["email", "webhook"] = Field(description="How.")
     to: str = Field(description="A mailbox; of a webhook scheme and host alone.", examples=["ops@example.org"])
-    state: Literal["waiting", "sent", "failed"] = Field(description="failed: it is not tried any more.")
+    state: Literal["waiting", "skipped", "sent", "failed"] = Field(
+        description="failed: it is not tried any more; skipped: its question was answered or withdrawn before it was sent."
+    )
     attempts: int = Field(description="How often it was tried.", examples=[1])
     made_at: Instant = Field(description="When it was made.")
     next_at: Instant | None = Field(description="Not before this is it tried; null: it is not tried any more.")
     sent_at: Instant | None = Field(description="When the other side took it; null: it has not.")
-    error: str = Field(description="What the last attempt came to; empty: taken, or not tried yet.", examples=[""])
+    error: str = Field(
+        description="What the last attempt came to, or why there was none; empty: taken, or not tried yet.",
+        examples=[""],
+    )
 
 
 class NotificationsOut(Told):
@@ -55,7 +60,7 @@ class NotificationsOut(Told):
 def list_notifications(
     request: HttpRequest,
     state: Annotated[
-        Literal["waiting", "sent", "failed"] | None, Query(description="Only those that stand so.")
+        Literal["waiting", "skipped", "sent", "failed"] | None, Query(description="Only those that stand so.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIST_MAX, description="At most so many.")] = LIST_MAX,
 ) -> NotificationsOut:

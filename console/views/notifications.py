@@ -25,6 +25,7 @@ from fabric.services.notification_sending import may_resend, notification_resend
 
 STATES: Mapping[State, tuple[str, str, str]] = {
     State.WAITING: ("Waiting", "neutral", "wait"),
+    State.SKIPPED: ("Not needed", "neutral", "minus"),
     State.SENT: ("Sent", "ok", "okc"),
     State.FAILED: ("Not told", "danger", "alert"),
 }
@@ -110,7 +111,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def resend(request: HttpRequest, notification_id: str) -> HttpResponse:
-    """Has one sent again. 403: that is for operators; 409: it was sent meanwhile."""
+    """Has one sent again. 403: that is for operators; 409: it was sent meanwhile, or is not needed."""
     actor = actor_of(request.user)
     try:
         notification_resend(actor=actor, notification_id=notification_id)

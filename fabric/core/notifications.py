@@ -96,6 +96,8 @@ class State(StrEnum):
 
     WAITING = "waiting"
     """It is sent when it is due; a worker may have it in hand."""
+    SKIPPED = "skipped"
+    """It was not sent, because there was nothing to answer any more."""
     SENT = "sent"
     FAILED = "failed"
     """It is not tried any more, until somebody asks for it."""
@@ -111,6 +113,8 @@ class Happened(StrEnum):
     """For good: the same would be refused again."""
     EXHAUSTED = "exhausted"
     """It failed, and that was its last attempt."""
+    ANSWERED = "answered"
+    """Its question was answered or withdrawn before it was sent: whoever came would find nothing to do."""
     ASKED = "asked"
     """A person wants it sent again."""
 
@@ -129,17 +133,26 @@ TRANSITIONS: Mapping[tuple[State, Happened], State | None] = {
     (State.WAITING, Happened.FAILED): State.WAITING,
     (State.WAITING, Happened.REFUSED): State.FAILED,
     (State.WAITING, Happened.EXHAUSTED): State.FAILED,
+    (State.WAITING, Happened.ANSWERED): State.SKIPPED,
     (State.WAITING, Happened.ASKED): State.WAITING,
     # What a worker says late, whose hold on it had lapsed: another has sent it, or given it up, meanwhile.
     (State.SENT, Happened.DELIVERED): State.SENT,
     (State.SENT, Happened.FAILED): State.SENT,
     (State.SENT, Happened.REFUSED): State.SENT,
     (State.SENT, Happened.EXHAUSTED): State.SENT,
+    (State.SENT, Happened.ANSWERED): State.SENT,
     (State.SENT, Happened.ASKED): None,
+    (State.SKIPPED, Happened.DELIVERED): State.SENT,
+    (State.SKIPPED, Happened.FAILED): State.SKIPPED,
+    (State.SKIPPED, Happened.REFUSED): State.SKIPPED,
+    (State.SKIPPED, Happened.EXHAUSTED): State.SKIPPED,
+    (State.SKIPPED, Happened.ANSWERED): State.SKIPPED,
+    (State.SKIPPED, Happened.ASKED): None,
     (State.FAILED, Happened.DELIVERED): State.SENT,
     (State.FAILED, Happened.FAILED): State.FAILED,
     (State.FAILED, Happened.REFUSED): State.FAILED,
     (State.FAILED, Happened.EXHAUSTED): State.FAILED,
+    (State.FAILED, Happened.ANSWERED): State.FAILED,
     (State.FAILED, Happened.ASKED): State.WAITING,
 }
 """Total over both, by test. None: it is refused."""

@@ -30,7 +30,7 @@ from fabric.core.notifications import (
     delay_s,
     path_of,
 )
-from fabric.models import Notification, NotificationTarget
+from fabric.models import Escalation, Notification, NotificationTarget
 from fabric.models.notifications import WAITING
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
@@ -46,6 +46,8 @@ RIVALS_MAX = 16
 """Rows that are read to take one: others may have been quicker with those before it."""
 PASS_MAX = 100
 """Attempts in one go, so that a stop is heard."""
+WITHDRAWN = "withdrawn"
+"""The verb of a question that nobody has to answer any more (``projection``)."""
 KEPT_US = 30 * 86_400 * US
 """How long what was sent or given up is kept."""
 OPERATORS = frozenset({"owner", "operator"})
@@ -72,17 +74,18 @@ def notifications_due(*, now: int) -> bool:
 
 
 def notifications_send(post: Post) -> int:
-    """Sends what is due, the longest due first; how many were tried. A target that fails is left alone until the next look, the others go on."""
+    """Sends what is due, the longest due first; how many were taken. A target that fails is left alone until the next look, the others go on."""
     targets = {one.id: one for one in post.targets}
     away: set[str] = set()
     for tried in range(PASS_MAX):
         row = None if post.stopped() else _take(post.now(), away)
         if row is None:
             return tried
-        delivery = _attempt(post, row, targets.get(row.target))
-        if delivery.happened is not Happened.DELIVERED:
+        over = _over(row)
+        delivery = over or _attempt(post, row, targets.get(row.target))
+        if over is None and delivery.happened is not Happened.DELIVERED:
             away.add(row.target)
-        notification_mark(row, delivery, now=post.now())
+        notification_mark(row, delivery, now=post.now(), tried=over is None)
     return PASS_MAX
 
 
@@ -97,6 +100,24 @@ def _take(now: int, away: set[str]) -> Notification | None:
     return None
 
 
+def _over(row: Notification) -> Delivery | None:
+    """What becomes of one whose question is not open any more: it would call somebody to nothing. None: it is to be sent.
+
+    An answer that can still be taken back is none yet. A question whose time ran out before anybody was told is not skipped: that is for somebody to know.
+    """
+    asked = json.loads(bytes(row.content)).get("escalation_id", "")
+    closed = Escalation.objects.filter(id=asked, run_id=row.run_id, decided_at__isnull=False)
+    found = closed.values_list("verb", "by_system").first() if asked else None
+    if found is None:
+        return None
+    verb, by_system = found
+    if verb == WITHDRAWN:
+        return Delivery(Happened.ANSWERED, "withdrawn before it was sent")
+    if by_system:
+        return Delivery(Happened.REFUSED, "its time ran out before it was sent")
+    return Delivery(Happened.ANSWERED, "answered before it was sent")
+
+
 def _attempt(post: Post, row: Notification, target: Target | None) -> Delivery:
     if target is None:
         # Another worker may know it: one that was started with newer settings.
@@ -109,14 +130,16 @@ def _attempt(post: Post, row: Notification, target: Target | None) -> Delivery:
     return send(target, Message(key=row.id, at=row.at, told=Told(row.told), data=data, link=link))
 
 
-def notification_mark(row: Notification, delivery: Delivery, *, now: int) -> None:
-    """Writes down what an attempt came to. One whose hold had lapsed changes nothing, but that it was delivered."""
+def notification_mark(row: Notification, delivery: Delivery, *, now: int, tried: bool = True) -> None:
+    """Writes down what an attempt came to; not ``tried``: nobody was asked, so it was none. One whose hold had lapsed changes nothing, but that it was delivered."""
     happened, failures = delivery.happened, row.attempts - row.attempts_before
     if happened is Happened.FAILED and failures >= ATTEMPTS_MAX:
         happened = Happened.EXHAUSTED
     changed: dict[str, object] = {"held_until": 0, "error": delivery.error}
     if happened is Happened.DELIVERED:
         changed["sent_at"] = now
+    if not tried:
+        changed["attempts"] = row.attempts - 1
     for state in State:
         after = TRANSITIONS[state, happened]
         assert after is not None
@@ -136,7 +159,7 @@ def may_resend(actor: Actor) -> bool:
 def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
     """Has a notification sent again, with all its attempts, as soon as a worker looks. It keeps its key, so whoever has it already can tell.
 
-    Raises Refused: forbidden, not_found, conflict (it was sent), unavailable.
+    Raises Refused: forbidden, not_found, conflict (it was sent, or was not needed), unavailable.
     """
     if not may_resend(actor):
         allowed = " or ".join(sorted(OPERATORS))
@@ -150,7 +173,8 @@ def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
             raise Refused(message, code="not_found", field="notification")
         after = TRANSITIONS[State(found.state), Happened.ASKED]
         if after is None:
-            message = f"notification {found.id} was sent already: there is nothing to send again"
+            what = "was sent already" if found.state == State.SENT else f"was not needed ({found.error})"
+            message = f"notification {found.id} {what}: there is nothing to send again"
             raise Refused(message, code="conflict", field="notification")
         if _put_back(actor, found, after):
             found.refresh_from_db()

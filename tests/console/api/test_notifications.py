@@ -3,7 +3,7 @@
 import pytest
 
 from fabric.core.notifications import Channel, Delivery, Happened
-from fabric.models import AuditLine, Notification
+from fabric.models import AuditLine, Escalation, Notification
 from tests.fabric.services.told import HOOK, known, made, sent, telling
 from tests.fabric.services.world import nudge
 
@@ -36,6 +36,16 @@ def test_they_are_listed_with_what_became_of_them(program, run_id):
     assert waiting["next_at"] == waiting["made_at"]
     assert program.get(f"{NOTIFICATIONS}?limit=1").json()["more"]
     assert "secret" not in program.get(NOTIFICATIONS).content.decode()
+
+
+def test_one_that_was_not_needed_is_skipped_and_says_why(program, run_id):
+    Escalation.objects.update(decided_at=1, verb="approve")
+    sent(HOOK, sends={})
+    (skipped,) = program.get(f"{NOTIFICATIONS}?state=skipped").json()["notifications"]
+    assert (skipped["state"], skipped["error"]) == ("skipped", "answered before it was sent")
+    assert (skipped["sent_at"], skipped["next_at"]) == (None, None)
+    again = program.post(f"{NOTIFICATIONS}/{skipped['id']}/resend", {})
+    assert again.status_code == 409
 
 
 @pytest.mark.parametrize("query", ["state=none", "limit=0", "limit=201", "page=2"])

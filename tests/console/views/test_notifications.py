@@ -9,7 +9,7 @@ from django.test import Client
 
 from console.views.notifications import CHANNELS, REACHED, STATES, TOLD
 from fabric.core.notifications import Channel, Delivery, Happened, State, Told
-from fabric.models import AuditLine, Notification, Run
+from fabric.models import AuditLine, Escalation, Notification, Run
 from fabric.services.workspaces import login_link_create
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
 from tests.fabric.services.world import nudge
@@ -78,6 +78,18 @@ def test_runs_are_told_apart_by_what_was_asked_of_them(browser, told):
     assert "<b>bold</b>" not in browser.get(PAGE).content.decode()
     Notification.objects.update(run_id="gone")
     assert text(browser.get(PAGE)).count("Question: small ") == 2
+
+
+def test_what_was_not_needed_says_why_and_is_no_fault(browser, told):
+    Escalation.objects.update(decided_at=1, verb="approve")
+    sent(OPS, HOOK, sends=dict.fromkeys(Channel, lambda *_: Delivery(Happened.DELIVERED)))
+    page = browser.get(f"{PAGE}?state=skipped")
+    shown = text(page)
+    assert "Not needed 2" in shown
+    assert shown.count("answered before it was sent") == 2
+    assert "two wrong" not in page.content.decode()
+    assert "Send again" not in shown
+    assert "Everything was told" in shown
 
 
 def test_when_all_were_taken_it_says_so(browser, told):

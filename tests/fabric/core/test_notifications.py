@@ -27,13 +27,21 @@ def test_the_transitions_are_total():
     assert set(TRANSITIONS) == {(state, happened) for state in State for happened in Happened}
 
 
-def test_only_what_was_sent_cannot_be_asked_for_again_and_nothing_leaves_sent():
-    assert {pair for pair, after in TRANSITIONS.items() if after is None} == {(State.SENT, Happened.ASKED)}
+def test_what_was_sent_or_is_not_needed_cannot_be_asked_for_again_and_nothing_leaves_sent():
+    refused = {(State.SENT, Happened.ASKED), (State.SKIPPED, Happened.ASKED)}
+    assert {pair for pair, after in TRANSITIONS.items() if after is None} == refused
     assert {TRANSITIONS[State.SENT, happened] for happened in Happened} == {State.SENT, None}
 
 
 def test_what_is_delivered_is_sent_wherever_it_stood():
     assert {TRANSITIONS[state, Happened.DELIVERED] for state in State} == {State.SENT}
+
+
+def test_only_what_waits_is_skipped_and_only_a_delivery_leads_away_from_there():
+    assert {state for state in State if TRANSITIONS[state, Happened.ANSWERED] is State.SKIPPED} == {
+        State.WAITING, State.SKIPPED
+    }  # fmt: skip
+    assert {TRANSITIONS[State.SKIPPED, one] for one in Happened} == {State.SKIPPED, State.SENT, None}
 
 
 def test_everything_that_is_told_has_an_event_that_there_is():
