@@ -21,7 +21,7 @@ REDIS = "redis://127.0.0.1:6379/15"
 MARK = "fabric-bench"
 """Whoever sets this key in an empty Redis database has it."""
 MARK_S = 86_400
-SETTINGS = ("FABRIC_", "DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL")
+SETTINGS = ("FABRIC_", "DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_URL", "DJANGO_SETTINGS_MODULE")
 """How the names of what an operator sets begin."""
 
 

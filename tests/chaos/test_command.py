@@ -1,22 +1,19 @@
 """`manage.py chaos`: what it refuses, and what it ends with."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from console.variables import SETTINGS
-from simulator.bench.database import ROOT
+from simulator.bench.database import ROOT, inherited
 from simulator.chaos import judge
 from simulator.chaos.judge import Case
 
 
 def chaos(tmp_path, *options):
-    inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
-    environment = inherited | {"FABRIC_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
+    environment = inherited() | {"FABRIC_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
     command = [sys.executable, str(ROOT / "manage.py"), "chaos", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 

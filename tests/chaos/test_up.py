@@ -15,8 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from console.launch.supervisor import REPEAT_S
-from console.variables import SETTINGS
-from simulator.bench.database import ROOT
+from simulator.bench.database import ROOT, inherited
 from simulator.booking import entries
 from simulator.chaos.failpoints import FOLDER
 from simulator.chaos.harness import Site, until
@@ -33,10 +32,9 @@ def site(tmp_path, request):
     """An installation whose scripted agents are the mishap that the test is marked with; nothing runs yet."""
     chaos = tmp_path / "chaos"
     chaos.mkdir()
-    inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     provider = f"scripted=tests.chaos.mishaps.{request.param}"
     named = {"FABRIC_DATA": str(tmp_path / "data"), FOLDER: str(chaos), "FABRIC_PROVIDERS": provider}
-    return Site(inherited | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_PORT": str(free_port())} | named)
+    return Site(inherited() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_PORT": str(free_port())} | named)
 
 
 @contextmanager

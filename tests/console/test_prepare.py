@@ -11,16 +11,14 @@ import psycopg
 import pytest
 
 from console.launch.paths import ROOT
+from simulator.bench.database import inherited
 from tests.console.launch.processes import PATIENCE_S, free_port
-
-LEFT_OUT = ("DATABASE_URL", "CELERY_BROKER_URL", "FABRIC_PORT", "FABRIC_PUBLIC_URL", "DJANGO_SETTINGS_MODULE")
 
 
 def prepare(data, **named):
-    environ = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     return subprocess.run(
         [sys.executable, str(ROOT / "manage.py"), "prepare", "--json"],
-        env=environ | {"FABRIC_DATA": str(data)} | named,
+        env=inherited() | {"FABRIC_DATA": str(data)} | named,
         capture_output=True,
         text=True,
         check=False,

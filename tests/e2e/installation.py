@@ -15,6 +15,7 @@ from pathlib import Path
 
 from console.launch.child import descendants
 from console.launch.paths import ROOT
+from simulator.bench.database import inherited
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
 
 
@@ -102,7 +103,7 @@ def installed(data: Path, **settings: str) -> Iterator[Installation]:
     """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block. ``settings``: of its environment."""
     port = free_port()
     named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
-    environ = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"} | named
+    environ = inherited() | named
     command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
     with started(command, env=environ, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -14,6 +14,7 @@ import pytest
 
 from console.api.problems import KINDS
 from console.launch.paths import ROOT
+from simulator.bench.database import inherited
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
 
 TEXT = (ROOT / "docs" / "api.md").read_text()
@@ -43,8 +44,7 @@ def installation(tmp_path_factory):
     # Not a link: an interpreter finds its packages by where it lies.
     (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tools / "python3").chmod(0o755)
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    environ = inherited | {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port), "TMPDIR": str(data)}
+    environ = inherited() | {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port), "TMPDIR": str(data)}
     command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
     with started(command, env=environ, stdout=subprocess.PIPE) as process:
         lines = Lines(process.stdout.fileno())

@@ -14,6 +14,7 @@ from console.launch import child, up
 from console.launch.child import descendants
 from console.launch.errors import Refused
 from console.launch.paths import ROOT
+from simulator.bench.database import inherited
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started, wait_for_end
 
 
@@ -21,17 +22,11 @@ def command(data, port):
     return [sys.executable, str(ROOT / "manage.py"), "up", "--no-browser", "--data", str(data), "--port", str(port)]
 
 
-def environ():
-    """The environment of somebody's shell, without what the tests have put in."""
-    left_out = ("FABRIC_DATA", "FABRIC_PORT", "DJANGO_SETTINGS_MODULE")
-    return {name: value for name, value in os.environ.items() if name not in left_out}
-
-
 @contextmanager
 def running(data):
     """Run `up` until it has said that it is ready; yield the process and the port."""
     port = free_port()
-    options = {"env": environ(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options = {"env": inherited(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(command(data, port), **options) as process:
         line = Lines(process.stdout.fileno()).next()
         assert line == f"Fabric Flow runs at http://127.0.0.1:{port} (Ctrl-C stops it).", (
@@ -42,7 +37,7 @@ def running(data):
 
 def refusal(data, port):
     done = subprocess.run(
-        command(data, port), env=environ(), check=False, capture_output=True, text=True, timeout=PATIENCE_S
+        command(data, port), env=inherited(), check=False, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -110,7 +105,7 @@ def arguments(pid):
 def test_a_database_that_is_not_there_is_a_sentence(tmp_path):
     done = subprocess.run(
         command(tmp_path, free_port()),
-        env=environ() | {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
+        env=inherited() | {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
         check=False,
         capture_output=True,
         text=True,
@@ -175,7 +170,7 @@ def test_a_port_below_1024_says_whose_it_is():
 def test_a_setting_that_cannot_be_used_is_refused_before_anything_is_done(tmp_path):
     done = subprocess.run(
         command(tmp_path / "data", free_port()),
-        env=environ() | {"FABRIC_PUBLIC_URL": "banana"},
+        env=inherited() | {"FABRIC_PUBLIC_URL": "banana"},
         check=False,
         capture_output=True,
         text=True,

@@ -66,6 +66,8 @@ def test_one_that_the_next_failure_opens_is_near_however_few_it_takes(browser, a
     tell(provider(actor), s0=count)
     (drawn,) = re.findall(r'<div class="margin"(?: data-tone="(\w+)")?>', browser.get("/breakers").content.decode())
     assert (drawn or None) == tone
+
+
 def test_one_of_an_endpoint_with_a_path_has_its_page_and_its_form(browser, actor):
     url = "https://eu.host:8/v1"
     source = SMALL.replace("    provider: scripted\n", f"    provider: scripted\n    base_url: {url}\n")

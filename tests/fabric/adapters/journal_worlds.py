@@ -1,6 +1,5 @@
 """The three journal stores, each with what a test needs to set its scene and to look behind it."""
 
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -22,6 +21,7 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
 from fabric.runtime.ports import Batch, NewRun
+from simulator.bench.database import inherited
 from simulator.kernel.memory_store import MemoryStore
 from tests.unguarded import AS_REPLICA
 
@@ -55,8 +55,7 @@ TABLES = (
 def installed(data: Path, **environment: str) -> dict[str, str]:
     """The environment of a program of the installation whose folder that is."""
     settings = {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(data), "PYTHONPATH": str(ROOT)}
-    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    return inherited | settings | environment
+    return inherited() | settings | environment
 
 
 def migrate(data: Path, **environment: str) -> None:

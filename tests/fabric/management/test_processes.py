@@ -2,7 +2,6 @@
 
 import ctypes
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from simulator.bench.database import inherited
 from tests.fabric.services.world import DOUBTFUL, SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,11 +25,7 @@ class Installation:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith(("FABRIC_", "DATABASE_", "CELERY_"))
-            },
+            **inherited(),
             "FABRIC_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": str(ROOT),

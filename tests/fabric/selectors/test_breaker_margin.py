@@ -152,3 +152,13 @@ def test_rows_are_found_by_their_key(actor):
         cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
         plan = [line[-1] for line in cursor.fetchall()]
     assert not [line for line in plan if line.startswith("SCAN")], plan
+
+
+def test_one_that_stands_in_front_of_others_alone_is_not_the_runs(actor):
+    """A row that an earlier policy left behind stops no call of it."""
+    run = begun(actor, "\n  breakers: [{preset: semantic, scope: agent, only: [planner]}]\n")
+    planner = the(actor, BreakerScope.AGENT)
+    change(replace(planner, scope=planner.scope.replace("planner", "reader")), TRIPPED)
+    assert nearest(run).standing == ""
+    change(planner, TRIPPED)
+    assert (nearest(run).standing, nearest(run).where) == ("open", "agent planner")

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from simulator.bench.answers import STEPS
 from simulator.bench.chord import POOLS, Dispatched, ratio
-from simulator.bench.database import MARK, ROOT, empty_redis
+from simulator.bench.database import MARK, ROOT, empty_redis, inherited
 
 
 @pytest.mark.slow
@@ -21,8 +21,7 @@ def test_a_run_is_one_message_and_never_one_a_step():
     """The figure of P3 is the same command with 200 runs a round, 3 rounds, 8 at once."""
     command = [sys.executable, str(ROOT / "manage.py"), "bench", "chord", "--json", "--db", "postgresql"]
     command += ["--runs", "6", "--rounds", "1", "--concurrency", "2"]
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=inherited(), cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["work"], found["db"], found["concurrency"], found["runs"]) == ("chord", "postgresql", 2, 6)
     ours, chords = found["ours"], found["chord"]

@@ -1,12 +1,11 @@
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulator.bench.database import ROOT
+from simulator.bench.database import ROOT, inherited
 
 FIGURES = {
     "commits_per_step",
@@ -32,8 +31,7 @@ DATABASES = [
 def test_the_last_line_has_the_figures(db, more, clients):
     command = [sys.executable, str(ROOT / "manage.py"), "bench", "flow5", "--json", "--db", db, *more]
     command += ["--runs", "4", "--rounds", "1", "--concurrency", "2"]
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=inherited(), cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["work"], found["db"], found["concurrency"], found["runs"]) == ("flow5", db, 2, 4)
     assert found["clients"] == clients
@@ -49,8 +47,7 @@ def test_the_audit_stream_told_by_many_has_neither_gap_nor_fork(db):
     """The figure of H5 is the same command with 32 writers of 10,000 lines each."""
     command = [sys.executable, str(ROOT / "manage.py"), "bench", "audit", "--json", "--db", db]
     command += ["--concurrency", "8", "--runs", "100"]
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=inherited(), cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["lines"], found["sealed"], found["unsealed"]) == (800, 800, 0)
     assert (found["faults"], found["false_alarms"]) == (0, 0)

@@ -1,12 +1,11 @@
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulator.bench.database import ROOT
+from simulator.bench.database import ROOT, inherited
 from simulator.bench.idle import Statements
 
 STARTUP = (16).to_bytes(4) + b"\0\3\0\0user\0a\0\0"
@@ -43,8 +42,7 @@ def test_runs_that_wait_cost_a_worker_nothing():
     """The figure of P13 is the same command with 10,000 runs."""
     command = [sys.executable, str(ROOT / "manage.py"), "bench", "idle", "--json", "--db", "postgresql"]
     command += ["--paused", "40", "--seconds", "6"]
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=inherited(), cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["paused"] == 40
     assert found["none"]["statements_per_s"] > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -12,7 +11,7 @@ import pytest
 from fabric.selectors.run_filter import slow_terms
 from fabric.selectors.run_query import FIELDS, Query, parse
 from simulator.bench import many_runs, pages
-from simulator.bench.database import ROOT
+from simulator.bench.database import ROOT, inherited
 
 RUNS = 20_000
 
@@ -21,8 +20,7 @@ RUNS = 20_000
 def views(request: pytest.FixtureRequest) -> list[dict[str, object]]:
     command = [sys.executable, str(ROOT / "manage.py"), "bench", "pages", "--json", "--db", request.param]
     command += ["--runs", str(RUNS), "--rounds", "1"]
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=inherited(), cwd=ROOT, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -1,14 +1,13 @@
 """``bench spends`` itself: it runs on both databases, kills where it says, and would see what it is there to see."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from simulator.bench.database import ROOT
+from simulator.bench.database import ROOT, inherited
 from simulator.bench.spends import CHARGED, OPEN, SETTLED, SNAPSHOT, Found, Site, _judge
 from simulator.bench.spends_worker import WATCHED, append
 
@@ -17,8 +16,7 @@ POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
 def bench(db, *more):
     command = [sys.executable, str(ROOT / "manage.py"), "bench", "spends", "--json", "--db", db, *more]
-    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    done = subprocess.run(command, env=inherited, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=inherited(), cwd=ROOT, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
