@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fabric.core.decision_table import Ladder, Table, table_with
-from fabric.core.envelope import KINDS
+from fabric.core.envelope import KINDS, Row
 from fabric.core.flow import FORMAT
 from fabric.core.inputs import INBOX
 from fabric.core.taxonomy import FailureType, Tier
@@ -78,7 +78,7 @@ def _stored(row: JSON) -> StoredRow:
     )  # fmt: skip
 
 
-def shown(row: StoredRow) -> Iterator[str]:
+def shown(row: Row | StoredRow) -> Iterator[str]:
     """What a row shows: its kind, and a field of it that is looked for."""
     yield row.kind
     field = BROUGHT.get(row.kind)

@@ -142,7 +142,7 @@ def test_a_damaged_journal_stops_nobody_else_and_nothing_is_done_on_its_word(sit
     host.offer(run_id)
     while site.store.standing(run_id)[0] is not None or not site.store.escalations:
         site.released.get(timeout=WAIT_S)
-    rows = site.store.tables.runs[run_id].rows
+    rows = site.store.tables.runs[run_id].stored
     rows[3] = replace(rows[3], header=rows[3].header.replace(b"1", b"2", 1))
     spent, asked = site.store.columns(run_id).cost_usd_micros, len(agents.ledger)
     decided = decision(site, run_id)

@@ -73,7 +73,7 @@ def test_a_run_whose_journal_is_damaged_is_quarantined_at_once_and_can_be_reject
     host.offer(run_id)
     agents.next()
     host.stop(0.0)
-    rows = site.store.tables.runs[run_id].rows
+    rows = site.store.tables.runs[run_id].stored
     rows[1] = replace(rows[1], header=rows[1].header.replace(b"1", b"2", 1))
     host = site.host(agents)
     host.offer(run_id)
@@ -134,7 +134,7 @@ def test_an_answer_to_another_question_waits_until_the_run_goes_on(site):
         site.released.get(timeout=WAIT_S)
     first = replace(decision(site, run_id), input_id="first")
     host.stop(0.0)
-    rows = site.store.tables.runs[run_id].rows
+    rows = site.store.tables.runs[run_id].stored
     whole, rows[3] = rows[3], replace(rows[3], header=rows[3].header.replace(b"1", b"2", 1))
     assert site.store.put_input(run_id, first.input_id, INBOX.dump_json(first))
     host = site.host(agents)

@@ -121,7 +121,7 @@ def behind(
     world = World(spec, script, prices=PRICES, breakers=VirtualBreakers(store))
     clock.world = world
     (policy,) = spec.policy.breakers
-    said = {"by": "dana", "reason": "maintenance"} if trip is Happened.FORCED_OPEN else {"signal": "server_error"}
+    said: JSON = {"by": "dana", "reason": "maintenance"} if trip is Happened.FORCED_OPEN else {"signal": "server_error"}
     assert store.change(row, policy.kind, generation=0, state=encoded(after(policy, Standing(), trip, **said)))
     return world.start().go()
 

@@ -332,6 +332,12 @@ def stopped(rows):
         rows.cooled().say(rows.do(passing([GATE])), SignalName.SERVER_ERROR)
 
 
+def let_out(rows):
+    """Its probe went out, and was not heard of again."""
+    rows.opened().cooled().do(passing([GATE]), "a")
+    rows.clock.us += 31 * US
+
+
 MOMENTS = {
     "closed": (lambda rows: None, False),
     "one failure before": (lambda rows: rows.calls(*[SignalName.TIMEOUT] * 4), False),
@@ -339,13 +345,7 @@ MOMENTS = {
     "open": (Rows.opened, True),
     "its cooldown is over": (lambda rows: rows.opened().cooled(), False),
     "its probe is out": (lambda rows: rows.opened().cooled().do(passing([GATE]), "a"), True),
-    "its probe's permit is over": (
-        lambda rows: (
-            rows.opened().cooled().do(passing([GATE]), "a"),
-            setattr(rows.clock, "us", rows.clock.us + 31 * US),
-        ),
-        False,
-    ),
+    "its probe's permit is over": (let_out, False),
     "it stopped": (lambda rows: (stopped(rows), rows.cooled()), True),
 }
 
