@@ -204,7 +204,7 @@ def _takes_model(work: Work, failure: Failure, other: str) -> dict[str, JSON]:
         "takes_model": {
             "model": other,
             "before": calls.model_of(work, step),
-            "needs": sorted(swap.needs(work, step)),
+            "needs": sorted(swap.needs(work, step, anew=True)),
             "more_usd_micros": swap.more_usd_micros(work, step, failure, other),
         }
     }

@@ -50,7 +50,7 @@ def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
 
 def offered(work: Work, failure: Failure, trip: Trip) -> Failover:
     """The model that a person who is asked about the failure may put in place; none where none can take the call."""
-    return found(work, failure, trip).choice
+    return found(work, failure, trip, anew=True).choice
 
 
 def change(work: Work, failure: Failure, trip: Trip, given: Found) -> None:
@@ -111,10 +111,10 @@ def _newest(work: Work, fact: ev.EscalationOpened) -> Step:
     return next(one for one in work.run.steps.values() if (one.stage, str(one.branch)) == (stage, branch))
 
 
-def needs(work: Work, step: Step) -> frozenset[Capability]:
-    """What a model must be capable of that takes the step's next call."""
-    found = work.compiled.spec.needs(work.compiled.spec.agent(step.agent))
-    return found - {Capability.TOOL_USE} if step.final else found
+def needs(work: Work, step: Step, *, anew: bool = False) -> frozenset[Capability]:
+    """What a model must be capable of that takes the step's next call, or (``anew``) the step from its beginning."""
+    wanted = work.compiled.spec.needs(work.compiled.spec.agent(step.agent))
+    return wanted - {Capability.TOOL_USE} if step.final and not anew else wanted
 
 
 def more_usd_micros(work: Work, step: Step, failure: Failure, name: str) -> int:
@@ -123,8 +123,8 @@ def more_usd_micros(work: Work, step: Step, failure: Failure, name: str) -> int:
     return other - own
 
 
-def found(work: Work, failure: Failure, trip: Trip) -> Found:
-    """Who may take the call now, and on what that was weighed."""
+def found(work: Work, failure: Failure, trip: Trip, *, anew: bool = False) -> Found:
+    """Who may take the call now, and on what that was weighed. ``anew``: it is not this call that they would take, but its step from the beginning."""
     if reason := _nobody(work, failure, trip):
         return Found(Failover("", reason=reason))
     step, issued = work.run.steps[failure.step_id], failure.issued
@@ -137,7 +137,7 @@ def found(work: Work, failure: Failure, trip: Trip) -> Found:
         cause=trip.cause,
         tier=work.run.tier,
         stands_for=step.stands_for,
-        needs=needs(work, step),
+        needs=needs(work, step, anew=anew),
         input_tokens=worst - agent.max_output_tokens,
         output_tokens=agent.max_output_tokens,
         tried=frozenset(step.tried),
