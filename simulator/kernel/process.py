@@ -176,6 +176,8 @@ class Process(Acting):
         self._now(self.look)
         self._now(self._orphans.look, lambda: world.store.owned_by(self.name), self._knows)
         world.next_sweep(self)
+        if self.lease_until <= world.clock.now():
+            self.sweep_at(world.clock.now() + 1)  # Who has no lease gets nothing, and asks again.
 
     def _knows(self, run_id: str) -> bool:
         return run_id in self.owned or any(one.batch.run_id == run_id for one in self._returns)
