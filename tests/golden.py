@@ -39,7 +39,7 @@ PATIENCE = 1_000
 """Seeds without a new find after which the search for rare kinds of event ends."""
 EACH = 3
 """Runs that hold a kind, at least."""
-BROUGHT = {"attempt_failed": "shut"}
+BROUGHT = {"attempt_failed": "shut", "escalation_opened": "weighed"}
 """By kind, a field that a later format brought to it: looked for beside the kind, since few rows have it."""
 
 

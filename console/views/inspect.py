@@ -19,6 +19,7 @@ from console.views import inspect_children as children
 from console.views import inspect_control as control
 from console.views import inspect_decision as decision
 from console.views import inspect_saga as saga
+from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
@@ -270,6 +271,7 @@ def _escalation_opened(seen: Seen) -> list[Section]:
         Pair("reminder", fact["remind_at"], "at"),
         Pair("passed on", fact["onward_at"], "at"),
         Pair("due", fact["due_at"], "at", EXPIRY[fact["on_expiry"]]),
+        Pair("offers", fact["model"] or None, "code", "in place of the model that failed"),
         Pair("item", fact["escalation_id"], "code"),
         Pair("digest", fact["digest"], "code", "a decision names it"),
     )
@@ -277,7 +279,7 @@ def _escalation_opened(seen: Seen) -> list[Section]:
     for section in shown:
         # The same in words is above, and on the page of the question.
         section.body["folded"] = section.part == "tree"
-    return [facts, *shown]
+    return [facts, *candidates(fact.get("weighed")), *shown]
 
 
 def _asked(seen: Seen) -> tuple[Pair, ...]:

@@ -54,8 +54,8 @@ def rounds_spent(work: Work, failure: Failure) -> bool:
 def open_question(work: Work, failure: Failure, choice: Choice) -> None:
     """Opens an escalation about a failure and parks what it is about. Nothing of that branch moves until it is answered."""
     item: Item = "post_stage" if unsure(failure, choice) else "failure"
-    other = swap.offered(work, failure, choice.trip).model if item == "failure" else ""
-    takes_model = _takes_model(work, failure, other) if other else {}
+    other = swap.offered(work, failure, choice.trip) if item == "failure" else swap.NOBODY
+    takes_model = _takes_model(work, failure, other.choice.model) if other.choice.model else {}
     step_id = _parked(work, failure) if item == "failure" else ""
     let_pass = releases.of_failure(failure, choice.trip)
     scope = scope_of(failure, work)
@@ -73,7 +73,7 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         scope=scope,
         role=releases.ROLE if let_pass else choice.rung.role,
         content=_shown(work, failure, choice, item, let_pass) | takes_model,
-        model=other,
+        other=other,
         # Only failures are counted: a result that a critic is not sure of is let pass or not, and not tried once more.
         round_=work.run.rounds.get(scope, 0) + 1 if item == "failure" else 1,
         let_pass=let_pass,
@@ -120,7 +120,7 @@ def _open(
     content: JSON,
     round_: int = 1,
     bound: str = "",
-    model: str = "",
+    other: swap.Found = swap.NOBODY,
     let_pass: str = "",
 ) -> None:
     due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
@@ -143,7 +143,8 @@ def _open(
             onward_at=work.ctx.now + int(due * humans.onward_at),
             due_at=work.ctx.now + due,
             round=round_,
-            model=model,
+            model=other.choice.model,
+            weighed=other.weighed,
             releases=let_pass,
         ),
         content,

@@ -37,6 +37,10 @@ class Found:
     weighed: ev.Weighed | None = None
 
 
+NOBODY = Found(Failover(""))
+"""Where no model is asked for."""
+
+
 def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     """Why no other model can take the call; empty: one can."""
     given = found(work, failure, trip)
@@ -48,9 +52,9 @@ def why_not(work: Work, failure: Failure, trip: Trip) -> str | Unfit:
     return reason if given.weighed is None else Unfit(reason, given.weighed)
 
 
-def offered(work: Work, failure: Failure, trip: Trip) -> Failover:
+def offered(work: Work, failure: Failure, trip: Trip) -> Found:
     """The model that a person who is asked about the failure may put in place; none where none can take the call."""
-    return found(work, failure, trip, anew=True).choice
+    return found(work, failure, trip, anew=True)
 
 
 def change(work: Work, failure: Failure, trip: Trip, given: Found) -> None:

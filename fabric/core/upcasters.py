@@ -53,6 +53,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("rung_skipped", 2): same,
     ("model_changed", 1): same,
     ("attempt_failed", 3): same,
+    ("escalation_opened", 4): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -67,7 +68,7 @@ SINCE: Mapping[str, int] = {
     "attempt_failed": 6,
     "call_issued": 2,
     "call_refused": 3,
-    "escalation_opened": 3,
+    "escalation_opened": 7,
     "reaction_decided": 4,
     "stage_entered": 3,
     "stage_left": 3,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fabric.core.derivation import Difference, Rules, noted
-from fabric.core.derivation.compare import change_pairs, derived_one, differing, retry_pairs
+from fabric.core.derivation.compare import carrying_out, derived_one, differing, follows
 from fabric.core.envelope import Event
 from fabric.core.run import Run
 from simulator.kernel.seen import Seen, on
@@ -21,11 +21,9 @@ def decision_derives(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         said = _said("", found.differences)
         if found.verdict == "other_table":
             said = f"it names table {fact.table}, which is not the fabric's"
-    elif event.fact.kind in ("retry_scheduled", "node_retry_scheduled"):
-        said = _said("of its retry ", differing(retry_pairs(seen.ledger, fact, Rules.of(seen.compiled))))
-    elif event.fact.kind == "model_changed" and not fact.actor and seen.decided is not None:
-        pairs = change_pairs(seen.ledger, seen.decided, event, Rules.of(seen.compiled))
-        said = _said("of its model ", differing(pairs))
+    elif seen.decided is not None and follows(seen.decided, fact):
+        pairs = carrying_out(seen.ledger, seen.decided, event, Rules.of(seen.compiled))
+        said = _said(f"of {event.fact.kind} ", differing(pairs))
     noted(seen.ledger, event.fact)
     return said
 

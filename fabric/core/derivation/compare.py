@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fabric.core import events as ev
+from fabric.core.decision_table import Reaction
 from fabric.core.derivation.asked import Asked, Rules
 from fabric.core.derivation.ledger import Ledger, last_word, noted, passed_over
-from fabric.core.derivation.models import Pairs, changed
-from fabric.core.derivation.retries import Scheduled, carried_out
+from fabric.core.derivation.models import Pairs, changed, offered
+from fabric.core.derivation.retries import carried_out
 from fabric.core.derivation.walk import ENDS, Otherwise, came_back, derive, otherwise, repeats
 from fabric.core.envelope import Event
 from fabric.core.retry_layers import layer_of
@@ -57,38 +58,39 @@ def derived_all(events: Iterable[Event], tier: Tier, rules_of: RulesOf) -> list[
         fact = event.fact
         if isinstance(fact, ev.ReactionDecided):
             found.append(derived_one(ledger, event, rules_of(ledger.topology, fact.table)))
-        elif isinstance(fact, Scheduled) and found and _is_of(found[-1].fact, fact):
-            found[-1] = _with(found[-1], retry_pairs(ledger, fact, rules_of(ledger.topology, found[-1].fact.table)))
-        elif isinstance(fact, ev.ModelChanged) and found and _changes(found[-1].fact, fact):
+        elif found and follows(found[-1].fact, fact):
             decided, rules = found[-1].fact, rules_of(ledger.topology, found[-1].fact.table)
-            found[-1] = _with(found[-1], change_pairs(ledger, decided, event, rules))
+            found[-1] = _with(found[-1], carrying_out(ledger, decided, event, rules))
         noted(ledger, fact)
     return found
 
 
-def _is_of(decided: ev.ReactionDecided, fact: Scheduled) -> bool:
-    if isinstance(fact, ev.NodeRetryScheduled):
-        return decided.step_id == fact.step_id
-    return decided.command_id == fact.command_id
+def follows(decided: ev.ReactionDecided, fact: Any) -> bool:
+    """Whether a fact carries out a decision with numbers of its own: a retry, another model, a question that offers one."""
+    match fact.kind:
+        case "retry_scheduled":
+            return bool(decided.command_id == fact.command_id)
+        case "node_retry_scheduled":
+            return bool(decided.step_id == fact.step_id)
+        case "model_changed":
+            return not fact.actor and (decided.step_id, decided.reaction) == (fact.step_id, fact.reason)
+        case "escalation_opened":
+            return fact.item == "failure" and (decided.step_id, decided.reaction) == (fact.step_id, Reaction.ESCALATE)
+    return False
 
 
-def _changes(decided: ev.ReactionDecided, fact: ev.ModelChanged) -> bool:
-    return not fact.actor and (decided.step_id, decided.reaction) == (fact.step_id, fact.reason)
-
-
-def retry_pairs(ledger: Ledger, fact: Scheduled, rules: Rules | None) -> Pairs:
-    """What a retry that was decided rests on, against the ledger of all facts before it; nothing where the fabric is not at hand."""
-    if rules is None or rules.spec is None:
-        return {}
-    return carried_out(ledger, rules.spec, fact)
-
-
-def change_pairs(ledger: Ledger, decided: ev.ReactionDecided, event: Event, rules: Rules | None) -> Pairs:
-    """What a change of model rests on, likewise. ``decided``: the decision that it follows from."""
+def carrying_out(ledger: Ledger, decided: ev.ReactionDecided, event: Event, rules: Rules | None) -> Pairs:
+    """What such a fact rests on, against the ledger of all facts before it; nothing where the fabric is not at hand. ``decided``: what it carries out."""
     fact: Any = event.fact
-    if rules is None or fact.kind != "model_changed":
+    if rules is None:
         return {}
-    return changed(Asked(ledger, rules, decided, decided.cause, ledger.tier, event.at), fact)
+    asked = Asked(ledger, rules, decided, decided.cause, ledger.tier, event.at)
+    match fact.kind:
+        case "model_changed":
+            return changed(asked, fact)
+        case "escalation_opened":
+            return offered(asked, fact)
+    return {} if rules.spec is None else carried_out(ledger, rules.spec, fact)
 
 
 def differing(pairs: Pairs) -> list[Difference]:

@@ -42,6 +42,8 @@ class Case:
     spec: FabricSpec
     prices: Mapping[str, Price]
     step: StepSeen
+    anew: bool = False
+    """Whether the model takes the step from its beginning, and not the call that failed."""
 
     @property
     def agent(self) -> AgentSpec:
@@ -60,7 +62,7 @@ class Case:
     def needs(self) -> frozenset[Capability]:
         """What the call cannot do without."""
         found = self.spec.needs(self.agent)
-        return found - {Capability.TOOL_USE} if self.step.final else found
+        return found - {Capability.TOOL_USE} if self.step.final and not self.anew else found
 
     def cost(self, model: str) -> int | None:
         """Micro-dollars of the recorded tokens; None: it has no price."""
@@ -119,9 +121,15 @@ def changed(asked: Asked, fact: ev.ModelChanged) -> Pairs:
     }
 
 
-def judged(asked: Asked, weighed: ev.Weighed, reaction: str) -> Found | None:
+def offered(asked: Asked, fact: ev.EscalationOpened) -> Pairs:
+    """The same of the model that a question about a failed call offers: it would take the step anew, where a rung's takes the call."""
+    found = None if fact.weighed is None else judged(asked, fact.weighed, Reaction.FALLBACK_MODEL, anew=True)
+    return {} if found is None else {**found.pairs, "model offered": (fact.model, found.model)}
+
+
+def judged(asked: Asked, weighed: ev.Weighed, reaction: str, *, anew: bool = False) -> Found | None:
     """The choice made again. None: the fabric, its prices or the step are not at hand, or it is no reaction that chooses a model."""
-    case = _case(asked, weighed, reaction)
+    case = _case(asked, weighed, reaction, anew=anew)
     if case is None or reaction not in UNFIT:
         return None
     told = {one.model: one for one in weighed.candidates}
@@ -143,11 +151,11 @@ def judged(asked: Asked, weighed: ev.Weighed, reaction: str) -> Found | None:
     return Found(pairs, taken[0] if taken else "", all(known for *_, known in rulings))
 
 
-def _case(asked: Asked, weighed: ev.Weighed, reaction: str) -> Case | None:
+def _case(asked: Asked, weighed: ev.Weighed, reaction: str, *, anew: bool = False) -> Case | None:
     rules, step = asked.rules, asked.ledger.steps.get(asked.fact.step_id)
     if rules.spec is None or rules.prices is None or step is None or not step.agent:
         return None
-    return Case(asked, weighed, reaction, rules.spec, rules.prices, step)
+    return Case(asked, weighed, reaction, rules.spec, rules.prices, step, anew)
 
 
 def _words(candidates: Any) -> str:

@@ -13,8 +13,6 @@ from fabric.core.grants import FABRIC, PROVIDER_BUCKET
 from fabric.core.spec import FabricSpec
 from fabric.core.topologies.slices import is_slice
 
-__all__ = ["Scheduled", "carried_out"]
-
 NODE = "node"
 
 

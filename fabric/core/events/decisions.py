@@ -229,8 +229,10 @@ class EscalationOpened:
     """The model that an approval may name, to answer in place of the one that failed; empty: there is none."""
     releases: str = ""
     """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
+    weighed: Weighed | None = None
+    """What ``model`` was chosen on; None: no model was looked at, or a version before 5 wrote this."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fabric.core import events as ev
 from fabric.core.context import Compiled
 from fabric.core.derivation import Derived, Ledger, Rules, noted
-from fabric.core.derivation.compare import change_pairs, derived_one, differing, retry_pairs
+from fabric.core.derivation.compare import carrying_out, derived_one, differing, follows
+from fabric.core.derivation.numbers import Scheduled
 from fabric.core.envelope import Event
 from fabric.core.taxonomy import Tier
 
@@ -23,12 +26,16 @@ class Deriving:
             found = derived_one(self.ledger, event, Rules.of(self.compiled, self.ledger.topology))
             assert found.verdict == "equal", f"a decision does not follow from its journal: {found.differences} {found}"
             self.derived.append(found)
-        elif isinstance(event.fact, (ev.RetryScheduled, ev.NodeRetryScheduled)):
-            wrong = differing(retry_pairs(self.ledger, event.fact, Rules.of(self.compiled, self.ledger.topology)))
-            assert not wrong, f"a retry does not follow from its journal: {wrong}"
-        elif isinstance(event.fact, ev.ModelChanged) and not event.fact.actor:
+        elif self.derived and follows(self.derived[-1].fact, event.fact):
             rules = Rules.of(self.compiled, self.ledger.topology)
-            pairs = change_pairs(self.ledger, self.derived[-1].fact, event, rules)
-            assert pairs, f"a change of model is not judged: {event.fact}"
-            assert not differing(pairs), f"a change of model does not follow from its journal: {differing(pairs)}"
+            pairs = carrying_out(self.ledger, self.derived[-1].fact, event, rules)
+            assert pairs or not _with_numbers(event.fact), f"what was done is not judged: {event.fact}"
+            assert not differing(pairs), f"what was done does not follow from its journal: {differing(pairs)}"
+        else:
+            assert not isinstance(event.fact, Scheduled), f"a retry that nothing decided: {event.fact}"
         noted(self.ledger, event.fact)
+
+
+def _with_numbers(fact: Any) -> bool:
+    """Of a question only one that a model was looked at for has any."""
+    return not isinstance(fact, ev.EscalationOpened) or fact.weighed is not None

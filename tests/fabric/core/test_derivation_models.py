@@ -228,6 +228,50 @@ def test_a_breaker_that_was_not_its_provider_s_rules_nobody_out():
     assert "candidates" in fields(derived(world, wrong))
 
 
+# -- the model that a question offers ------------------------------------------------------------------------------
+
+
+def asked():
+    """In high-stakes a person is asked, and may name the second of two fallbacks: the first is too dear for one call."""
+    spec = fabric(OTHER, THIRD, fallbacks=("other", "third"), budget={"call_usd_micros": own_cost() + 1})
+    prices = {**PRICES, "third": PRICES["small"]}
+    return ran(spec, by_model(small=DOWN), prices=prices, tier=Tier.HIGH_STAKES)
+
+
+def test_a_question_says_what_its_model_was_chosen_on():
+    world = asked()
+    [opened] = world.of(ev.EscalationOpened)
+    assert opened.model == "third"
+    assert [(one.model, one.ruled_out) for one in opened.weighed.candidates] == [("other", "guard"), ("third", "")]
+    found = derived(world)[-1]
+    assert (found.verdict, "model offered" in found.judged) == ("equal", True)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (of_change(model="other"), "model offered"),
+        (of_change(model=""), "model offered"),
+        (weighing(before="third"), "model that was asked"),
+        (weighing(usd_micros=7), "its cost"),
+        (candidate(0, ruled_out="needs"), "candidates"),
+        (candidate(0, ruled_out="", trip=None), "candidates"),
+        (evidence(0, observed=1), "candidates"),
+        (candidate(1, usd_micros=7), "cost of third"),
+    ],
+)
+def test_a_question_that_offers_a_model_falsely_is_found(change, field):
+    world = asked()
+    assert field in fields(derived(world, said_otherwise(world, "escalation_opened", change)))
+
+
+def test_a_question_that_no_model_was_looked_at_for_has_no_numbers():
+    world = ran(fabric(fallbacks=()), by_model(small=DOWN), tier=Tier.HIGH_STAKES)
+    [opened] = world.of(ev.EscalationOpened)
+    assert (opened.model, opened.weighed) == ("", None)
+    assert derived(world)[-1].verdict == "equal"
+
+
 # -- buckets that runs share -------------------------------------------------------------------------------------------
 
 

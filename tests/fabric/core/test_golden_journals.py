@@ -59,6 +59,7 @@ SHOWN = {
     4: {"node_retry_scheduled", "step_failed", "reaction_decided"},
     5: {"model_changed", "rung_skipped"},
     6: {"attempt_failed.shut", "budget_raised"},
+    7: {"escalation_opened.weighed"},
 }
 """What a file of each format has to show at least."""
 
