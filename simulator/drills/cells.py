@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
-from fabric.core.breaker.policy import BreakerScope, SignalName
-from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
-from fabric.core.endpoints import endpoint_name
-from fabric.core.envelope import Row, fact_json, from_row
-from fabric.core.fallbacks import chain
-from fabric.core.flow import RunState, Stage
-from fabric.core.retry_layers import ROWS
-from fabric.core.signatures import effective_limit
+from fabric.core.decision_table import table_with
 from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Direct, FailureType, Tier
-from simulator.drills.expectation import Breaking, Chain, Circumstances, Person, chain_of, expected
+from fabric.core.taxonomy import FailureType, Tier
+from simulator.drills import baseline
+from simulator.drills.circumstances import LAYERED, layered, promise
+from simulator.drills.equipping import equipped
+from simulator.drills.expectation import Chain, Person
+from simulator.drills.observed import observed
 from simulator.drills.sustained import SUSTAINED, Sustained
-from simulator.kernel import faults, published, swarm
 from simulator.kernel.world import World
 
 Verdict = Literal["pass", "deviated", "error", "unknown"]
-REQUEST = "What does the report say?"
-LONGEST_S = 400_000.0
-"""Virtual seconds in which a run must have ended: longer than any deadline and due time."""
-_R, _F = Reaction, FailureType
-NO_BREAKER, NO_CHEAPER = "no circuit breaker counts the failure", "the failure is not one that a cheaper model ends"
-NO_FALLBACK = "the failure is not one that another model ends"
-NOTHING_TO_INJECT = "no call was blocked that a message could answer"
-NOBODY_AT_WORK = "no agent is at work that could answer with what it has"
-NOT_RETRIED = "the failure is not retried"
-
-_ALWAYS_OUT = {_R.WAIT_FOR_BREAKER: NO_BREAKER, _R.CHEAPER_MODEL: NO_CHEAPER}
-_NOT_A_CALL = {**_ALWAYS_OUT, _R.FALLBACK_MODEL: NO_FALLBACK}
-_OF_A_STAGE = {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT, _R.TERMINATE: NOBODY_AT_WORK}
-
-CANNOT: Mapping[FailureType, Mapping[Reaction, str]] = {
-    _F.TOOL_LOOP: _NOT_A_CALL,
-    _F.DEADLOCK: {**_OF_A_STAGE, _R.RETRY: "the step that planned has ended well"},
-    _F.COST_OVERRUN: {**_OF_A_STAGE, _R.RETRY: "no step has failed that could run again"},
-    _F.PROVIDER: {**_ALWAYS_OUT, _R.INJECT: NOTHING_TO_INJECT},
-    _F.SCHEMA_GROUNDING: _OF_A_STAGE,
-    _F.PLAN_MALFORMED: _OF_A_STAGE,
-    _F.NO_PROGRESS: {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT},
-    _F.UNSAFE_OUTPUT: {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT, _R.RETRY: NOT_RETRIED},
-}
-"""Reactions that cannot apply to a failure as ``sustained`` makes it, in any fabric, and why. Total over the failure types, by test."""
-
-WHOLE_STAGE = frozenset({_F.DEADLOCK, _F.COST_OVERRUN})
-"""Failures that are a stage's, not one step's."""
-HANDS_OVER: Mapping[FailureType, Literal["plan", "step"]] = {
-    _F.DEADLOCK: "plan",
-    _F.COST_OVERRUN: "plan",
-    _F.PLAN_MALFORMED: "step",
-}
-"""What a handover gives away where whoever stands above meets the failure too."""
-OF_A_BRANCH = frozenset({_F.TOOL_LOOP, _F.NO_PROGRESS})
-"""Failures of one branch of a fan-out: where it ends without a result, the fan-in policy decides about the stage."""
+CELLS = tuple((failure, tier) for failure in FailureType for tier in Tier)
+"""Row by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,106 +33,12 @@ class Cell:
     expected: str
     observed: str
     seed: int
-
-
-def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Person) -> Circumstances:
-    """What holds in this fabric beside its table."""
-    cannot: dict[str, str] = {str(one): why for one, why in CANNOT[failure].items()}
-    cannot[Accompaniment.TICKET] = "no ticket queue is configured"
-    if spec.topology.planner is None:
-        cannot[Reaction.REPLAN] = "the plan is fixed"
-    if spec.topology.handover is None:
-        cannot[Reaction.HANDOVER] = "nobody stands above"
-    breaker = _breaking(spec) if failure is FailureType.PROVIDER else None
-    if breaker is not None:
-        del cannot[Reaction.WAIT_FOR_BREAKER]
-    counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
-    return Circumstances(
-        cannot=cannot,
-        replans=spec.policy.limits.replans_per_stage,
-        handover=HANDS_OVER.get(failure, "cure"),
-        moves=failure is FailureType.COST_OVERRUN,
-        step=failure not in WHOLE_STAGE,
-        call=failure is FailureType.PROVIDER,
-        planned=failure is FailureType.DEADLOCK,
-        answers=failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS),
-        counted=effective_limit(spec.policy.failure_signature.limit) if counted else None,
-        in_doubt=DIRECT[Direct.ABORT, tier],
-        person=person,
-        overrun=failure is FailureType.COST_OVERRUN,
-        ends_overrun=failure is FailureType.COST_OVERRUN and _room(spec),
-        rounds=spec.policy.humans.failure_rounds,
-        fallbacks=0 if tier is Tier.HIGH_STAKES else _stand_ins(spec),  # There a person has to name one.
-        static_answer=spec.safe_fallback is not None,
-        breaker=breaker,
-    )
-
-
-RAISES = 100
-"""Times the present cap that finance names: far more than the run needs, and so much that its rate is no matter."""
-
-
-def _room(spec: FabricSpec) -> bool:
-    """Whether a session may spend what finance names; a cap above that is refused, and nobody answers otherwise."""
-    budget = spec.policy.budget
-    return budget.session_usd_micros is None or budget.session_usd_micros >= RAISES * budget.run_usd_micros
-
-
-ALONE = frozenset({BreakerScope.AGENT, BreakerScope.STAGE})
-"""Scopes whose breakers meet the finalizer's calls and no others."""
-
-
-def _breaking(spec: FabricSpec) -> Breaking | None:
-    """The breaker in front of the finalizer that counts what its provider answers. One that other agents' calls move too, or of several signals of it, is not computed."""
-    found = [
-        (one, signal)
-        for one in spec.policy.breakers
-        for signal in one.signals
-        if SignalName.SERVER_ERROR in signal.names and one.before(_named(spec, one.scope))
-    ]
-    if not found:
-        return None
-    [(one, signal)] = found
-    if one.scope not in ALONE or signal.mode not in ("consecutive", "cumulative") or one.on_open != "none":
-        raise ValueError(
-            f"policy.breakers: a drill takes one of an agent or stage that counts failures, and no fallback: not {one.scope}, {signal.mode}, {one.on_open}"
-        )
-    return Breaking(int(signal.threshold), one.max_trips)
-
-
-def _named(spec: FabricSpec, scope: BreakerScope) -> str:
-    """What the finalizer's calls are of, in that scope; empty: nothing that has a name."""
-    finalizer = spec.topology.finalizer
-    if scope is BreakerScope.STAGE:
-        return Stage.FINALIZE
-    if finalizer is None or scope not in (BreakerScope.AGENT, BreakerScope.PROVIDER):
-        return ""
-    return finalizer if scope is BreakerScope.AGENT else endpoint_name(spec.model(spec.agent(finalizer).model))
-
-
-def _stand_ins(spec: FabricSpec) -> int:
-    """How many models stand behind the finalizer's, whose provider fails."""
-    own = spec.agent(spec.topology.finalizer).model if spec.topology.finalizer else ""
-    return len(chain({model.name: model.fallbacks for model in spec.models}, own))
-
-
-def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Chain:
-    """What the fabric's own table says will be decided."""
-    given = circumstances(spec, failure, tier, person)
-    if failure not in OF_A_BRANCH:
-        return expected(table[failure, tier], given)
-    row = FailureType.SCHEMA_GROUNDING
-    gap = circumstances(spec, row, tier, person)
-    again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
-    return expected(
-        table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan", step=False))
-    )
-
-
-def observed(rows: tuple[Row, ...], state: RunState) -> Chain:
-    """The chain that a journal holds, whatever rows of the table it belongs to."""
-    events = (from_row(row.seq, row.kind, row.version, row.header) for row in rows)
-    return chain_of(((event.fact.kind, fact_json(event)) for event in events), state)
+    why: str = ""
+    """What an error is, and why something is unknown; empty where the two chains say it."""
+    equipped: str = ""
+    """What the fabric lacked for the failure to be met in it, and was given; empty: nothing."""
+    seconds: float = field(default=0.0, compare=False)
+    """That it took."""
 
 
 def verdict_of(seen: Chain, promised: Chain) -> Verdict:
@@ -179,50 +48,45 @@ def verdict_of(seen: Chain, promised: Chain) -> Verdict:
 
 def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Person = "reject") -> World:
     """The world of one run that meets the failure as often as it goes on, to its end."""
-    setup = swarm.Setup(
-        seed=seed,
-        fabric=published.publish(spec, "drilled"),
-        rates=faults.NONE,
-        runs=(swarm.RunPlan(0.0, tier, True, REQUEST, seed),),
-        processes=1,
-        fault_phase_s=LONGEST_S,
-        answers_within=0.01,
-        verb="reject" if person == "reject" else "approve",
-        raises=RAISES if person == "raise" else 0,
-    )
-    made = World(setup, ask=met.ask(spec))
-    made.run()
-    return made
+    return baseline.drive(spec, tier, seed=seed, person=person, ask=met.ask(spec), disturb=met.disturb)
 
 
 def judged(world: World, promised: Chain) -> tuple[Verdict, str]:
-    """The verdict about a world's only run, and what was seen. ``error``: an invariant was broken on the way."""
+    """The verdict about a world's run, and what was seen. ``error``: an invariant was broken on the way."""
     if world.watch.violations:
         broken = world.watch.violations[0]
         return "error", f"{broken.invariant}: {broken.sentence}"
-    [run] = world.watch.runs()
-    seen = observed(world.store.rows(run.id), run.state)
+    seen = observed(world)
     return verdict_of(seen, promised), str(seen)
 
 
-LAYERED = "not known: retry layers stand before this cell"
-
-
-def layered(spec: FabricSpec, failure: FailureType) -> bool:
-    """Whether what the table promises of a failure comes behind retry layers, of which this computation knows nothing."""
-    return spec.policy.retry_layers.layered and (len(ROWS[failure]) > 1 or failure in OF_A_BRANCH)
-
-
 def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, person: Person = "reject") -> Cell:
-    """Drives the cell and judges it by the fabric's own table."""
-    world = drive(spec, SUSTAINED[failure], tier, seed=seed, person=person)
-    promised = promise(spec, world.setup.fabric.compiled.table, failure, tier, person)
-    verdict, seen = judged(world, promised)
+    """Drives the cell and judges it by the fabric's own table. ``error`` where the fabric's run does not complete even undisturbed."""
+    began = time.perf_counter()
+    met, lacked = equipped(baseline.scripted_models(spec), failure)
+    promised = promise(met, table_with(spec.decision_table), failure, tier, person)
+
+    def told(verdict: Verdict, seen: str, why: str = "") -> Cell:
+        expected = LAYERED if layered(spec, failure) else str(promised)
+        return Cell(failure, tier, verdict, expected, seen, seed, why, lacked, time.perf_counter() - began)
+
+    before = baseline.undisturbed(met, tier, seed=seed)
+    if before.why:
+        return told("error", "not drilled", before.why)
+    verdict, seen = judged(drive(met, SUSTAINED[failure], tier, seed=seed, person=person), promised)
+    if verdict == "error":
+        return told("error", "an invariant was broken", seen)
     if layered(spec, failure):
-        return Cell(failure, tier, "error" if verdict == "error" else "unknown", LAYERED, seen, seed)
-    return Cell(failure, tier, verdict, str(promised), seen, seed)
+        return told("unknown", seen, LAYERED)
+    return told(verdict, seen, "the failure was met by nobody: no decision was made" if verdict == "unknown" else "")
+
+
+def drilled(spec: FabricSpec, cells: Iterable[tuple[FailureType, Tier]] = CELLS, *, seed: int = 1) -> Iterator[Cell]:
+    """The cells one after the other, as they come."""
+    for failure, tier in cells:
+        yield drill(spec, failure, tier, seed=seed)
 
 
 def matrix(spec: FabricSpec, *, seed: int = 1) -> tuple[Cell, ...]:
     """All 24 cells, row by row."""
-    return tuple(drill(spec, failure, tier, seed=seed) for failure in FailureType for tier in Tier)
+    return tuple(drilled(spec, seed=seed))

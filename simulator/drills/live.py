@@ -12,7 +12,8 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.chaos.harness import Site, until
 from simulator.chaos.rows import Rows, start_each
-from simulator.drills.cells import LAYERED, Cell, layered, promise, verdict_of
+from simulator.drills.cells import Cell, verdict_of
+from simulator.drills.circumstances import LAYERED, layered, promise
 from simulator.drills.expectation import Chain, chain_of
 from simulator.drills.sustained import places
 

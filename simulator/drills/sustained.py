@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
+from fabric.core.flow import Stage
+from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType
-from fabric.runtime.call_ports import ModelRequest, ToolOffer
+from fabric.runtime.call_ports import ModelRequest, ToolOffer, ToolRequest
+from simulator.drills.baseline import SECONDS, Ask, Serve
+from simulator.drills.equipping import reader
 from simulator.kernel import scripted
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
-
-Ask = Callable[[ModelRequest], Reply]
-SECONDS = 0.5
-"""How long each answer takes, virtual seconds."""
+from simulator.kernel.swarm import DOCUMENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,39 +29,83 @@ class Places:
 
     worker: str
     armed: str
-    """The first worker that has tools."""
+    """The first worker that has a tool which only reads..."""
+    tool: str
+    """...and that tool."""
+    branch: str
+    """Of a fixed plan the first branch of that worker; empty: whichever branches a planner gives it."""
     aggregator: str
     finalizer: str
     cap_usd_micros: int
+    cites: bool
+    """Whether citations are looked at."""
 
 
 def places(spec: FabricSpec) -> Places:
     """Those of a fabric."""
     topology = spec.topology
+    armed, tool = reader(spec)
     return Places(
         worker=topology.workers[0],
-        armed=next((name for name in topology.workers if spec.agent(name).tools), ""),
+        armed=armed,
+        tool=tool,
+        branch=_branch(spec, armed),
         aggregator=topology.aggregator or "",
         finalizer=topology.finalizer or "",
         cap_usd_micros=spec.policy.budget.run_usd_micros,
+        cites=spec.gates.citations != "off",
     )
+
+
+def _branch(spec: FabricSpec, worker: str) -> str:
+    briefs = spec.topology.plan.briefs if spec.topology.plan is not None else ()
+    return next((f"fan_out.{n}." for n, brief in enumerate(briefs) if brief.agent == worker), "")
+
+
+Answer = Callable[["Places", ModelRequest], ModelReplied | CallFailed]
 
 
 @dataclass(frozen=True, slots=True)
 class Sustained:
-    """One failure, for as long as it is looked for. ``strikes``: whether this request meets it; ``fails``: what is answered then."""
+    """One failure, for as long as it is looked for."""
 
     strikes: Callable[[Places, ModelRequest], bool]
-    fails: Callable[[Places, ModelRequest], ModelReplied | CallFailed]
+    """Whether this request meets it."""
+    fails: Answer
+    """What is answered then."""
+    stopped: Answer | None = None
+    """What an agent says that has no tools any more to go on with; None: its work, as ever."""
 
     def answer(self, where: Places, request: ModelRequest) -> ModelReplied | CallFailed:
         """What is said to a request: the failure, or the scripted agent's work."""
-        return self.fails(where, request) if self.strikes(where, request) else scripted.answer(request).result
+        if self.strikes(where, request):
+            return self.fails(where, request)
+        if self.stopped is not None and request.agent == where.armed and not request.tools:
+            return self.stopped(where, request)
+        return scripted.answer(request).result
 
     def ask(self, spec: FabricSpec) -> Ask:
         """The model of this failure in a virtual world of that fabric."""
         where = places(spec)
         return lambda request: Reply(SECONDS, self.answer(where, request))
+
+    def disturb(self, serve: Serve) -> Serve:
+        """The tools of such a world: whatever the failure asks of one, it says that there is nothing."""
+        return lambda request: Reply(SECONDS, _nothing(request)) if _idle(request) else serve(request)
+
+
+THE_SAME = "the same"
+"""What a loop asks a tool for."""
+
+
+def _idle(request: ToolRequest) -> bool:
+    return any(isinstance(said, str) and said.startswith((THE_SAME, FRUITLESS)) for said in request.args.values())
+
+
+def _nothing(request: ToolRequest) -> ToolFinished:
+    return ToolFinished(
+        command_id=request.command_id, attempt=request.attempt, result={"text": "There is nothing on that."}
+    )
 
 
 def _says(request: ModelRequest, said: Any, *calls: ToolCall, cost_usd_micros: int | None = None) -> ModelReplied:
@@ -81,22 +125,25 @@ def _fails(request: ModelRequest, cause: Cause, status: int) -> CallFailed:
     )
 
 
-def _by(role: str) -> Callable[[Places, ModelRequest], bool]:
-    return lambda where, request: bool(request.agent == getattr(where, role))
+def _in(stage: Stage) -> Callable[[Places, ModelRequest], bool]:
+    """By whoever works in that stage for all: an agent may have several roles."""
+    role = {Stage.FAN_IN: "aggregator", Stage.FINALIZE: "finalizer"}[stage]
+    return lambda where, request: request.agent == getattr(where, role) and request.command_id.startswith(f"{stage}.")
 
 
 def _armed(where: Places, request: ModelRequest) -> bool:
-    return request.agent == where.armed and bool(request.tools)
+    offered = any(offer.name == where.tool for offer in request.tools)
+    return request.agent == where.armed and offered and request.command_id.startswith(where.branch)
 
 
 def _plans(where: Places, request: ModelRequest) -> bool:
     return request.output == "plan"
 
 
-def _call(request: ModelRequest, words: str) -> ModelReplied:
-    """A call of the first tool on offer with these words in it."""
+def _call(where: Places, request: ModelRequest, words: str) -> ModelReplied:
+    """A call of the tool that only reads, with these words in it."""
     turn = sum(message.role == "assistant" for message in request.messages)
-    offer = request.tools[0]
+    offer = next(offer for offer in request.tools if offer.name == where.tool)
     return _says(request, "", ToolCall(call_id=f"c{turn}", tool=offer.name, args=_arguments(offer, words)))
 
 
@@ -113,12 +160,19 @@ def _arguments(offer: ToolOffer, words: str) -> dict[str, Any]:
 
 
 def _same_call(where: Places, request: ModelRequest) -> ModelReplied:
-    return _call(request, "the same")
+    return _call(where, request, THE_SAME)
 
 
 def _other_words(where: Places, request: ModelRequest) -> ModelReplied:
     """Another question in each turn; the tool says each time that there is nothing."""
-    return _call(request, f"{FRUITLESS} {sum(message.role == 'assistant' for message in request.messages)}")
+    return _call(where, request, f"{FRUITLESS} {sum(message.role == 'assistant' for message in request.messages)}")
+
+
+def _with_what_it_has(where: Places, request: ModelRequest) -> ModelReplied:
+    """A sentence out of a document: no gate asks more of one of several results."""
+    document = DOCUMENTS[0]
+    said = f"{document.name} says: {document.text.partition('. ')[0]}. [{document.name}]"
+    return _says(request, said if request.output_schema is None else {"text": said, "citations": [document.name]})
 
 
 def _twins(where: Places, request: ModelRequest) -> ModelReplied:
@@ -135,7 +189,7 @@ def _all_of_the_money(where: Places, request: ModelRequest) -> ModelReplied:
     """An answer that costs what the whole run may, by its bill."""
     done = scripted.answer(request).result
     assert isinstance(done, ModelReplied)
-    return _says(request, done.text, cost_usd_micros=where.cap_usd_micros)
+    return _says(request, done.text, cost_usd_micros=where.cap_usd_micros + 1)
 
 
 def _unavailable(where: Places, request: ModelRequest) -> CallFailed:
@@ -147,17 +201,21 @@ def _withheld(where: Places, request: ModelRequest) -> CallFailed:
 
 
 def _cites_nothing(where: Places, request: ModelRequest) -> ModelReplied:
-    return _says(request, {"text": "It is so.", "citations": ["missing.md"]})
+    """A document that nobody attached; where citations are looked at by nobody, words of no shape that was asked for."""
+    if request.output_schema is None:
+        return _says(request, "It is so. [missing.md]" if where.cites else " ")
+    said = {"text": "It is so.", "citations": ["missing.md"]} if where.cites else {"answer": 42}
+    return _says(request, said)
 
 
 SUSTAINED: Mapping[FailureType, Sustained] = {
-    FailureType.TOOL_LOOP: Sustained(_armed, _same_call),
+    FailureType.TOOL_LOOP: Sustained(_armed, _same_call, _with_what_it_has),
     FailureType.DEADLOCK: Sustained(_plans, _twins),
-    FailureType.COST_OVERRUN: Sustained(_by("aggregator"), _all_of_the_money),
-    FailureType.PROVIDER: Sustained(_by("finalizer"), _unavailable),
-    FailureType.SCHEMA_GROUNDING: Sustained(_by("finalizer"), _cites_nothing),
+    FailureType.COST_OVERRUN: Sustained(_in(Stage.FAN_IN), _all_of_the_money),
+    FailureType.PROVIDER: Sustained(_in(Stage.FINALIZE), _unavailable),
+    FailureType.SCHEMA_GROUNDING: Sustained(_in(Stage.FINALIZE), _cites_nothing),
     FailureType.PLAN_MALFORMED: Sustained(_plans, _for_nobody),
-    FailureType.NO_PROGRESS: Sustained(_armed, _other_words),
-    FailureType.UNSAFE_OUTPUT: Sustained(_by("finalizer"), _withheld),
+    FailureType.NO_PROGRESS: Sustained(_armed, _other_words, _with_what_it_has),
+    FailureType.UNSAFE_OUTPUT: Sustained(_in(Stage.FINALIZE), _withheld),
 }
 """A failure for each row. Total over the failure types, by test."""

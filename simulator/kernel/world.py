@@ -18,6 +18,7 @@ from fabric.core.fingerprint import digest
 from fabric.core.inputs import CallFailed, Result
 from fabric.core.taxonomy import Cause
 from fabric.runtime import prompts
+from fabric.runtime.call_ports import ToolRequest
 from fabric.runtime.happenings import Happening
 from fabric.runtime.ports import Batch, Claimed, Document, StoreUnavailable
 from fabric.runtime.snapshots import STATE_DIGEST
@@ -76,6 +77,8 @@ class World:
         self.agents = Agents(setup.fabric.compiled.spec, self.rng, self.sometimes)
         self.agents.rates = setup.rates
         self.ask = ask or self.agents.ask
+        self.serve: Callable[[ToolRequest], Reply] = self.agents.run
+        """Who answers for the tools."""
         self.service = self.agents.service
         self.agents.remembering = Remembering(self, self.rng)
         self.watch = Watch(self)
@@ -330,7 +333,7 @@ class World:
         wanted = prompts.tool_request(
             command, **shared, contents=owned.driver.contents, documents=documents, fabric_id=fabric.revision_id
         )
-        return self.agents.run(wanted)
+        return self.serve(wanted)
 
     # -- what came of it -----------------------------------------------------------------------------------------------
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core.spec import FabricSpec
+from simulator.kernel.published import QUERY
 from tests.simulator.kernel.worlds import PRICED, ROLES, supervisor
 
+LOOKUP = {
+    "name": "lookup",
+    "kind": "callable",
+    "target": "simulator.drills.provider.lookup",
+    "description": "Looks something up.",
+    "parameters": QUERY,
+}
 ANSWER = "This cannot be answered here."
 
 
@@ -20,7 +28,7 @@ def drilled(*, lead: bool = False, fallbacks: int = 0, **changes: Any) -> Fabric
     behind = [f"model{n}" for n in range(fallbacks)]
     plain["models"] += [{**plain["models"][0], "name": name} for name in behind]
     plain["models"][0]["fallbacks"] = behind
-    plain["tools"] = [{"name": "lookup"}]
+    plain["tools"] = [LOOKUP]
     names = (*ROLES, "lead") if lead else ROLES
     plain["agents"] = [
         {"name": name, "instructions": f"You are {name}.", "model": "model", "tools": ["lookup"] * (name == "one")}

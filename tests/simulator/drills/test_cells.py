@@ -11,7 +11,9 @@ from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction, tabl
 from fabric.core.flow import RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import CANNOT, Cell, drill, drive, judged, matrix, promise
+from simulator.drills.cells import Cell, drill, drive, judged, matrix
+from simulator.drills.circumstances import CANNOT, promise
+from simulator.drills.equipping import MEETS
 from simulator.drills.expectation import Chain, Person
 from simulator.drills.sustained import SUSTAINED, Sustained
 from tests.simulator.drills.drilled import ANSWER, drilled, with_cell
@@ -38,7 +40,7 @@ def by_hand() -> dict[tuple[str, str], str]:
 
 
 def test_there_is_a_failure_for_each_row_and_what_cannot_help_against_it():
-    assert set(SUSTAINED) == set(CANNOT) == set(FailureType)
+    assert set(SUSTAINED) == set(CANNOT) == set(MEETS) == set(FailureType)
 
 
 def test_all_24_cells_of_the_default_table_do_what_they_say():

@@ -1,0 +1,97 @@
+"""What a fabric lacks for a failure to be met in it at all: the cell is drilled in the fabric with just that, and the drill says so.
+
+Where nobody plans no plan can be malformed, and still the table has the cell: it holds for the next revision. The table, the limits and everything else
+stay the fabric's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fabric.core.spec import AgentSpec, FabricSpec, ToolSpec
+from fabric.core.taxonomy import FailureType
+from simulator.kernel.published import QUERY
+
+LOOKUP = ToolSpec(
+    name="drill-lookup",
+    kind="callable",
+    target="simulator.drills.provider.lookup",
+    description="Looks something up.",
+    parameters=QUERY,
+)
+ARTICLE = {"planner": "a", "aggregator": "an", "finalizer": "a"}
+Equipped = tuple[FabricSpec, str]
+"""The fabric, and what was put into it, in words; empty: nothing."""
+
+
+def _named(spec: FabricSpec, role: str) -> AgentSpec:
+    """An agent for a role that nobody has, who asks what the first worker asks."""
+    taken = {agent.name for agent in spec.agents}
+    name = next(one for one in (f"drill-{role}", f"drill-{role}-2") if one not in taken)
+    model = spec.agent(spec.topology.workers[0]).model
+    return AgentSpec(name=name, instructions=f"You are the {role}.", model=model, max_output_tokens=1_024)
+
+
+def _with_role(role: str) -> Callable[[FabricSpec], Equipped]:
+    def equip(spec: FabricSpec) -> Equipped:
+        if getattr(spec.topology, role) is not None:
+            return spec, ""
+        agent = _named(spec, role)
+        fields = {role: agent.name} | ({"plan": None} if role == "planner" else {})
+        topology = spec.topology.model_copy(update=fields)
+        return spec.model_copy(
+            update={"agents": (*spec.agents, agent), "topology": topology}
+        ), f"{ARTICLE[role]} {role}"
+
+    return equip
+
+
+def _with_whoever_spends(spec: FabricSpec) -> Equipped:
+    """Money is looked at before a call: somebody has to be asked after the one whose answer costs it all."""
+    merged, aggregator = _with_role("aggregator")(spec)
+    if merged.topology.critic is not None or merged.topology.finalizer is not None:
+        return merged, aggregator
+    asked, finalizer = _with_role("finalizer")(merged)
+    return asked, " and ".join(filter(None, (aggregator, finalizer)))
+
+
+def reader(spec: FabricSpec) -> tuple[str, str]:
+    """``(worker, tool)``: the first worker that has a tool which only reads, once; empty names: none has."""
+    tools = {tool.name: tool for tool in spec.all_tools}
+    for worker in spec.topology.workers:
+        for name in spec.agent(worker).tools:
+            tool = tools[name]
+            if tool.effect == "read_only" and not tool.polling and tool.kind != "memory":
+                return worker, name
+    return "", ""
+
+
+def _with_reader(spec: FabricSpec) -> Equipped:
+    if reader(spec)[1]:
+        return spec, ""
+    worker = spec.agent(spec.topology.workers[0])
+    able = worker.model_copy(update={"tools": (*worker.tools, LOOKUP.name)})
+    agents = tuple(able if agent is worker else agent for agent in spec.agents)
+    models = tuple(
+        model.model_copy(update={"tool_calls": True}) if model.name == worker.model else model for model in spec.models
+    )
+    fields = {"agents": agents, "models": models, "tools": (*spec.tools, LOOKUP)}
+    return spec.model_copy(update=fields), "a tool that reads"
+
+
+MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {
+    FailureType.TOOL_LOOP: _with_reader,
+    FailureType.DEADLOCK: _with_role("planner"),
+    FailureType.COST_OVERRUN: _with_whoever_spends,
+    FailureType.PROVIDER: _with_role("finalizer"),
+    FailureType.SCHEMA_GROUNDING: _with_role("finalizer"),
+    FailureType.PLAN_MALFORMED: _with_role("planner"),
+    FailureType.NO_PROGRESS: _with_reader,
+    FailureType.UNSAFE_OUTPUT: _with_role("finalizer"),
+}
+"""What each failure is met by. Total over the failure types, by test."""
+
+
+def equipped(spec: FabricSpec, failure: FailureType) -> Equipped:
+    """The fabric with whoever meets the failure as ``sustained`` makes it."""
+    return MEETS[failure](spec)

@@ -1,0 +1,108 @@
+"""Every cell of every sample fabric, by the fabric's own table, gates and limits; and what keeps a fabric from being drilled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.services.fabric_yaml import fabric_read
+from simulator.drills import baseline
+from simulator.drills.cells import CELLS, drill, matrix
+from simulator.drills.equipping import MEETS, equipped
+from simulator.drills.observed import observed
+from tests.simulator.drills.drilled import drilled
+
+SAMPLES = sorted((Path(__file__).parents[3] / "fabric/samples").glob("*.yaml"))
+
+
+def sample(name: str) -> FabricSpec:
+    path = next(one for one in SAMPLES if one.stem == name)
+    return fabric_read(path.read_text(), origin=path.name).spec
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_all_24_cells_of_a_sample_do_what_its_table_says(path):
+    found = matrix(sample(path.stem))
+    assert [(cell.failure, cell.tier) for cell in found] == list(CELLS)
+    assert [cell for cell in found if cell.verdict != "pass"] == []
+    assert all(cell.expected == cell.observed for cell in found)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("tier", Tier)
+def test_undisturbed_a_sample_completes_and_decides_nothing(path, tier):
+    before = baseline.undisturbed(baseline.scripted_models(sample(path.stem)), tier, seed=1)
+    assert before.why == ""
+    assert str(observed(before.world)) == "nothing decided > completed"
+
+
+LACKS = {
+    "checked-answer": {"a finalizer"},
+    "document-review": {"a finalizer"},
+    "research-desk": set(),
+    "small-model": {"a tool that reads", "a planner", "an aggregator and a finalizer", "a finalizer"},
+    "small-model-planned": {"a tool that reads", "an aggregator and a finalizer", "a finalizer"},
+    "supplier-notes": {"a tool that reads", "a planner", "an aggregator and a finalizer", "a finalizer"},
+    "trip-desk": {"a tool that reads", "a planner", "an aggregator", "a finalizer"},
+}
+"""By hand: who meets a failure in none of them."""
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_fabric_is_given_what_it_lacks_for_a_failure_and_the_drill_says_so(path):
+    spec = sample(path.stem)
+    told = {failure: equipped(spec, failure) for failure in FailureType}
+    assert {said for _, said in told.values() if said} == LACKS[path.stem]
+    for failure, (given, said) in told.items():
+        assert (given == spec) is (said == "")
+        assert MEETS[failure](given) == (given, ""), "what it lacked is there"
+        assert (given.policy, given.gates, given.decision_table) == (spec.policy, spec.gates, spec.decision_table)
+        FabricSpec.model_validate(given.model_dump(mode="json", by_alias=True))
+
+
+def test_the_drill_names_what_it_put_in():
+    assert drill(sample("trip-desk"), FailureType.DEADLOCK, Tier.BATCH).equipped == "a planner"
+    assert drill(sample("research-desk"), FailureType.DEADLOCK, Tier.BATCH).equipped == ""
+
+
+def with_gates(**gates: Any) -> FabricSpec:
+    plain = drilled()
+    return drilled(gates={**plain.gates.model_dump(mode="json"), **gates})
+
+
+def test_a_fabric_that_does_not_complete_undisturbed_is_an_error_and_says_what_stood_in_the_way():
+    never = {"name": "never", "stage": "finalize", "expression": "false", "message": "Nothing is good enough."}
+    cell = drill(with_gates(invariants=[never]), FailureType.PROVIDER, Tier.INTERACTIVE)
+    assert (cell.verdict, cell.observed) == ("error", "not drilled")
+    assert "Nothing is good enough." in cell.why
+    assert cell.why.startswith("undisturbed, with scripted agents, the run does not simply complete")
+
+
+def test_models_are_answered_by_scripted_agents_whatever_they_are_called_and_told():
+    spec = drilled()
+    failing = [
+        {**model.model_dump(mode="json"), "provider": "openai", "options": {"fail": {"cause": "auth"}}}
+        for model in spec.models
+    ]
+    found = drill(drilled(models=failing), FailureType.PLAN_MALFORMED, Tier.BATCH)
+    assert (found.verdict, found.observed) == ("pass", "replan > replan > abort > aborted")
+
+
+LIMITS = {
+    1: "replan > skips replan > abort > aborted",
+    2: "replan > replan > abort > aborted",
+    3: "replan > replan > abort > aborted",
+}
+"""Replans of a stage that are allowed, and what becomes of two in the table. By hand."""
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_another_limit_is_another_promise(limit):
+    policy = drilled().policy.model_dump(mode="json")
+    policy["limits"]["replans_per_stage"] = limit
+    cell = drill(drilled(policy=policy), FailureType.PLAN_MALFORMED, Tier.BATCH)
+    assert (cell.verdict, cell.expected, cell.observed) == ("pass", LIMITS[limit], LIMITS[limit])
