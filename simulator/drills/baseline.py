@@ -140,7 +140,7 @@ class Undisturbed:
     """What stood in the way of a drill; empty: nothing, it completed and decided nothing."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _undisturbed(dumped: str, tier: Tier, seed: int) -> Undisturbed:
     made = drive(FabricSpec.model_validate_json(dumped), tier, seed=seed)
     if made.watch.violations:

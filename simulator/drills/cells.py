@@ -11,7 +11,7 @@ from fabric.core.decision_table import table_with
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills import baseline
-from simulator.drills.circumstances import LAYERED, layered, promise
+from simulator.drills.circumstances import NotComputed, promise
 from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, Person
 from simulator.drills.observed import observed
@@ -41,9 +41,9 @@ class Cell:
     """That it took."""
 
 
-def verdict_of(seen: Chain, promised: Chain) -> Verdict:
-    """``deviated``: other decisions, or another end, than was promised; ``unknown``: nothing was decided, so nothing was shown."""
-    return "unknown" if not seen.links else "pass" if seen == promised else "deviated"
+def verdict_of(seen: Chain, promised: Chain | None) -> Verdict:
+    """``deviated``: other decisions, or another end, than was promised; ``unknown``: nothing was decided, or no promise is known, so nothing was shown."""
+    return "unknown" if promised is None or not seen.links else "pass" if seen == promised else "deviated"
 
 
 def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Person = "reject") -> World:
@@ -51,7 +51,15 @@ def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Pe
     return baseline.drive(spec, tier, seed=seed, person=person, ask=met.ask(spec), disturb=met.disturb)
 
 
-def judged(world: World, promised: Chain) -> tuple[Verdict, str]:
+def promised_by(spec: FabricSpec, failure: FailureType, tier: Tier, person: Person) -> tuple[Chain | None, str]:
+    """The promise, or why it is not known."""
+    try:
+        return promise(spec, table_with(spec.decision_table), failure, tier, person), ""
+    except NotComputed as error:
+        return None, str(error)
+
+
+def judged(world: World, promised: Chain | None) -> tuple[Verdict, str]:
     """The verdict about a world's run, and what was seen. ``error``: an invariant was broken on the way."""
     if world.watch.violations:
         broken = world.watch.violations[0]
@@ -64,20 +72,21 @@ def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, 
     """Drives the cell and judges it by the fabric's own table. ``error`` where the fabric's run does not complete even undisturbed."""
     began = time.perf_counter()
     met, lacked = equipped(baseline.scripted_models(spec), failure)
-    promised = promise(met, table_with(spec.decision_table), failure, tier, person)
+    promised, unknown = promised_by(met, failure, tier, person)
 
     def told(verdict: Verdict, seen: str, why: str = "") -> Cell:
-        expected = LAYERED if layered(spec, failure) else str(promised)
+        expected = str(promised) if promised is not None else "not known"
         return Cell(failure, tier, verdict, expected, seen, seed, why, lacked, time.perf_counter() - began)
 
     before = baseline.undisturbed(met, tier, seed=seed)
     if before.why:
         return told("error", "not drilled", before.why)
-    verdict, seen = judged(drive(met, SUSTAINED[failure], tier, seed=seed, person=person), promised)
+    world = drive(met, SUSTAINED[failure], tier, seed=seed, person=person)
+    verdict, seen = judged(world, promised)
     if verdict == "error":
         return told("error", "an invariant was broken", seen)
-    if layered(spec, failure):
-        return told("unknown", seen, LAYERED)
+    if unknown:
+        return told("unknown", seen, unknown)
     return told(verdict, seen, "the failure was met by nobody: no decision was made" if verdict == "unknown" else "")
 
 

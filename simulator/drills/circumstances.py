@@ -53,6 +53,10 @@ OF_A_BRANCH = frozenset({_F.TOOL_LOOP, _F.NO_PROGRESS})
 """Failures of one branch of a fan-out: where it ends without a result, the fan-in policy decides about the stage."""
 
 
+class NotComputed(ValueError):
+    """What the table promises in this fabric is not known to this computation; the sentence says what stands in the way."""
+
+
 def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Person) -> Circumstances:
     """What holds in this fabric beside its table."""
     cannot: dict[str, str] = {str(one): why for one, why in CANNOT[failure].items()}
@@ -110,7 +114,7 @@ def _breaking(spec: FabricSpec) -> Breaking | None:
         return None
     [(one, signal)] = found
     if one.scope not in ALONE or signal.mode not in ("consecutive", "cumulative") or one.on_open != "none":
-        raise ValueError(
+        raise NotComputed(
             f"policy.breakers: a drill takes one of an agent or stage that counts failures, and no fallback: not {one.scope}, {signal.mode}, {one.on_open}"
         )
     return Breaking(int(signal.threshold), one.max_trips)
@@ -133,7 +137,9 @@ def _stand_ins(spec: FabricSpec) -> int:
 
 
 def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Chain:
-    """What the fabric's own table says will be decided."""
+    """What the fabric's own table says will be decided. Raises NotComputed."""
+    if _layered(spec, failure):
+        raise NotComputed("retry layers stand before this cell, and what they do is not computed")
     given = circumstances(spec, failure, tier, person)
     if failure not in OF_A_BRANCH:
         return expected(table[failure, tier], given)
@@ -145,9 +151,6 @@ def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, pe
     )
 
 
-LAYERED = "not known: retry layers stand before this cell"
-
-
-def layered(spec: FabricSpec, failure: FailureType) -> bool:
+def _layered(spec: FabricSpec, failure: FailureType) -> bool:
     """Whether what the table promises of a failure comes behind retry layers, of which this computation knows nothing."""
     return spec.policy.retry_layers.layered and (len(ROWS[failure]) > 1 or failure in OF_A_BRANCH)

@@ -6,14 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from fabric.core.decision_table import table_with
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.chaos.harness import Site, until
 from simulator.chaos.rows import Rows, start_each
-from simulator.drills.cells import Cell, verdict_of
-from simulator.drills.circumstances import LAYERED, layered, promise
+from simulator.drills.cells import Cell, promised_by, verdict_of
 from simulator.drills.expectation import Chain, chain_of
 from simulator.drills.sustained import places
 
@@ -54,9 +52,9 @@ def _yaml(spec: FabricSpec) -> str:
 
 
 def _cell(spec: FabricSpec, failure: FailureType, tier: Tier, seen: Chain) -> Cell:
-    if layered(spec, failure):
-        return Cell(failure, tier, "unknown", LAYERED, str(seen), 0)
-    promised = promise(spec, table_with(spec.decision_table), failure, tier, "reject")
+    promised, unknown = promised_by(spec, failure, tier, "reject")
+    if promised is None:
+        return Cell(failure, tier, "unknown", "not known", str(seen), 0, unknown)
     if seen.state is RunState.WAITING:
         promised = Chain(promised.links, RunState.WAITING, promised.asked)
     return Cell(failure, tier, verdict_of(seen, promised), str(promised), str(seen), 0)

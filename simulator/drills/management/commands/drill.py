@@ -1,0 +1,144 @@
+"""`manage.py drill [FABRIC]`: cells of a decision table, driven through the production engine and judged by the fabric's own table."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from django.core.management.base import CommandParser
+
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.management.base import OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.services.errors import Refused
+from fabric.services.workspaces import owner_actor
+from fabric.services.yaml_tree import BYTES_MAX
+from simulator.drills import chosen
+from simulator.drills.cells import CELLS, Cell, drilled
+
+JSON = Any
+FILES = (".yaml", ".yml", ".json")
+SEEDS = 2**32
+Word = TypeVar("Word", FailureType, Tier)
+
+
+class Command(FabricCommand):
+    """Exit code 0: every cell passed; 1: one did not, or was not shown; 2: bad input; 130: Ctrl-C."""
+
+    help = (
+        "Drill cells of a fabric's decision table in virtual time: each failure, in each tier, against what the table promises. All 24 cells where none is "
+        "named. Without FABRIC: the default table."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which fabric, which cells, and how it is told."""
+        parser.add_argument(
+            "fabric", nargs="?", metavar="FABRIC", help="a published fabric's name, or a YAML file with a draft"
+        )
+        parser.add_argument("--all", action="store_true", help="all 24 cells, which is the default")
+        parser.add_argument("--samples", action="store_true", help="the default table and every sample fabric")
+        parser.add_argument(
+            "--failure", action="append", metavar="X", help=f"this row; repeatable: {', '.join(FailureType)}"
+        )
+        parser.add_argument("--tier", action="append", metavar="Y", help=f"this tier; repeatable: {', '.join(Tier)}")
+        parser.add_argument("--seed", default="1", metavar="N", help="of the drills (1): a seed does always the same")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Drills them, one after the other; each is told as it comes."""
+        cells, seed = _cells(options), _seed(options["seed"])
+        specs = self._fabrics(options)
+        began, found = time.perf_counter(), []
+        for spec in specs:
+            for cell in drilled(spec, cells, seed=seed):
+                found.append((spec.name, cell))
+                self.tell(*_told(spec.name if len(specs) > 1 else "", cell))
+        seconds = time.perf_counter() - began
+        several = len(specs) > 1
+        if options["json"]:
+            self.put(summary(found, seconds, several=several))
+        else:
+            self.stdout.write(_said(found, seconds))
+        return OK if all(cell.verdict == "pass" for _, cell in found) else OTHER_END
+
+    def _fabrics(self, options: dict[str, Any]) -> list[FabricSpec]:
+        name = options["fabric"]
+        if options["samples"]:
+            if name is not None:
+                raise Refused("give a fabric or --samples, one of the two", code="invalid", field="fabric")
+            return [chosen.default_table(), *chosen.samples()]
+        if name is None:
+            return [chosen.default_table()]
+        if name.endswith(FILES):
+            path = Path(name)
+            text = read_text(path, most=BYTES_MAX, what="a fabric")
+            return [chosen.draft(text, origin=path.name, providers=providers())]
+        return [chosen.published(owner_actor(), name)]
+
+
+def _cells(options: dict[str, Any]) -> list[tuple[FailureType, Tier]]:
+    """The cells that are asked for, row by row. Refused for a name that there is not."""
+    failures = _known("--failure", options["failure"], FailureType)
+    tiers = _known("--tier", options["tier"], Tier)
+    if options["all"] and (failures or tiers):
+        raise Refused("--all is all 24 cells: leave out --failure and --tier, or --all", code="invalid", field="all")
+    return [(row, tier) for row, tier in CELLS if row in (failures or FailureType) and tier in (tiers or Tier)]
+
+
+def _known(option: str, given: Sequence[str] | None, names: type[Word]) -> list[Word]:
+    found = []
+    for one in given or ():
+        if one not in set(names):
+            close = get_close_matches(one, list(names), n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise Refused(
+                f"{option}: {one[:80]!r} is none; {hint}there are {', '.join(names)}", code="invalid", field=option[2:]
+            )
+        found.append(names(one))
+    return found
+
+
+def _seed(given: str) -> int:
+    if not given.isdecimal() or not given.isascii() or int(given) >= SEEDS:
+        raise Refused(
+            f"--seed: {given[:40]!r} is no seed; give a whole number from 0 to {SEEDS - 1:,}",
+            code="invalid",
+            field="seed",
+        )
+    return int(given)
+
+
+def _told(fabric: str, cell: Cell) -> Iterator[str]:
+    where = f"{fabric}: " if fabric else ""
+    given = f"  (given {cell.equipped})" if cell.equipped else ""
+    yield f"{where}{cell.failure} x {cell.tier}: {cell.verdict}, {cell.observed}{given}"
+    if cell.verdict == "deviated":
+        yield f"    expected: {cell.expected}"
+    if cell.why:
+        yield f"    {cell.why}"
+
+
+def _said(found: Sequence[tuple[str, Cell]], seconds: float) -> str:
+    counts = Counter(cell.verdict for _, cell in found)
+    rest = "".join(f", {counts[one]} {one}" for one in ("deviated", "error", "unknown") if counts[one])
+    return f"{counts['pass']} of {len(found)} cells passed{rest}, in {seconds:.1f} s"
+
+
+def summary(found: Sequence[tuple[str, Cell]], seconds: float, *, several: bool) -> JSON:
+    """What a pipeline reads: what is no pass has failed, whatever else it is. ``several``: each cell says whose it is."""
+    passed = sum(cell.verdict == "pass" for _, cell in found)
+    return {
+        "cells": [({"fabric": name} if several else {}) | _of(cell) for name, cell in found],
+        "passed": passed,
+        "failed": len(found) - passed,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _of(cell: Cell) -> JSON:
+    shown = {name: getattr(cell, name) for name in ("failure", "tier", "verdict", "expected", "observed", "seed")}
+    return shown | ({"observed": f"{cell.observed}: {cell.why}"} if cell.why else {})

@@ -1,0 +1,145 @@
+"""`manage.py drill`: which cells of which fabric, how it is told, and the exit code a pipeline reads."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from fabric.core import reactions
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.services.fabric_yaml import fabric_dump
+from fabric.services.samples import SAMPLES, samples_publish
+from fabric.services.workspaces import owner_actor
+from tests.simulator.drills.drilled import drilled, with_cell
+from tests.simulator.drills.test_cells import by_hand
+
+FIELDS = ["failure", "tier", "verdict", "expected", "observed", "seed"]
+
+
+def drill(*arguments: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        call_command("drill", *arguments, stdout=out, stderr=err)
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
+
+
+def test_all_24_cells_of_the_default_table_end_with_one_line_of_json():
+    code, out, err = drill("--all", "--json")
+    [line] = out.splitlines()
+    found = json.loads(line)
+    assert (code, list(found)) == (0, ["cells", "passed", "failed", "seconds"])
+    assert (found["passed"], found["failed"]) == (24, 0)
+    assert all(list(cell) == FIELDS for cell in found["cells"])
+    assert {(cell["failure"], cell["tier"]): cell["observed"] for cell in found["cells"]} == by_hand()
+    assert all((cell["verdict"], cell["seed"]) == ("pass", 1) for cell in found["cells"])
+    assert found["seconds"] > 0
+    assert len(err.splitlines()) == 24, "each cell is told as it comes"
+
+
+def test_without_json_it_says_the_same_in_words():
+    code, out, _ = drill("--failure", "plan_malformed", "--failure", "cost_overrun", "--tier", "batch")
+    assert code == 0
+    assert out.startswith("2 of 2 cells passed, in ")
+
+
+def test_one_cell_of_a_draft_by_its_own_table(tmp_path):
+    path = tmp_path / "mine.yaml"
+    spec = with_cell("plan_malformed", "batch", {"reaction": "surface"}, reviewers=("owner",))
+    path.write_text(fabric_dump(spec))
+    code, out, _ = drill(str(path), "--failure", "plan_malformed", "--tier", "batch", "--seed", "7", "--json")
+    assert code == 0
+    assert json.loads(out)["cells"] == [
+        dict(zip(FIELDS, ("plan_malformed", "batch", "pass", *["surface > failed"] * 2, 7), strict=True))
+    ]
+
+
+def test_every_sample_names_itself_beside_its_cells():
+    code, out, err = drill("--samples", "--tier", "batch", "--json")
+    found = json.loads(out)
+    names = ["default-table", *sorted(path.stem for path in SAMPLES.glob("*.yaml"))]
+    assert (code, found["failed"]) == (0, 0)
+    assert [cell["fabric"] for cell in found["cells"]] == [name for name in names for _ in FailureType]
+    assert "trip-desk: sub_agent_deadlock x batch: pass, skips handover > abort > aborted  (given a planner)" in err
+
+
+@pytest.mark.django_db
+def test_a_published_fabric_is_drilled_as_a_new_run_would_pin_it():
+    samples_publish(actor=owner_actor())
+    code, out, _ = drill("research-desk", "--failure", "unsafe_output", "--json")
+    assert (code, json.loads(out)["passed"]) == (0, len(Tier))
+
+
+def test_a_promise_that_is_not_kept_is_told_with_both_chains_and_exit_code_1(monkeypatch):
+    """An engine that carries out another reaction than the one that the table has."""
+    monkeypatch.setitem(reactions.REACTIONS, "replan", reactions.REACTIONS["abort"])
+    code, out, err = drill("--failure", "plan_malformed", "--tier", "batch", "--json")
+    found = json.loads(out)
+    assert (code, found["passed"], found["failed"]) == (1, 0, 1)
+    assert found["cells"][0]["verdict"] == "deviated"
+    assert "    expected: replan > replan > abort > aborted" in err.splitlines()
+
+
+def test_what_is_not_known_is_no_pass(tmp_path):
+    path = tmp_path / "layered.yaml"
+    policy = drilled().policy.model_dump(mode="json") | {"retry_layers": {"preset": "fabro", "deviation": "it is drilled"}}
+    path.write_text(fabric_dump(drilled(policy=policy, reviewers=("owner",))))
+    code, out, _ = drill(str(path), "--failure", "provider_failure", "--tier", "batch", "--json")
+    [cell] = json.loads(out)["cells"]
+    assert (code, cell["verdict"], cell["expected"]) == (1, "unknown", "not known")
+    assert cell["observed"].endswith("retry layers stand before this cell, and what they do is not computed")
+
+
+def broken(tmp_path: Path) -> str:
+    path = tmp_path / "broken.yaml"
+    path.write_text((SAMPLES / "research-desk.yaml").read_text().replace("critic: critic", "critic: nobody"))
+    return str(path)
+
+
+def unpublishable(tmp_path: Path) -> str:
+    path = tmp_path / "unpublishable.yaml"
+    path.write_text((SAMPLES / "trip-desk.yaml").read_text())
+    return str(path)
+
+
+BAD = [
+    (
+        ("--failure", "provider_failur"),
+        "--failure: 'provider_failur' is none; did you mean provider_failure? there are",
+    ),
+    (("--tier", "slow"), "--tier: 'slow' is none; there are interactive, batch, high_stakes"),
+    (("--seed", "x"), "--seed: 'x' is no seed; give a whole number from 0 to 4,294,967,295"),
+    (("--seed", "-1"), "--seed: '-1' is no seed"),
+    (("--seed", "4294967296"), "--seed: '4294967296' is no seed"),
+    (("--all", "--tier", "batch"), "--all is all 24 cells: leave out --failure and --tier, or --all"),
+    (("--samples", "research-desk"), "give a fabric or --samples, one of the two"),
+    (("nowhere.yaml",), "nowhere.yaml cannot be read: No such file or directory"),
+    ((broken,), "broken.yaml, line 64, column 11, topology.critic: no agent is named 'nobody'"),
+    (
+        (unpublishable,),
+        "unpublishable.yaml, line 35, column 5, tools.0: tool 'book_flight': http://127.0.0.1:8421 is plain http",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"), BAD, ids=lambda value: None if isinstance(value, tuple) else value[:30]
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, arguments, sentence):
+    given = [one(tmp_path) if callable(one) else one for one in arguments]
+    code, out, err = drill(*given)
+    assert (code, out) == (2, "")
+    assert err.startswith(sentence), err
+
+
+@pytest.mark.django_db
+def test_a_name_that_is_nobody_s_says_which_there_are():
+    samples_publish(actor=owner_actor())
+    code, _, err = drill("research-dsk")
+    assert code == 2
+    assert err.startswith("no fabric is named 'research-dsk'; ")
