@@ -54,13 +54,15 @@ from fabric.runtime.ports import Document
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import workspace_default
+NOTES = [("notes.md", "The bridge is 40 metres long. It was built in 1931.")]
 actor = Actor("chaos", workspace_default(), "system")
 ids = []
 for asked in json.load(sys.stdin):
     name = fabric_publish(actor=actor, source=asked["fabric"], origin="chaos").name
     for n in range(asked["runs"]):
-        started = run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=name, text="What do the notes say?",
-                            documents=(Document("notes.md", "The bridge is 40 metres long. It was built in 1931."),), tier=asked["tier"])
+        documents = [Document(*one) for one in asked.get("documents", NOTES)]
+        started = run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=name, text=asked.get("text", "What do the notes say?"),
+                            documents=documents, tier=asked["tier"])
         ids.append(started.run_id)
 print(json.dumps(ids))
 """
@@ -90,7 +92,10 @@ def start_runs(made: Site, runs: int, options: dict[str, Any] | None = None, *, 
 
 
 def start_each(made: Site, asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Publishes each ``{"fabric", "runs", "tier"}`` and starts its runs as the console does: by the service, from another process; their ids."""
+    """Publishes each ``{"fabric", "runs", "tier"}`` and starts its runs as the console does: by the service, from another process; their ids.
+
+    ``text`` and ``documents`` (pairs of name and text) may stand beside them.
+    """
     command = [sys.executable, "-c", START]
     environment = {**made.environment, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

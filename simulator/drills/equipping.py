@@ -15,7 +15,7 @@ from simulator.kernel.published import QUERY
 LOOKUP = ToolSpec(
     name="drill-lookup",
     kind="callable",
-    target="simulator.drills.provider.lookup",
+    target="simulator.drills.lookup.lookup",
     description="Looks something up.",
     parameters=QUERY,
 )
@@ -66,17 +66,22 @@ def reader(spec: FabricSpec) -> tuple[str, str]:
     return "", ""
 
 
-def _with_reader(spec: FabricSpec) -> Equipped:
-    if reader(spec)[1]:
-        return spec, ""
+def with_lookup(spec: FabricSpec) -> FabricSpec:
+    """The first worker with a tool of the drill's own, which finds nothing: real tools would find something."""
+    if any(tool.name == LOOKUP.name for tool in spec.tools):
+        return spec
     worker = spec.agent(spec.topology.workers[0])
-    able = worker.model_copy(update={"tools": (*worker.tools, LOOKUP.name)})
+    able = worker.model_copy(update={"tools": (LOOKUP.name, *worker.tools)})
     agents = tuple(able if agent is worker else agent for agent in spec.agents)
     models = tuple(
         model.model_copy(update={"tool_calls": True}) if model.name == worker.model else model for model in spec.models
     )
     fields = {"agents": agents, "models": models, "tools": (*spec.tools, LOOKUP)}
-    return spec.model_copy(update=fields), "a tool that reads"
+    return spec.model_copy(update=fields)
+
+
+def _with_reader(spec: FabricSpec) -> Equipped:
+    return (spec, "") if reader(spec)[1] else (with_lookup(spec), "a tool that reads")
 
 
 MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {

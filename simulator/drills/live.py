@@ -5,45 +5,95 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from urllib.parse import urlsplit
+
+import psycopg
 
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_topology import Tiers
 from fabric.core.taxonomy import FailureType, Tier
-from simulator.chaos.harness import Site, until
+from fabric.services.errors import Refused
+from simulator.chaos.harness import Site, site, until
 from simulator.chaos.rows import Rows, start_each
+from simulator.drills.baseline import REQUEST
 from simulator.drills.cells import Cell, promised_by, verdict_of
+from simulator.drills.equipping import equipped, with_lookup
 from simulator.drills.expectation import Chain, chain_of
 from simulator.drills.sustained import places
+from simulator.kernel.swarm import DOCUMENTS
 
 PROVIDER = "simulator.drills.provider.FailingProvider"
-DONE_S = 120.0
+DONE_S = 180.0
 """Seconds in which every run must have ended or ask a person."""
 RESTING = {*map(str, TERMINAL), str(RunState.WAITING)}
+LOOKS_UP = frozenset({FailureType.TOOL_LOOP, FailureType.NO_PROGRESS})
+"""Failures that call a tool which finds nothing."""
 
 
-def drill_live(made: Site, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]]) -> list[Cell]:
+WORKERS = {"sqlite": 1, "postgresql": 2}
+"""By database: of SQLite one process drives all runs."""
+
+
+def drilled_live(spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], db: str) -> list[Cell]:
+    """The cells on an installation that is there for them alone. Raises Refused where its servers do not answer, or the cells do not come to rest in time."""
+    try:
+        with site(db, provider=PROVIDER, workers=WORKERS[db], more={"FABRIC_ALLOWED_HOSTS": hosts(spec)}) as made:
+            return drill_live(made, spec, cells)
+    except psycopg.OperationalError as error:
+        said = " ".join(str(error).split())[:300]
+        raise Refused(
+            f"--live: PostgreSQL does not answer: {said}; start it, or use --db sqlite", code="unavailable"
+        ) from None
+    except TimeoutError as error:
+        raise Refused(f"--live: {error}", code="unavailable") from None
+
+
+def drill_live(
+    made: Site, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], *, done_s: float = DONE_S
+) -> list[Cell]:
     """Runs the cells of a fabric at once on a site whose provider is ``PROVIDER``, and judges each by the fabric's own table.
 
     Nobody answers: a run that asks a person has shown what the cell promises up to there. TimeoutError when one does not come to rest.
     """
     rows = Rows.of(made.environment)
-    asked = [{"fabric": _yaml(failing(spec, failure)), "runs": 1, "tier": str(tier)} for failure, tier in cells]
+    met = {failure: equipped(spec, failure) for failure, _ in cells}
+    asked = [
+        {
+            "fabric": _yaml(failing(met[failure][0], failure)),
+            "runs": 1,
+            "tier": str(tier),
+            "text": REQUEST,
+            "documents": [(one.name, one.text) for one in DOCUMENTS],
+        }
+        for failure, tier in cells
+    ]
     runs = dict(zip(start_each(made, asked), cells, strict=True))
-    until(lambda: set(rows.states().values()) <= RESTING, made, DONE_S)
+    until(lambda: {rows.states()[one] for one in runs} <= RESTING, made, done_s)
     states, journals = rows.states(), rows.facts()
     found = []
     for run_id, (failure, tier) in runs.items():
         seen = chain_of(((fact["kind"], fact) for fact in journals[run_id]), RunState(states[run_id]))
-        found.append(_cell(spec, failure, tier, seen))
+        seed = next(fact["seed"] for fact in journals[run_id] if fact["kind"] == "run_started")
+        found.append(_cell(*met[failure], failure, tier, seen, seed))
     return found
 
 
+def hosts(spec: FabricSpec) -> str:
+    """The hosts that its tools name, as FABRIC_ALLOWED_HOSTS takes them: without them it could not be published. No drill asks one of them."""
+    found = {urlsplit(tool.target).netloc for tool in spec.tools if tool.kind == "http"}
+    return ",".join(sorted(found))
+
+
 def failing(spec: FabricSpec, failure: FailureType) -> FabricSpec:
-    """The fabric under a name of its own, its models in the hands of the failure."""
+    """The fabric under a name of its own, its models in the hands of the failure; any tier may be asked for."""
+    spec = with_lookup(spec) if failure in LOOKS_UP else spec
     options = {"failure": str(failure), "places": asdict(places(spec))}
-    models = tuple(model.model_copy(update={"options": options}) for model in spec.models)
+    own = {"options": options, "provider": "scripted", "base_url": ""}
+    models = tuple(model.model_copy(update=own) for model in spec.models)
+    tiers = spec.tiers.model_copy(update={"allowed": Tiers().allowed})
     name = f"drill-{str(failure).replace('_', '-')}"
-    return spec.model_copy(update={"name": name, "models": models})
+    return spec.model_copy(update={"name": name, "models": models, "tiers": tiers})
 
 
 def _yaml(spec: FabricSpec) -> str:
@@ -51,10 +101,10 @@ def _yaml(spec: FabricSpec) -> str:
     return json.dumps(spec.model_dump(mode="json", by_alias=True))
 
 
-def _cell(spec: FabricSpec, failure: FailureType, tier: Tier, seen: Chain) -> Cell:
+def _cell(spec: FabricSpec, lacked: str, failure: FailureType, tier: Tier, seen: Chain, seed: int) -> Cell:
     promised, unknown = promised_by(spec, failure, tier, "reject")
     if promised is None:
-        return Cell(failure, tier, "unknown", "not known", str(seen), 0, unknown)
+        return Cell(failure, tier, "unknown", "not known", str(seen), seed, unknown, lacked)
     if seen.state is RunState.WAITING:
         promised = Chain(promised.links, RunState.WAITING, promised.asked)
-    return Cell(failure, tier, verdict_of(seen, promised), str(promised), str(seen), 0)
+    return Cell(failure, tier, verdict_of(seen, promised), str(promised), str(seen), seed, "", lacked)

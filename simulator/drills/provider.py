@@ -1,4 +1,4 @@
-"""Sustained failures as a model provider of real workers, named by dotted path in FABRIC_PROVIDERS; and a tool that finds nothing.
+"""Sustained failures as a model provider of real workers, named by dotted path in FABRIC_PROVIDERS.
 
 ``ModelSpec.options`` say which failure and where: ``{"failure": "infinite_tool_loop", "places": {...}}`` (``sustained.Places``). Without them the
 scripted agents do their work.
@@ -6,7 +6,6 @@ scripted agents do their work.
 
 from __future__ import annotations
 
-from fabric.adapters.tools.callables import tool
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.taxonomy import FailureType
 from fabric.runtime.call_ports import ModelRequest
@@ -23,9 +22,3 @@ class FailingProvider:
         if "failure" not in options:
             return scripted.answer(request).result
         return SUSTAINED[FailureType(options["failure"])].answer(Places(**options["places"]), request)
-
-
-@tool
-def lookup(*, query: str) -> dict[str, str]:
-    """Looks something up and finds nothing, whatever is asked."""
-    return {"text": "There is nothing on that."}

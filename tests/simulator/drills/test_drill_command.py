@@ -87,7 +87,9 @@ def test_a_promise_that_is_not_kept_is_told_with_both_chains_and_exit_code_1(mon
 
 def test_what_is_not_known_is_no_pass(tmp_path):
     path = tmp_path / "layered.yaml"
-    policy = drilled().policy.model_dump(mode="json") | {"retry_layers": {"preset": "fabro", "deviation": "it is drilled"}}
+    policy = drilled().policy.model_dump(mode="json") | {
+        "retry_layers": {"preset": "fabro", "deviation": "it is drilled"}
+    }
     path.write_text(fabric_dump(drilled(policy=policy, reviewers=("owner",))))
     code, out, _ = drill(str(path), "--failure", "provider_failure", "--tier", "batch", "--json")
     [cell] = json.loads(out)["cells"]

@@ -1,13 +1,17 @@
 """One cell for each failure type through real workers, Celery over Redis and PostgreSQL: what the virtual clock shows is what happens."""
 
+import json
+
 import pytest
 
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.chaos.harness import site
-from simulator.drills.live import PROVIDER, drill_live
+from simulator.drills.chosen import samples
+from simulator.drills.live import PROVIDER, drill_live, drilled_live
 from tests.simulator.drills.drilled import drilled
+from tests.simulator.drills.test_drill_command import drill
 
-pytestmark = [pytest.mark.slow, pytest.mark.postgresql, pytest.mark.redis]
+pytestmark = pytest.mark.slow
 
 TIERS = {
     FailureType.TOOL_LOOP: Tier.BATCH,
@@ -19,18 +23,12 @@ TIERS = {
     FailureType.NO_PROGRESS: Tier.INTERACTIVE,
     FailureType.UNSAFE_OUTPUT: Tier.BATCH,
 }
-QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
-LOOKUP = {
-    "name": "lookup",
-    "kind": "callable",
-    "target": "simulator.drills.provider.lookup",
-    "description": "Looks something up.",
-    "parameters": QUERY,
-}
 
 
+@pytest.mark.postgresql
+@pytest.mark.redis
 def test_one_cell_of_each_failure_type_on_real_workers():
-    spec = drilled(tools=[LOOKUP], reviewers=["owner"])
+    spec = drilled(reviewers=["owner"])
     with site("postgresql", provider=PROVIDER, workers=2) as made:
         found = drill_live(made, spec, list(TIERS.items()))
         assert made.deaths() == 0
@@ -39,3 +37,30 @@ def test_one_cell_of_each_failure_type_on_real_workers():
     told = {cell.failure: cell.observed for cell in found}
     assert told[FailureType.COST_OVERRUN] == "escalate > waiting"
     assert told[FailureType.TOOL_LOOP] == "inject > replan > abort > aborted"
+
+
+def test_a_sample_with_tools_of_its_own_on_sqlite():
+    """trip-desk has a fixed plan, tools at an address that nobody serves here, and nobody who merges or writes: no tool outside is asked."""
+    trips = next(spec for spec in samples() if spec.name == "trip-desk")
+    cells = [(FailureType.NO_PROGRESS, Tier.INTERACTIVE), (FailureType.COST_OVERRUN, Tier.BATCH)]
+    found = drilled_live(trips, cells, "sqlite")
+    assert [(cell.verdict, cell.observed) for cell in found] == [
+        ("pass", "terminate > completed"),
+        ("pass", "skips cheaper_model > abort > aborted"),
+    ]
+    assert [cell.equipped for cell in found] == ["a tool that reads", "an aggregator"]
+    assert len({cell.seed for cell in found}) == 2, "each says with which seed its run was started"
+
+
+def test_by_command_a_live_drill_says_where_it_runs():
+    code, out, err = drill("--live", "--failure", "plan_malformed", "--tier", "interactive", "--json")
+    [cell] = json.loads(out)["cells"]
+    assert (code, cell["verdict"], cell["observed"]) == (0, "pass", "abort > aborted")
+    assert err.splitlines()[0] == "default-table: starting an installation of its own on sqlite"
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("TEST_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    code, out, err = drill("--live", "--db", "postgresql")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("--live: PostgreSQL does not answer: ")

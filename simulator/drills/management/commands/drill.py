@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +46,18 @@ class Command(FabricCommand):
         )
         parser.add_argument("--tier", action="append", metavar="Y", help=f"this tier; repeatable: {', '.join(Tier)}")
         parser.add_argument("--seed", default="1", metavar="N", help="of the drills (1): a seed does always the same")
+        parser.add_argument(
+            "--live",
+            action="store_true",
+            help="on real workers, broker, database and clock, of an installation of its own that is gone afterwards; the failures come from the "
+            "provider, and nothing is asked outside",
+        )
+        parser.add_argument(
+            "--db",
+            choices=("sqlite", "postgresql"),
+            default="sqlite",
+            help="with --live: what that installation has (sqlite)",
+        )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -54,7 +66,7 @@ class Command(FabricCommand):
         specs = self._fabrics(options)
         began, found = time.perf_counter(), []
         for spec in specs:
-            for cell in drilled(spec, cells, seed=seed):
+            for cell in self._drilled(spec, cells, seed, options):
                 found.append((spec.name, cell))
                 self.tell(*_told(spec.name if len(specs) > 1 else "", cell))
         seconds = time.perf_counter() - began
@@ -64,6 +76,16 @@ class Command(FabricCommand):
         else:
             self.stdout.write(_said(found, seconds))
         return OK if all(cell.verdict == "pass" for _, cell in found) else OTHER_END
+
+    def _drilled(
+        self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
+    ) -> Iterable[Cell]:
+        if not options["live"]:
+            return drilled(spec, cells, seed=seed)
+        from simulator.drills.live import drilled_live  # What only it needs takes a second to load.
+
+        self.tell(f"{spec.name}: starting an installation of its own on {options['db']}")
+        return drilled_live(spec, cells, options["db"])
 
     def _fabrics(self, options: dict[str, Any]) -> list[FabricSpec]:
         name = options["fabric"]
