@@ -82,6 +82,15 @@ def serving(spec: FabricSpec, run: Serve) -> Serve:
     return serve
 
 
+Disturbing = Callable[[World, Ask, Serve], tuple[Ask, Serve]]
+"""Takes a world that has not begun and who would answer in it, and gives who does."""
+
+
+def undisturbing(_: World, ask: Ask, serve: Serve) -> tuple[Ask, Serve]:
+    """Leaves everything as it is."""
+    return ask, serve
+
+
 CHANGING = ("mutating", "irreversible")
 
 
@@ -110,10 +119,9 @@ def drive(
     *,
     seed: int,
     person: Person = "reject",
-    ask: Ask = cooperative,
-    disturb: Callable[[Serve], Serve] = lambda serve: serve,
+    disturbed: Disturbing = undisturbing,
 ) -> World:
-    """The world of one run of the fabric, to its end. ``ask`` answers for the models; ``disturb`` may stand in front of the tools."""
+    """The world of one run of the fabric, to its end. ``disturbed``: who stands in front of its models and tools."""
     setup = swarm.Setup(
         seed=seed,
         fabric=published(spec),
@@ -125,8 +133,8 @@ def drive(
         verb="reject" if person == "reject" else "approve",
         raises=RAISES if person == "raise" else 0,
     )
-    made = World(setup, ask=ask)
-    made.serve = disturb(serving(spec, made.agents.run))
+    made = World(setup)
+    made.ask, made.serve = disturbed(made, cooperative, serving(spec, made.agents.run))
     made.run()
     return made
 

@@ -46,15 +46,25 @@ def verdict_of(seen: Chain, promised: Chain | None) -> Verdict:
     return "unknown" if promised is None or not seen.links else "pass" if seen == promised else "deviated"
 
 
-def drive(spec: FabricSpec, met: Sustained, tier: Tier, *, seed: int, person: Person = "reject") -> World:
-    """The world of one run that meets the failure as often as it goes on, to its end."""
-    return baseline.drive(spec, tier, seed=seed, person=person, ask=met.ask(spec), disturb=met.disturb)
+def drive(
+    spec: FabricSpec,
+    met: Sustained,
+    tier: Tier,
+    *,
+    seed: int,
+    person: Person = "reject",
+    recovers_after: int | None = None,
+) -> World:
+    """The world of one run that meets the failure as often as it goes on, or until so many decisions were made about it, to its end."""
+    return baseline.drive(spec, tier, seed=seed, person=person, disturbed=met.disturbing(spec, recovers_after))
 
 
-def promised_by(spec: FabricSpec, failure: FailureType, tier: Tier, person: Person) -> tuple[Chain | None, str]:
+def promised_by(
+    spec: FabricSpec, failure: FailureType, tier: Tier, person: Person, recovers_after: int | None = None
+) -> tuple[Chain | None, str]:
     """The promise, or why it is not known."""
     try:
-        return promise(spec, table_with(spec.decision_table), failure, tier, person), ""
+        return promise(spec, table_with(spec.decision_table), failure, tier, person, recovers_after), ""
     except NotComputed as error:
         return None, str(error)
 
@@ -68,11 +78,19 @@ def judged(world: World, promised: Chain | None) -> tuple[Verdict, str]:
     return verdict_of(seen, promised), str(seen)
 
 
-def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, person: Person = "reject") -> Cell:
+def drill(
+    spec: FabricSpec,
+    failure: FailureType,
+    tier: Tier,
+    *,
+    seed: int = 1,
+    person: Person = "reject",
+    recovers_after: int | None = None,
+) -> Cell:
     """Drives the cell and judges it by the fabric's own table. ``error`` where the fabric's run does not complete even undisturbed."""
     began = time.perf_counter()
     met, lacked = equipped(baseline.scripted_models(spec), failure)
-    promised, unknown = promised_by(met, failure, tier, person)
+    promised, unknown = promised_by(met, failure, tier, person, recovers_after)
 
     def told(verdict: Verdict, seen: str, why: str = "") -> Cell:
         expected = str(promised) if promised is not None else "not known"
@@ -81,7 +99,7 @@ def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, 
     before = baseline.undisturbed(met, tier, seed=seed)
     if before.why:
         return told("error", "not drilled", before.why)
-    world = drive(met, SUSTAINED[failure], tier, seed=seed, person=person)
+    world = drive(met, SUSTAINED[failure], tier, seed=seed, person=person, recovers_after=recovers_after)
     verdict, seen = judged(world, promised)
     if verdict == "error":
         return told("error", "an invariant was broken", seen)
@@ -90,10 +108,16 @@ def drill(spec: FabricSpec, failure: FailureType, tier: Tier, *, seed: int = 1, 
     return told(verdict, seen, "the failure was met by nobody: no decision was made" if verdict == "unknown" else "")
 
 
-def drilled(spec: FabricSpec, cells: Iterable[tuple[FailureType, Tier]] = CELLS, *, seed: int = 1) -> Iterator[Cell]:
+def drilled(
+    spec: FabricSpec,
+    cells: Iterable[tuple[FailureType, Tier]] = CELLS,
+    *,
+    seed: int = 1,
+    recovers_after: int | None = None,
+) -> Iterator[Cell]:
     """The cells one after the other, as they come."""
     for failure, tier in cells:
-        yield drill(spec, failure, tier, seed=seed)
+        yield drill(spec, failure, tier, seed=seed, recovers_after=recovers_after)
 
 
 def matrix(spec: FabricSpec, *, seed: int = 1) -> tuple[Cell, ...]:

@@ -136,19 +136,27 @@ def _stand_ins(spec: FabricSpec) -> int:
     return len(chain({model.name: model.fallbacks for model in spec.models}, own))
 
 
-def promise(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Chain:
-    """What the fabric's own table says will be decided. Raises NotComputed."""
+def promise(
+    spec: FabricSpec,
+    table: Table,
+    failure: FailureType,
+    tier: Tier,
+    person: Person,
+    recovers_after: int | None = None,
+) -> Chain:
+    """What the fabric's own table says will be decided about a failure that stays, or is gone after so many decisions. Raises NotComputed."""
+    if recovers_after is not None and failure is FailureType.COST_OVERRUN:
+        raise NotComputed("what was spent stays spent: an overrun does not go away by itself")
     if _layered(spec, failure):
         raise NotComputed("retry layers stand before this cell, and what they do is not computed")
     given = circumstances(spec, failure, tier, person)
     if failure not in OF_A_BRANCH:
-        return expected(table[failure, tier], given)
+        return expected(table[failure, tier], given, None, recovers_after)
     row = FailureType.SCHEMA_GROUNDING
     gap = circumstances(spec, row, tier, person)
     again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
-    return expected(
-        table[failure, tier], given, (table[row, tier], replace(gap, cannot=again, handover="plan", step=False))
-    )
+    fan_in = (table[row, tier], replace(gap, cannot=again, handover="plan", step=False))
+    return expected(table[failure, tier], given, fan_in, recovers_after)
 
 
 def _layered(spec: FabricSpec, failure: FailureType) -> bool:

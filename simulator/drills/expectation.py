@@ -119,16 +119,22 @@ PER_CALL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBA
 """Reactions that are counted per call: a call of a new plan is another one."""
 
 
-def expected(ladder: Ladder, given: Circumstances, fan_in: tuple[Ladder, Circumstances] | None = None) -> Chain:
+def expected(
+    ladder: Ladder,
+    given: Circumstances,
+    fan_in: tuple[Ladder, Circumstances] | None = None,
+    recovers_after: int | None = None,
+) -> Chain:
     """The chain of a failure that comes again after each reaction, until one of them ends the run.
 
     ``fan_in``: the cell and the circumstances of a fan-in that lacks a result, where the failure is a branch's: to surface ends the branch alone.
+    ``recovers_after``: the failure is gone after so many decisions; a run that they have not ended completes.
     """
     links: list[Link] = []
     replanned: Counter[str] = Counter()
     walk = _Walk(ladder, given, links, replanned)
     gap = _Walk(*fan_in, links, replanned) if fan_in else None
-    while True:
+    while recovers_after is None or sum(link.what == "decided" for link in links) < recovers_after:
         state = walk.decide()
         if state is RunState.FAILED and gap is not None:
             before = replanned.total()
@@ -137,6 +143,7 @@ def expected(ladder: Ladder, given: Circumstances, fan_in: tuple[Ladder, Circums
                 walk.planned_again()
         if state is not None:
             return Chain(tuple(links), state, walk.asked + (gap.asked if gap else 0))
+    return Chain(tuple(links), RunState.COMPLETED, walk.asked + (gap.asked if gap else 0))
 
 
 class _Walk:

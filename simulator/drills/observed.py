@@ -20,6 +20,11 @@ def first(world: World) -> Run:
     return world.watch.runs()[0]
 
 
+def decided(world: World) -> int:
+    """How many decisions its run has journaled so far."""
+    return sum(row.kind == "reaction_decided" for row in world.store.rows(first(world).id))
+
+
 def observed(world: World) -> Chain:
     """The chain of a world's run."""
     run = first(world)

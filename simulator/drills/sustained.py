@@ -16,11 +16,13 @@ from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType
 from fabric.runtime.call_ports import ModelRequest, ToolOffer, ToolRequest
-from simulator.drills.baseline import SECONDS, Ask, Serve
+from simulator.drills.baseline import SECONDS, Ask, Disturbing, Serve
 from simulator.drills.equipping import reader
+from simulator.drills.observed import decided
 from simulator.kernel import scripted
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
 from simulator.kernel.swarm import DOCUMENTS
+from simulator.kernel.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +86,31 @@ class Sustained:
             return self.stopped(where, request)
         return scripted.answer(request).result
 
-    def ask(self, spec: FabricSpec) -> Ask:
-        """The model of this failure in a virtual world of that fabric."""
-        where = places(spec)
-        return lambda request: Reply(SECONDS, self.answer(where, request))
+    def _with_what_it_has(self, where: Places, request: ModelRequest) -> ModelReplied | CallFailed | None:
+        """What a step says after the failure, where its tools have found nothing so far although there is something; None: its work."""
+        heard = request.agent == where.armed and any(message.role == "tool" for message in request.messages)
+        return self.stopped(where, request) if heard and self.stopped is not None else None
 
-    def disturb(self, serve: Serve) -> Serve:
-        """The tools of such a world: whatever the failure asks of one, it says that there is nothing."""
-        return lambda request: Reply(SECONDS, _nothing(request)) if _idle(request) else serve(request)
+    def disturbing(self, spec: FabricSpec, recovers_after: int | None = None) -> Disturbing:
+        """The failure in a virtual world of that fabric; gone after so many decisions. Whatever it asks of a tool, there is nothing."""
+        where = places(spec)
+
+        def disturb(world: World, ask: Ask, serve: Serve) -> tuple[Ask, Serve]:
+            def lasts() -> bool:
+                return recovers_after is None or decided(world) < recovers_after
+
+            def answers(request: ModelRequest) -> Reply:
+                if lasts():
+                    return Reply(SECONDS, self.answer(where, request))
+                said = self._with_what_it_has(where, request)
+                return ask(request) if said is None else Reply(SECONDS, said)
+
+            def serves(request: ToolRequest) -> Reply:
+                return Reply(SECONDS, _nothing(request)) if _idle(request) else serve(request)
+
+            return answers, serves
+
+        return disturb
 
 
 THE_SAME = "the same"

@@ -68,6 +68,19 @@ def test_every_sample_names_itself_beside_its_cells():
     assert "trip-desk: sub_agent_deadlock x batch: pass, skips handover > abort > aborted  (given a planner)" in err
 
 
+def test_a_failure_that_goes_away_leaves_a_run_that_completes():
+    code, out, _ = drill("--failure", "provider_failure", "--recovers", "2", "--json")
+    found = {cell["tier"]: cell["observed"] for cell in json.loads(out)["cells"]}
+    assert (code, found) == (0, dict.fromkeys(Tier, "retry > retry > completed"))
+
+
+def test_an_overrun_does_not_go_away_by_itself():
+    code, out, _ = drill("--failure", "cost_overrun", "--tier", "batch", "--recovers", "1", "--json")
+    [cell] = json.loads(out)["cells"]
+    assert (code, cell["verdict"]) == (1, "unknown")
+    assert cell["observed"].endswith("what was spent stays spent: an overrun does not go away by itself")
+
+
 @pytest.mark.django_db
 def test_a_published_fabric_is_drilled_as_a_new_run_would_pin_it():
     samples_publish(actor=owner_actor())
@@ -115,9 +128,11 @@ BAD = [
         "--failure: 'provider_failur' is none; did you mean provider_failure? there are",
     ),
     (("--tier", "slow"), "--tier: 'slow' is none; there are interactive, batch, high_stakes"),
-    (("--seed", "x"), "--seed: 'x' is no seed; give a whole number from 0 to 4,294,967,295"),
-    (("--seed", "-1"), "--seed: '-1' is no seed"),
-    (("--seed", "4294967296"), "--seed: '4294967296' is no seed"),
+    (("--seed", "x"), "--seed: 'x' is none; give a whole number from 0 to 4,294,967,295"),
+    (("--seed", "-1"), "--seed: '-1' is none"),
+    (("--seed", "4294967296"), "--seed: '4294967296' is none"),
+    (("--recovers", "0"), "--recovers: '0' is none; give a whole number from 1 to 1,000"),
+    (("--recovers", "1", "--live"), "--recovers is for drills in virtual time: leave out --live"),
     (("--all", "--tier", "batch"), "--all is all 24 cells: leave out --failure and --tier, or --all"),
     (("--samples", "research-desk"), "give a fabric or --samples, one of the two"),
     (("nowhere.yaml",), "nowhere.yaml cannot be read: No such file or directory"),

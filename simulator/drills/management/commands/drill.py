@@ -22,7 +22,7 @@ from simulator.drills.cells import CELLS, Cell, drilled
 
 JSON = Any
 FILES = (".yaml", ".yml", ".json")
-SEEDS = 2**32
+SEEDS, DECISIONS, DIGITS = 2**32 - 1, 1_000, 10
 Word = TypeVar("Word", FailureType, Tier)
 
 
@@ -47,6 +47,11 @@ class Command(FabricCommand):
         parser.add_argument("--tier", action="append", metavar="Y", help=f"this tier; repeatable: {', '.join(Tier)}")
         parser.add_argument("--seed", default="1", metavar="N", help="of the drills (1): a seed does always the same")
         parser.add_argument(
+            "--recovers",
+            metavar="N",
+            help="the failure is gone after N decisions (it stays): what was not ended by then has to complete",
+        )
+        parser.add_argument(
             "--live",
             action="store_true",
             help="on real workers, broker, database and clock, of an installation of its own that is gone afterwards; the failures come from the "
@@ -62,7 +67,7 @@ class Command(FabricCommand):
 
     def act(self, options: dict[str, Any]) -> int:
         """Drills them, one after the other; each is told as it comes."""
-        cells, seed = _cells(options), _seed(options["seed"])
+        cells, seed = _cells(options), _number("--seed", options["seed"], 0, SEEDS)
         specs = self._fabrics(options)
         began, found = time.perf_counter(), []
         for spec in specs:
@@ -80,8 +85,13 @@ class Command(FabricCommand):
     def _drilled(
         self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
     ) -> Iterable[Cell]:
+        recovers = None if options["recovers"] is None else _number("--recovers", options["recovers"], 1, DECISIONS)
+        if recovers is not None and options["live"]:
+            raise Refused(
+                "--recovers is for drills in virtual time: leave out --live", code="invalid", field="recovers"
+            )
         if not options["live"]:
-            return drilled(spec, cells, seed=seed)
+            return drilled(spec, cells, seed=seed, recovers_after=recovers)
         from simulator.drills.live import drilled_live  # What only it needs takes a second to load.
 
         self.tell(f"{spec.name}: starting an installation of its own on {options['db']}")
@@ -124,12 +134,12 @@ def _known(option: str, given: Sequence[str] | None, names: type[Word]) -> list[
     return found
 
 
-def _seed(given: str) -> int:
-    if not given.isdecimal() or not given.isascii() or int(given) >= SEEDS:
+def _number(option: str, given: str, least: int, most: int) -> int:
+    if not given.isdecimal() or not given.isascii() or len(given) > DIGITS or not least <= int(given) <= most:
         raise Refused(
-            f"--seed: {given[:40]!r} is no seed; give a whole number from 0 to {SEEDS - 1:,}",
+            f"{option}: {given[:40]!r} is none; give a whole number from {least} to {most:,}",
             code="invalid",
-            field="seed",
+            field=option[2:],
         )
     return int(given)
 
