@@ -15,12 +15,13 @@ from fabric.core.flow import Stage
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, FailureType
-from fabric.runtime.call_ports import ModelRequest, ToolOffer, ToolRequest
+from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.drills.baseline import SECONDS, Ask, Disturbing, Serve
 from simulator.drills.equipping import reader
 from simulator.drills.observed import decided
 from simulator.kernel import scripted
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
+from simulator.kernel.schema_values import arguments
 from simulator.kernel.swarm import DOCUMENTS
 from simulator.kernel.world import World
 
@@ -163,19 +164,7 @@ def _call(where: Places, request: ModelRequest, words: str) -> ModelReplied:
     """A call of the tool that only reads, with these words in it."""
     turn = sum(message.role == "assistant" for message in request.messages)
     offer = next(offer for offer in request.tools if offer.name == where.tool)
-    return _says(request, "", ToolCall(call_id=f"c{turn}", tool=offer.name, args=_arguments(offer, words)))
-
-
-FITS: Mapping[str, Any] = {"integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}
-
-
-def _arguments(offer: ToolOffer, words: str) -> dict[str, Any]:
-    """What the tool requires, the words wherever it takes text."""
-    properties: Mapping[str, Any] = offer.parameters.get("properties", {})
-    return {
-        name: properties.get(name, {}).get("enum", [FITS.get(properties.get(name, {}).get("type"), words)])[0]
-        for name in offer.parameters.get("required", properties)
-    }
+    return _says(request, "", ToolCall(call_id=f"c{turn}", tool=offer.name, args=arguments(offer.parameters, words)))
 
 
 def _same_call(where: Places, request: ModelRequest) -> ModelReplied:

@@ -1,6 +1,6 @@
 """An OpenAI-compatible endpoint over real HTTP that answers, and misbehaves, on script.
 
-``with ScriptedEndpoint([answer("hello")]) as endpoint: ...  # endpoint.url``. By hand: ``python -m simulator.endpoint --port 8000``.
+``with ScriptedEndpoint([answer("hello")]) as endpoint: ...  # endpoint.url``. By hand: ``manage.py simulate_endpoint --scenario rate_limit``.
 """
 
 from simulator.endpoint.server import Received, Script, ScriptedEndpoint
@@ -9,12 +9,15 @@ from simulator.endpoint.steps import (
     answer,
     bad_json,
     call,
+    cut_stream,
     drop,
     empty,
+    error_body,
     hang,
     hang_up,
     html,
     refusal,
+    stall,
     trickle,
     unfit_text,
 )
@@ -27,12 +30,15 @@ __all__ = [
     "answer",
     "bad_json",
     "call",
+    "cut_stream",
     "drop",
     "empty",
+    "error_body",
     "hang",
     "hang_up",
     "html",
     "refusal",
+    "stall",
     "trickle",
     "unfit_text",
 ]

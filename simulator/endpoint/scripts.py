@@ -1,4 +1,4 @@
-"""Scripts by name, for trying by hand and for demonstrations: the scripted agents over the protocol, and each misbehaviour for ever."""
+"""The scripted agents over the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fabric.core.inputs import CallFailed, ToolCall
 from fabric.core.spec import ModelSpec
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 from simulator.endpoint import steps
-from simulator.endpoint.server import Received, Script
+from simulator.endpoint.server import Received
 from simulator.endpoint.steps import Step
 from simulator.kernel import scripted
 
@@ -38,29 +38,6 @@ def agents(options: Mapping[str, JSON] | None = None) -> Callable[[Received], St
         return steps.answer(result.text, calls, usage=usage, finish=finish, delay_s=said.delay_s)
 
     return reply
-
-
-NAMED: Mapping[str, Script] = {
-    **{name: agents({"script": name}) for name in scripted.SCRIPTS},
-    "rate_limit": [steps.refusal(429, "slow down", headers={"Retry-After": "2"})],
-    "rate_limit_silent": [steps.refusal(429, "slow down")],
-    "quota": [steps.refusal(429, "you exceeded your current quota", code="insufficient_quota")],
-    "unavailable": [steps.refusal(503, "overloaded")],
-    "wrong_key": [steps.refusal(401, "Incorrect API key provided", code="invalid_api_key")],
-    "unknown_model": [steps.refusal(404, "The model does not exist", code="model_not_found")],
-    "not_found": [steps.refusal(404, "Not Found")],
-    "no_schema": [steps.refusal(400, "Unrecognized request argument supplied: response_format")],
-    "context_length": [steps.refusal(400, "too long", code="context_length_exceeded")],
-    "html": [steps.html()],
-    "nothing": [steps.empty()],
-    "cut_json": [steps.bad_json()],
-    "trickle": [steps.trickle(every_s=0.2)],
-    "hang": [steps.hang()],
-    "drop": [steps.drop()],
-    "hang_up": [steps.hang_up()],
-    "unfit_text": [steps.unfit_text()],
-}
-"""What ``--script`` takes."""
 
 
 _ROLES: Mapping[str, Literal["system", "user", "assistant", "tool"]] = {

@@ -15,10 +15,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from simulator.endpoint.steps import Step
+from simulator.endpoint.streaming import asked_for, streamed
 
 HEAD_BYTES_MAX = 65_536
 BODY_BYTES_MAX = 20_000_000
 CLOSE_S = 10.0
+CHUNKED = "Transfer-Encoding: chunked"
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - What an operator may ask for; loopback is the default.
 RECEIVED_MAX = 100_000
 """Requests that one endpoint keeps; it hangs up on more."""
 
@@ -53,10 +57,12 @@ class ScriptedEndpoint:
     ``keep`` False: nothing is kept of a request once it is answered, and there may be any number of them.
     """
 
-    def __init__(self, script: Script, *, port: int = 0, ledger: Path | None = None, keep: bool = True) -> None:
+    def __init__(
+        self, script: Script, *, port: int = 0, host: str = LOOPBACK, ledger: Path | None = None, keep: bool = True
+    ) -> None:
         self.received: list[Received] = []
         self._keep, self._number = keep, 0
-        self._script, self._port, self._ledger = script, port, ledger
+        self._script, self._host, self._port, self._ledger = script, host, port, ledger
         self._counts: Counter[str] = Counter()
         self._arrived = threading.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,12 +74,13 @@ class ScriptedEndpoint:
     @property
     def url(self) -> str:
         """Base URL for an OpenAI-compatible client."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"http://{self.authority}/v1"
 
     @property
     def authority(self) -> str:
-        """``host:port``, as FABRIC_ALLOWED_HOSTS writes it."""
-        return f"127.0.0.1:{self._port}"
+        """``host:port``, as FABRIC_ALLOWED_HOSTS writes it; of all addresses the one of this machine."""
+        host = LOOPBACK if self._host in EVERYWHERE else self._host
+        return f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -104,7 +111,7 @@ class ScriptedEndpoint:
                 self._listening.set_exception(error)
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self._port, limit=HEAD_BYTES_MAX)
+        server = await asyncio.start_server(self._accept, self._host, self._port, limit=HEAD_BYTES_MAX)
         self._listening.set_result(server.sockets[0].getsockname()[1])
         await self._stop.wait()
         server.close()
@@ -118,7 +125,10 @@ class ScriptedEndpoint:
         self._tasks.add(task)
         try:
             while (request := await _read(reader)) is not None:
-                step = self._step(self._record(*request))
+                received = self._record(*request)
+                step = self._step(received)
+                if asked_for(received.path, received.body):
+                    step = streamed(step, received.body)
                 if not await _send(step, reader, writer):
                     break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
@@ -198,16 +208,50 @@ async def _send(step: Step, reader: asyncio.StreamReader, writer: asyncio.Stream
     if step.mode == "hang":
         await reader.read()
         return False
+    head = _head(step)
+    if step.mode == "trickle":
+        await _trickle(step, head, writer)
+    if step.pieces is not None:
+        await _send_pieces(step.pieces, step.mode, head, writer)
+    else:
+        body = step.body[: len(step.body) // 2] if step.mode in ("drop", "stall") else step.body
+        writer.write(_joined([*head, f"Content-Length: {len(step.body)}"]) + body)
+        await writer.drain()
+    if step.mode == "stall":
+        await reader.read()
+    return step.mode == "send"
+
+
+def _head(step: Step) -> list[str]:
     reason = HTTPStatus(step.status).phrase if step.status in set(HTTPStatus) else "Scripted"
     lines = [f"HTTP/1.1 {step.status} {reason}", f"Content-Type: {step.content_type}"]
-    lines += [f"{name}: {value}" for name, value in step.headers.items()]
-    if step.mode == "trickle":
-        writer.write("\r\n".join([*lines, "Transfer-Encoding: chunked", "", ""]).encode("latin-1"))
-        while True:
-            writer.write(b"1\r\n \r\n")
-            await writer.drain()
-            await asyncio.sleep(step.every_s)
-    body = step.body[: len(step.body) // 2] if step.mode == "drop" else step.body
-    writer.write("\r\n".join([*lines, f"Content-Length: {len(step.body)}", "", ""]).encode("latin-1") + body)
-    await writer.drain()
-    return step.mode == "send"
+    return lines + [f"{name}: {value}" for name, value in step.headers.items()]
+
+
+def _joined(lines: Sequence[str]) -> bytes:
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+async def _trickle(step: Step, head: Sequence[str], writer: asyncio.StreamWriter) -> None:
+    """A piece every so often, until the client goes away: that raises."""
+    writer.write(_joined([*head, CHUNKED]))
+    piece = step.pieces[0] if step.pieces else b" "
+    while True:
+        writer.write(_chunk(piece))
+        await writer.drain()
+        await asyncio.sleep(step.every_s)
+
+
+async def _send_pieces(pieces: Sequence[bytes], mode: str, head: Sequence[str], writer: asyncio.StreamWriter) -> None:
+    """A stream, or the first half of it: without the end of the body unless the whole is sent."""
+    writer.write(_joined([*head, CHUNKED]))
+    for piece in pieces if mode == "send" else pieces[: len(pieces) // 2]:
+        writer.write(_chunk(piece))
+        await writer.drain()
+    if mode == "send":
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)

@@ -12,13 +12,17 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One answer. ``mode``: send it whole; trickle blanks for ever; hang without a byte; drop the connection inside the body."""
+    """One answer. ``mode``: send it whole; trickle blanks for ever; hang without a byte; drop the connection inside the body, or go silent there."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     content_type: str = JSON_TYPE
-    mode: Literal["send", "trickle", "hang", "drop", "hang_up"] = "send"
+    mode: Literal["send", "trickle", "hang", "drop", "hang_up", "stall"] = "send"
+    stream: Literal["whole", "cut", "doubled"] = "whole"
+    """What becomes of it where a stream is asked for: its chunks, half of them and then a clean end, or one of them twice."""
+    pieces: tuple[bytes, ...] | None = None
+    """The events of a stream, sent one after another instead of the body; see ``streaming``."""
     every_s: float = 0.01
     """Seconds between the bytes of a trickle."""
     delay_s: float = 0.0
@@ -93,6 +97,22 @@ def hang() -> Step:
 def drop() -> Step:
     """Announces a whole answer, sends half of it and closes."""
     return Step(mode="drop", body=answer("this sentence is never finished").body)
+
+
+def stall() -> Step:
+    """Announces a whole answer, sends half of it and says no more; the connection stays open."""
+    return Step(mode="stall", body=answer("this sentence is never finished").body)
+
+
+def cut_stream() -> Step:
+    """A stream that ends in the middle as if it were over: no finish reason, no ``[DONE]``. Without streaming the connection is dropped."""
+    return Step(mode="drop", stream="cut", body=answer("this sentence is never finished").body)
+
+
+def error_body() -> Step:
+    """A 200 that holds an error where the answer should be."""
+    error = {"message": "the model is overloaded", "type": "server_error", "code": 503}
+    return Step(body=json.dumps({"error": error}).encode())
 
 
 def hang_up() -> Step:

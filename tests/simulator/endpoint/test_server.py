@@ -1,11 +1,7 @@
 import asyncio
 import json
-import signal
 import socket
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,11 +9,8 @@ import pytest
 from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
 from fabric.core.payloads import Plan, Summary, json_schema
 from simulator.endpoint import ScriptedEndpoint, Step, answer, call, drop, hang, hang_up, refusal, trickle
-from simulator.endpoint.scripts import NAMED, agents
-from simulator.kernel.scripted import SCRIPTS
+from simulator.endpoint.scripts import agents
 from tests.fabric.adapters.providers.asking import TOOL, request
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def post(endpoint, agent="", body=None, client=httpx2):
@@ -149,12 +142,7 @@ def test_a_port_that_is_taken_is_an_error_at_once():
         ScriptedEndpoint([answer()], port=int(endpoint.authority.split(":")[1])).__enter__()
 
 
-# -- named scripts --
-
-
-def test_every_script_of_the_kernel_and_every_misbehaviour_has_a_name():
-    assert set(SCRIPTS) <= set(NAMED)
-    assert {"trickle", "hang", "html", "rate_limit", "wrong_key"} <= set(NAMED)
+# -- the scripted agents --
 
 
 def ask_scripted(step, **changed):
@@ -176,9 +164,9 @@ def test_the_scripted_agents_speak_the_protocol():
 
 
 def test_the_scripted_agents_propose_calls_over_the_protocol():
-    result = ask_scripted(NAMED["bad_args"], tools=(TOOL,))
+    result = ask_scripted(agents({"script": "bad_args"}), tools=(TOOL,))
     assert [(one.tool, one.args, one.raw_args) for one in result.calls] == [("look", None, '{"name": "notes.md')]
-    assert len(ask_scripted(NAMED["flood"], tools=(TOOL,)).calls) == 200
+    assert len(ask_scripted(agents({"script": "flood"}), tools=(TOOL,)).calls) == 200
 
 
 def test_scripted_failures_have_their_status():
@@ -204,21 +192,3 @@ def test_calls_are_as_the_protocol_has_them():
         "type": "function",
         "function": {"name": "look", "arguments": '{"at": 1}'},
     }
-
-
-def test_by_hand(tmp_path):
-    """It prints what to configure, serves, and ends on an interrupt without a traceback."""
-    command = [sys.executable, "-m", "simulator.endpoint", "--script", "echo", "--ledger", str(tmp_path / "ledger")]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            first = process.stdout.readline()
-            url = first.split()[0].removeprefix("FABRIC_MODEL_URL=")
-            body = {"messages": [{"role": "user", "content": "hello there"}]}
-            response = httpx2.post(f"{url}/chat/completions", json=body, timeout=20)
-            assert "hello there" in text_of(response)
-            assert process.stdout.readline().split()[:3] == ["1", "POST", "/v1/chat/completions"]
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
-    assert (process.returncode, errors) == (0, "")

@@ -1,0 +1,139 @@
+"""Scenarios by name: what each does in one sentence, and how it answers a turn. One table, for a terminal, a demonstration or a test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from simulator.endpoint import misbehaviour as mis
+from simulator.endpoint import steps
+from simulator.endpoint.misbehaviour import Saying, always, healthy, kernel
+from simulator.endpoint.server import Received
+from simulator.endpoint.steps import Step
+from simulator.endpoint.turns import Turn, problem
+
+COMPLETIONS, MODELS = "/chat/completions", "/models"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One way to behave. ``after``, ``times``: the requests that it leaves alone at first, and how many it then takes (None: all)."""
+
+    sentence: str
+    say: Saying
+    after: int = 0
+    times: int | None = None
+    delay_s: float = 0.0
+    """Seconds before each answer."""
+
+
+def _refuses(status: int, message: str, code: str = "", **headers: str) -> Saying:
+    return always(
+        steps.refusal(
+            status, message, code=code, headers={name.replace("_", "-"): text for name, text in headers.items()}
+        )
+    )
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "cooperative": Scenario("Does its work: calls a tool once, reads what is attached, answers in the form asked for.", healthy),
+    "echo": Scenario("Answers with the last that it was told.", kernel("echo")),
+    # The provider.
+    "rate_limit": Scenario("Refuses with 429 and Retry-After: 2.", _refuses(429, "slow down", Retry_After="2")),
+    "rate_limit_silent": Scenario("Refuses with 429 and does not say how long to wait.", _refuses(429, "slow down")),
+    "quota": Scenario("Refuses with 429 because the quota is used up: waiting does not help.", _refuses(429, "you exceeded your current quota", "insufficient_quota")),
+    "unavailable": Scenario("Refuses with 503.", _refuses(503, "overloaded")),
+    "outage": Scenario("Three good answers, then five times 503, then good again.", _refuses(503, "overloaded"), after=3, times=5),
+    "flaky": Scenario("One request in three fails (429, 503 or a dropped connection), as the seed draws it.", mis.flaky),
+    "wrong_key": Scenario("Refuses with 401: the key is not accepted.", _refuses(401, "Incorrect API key provided", "invalid_api_key")),
+    "unknown_model": Scenario("Refuses with 404: there is no such model.", _refuses(404, "The model does not exist", "model_not_found")),
+    "not_found": Scenario("Refuses with 404, as a wrong base URL does.", _refuses(404, "Not Found")),
+    "no_schema": Scenario("Refuses with 400: it does not know response_format.", _refuses(400, "Unrecognized request argument supplied: response_format")),
+    "context_length": Scenario("Refuses with 400: the conversation is too long.", _refuses(400, "too long", "context_length_exceeded")),
+    # The connection.
+    "slow": Scenario("Answers well, ten seconds late (--delay says otherwise).", healthy, delay_s=10.0),
+    "hang": Scenario("Takes the request and never says a word.", always(steps.hang())),
+    "trickle": Scenario("Sends a blank five times a second, for ever: no read timeout fires.", always(steps.trickle(every_s=0.2))),
+    "stall": Scenario("Sends half of the answer and goes silent; the connection stays open.", always(steps.stall())),
+    "drop": Scenario("Breaks the connection in the middle of the answer, or of the stream.", always(steps.drop())),
+    "hang_up": Scenario("Closes the connection without an answer.", always(steps.hang_up())),
+    "cut_stream": Scenario("Ends a stream in the middle as if it were over, without [DONE]; without streaming the connection breaks.", always(steps.cut_stream())),
+    "doubled_chunk": Scenario("Sends one chunk of a stream twice; without streaming the answer is good.", mis.doubled),
+    # What is no completion.
+    "html": Scenario("Sends a web page where JSON is wanted.", always(steps.html())),
+    "nothing": Scenario("Sends 200 and an empty body.", always(steps.empty())),
+    "cut_json": Scenario("Sends JSON that stops in the middle, as if it were whole.", always(steps.bad_json())),
+    "error_body": Scenario("Sends 200 with an error where the answer should be.", always(steps.error_body())),
+    # What is said.
+    "unfit_text": Scenario("Answers with a NUL and half of a surrogate pair in the text.", mis.unfit),
+    "empty": Scenario("Answers with no text and no calls.", kernel("empty")),
+    "off_schema": Scenario("Answers with an object that has other fields than were asked for.", kernel("off_schema")),
+    "bad_json": Scenario("Answers with an object that breaks off.", kernel("bad_json")),
+    "credential": Scenario("Answers with what looks like an access key (it is none).", mis.credential),
+    "ungrounded": Scenario("Answers with a citation of a document that is not there.", mis.ungrounded),
+    "unsure": Scenario("Is sure of nothing: a critic's score, or a confidence, of 0.1.", mis.unsure),
+    "no_such_worker": Scenario("Plans for a worker that does not exist.", mis.for_nobody),
+    "needs_more": Scenario("A supervisor, or critic, that needs more information whatever it is given.", mis.needs_more),
+    # Tools: where none is on offer, it does its work.
+    "tool_loop": Scenario("Makes the same call, for ever.", mis.cycle(1)),
+    "tool_loop_paraphrased": Scenario("Makes the same call in slightly other words, for ever.", mis.paraphrased),
+    "tool_loop_of_2": Scenario("Makes two calls in turn, A B A B, for ever.", mis.cycle(2)),
+    "tool_loop_of_3": Scenario("Makes three calls in turn, A B C A B C, for ever.", mis.cycle(3)),
+    "tool_loop_changing": Scenario("Makes the same call for ever, and says each time what has changed in its result.", mis.changing),
+    "unknown_tool": Scenario("Calls a tool that nobody offered.", mis.unknown_tool),
+    "bad_arguments": Scenario("Calls a tool with JSON that breaks off.", mis.bad_arguments),
+    "flood": Scenario("Makes 200 calls in one answer, then does its work.", mis.flood),
+    "cost_spike": Scenario("Says that each answer took 50,000 tokens, and makes another call each time.", mis.cost_spike),
+    "spawning": Scenario("Gives the work to one more agent each time, or plans for 200 of them.", mis.spawning),
+    "ping_pong": Scenario("Hands the work over each time it gets it, A B A B.", mis.ping_pong),
+}  # fmt: skip
+"""By what ``--scenario`` takes."""
+
+
+class Playing:
+    """A scenario as it is played: counts requests for completions. The arguments go over what the scenario says; None leaves it."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        after: int | None = None,
+        times: int | None = None,
+        delay_s: float | None = None,
+        seed: int = 1,
+    ) -> None:
+        self._scenario, self._seed, self._count = scenario, seed, 0
+        self.after = scenario.after if after is None else after
+        self.times = scenario.times if times is None else times
+        self.delay_s = scenario.delay_s if delay_s is None else delay_s
+        self.struck = False
+        """Whether the request before was answered by the scenario, and not by a healthy model."""
+
+    def reply(self, received: Received) -> Step:
+        """What is answered to the next request."""
+        self.struck = False
+        if received.method == "GET" and received.path.endswith(MODELS):
+            models = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
+            return Step(body=json.dumps(models).encode())
+        if not received.path.endswith(COMPLETIONS):
+            return steps.refusal(404, f"nothing is served at {received.path}; ask /v1{COMPLETIONS}")
+        if wrong := problem(received.body):
+            return steps.refusal(400, wrong)
+        self._count += 1
+        self.struck = self._count > self.after and (self.times is None or self._count <= self.after + self.times)
+        turn = Turn(received, self._seed)
+        if not self.struck:
+            return healthy(turn)
+        step = self._scenario.say(turn)
+        return replace(step, delay_s=self.delay_s) if self.delay_s else step
+
+
+def unknown(name: str) -> str:
+    """The sentence about a name that no scenario has."""
+    near = get_close_matches(name, SCENARIOS, n=3, cutoff=0.5)
+    rest = ", ".join(one for one in SCENARIOS if one not in near)
+    if not near:
+        return f"--scenario: there is no {name!r}; there are: {rest}"
+    return f"--scenario: there is no {name!r}; did you mean {' or '.join(near)}? There are also: {rest}"

@@ -1,0 +1,241 @@
+"""The scripted endpoint in a terminal: its options, what is wrong with them, and serving until a signal.
+
+``manage.py simulate_endpoint`` and ``python -m simulator.endpoint`` are two doors to it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator.endpoint.scenarios import SCENARIOS, Playing, unknown
+from simulator.endpoint.server import LOOPBACK, Received, ScriptedEndpoint
+from simulator.endpoint.steps import Step
+
+Say = Callable[[str], None]
+
+HELP = "Serve an OpenAI-compatible endpoint that fails by script, for the client of any framework. It needs no model and no key."
+PORT_MAX = 65_535
+DELAY_MAX_S = 3_600.0
+SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie", "proxy-authorization"})
+"""Headers whose value no ledger holds."""
+
+
+class Refused(Exception):
+    """What is wrong with the options, in one sentence. Exit code 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The options, understood. ``after``, ``times``, ``delay_s``: None leaves what the scenario says."""
+
+    scenario: str
+    host: str
+    port: int
+    after: int | None
+    times: int | None
+    delay_s: float | None
+    seed: int
+    ledger: Path | None
+    as_json: bool
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The options. Numbers are taken as text, so that a wrong one gets a sentence of ours."""
+    add = parser.add_argument
+    add("--scenario", default="cooperative", metavar="NAME", help="how it behaves; --list says what there is")
+    add("--list", action="store_true", help="list the scenarios, a sentence each")
+    add("--port", default="0", metavar="N", help="the port (0, the default: any free one)")
+    add("--host", default=LOOPBACK, metavar="ADDRESS", help=f"the address to listen on ({LOOPBACK}: this machine only)")
+    add("--after", metavar="N", help="answer the first N requests well")
+    add("--times", metavar="N", help="fail N times, then answer well")
+    add("--delay", metavar="SECONDS", help="wait before each answer of the scenario")
+    add("--seed", default="1", metavar="S", help="of a scenario that draws (1)")
+    add("--ledger", metavar="FILE", help="append each request to this file as a line of JSON; keys are left out")
+    add("--json", action="store_true", help="each line, or the list, as JSON")
+
+
+def run(options: Mapping[str, Any], say: Say, complain: Say) -> int:
+    """Lists, or serves until a signal. Exit code 0: listed; 2: bad options; 128 and the signal's number: it was ended."""
+    if options["list"]:
+        for line in listed(as_json=options["json"]):
+            say(line)
+        return 0
+    try:
+        return serve(understood(options), say)
+    except Refused as refused:
+        complain(str(refused))
+        return 2
+
+
+def listed(*, as_json: bool) -> Iterator[str]:
+    """A line a scenario, or one line of JSON."""
+    if as_json:
+        yield json.dumps({"scenarios": [{"name": name, "sentence": one.sentence} for name, one in SCENARIOS.items()]})
+        return
+    width = max(map(len, SCENARIOS))
+    for name, one in SCENARIOS.items():
+        yield f"{name:{width}}  {one.sentence}"
+
+
+def understood(options: Mapping[str, Any]) -> Chosen:
+    """The options as they are meant. ``Refused`` for the first that is wrong."""
+    if options["scenario"] not in SCENARIOS:
+        raise Refused(unknown(options["scenario"]))
+    after, times, delay = (options[name] for name in ("after", "times", "delay"))
+    ledger = Path(options["ledger"]) if options["ledger"] else None
+    return Chosen(
+        scenario=options["scenario"],
+        host=options["host"],
+        port=_whole("--port", options["port"], 0, PORT_MAX),
+        after=None if after is None else _whole("--after", after, 0),
+        times=None if times is None else _whole("--times", times, 1),
+        delay_s=None if delay is None else _seconds(delay),
+        seed=_whole("--seed", options["seed"], 0),
+        ledger=_writable(ledger),
+        as_json=options["json"],
+    )
+
+
+def serve(chosen: Chosen, say: Say) -> int:
+    """Serves until SIGINT or SIGTERM; 128 and its number. ``Refused`` where it cannot listen."""
+    scenario = SCENARIOS[chosen.scenario]
+    playing = Playing(scenario, after=chosen.after, times=chosen.times, delay_s=chosen.delay_s, seed=chosen.seed)
+
+    def reply(received: Received) -> Step:
+        step = playing.reply(received)
+        if chosen.ledger is not None:
+            _write(chosen.ledger, received, playing.struck)
+        say(_line(chosen, received, step, playing.struck))
+        return step
+
+    with _ended_by_signals() as signals:
+        try:
+            with ScriptedEndpoint(reply, host=chosen.host, port=chosen.port, keep=False) as endpoint:
+                for line in _opening(chosen, playing, endpoint.url):
+                    say(line)
+                threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
+        except OSError as error:
+            raise Refused(_not_listening(chosen, error)) from None
+    return 128 + (signals[0] if signals else signal.SIGINT)
+
+
+def _whole(option: str, text: str, least: int, most: int | None = None) -> int:
+    wanted = f"from {least} to {most}" if most is not None else f"from {least} on"
+    try:
+        found = int(text)
+    except ValueError:
+        raise Refused(f"{option} is {text!r}: give a whole number {wanted}") from None
+    if found < least or (most is not None and found > most):
+        raise Refused(f"{option} is {found}: give a whole number {wanted}")
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= DELAY_MAX_S:  # A NaN is in no range.
+        raise Refused(f"--delay is {text!r}: give seconds from 0 to {DELAY_MAX_S:g}")
+    return found
+
+
+def _writable(path: Path | None) -> Path | None:
+    if path is not None:
+        try:
+            path.open("a", encoding="utf-8").close()
+        except OSError as error:
+            raise Refused(f"--ledger: {path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def _not_listening(chosen: Chosen, error: OSError) -> str:
+    if "in use" in str(error):
+        return f"--port {chosen.port} is taken: give another, or leave it out for any free one"
+    where = f"--host {chosen.host} with --port {chosen.port}"
+    return f"{where} cannot be listened on: {error.strerror or error}"
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[list[int]]:
+    """SIGTERM interrupts as Ctrl-C does; which of them it was is added to what it gives."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _opening(chosen: Chosen, playing: Playing, url: str) -> Iterator[str]:
+    """What it does, and what to set so that a client asks it."""
+    if chosen.as_json:
+        told = {"url": url, "scenario": chosen.scenario, "after": playing.after, "times": playing.times}
+        yield json.dumps({**told, "delay_s": playing.delay_s, "seed": chosen.seed})
+        return
+    yield f"{chosen.scenario}: {SCENARIOS[chosen.scenario].sentence}{_when(playing)}"
+    yield f"OPENAI_BASE_URL={url} OPENAI_API_KEY=any"
+    yield f"FABRIC_MODEL_URL={url} FABRIC_MODEL=scripted"
+    yield "Ctrl-C ends it."
+
+
+def _when(playing: Playing) -> str:
+    if not playing.after and playing.times is None:
+        return ""
+    first = f"after {_many(playing.after, 'good answer')}" if playing.after else "at once"
+    often = "for ever" if playing.times is None else _many(playing.times, "time")
+    return f" ({first}, {often})"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _line(chosen: Chosen, received: Received, step: Step, struck: bool) -> str:
+    by = chosen.scenario if struck else "healthy"
+    told = {
+        "number": received.number,
+        "method": received.method,
+        "path": received.path,
+        "agent": received.agent,
+        "key": bool(received.key),
+        "stream": isinstance(received.body, dict) and received.body.get("stream") is True,
+        "by": by,
+        "status": step.status,
+        "mode": step.mode,
+    }
+    if chosen.as_json:
+        return json.dumps(told)
+    how = str(step.status) if step.mode == "send" else step.mode
+    agent = f" agent={received.agent}" if received.agent else ""
+    stream = " stream" if told["stream"] else ""
+    return f"{received.number:4} {received.method} {_printable(received.path)}{agent}{stream} key={'yes' if received.key else 'no'}: {by} {how}"
+
+
+def _printable(path: str) -> str:
+    """A path as one line of a terminal may show it."""
+    return path[:200].encode("unicode_escape").decode("ascii")
+
+
+def _write(path: Path, received: Received, struck: bool) -> None:
+    """A line of the ledger: the request without its keys."""
+    kept = {name: text for name, text in received.headers.items() if name not in SECRET_HEADERS}
+    line = {**asdict(received), "key": bool(received.key), "headers": kept, "struck": struck}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
