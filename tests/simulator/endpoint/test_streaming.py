@@ -44,7 +44,8 @@ def test_calls_have_an_index_their_name_once_and_their_arguments_in_pieces():
 
 
 def test_the_usage_comes_at_the_end_where_it_is_asked_for():
-    assert all("usage" not in chunk for chunk in events(answer("hello")))
+    for body in ({}, {"stream_options": {"include_usage": False}}):
+        assert all("usage" not in chunk for chunk in events(answer("hello"), body))
     *chunks, last = events(answer("hello", usage=(7, 3)), USAGE)
     assert all(chunk["usage"] is None for chunk in chunks)
     assert (last["choices"], last["usage"]["total_tokens"]) == ([], 10)

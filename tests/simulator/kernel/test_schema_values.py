@@ -39,7 +39,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "$defs": {"Inner": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}},
     },
     "alternatives": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-    "all of several": {"allOf": [{"type": "object", "properties": {"a": TEXT}}, {"required": ["a"]}]},
+    "all of several": {"allOf": [{"required": ["a"]}, {"type": "object", "properties": {"a": TEXT}}]},
     "one that holds itself": {**NODE, "required": ["name"]},
     "anything": {},
 }
@@ -49,6 +49,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 def test_it_fits(name):
     made = value(SCHEMAS[name], "the words")
     jsonschema_rs.validator_for(SCHEMAS[name], validate_formats=True).validate(made)
+
+
+def test_words_are_taken_where_nothing_would_do_too():
+    assert value({"type": ["null", "string"]}, "w") == "w"
 
 
 def test_a_schema_that_requires_itself_for_ever_ends():
