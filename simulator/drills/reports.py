@@ -1,0 +1,166 @@
+"""What drills found, for programs: a line of JSON, and JUnit XML as continuous integration reads it. Pure: cells in, text out.
+
+A cell passes or it fails: deviated, error and unknown are all no pass, and are counted as failed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from simulator.drills.cells import Cell, Verdict
+
+DEFAULT = "default_table"
+"""What stands for the fabric where no fabric is named: the default table."""
+_UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 forbids, escaped or not."""
+
+
+def no_time(cell: Cell) -> float:
+    """Where nobody measured it."""
+    return 0.0
+
+
+def no_reason(cell: Cell) -> str:
+    """Where nobody explained it."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled:
+    """The cells of one fabric, in the order of its table. ``fabric``: its name, empty for the default table."""
+
+    fabric: str
+    cells: Sequence[Cell]
+    seconds_of: Callable[[Cell], float] = no_time
+    """How long a cell took."""
+    why_of: Callable[[Cell], str] = no_reason
+    """What explains its verdict, in a sentence."""
+
+
+def passed(drilled: Sequence[Drilled]) -> int:
+    """Cells that kept their promise, of all fabrics."""
+    return verdicts(drilled)["pass"]
+
+
+def failed(drilled: Sequence[Drilled]) -> int:
+    """All others."""
+    return sum(len(one.cells) for one in drilled) - passed(drilled)
+
+
+def verdicts(drilled: Sequence[Drilled]) -> Counter[Verdict]:
+    """How many cells of each verdict."""
+    return Counter(cell.verdict for one in drilled for cell in one.cells)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def json_line(drilled: Sequence[Drilled], seconds: float) -> str:
+    """One line: every cell, how many passed and failed, how long it took. A cell names its fabric where there are several."""
+    several = len(drilled) > 1
+    cells = [_cell(cell, one.fabric, several=several) for one in drilled for cell in one.cells]
+    told = {"cells": cells, "passed": passed(drilled), "failed": failed(drilled), "seconds": round(seconds, 3)}
+    return json.dumps(told)
+
+
+def _cell(cell: Cell, fabric: str, *, several: bool) -> dict[str, Any]:
+    named = {"fabric": fabric or DEFAULT} if several else {}
+    return {
+        **named,
+        "failure": str(cell.failure),
+        "tier": str(cell.tier),
+        "verdict": cell.verdict,
+        "expected": cell.expected,
+        "observed": cell.observed,
+        "seed": cell.seed,
+    }
+
+
+# -- JUnit -------------------------------------------------------------------------------------------------------------
+
+TAGS: Mapping[Verdict, str] = {"pass": "", "deviated": "failure", "error": "error", "unknown": "error"}
+"""What a test case holds; empty: nothing. Nothing is ever skipped: what was not shown is no pass. Total over the verdicts, by test."""
+
+
+def junit(drilled: Sequence[Drilled], seconds: float, *, at: datetime | None = None) -> str:
+    """A suite for each failure type of each fabric, a case for each tier. ``at``: when it was begun."""
+    suites = [
+        _suite(one, str(failure), list(cells), at, several=len(drilled) > 1)
+        for one in drilled
+        for failure, cells in groupby(one.cells, key=lambda cell: cell.failure)
+    ]
+    every = [cell for one in drilled for cell in one.cells]
+    attributes = {"name": "drills", **_counts(every), "time": _s(seconds)}
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _element("testsuites", attributes, suites) + "\n"
+
+
+def _suite(one: Drilled, failure: str, cells: Sequence[Cell], at: datetime | None, *, several: bool) -> str:
+    attributes = {
+        "name": f"{one.fabric or DEFAULT}: {failure}" if several else failure,
+        **_counts(cells),
+        "skipped": "0",
+    }
+    attributes["time"] = _s(sum(map(one.seconds_of, cells)))
+    if at is not None:
+        attributes["timestamp"] = at.strftime("%Y-%m-%dT%H:%M:%S")
+    told = {"fabric": one.fabric or DEFAULT} | {f"seed.{cell.tier}": str(cell.seed) for cell in cells}
+    properties = [_element("property", {"name": name, "value": value}) for name, value in told.items()]
+    return _element(
+        "testsuite", attributes, [_element("properties", {}, properties), *(_case(one, cell) for cell in cells)]
+    )
+
+
+def _case(one: Drilled, cell: Cell) -> str:
+    name = f"{cell.failure} x {cell.tier}"
+    attributes = {"name": name, "classname": f"drills.{one.fabric or DEFAULT}", "time": _s(one.seconds_of(cell))}
+    tag = TAGS[cell.verdict]
+    if not tag:
+        return _element("testcase", attributes)
+    message = one.why_of(cell) or f"expected {cell.expected}; observed {cell.observed}"
+    told = [f"expected: {cell.expected}", f"observed: {cell.observed}", f"seed: {cell.seed}"]
+    if why := one.why_of(cell):
+        told.append(f"why: {why}")
+    body = xml_text("\n".join(told))
+    return _element(
+        "testcase", attributes, [_element(tag, {"type": cell.verdict, "message": message}, [body], inline=True)]
+    )
+
+
+def _counts(cells: Sequence[Cell]) -> dict[str, str]:
+    tags = Counter(TAGS[cell.verdict] for cell in cells)
+    return {"tests": str(len(cells)), "failures": str(tags["failure"]), "errors": str(tags["error"])}
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:.3f}"
+
+
+def _element(name: str, attributes: Mapping[str, str], children: Sequence[str] = (), *, inline: bool = False) -> str:
+    """An element of children that are XML already."""
+    told = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items())
+    if not children:
+        return f"<{name}{told}/>"
+    if inline:
+        return f"<{name}{told}>{''.join(children)}</{name}>"
+    inner = "\n".join(children).replace("\n<", "\n  <")
+    return f"<{name}{told}>\n  {inner}\n</{name}>"
+
+
+def xml_text(text: str) -> str:
+    r"""Text as XML may hold it: what it forbids stands as ``\x00`` does in a program."""
+    return escape(_UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)).replace(
+        "\r", "&#13;"
+    )
+
+
+def _attribute(text: str) -> str:
+    """The same within quotes, where a line break would become a blank."""
+    return xml_text(text).replace("\n", "&#10;").replace("\t", "&#9;")
