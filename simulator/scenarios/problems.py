@@ -1,0 +1,116 @@
+"""What is wrong with something that was read: each problem has a path and a sentence, and pydantic's errors become such sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+JSON = Any
+Path = tuple[str | int, ...]
+SHOWN_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    path: Path
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{dotted(self.path)}: {self.sentence}" if self.path else self.sentence
+
+
+class Unreadable(ValueError):
+    """A text that is not what it should be. ``told`` has a sentence for each problem, with its place."""
+
+    def __init__(self, told: Iterable[str]) -> None:
+        self.told = tuple(told)
+        super().__init__("\n".join(self.told))
+
+
+def dotted(path: Path) -> str:
+    """A path as a person writes it: ``disturbance.0.times``."""
+    return ".".join(map(str, path))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was probably meant, as the end of a sentence; else all that there is."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are: {', '.join(names)}" if names else "there are none"
+
+
+def shown(value: JSON) -> str:
+    """A value as a sentence shows it, cut."""
+    if isinstance(value, dict | list | tuple):
+        return "a table" if isinstance(value, dict) else "a list"
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], at: Path = ()) -> list[Problem]:
+    """What a model did not take, a sentence each; ``at`` is where its value stands."""
+    return [
+        Problem((*at, *path), sentence) for detail in error.errors() for path, sentence in [_sentence(detail, model)]
+    ]
+
+
+WANTED = {
+    "int_type": "is no whole number",
+    "float_type": "is no number",
+    "bool_type": "is neither true nor false",
+    "string_type": "is no text; write it in quotes",
+    "tuple_type": "is no list",
+    "dict_type": "is no table",
+    "model_type": "is no table",
+    "mapping_type": "is no table",
+}
+"""What pydantic calls a wrong type, in words."""
+
+
+def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> tuple[Path, str]:
+    path, kind, value = tuple(detail["loc"]), detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return path, f"there is no such key; {nearest(str(path[-1]), fields_at(model, path[:-1]))}"
+    if kind == "missing":
+        return path, "is missing; give it a value"
+    if kind == "value_error":
+        return path, detail["msg"].removeprefix("Value error, ")
+    if kind in WANTED:
+        return path, f"{shown(value)} {WANTED[kind]}"
+    if kind == "literal_error":
+        known = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
+        return path, f"{shown(value)} is none of {', '.join(known)}{_meant(value, known)}"
+    if kind == "finite_number":
+        return path, f"{shown(value)} is no finite number"
+    message = detail["msg"]
+    return path, f"{shown(value)}: {message[:1].lower()}{message[1:]}"
+
+
+def _meant(value: JSON, known: list[str]) -> str:
+    close = get_close_matches(value, known, n=1, cutoff=0.6) if isinstance(value, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def fields_at(model: type[BaseModel], path: Path) -> list[str]:
+    """Names of the fields of the model at a path inside a model."""
+    here: type[BaseModel] | None = model
+    for part in path:
+        if isinstance(part, str) and here is not None and part in here.model_fields:
+            here = next(_models_in(here.model_fields[part].annotation), None)
+    return list(here.model_fields) if here else []
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
