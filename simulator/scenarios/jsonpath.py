@@ -22,9 +22,26 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _INDEX = re.compile(r"-?\d+")
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 _FILTER = re.compile(r"\?\(\s*@\.([A-Za-z_][\w-]*)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)$", re.DOTALL)
+
+
+def same(one: JSON, other: JSON) -> bool:
+    """Whether two JSON values are equal; true and 1 are not, 1 and 1.0 are."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    return bool(one == other)
+
+
+def _differs(one: JSON, other: JSON) -> bool:
+    return not same(one, other)
+
+
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
+    "==": same,
+    "!=": _differs,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -113,7 +130,9 @@ def _literal(path: str, text: str | None) -> JSON:
     try:
         return json.loads(text)
     except ValueError:
-        raise ValueError(f"{path!r}: {text} is no value to compare with; write a number, true, false or text in quotes")
+        raise ValueError(
+            f"{path!r}: {text} is no value to compare with; write a number, true, false or text in quotes"
+        ) from None
 
 
 def found(steps: tuple[Step, ...], value: JSON) -> list[JSON]:
@@ -121,7 +140,10 @@ def found(steps: tuple[Step, ...], value: JSON) -> list[JSON]:
     here = [value]
     for step in steps:
         here = [
-            inner for one in here for start in (_below(one, 0) if step.deep else (one,)) for inner in _taken(step, start)
+            inner
+            for one in here
+            for start in (_below(one, 0) if step.deep else (one,))
+            for inner in _taken(step, start)
         ]
     return here
 

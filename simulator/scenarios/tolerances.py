@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 from typing import Any, Literal
 
 import re2
@@ -20,8 +21,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    FiniteFloat,
-    StrictBool,
     StrictInt,
     StrictStr,
     ValidationError,
@@ -32,7 +31,7 @@ from simulator.scenarios import jsonpath
 from simulator.scenarios.problems import Path, Problem, nearest, problems_of, shown
 
 JSON = Any
-Scalar = StrictBool | StrictInt | FiniteFloat | StrictStr
+Scalar = bool | int | float | str
 PATTERN_CHARS = 512
 TYPES = ("probe", "regex", "jsonpath", "range")
 
@@ -74,8 +73,7 @@ class Equal(Tolerance):
     def why_not(self, value: JSON, ask: Asked | None = None) -> str:
         """Other than the scalar; true and 1 are not the same."""
         said = _status(value) if isinstance(self.value, int) and not isinstance(self.value, bool) else value
-        same = said == self.value and isinstance(said, bool) == isinstance(self.value, bool)
-        return "" if same else f"{shown(said)} is not {shown(self.value)}"
+        return "" if jsonpath.same(said, self.value) else f"{shown(said)} is not {shown(self.value)}"
 
     def written(self) -> JSON:
         """The scalar itself."""
@@ -93,7 +91,7 @@ class Within(Tolerance):
         said = _status(value)
         if not _alike(said, self.low) or not _alike(said, self.high):
             return f"{shown(said)} cannot lie between {shown(self.low)} and {shown(self.high)}"
-        fits = self.low <= said <= self.high  # type: ignore[operator]
+        fits = self.low <= said <= self.high
         return "" if fits else f"{shown(said)} does not lie between {shown(self.low)} and {shown(self.high)}"
 
     def written(self) -> JSON:
@@ -109,8 +107,11 @@ class OneOf(Tolerance):
     def why_not(self, value: JSON, ask: Asked | None = None) -> str:
         """None of the set."""
         said = _status(value)
-        found = any(said == one and isinstance(said, bool) == isinstance(one, bool) for one in self.values)
-        return "" if found else f"{shown(said)} is none of {', '.join(map(shown, self.values))}"
+        return (
+            ""
+            if any(jsonpath.same(said, one) for one in self.values)
+            else f"{shown(said)} is none of {', '.join(map(shown, self.values))}"
+        )
 
     def written(self) -> JSON:
         """The list."""
@@ -121,24 +122,24 @@ class Range(Tolerance):
     """Two numbers, both included. Text that is a number counts as one."""
 
     type: Literal["range"]
-    range: tuple[StrictInt | FiniteFloat, StrictInt | FiniteFloat]
+    range: tuple[int | float, int | float]
     target: StrictStr | None = None
 
-    @field_validator("range")
+    @field_validator("range", mode="before")
     @classmethod
-    def _in_order(cls, value: tuple[float, float]) -> tuple[float, float]:
-        if any(isinstance(one, bool) for one in value):
-            raise ValueError("a range is two numbers")
-        if value[0] > value[1]:
-            raise ValueError(f"{value[0]} is more than {value[1]}, so that nothing lies between; write the lower first")
-        return value
+    def _two_numbers(cls, value: JSON) -> JSON:
+        if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_is_number, value)):
+            raise ValueError("a range is a list of two numbers, such as [4, 8.5]")
+        if why := _no_bounds(*value):
+            raise ValueError(why)
+        return tuple(value)
 
     def why_not(self, value: JSON, ask: Asked | None = None) -> str:
         """Outside of it, or no number."""
         said, (low, high) = _targeted(value, self.target), self.range
         try:
             if isinstance(said, bool):
-                raise TypeError  # noqa: TRY301 - it is told as every other value that is no number
+                raise TypeError
             number = Decimal(str(said) if isinstance(said, float) else said)
             if number.is_nan():
                 raise InvalidOperation
@@ -195,7 +196,7 @@ class JsonPath(Tolerance):
         got = jsonpath.found(jsonpath.parse(self.path), said)
         if "expect" in self.model_fields_set:
             wanted = self.expect if isinstance(self.expect, list) else [self.expect]
-            return "" if got == wanted else f"{self.path} leads to {got!r}, and {wanted!r} is wanted"
+            return "" if jsonpath.same(got, wanted) else f"{self.path} leads to {got!r}, and {wanted!r} is wanted"
         if self.count is not None:
             return "" if len(got) == self.count else f"{self.path} leads to {len(got)} values, {self.count} are wanted"
         return "" if got else f"{self.path} leads to nothing"
@@ -240,33 +241,67 @@ def tolerance_of(written: JSON, at: Path = ()) -> Tolerance:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        problems = [_plain(problem, at) for problem in problems_of(error, model, at)]
-        raise Malformed(list(dict.fromkeys(problems))) from None
+        raise Malformed(list(dict.fromkeys(_plain(problem, at) for problem in problems_of(error, model, at)))) from None
 
 
 def _model_of(written: JSON, at: Path) -> tuple[type[Tolerance], JSON]:
     if isinstance(written, dict):
         kind = written.get("type")
         if not isinstance(kind, str) or kind not in _OBJECTS:
-            said = "has no type" if kind is None else f"type {shown(kind)} is unknown"
-            raise Malformed([Problem((*at, "type"), f"the tolerance's {said}; {nearest(str(kind), TYPES)}")])
-        return _OBJECTS[kind], {key: tuple(v) if key == "range" and isinstance(v, list) else v for key, v in written.items()}
+            said = "the tolerance has no type" if kind is None else f"there is no tolerance of type {shown(kind)}"
+            raise Malformed([Problem((*at, "type"), f"{said}; {nearest(str(kind), TYPES)}")])
+        return _OBJECTS[kind], written
     if isinstance(written, list | tuple):
-        if not written:
-            raise Malformed([Problem(at, "the list is empty, so that nothing is within it; name what may be")])
-        if len(written) == 2:
-            return Within, {"low": written[0], "high": written[1]}
-        return OneOf, {"values": tuple(written)}
-    if isinstance(written, bool | int | float | str):
+        return _listed(list(written), at)
+    if isinstance(written, float):
+        raise Malformed(
+            [Problem(at, f"{written} is no whole number; for a fraction write a table with type range and its bounds")]
+        )
+    if _is_scalar(written):
         return Equal, {"value": written}
     raise Malformed([Problem(at, f"{shown(written)} is no tolerance; write a value, a list or a table with a type")])
 
 
+def _listed(values: list[JSON], at: Path) -> tuple[type[Tolerance], JSON]:
+    if not values:
+        raise Malformed([Problem(at, "the list is empty, so that nothing is within it; name what may be")])
+    wrong = [
+        Problem((*at, place), f"{shown(one)} is no text, number, true or false")
+        for place, one in enumerate(values)
+        if not _is_scalar(one)
+    ]
+    if wrong:
+        raise Malformed(wrong)
+    if len(values) != 2:
+        return OneOf, {"values": tuple(values)}
+    if why := _no_bounds(*values):
+        raise Malformed([Problem(at, why)])
+    return Within, {"low": values[0], "high": values[1]}
+
+
+def _is_number(value: JSON) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_scalar(value: JSON) -> bool:
+    return isinstance(value, bool | str) or _is_number(value)
+
+
+def _no_bounds(low: JSON, high: JSON) -> str:
+    """Why nothing lies between two values; empty: something may."""
+    if not _alike(low, high):
+        return f"{shown(low)} and {shown(high)} are no bounds, which a list of two is; write two numbers or two texts, or a list of more"
+    return (
+        f"{shown(low)} is more than {shown(high)}, so that nothing lies between; write the lower first"
+        if low > high
+        else ""
+    )
+
+
 def _plain(problem: Problem, at: Path) -> Problem:
-    """Without the parts of a path that only our models have."""
-    own = [part for part in problem.path[len(at) :] if part not in ("value", "values", "low", "high")]
-    kept = own[:1] if own and own[0] != "provider" else own[:2]
-    return Problem((*at, *kept), problem.sentence)
+    """Without the parts of a path that stand for an alternative of ours."""
+    own = problem.path[len(at) :]
+    return Problem((*at, *own[: 2 if own[:1] == ("provider",) else 1]), problem.sentence)
 
 
 def _compiled(pattern: str) -> Any:
