@@ -69,6 +69,7 @@ WANTED = {
     "bool_type": "is neither true nor false",
     "string_type": "is no text; write it in quotes",
     "tuple_type": "is no list",
+    "list_type": "is no list",
     "dict_type": "is no table",
     "model_type": "is no table",
     "mapping_type": "is no table",
@@ -84,9 +85,11 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel]) -> tuple[Path, str]:
         return path, "is missing; give it a value"
     if kind == "value_error":
         return path, detail["msg"].removeprefix("Value error, ")
+    if kind == "too_short":
+        return path, "is empty; give at least one"
     if kind in WANTED:
         return path, f"{shown(value)} {WANTED[kind]}"
-    if kind == "literal_error":
+    if kind in ("literal_error", "enum"):
         known = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
         return path, f"{shown(value)} is none of {', '.join(known)}{_meant(value, known)}"
     if kind == "finite_number":

@@ -1,0 +1,251 @@
+"""A scenario: what is disturbed in which work, what should hold before and after, and when to stop. Written in TOML (``reading.py``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+
+from fabric.core.taxonomy import FailureType, Tier
+from simulator.scenarios.catalogue import Fault, Refused, fault_named, parameters_of
+from simulator.scenarios.parameters import Parameters
+from simulator.scenarios.probes import PROBES, Checked, Observed, checked
+from simulator.scenarios.problems import Path, Problem, nearest, shown
+from simulator.scenarios.tolerances import Malformed, Tolerance, tolerance_of
+
+JSON = Any
+Scalar = bool | int | float | str
+REQUEST = "What does the report say?"
+_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_SLUG = re.compile(r"[a-z][a-z0-9-]*")
+_WORD = re.compile(r"[a-z][a-z0-9_]*")
+
+Line = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+
+class Attached(_Part):
+    """A document of the workload."""
+
+    name: Line
+    text: str
+
+
+class Workload(_Part):
+    """What the run is asked."""
+
+    request: Annotated[str, Field(min_length=1)] = REQUEST
+    documents: Annotated[tuple[Attached, ...], Field(strict=False)] = ()
+
+
+class Given(_Part):
+    """A disturbance as it is written: a fault, and parameters that may refer to the scenario's."""
+
+    fault: str
+    values: dict[str, Any]
+
+
+class SteadyProbe(_Part):
+    """A probe by name, and what it may say."""
+
+    probe: str
+    tolerance: Tolerance
+
+
+class SteadyState(_Part):
+    """What holds where nothing is wrong: before the disturbance, and after it."""
+
+    title: Line = "The run ends well"
+    probes: Annotated[tuple[SteadyProbe, ...], Field(strict=False)] = ()
+
+    def check(self, observed: Observed) -> tuple[Checked, ...]:
+        """Every probe held against its tolerance."""
+        return tuple(checked(observed, one.probe, one.tolerance) for one in self.probes)
+
+
+class Abort(_Part):
+    """When a drill is stopped, whatever it has shown: at a cost, or after so long."""
+
+    cost_usd_micros: Annotated[int, Field(gt=0)] | None = None
+    virtual_s: Annotated[FiniteFloat, Field(gt=0)] | None = None
+
+
+class Scenario(_Part):
+    """A scenario that can be run: every name in it is known, every parameter typed."""
+
+    name: Line
+    title: Line
+    description: Annotated[str, Field(min_length=1)]
+    failure: Annotated[FailureType | None, Field(strict=False)] = None
+    """The row of the decision table that it enters; None: it promises no decision, and the run ends as if nothing had been."""
+    tiers: Annotated[tuple[Annotated[Tier, Field(strict=False)], ...], Field(strict=False, min_length=1)] = tuple(Tier)
+    seed: int = 1
+    tags: Annotated[tuple[Line, ...], Field(strict=False)] = ()
+    workload: Workload = Workload()
+    parameters: dict[str, Scalar] = Field(default_factory=dict)
+    disturbance: Annotated[tuple[Given, ...], Field(strict=False, min_length=1)]
+    steady_state: SteadyState = SteadyState()
+    abort: Abort = Abort()
+
+    @field_validator("name")
+    @classmethod
+    def _slug(cls, value: str) -> str:
+        if not _SLUG.fullmatch(value):
+            raise ValueError(f"{value!r} is no name; use lower-case letters, digits and -, a letter first")
+        return value
+
+    @field_validator("tiers")
+    @classmethod
+    def _each_once(cls, value: tuple[Tier, ...]) -> tuple[Tier, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a tier is named twice; name each once")
+        return value
+
+    def disturbances(self, overrides: Mapping[str, Scalar] | None = None) -> tuple[Disturbance, ...]:
+        """The faults with typed parameters, the scenario's own replaced by those of the caller. Raises Refused for one that is not known or of another type."""
+        values = {**self.parameters, **_typed(self.parameters, overrides or {})}
+        return tuple(resolved(one, values, ("disturbance", n)) for n, one in enumerate(self.disturbance))
+
+    def only_virtual(self) -> list[Problem]:
+        """Why it cannot be run live, a sentence for each fault that cannot; empty: it can."""
+        found: list[Problem] = []
+        for number, one in enumerate(self.disturbance):
+            try:
+                fault_named(one.fault, ("disturbance", number), live=True)
+            except Refused as error:
+                found += error.problems
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """One fault, ready to be injected."""
+
+    fault: Fault
+    parameters: Parameters
+
+
+# -- parts that depend on each other -----------------------------------------------------------------------------------
+
+
+def steady_probe(tree: JSON, at: Path) -> SteadyProbe:
+    """A probe and its tolerance as they are written. Raises Refused with a problem for each thing that is wrong."""
+    known = list(SteadyProbe.model_fields)
+    problems = [Problem((*at, key), f"there is no such key; {nearest(key, known)}") for key in tree if key not in known]
+    name, tolerance = tree.get("probe"), None
+    if name is None:
+        problems.append(Problem((*at, "probe"), "is missing; give it a value"))
+    elif name not in PROBES:
+        problems.append(Problem((*at, "probe"), f"there is no probe {shown(name)}; {nearest(str(name), PROBES)}"))
+    if "tolerance" not in tree:
+        problems.append(Problem((*at, "tolerance"), "is missing; give it a value"))
+    else:
+        try:
+            tolerance = tolerance_of(tree["tolerance"], (*at, "tolerance"))
+        except Malformed as error:
+            problems += error.problems
+    if problems or tolerance is None:
+        raise Refused(problems)
+    return SteadyProbe(probe=name, tolerance=tolerance)
+
+
+def references(given: Given) -> list[str]:
+    """Names of the parameters that a disturbance refers to."""
+    return [name for value in given.values.values() for name in _references(value)]
+
+
+def parameter_problems(parameters: Mapping[str, JSON], disturbances: tuple[Given, ...]) -> list[Problem]:
+    """What is wrong with the parameters that can be overridden: their names, their types, and those that no disturbance uses, where there are any."""
+    used = {name for one in disturbances for name in references(one)}
+    found = []
+    for name, value in parameters.items():
+        at = ("parameters", name)
+        if not _WORD.fullmatch(name):
+            found.append(Problem(at, f"{name!r} is no name; use lower-case letters, digits and _, a letter first"))
+        elif not isinstance(value, bool | int | float | str):
+            found.append(Problem(at, f"{shown(value)} is no text, number, true or false"))
+        elif disturbances and name not in used:
+            found.append(Problem(at, "no disturbance uses it; take it out, or write ${" + name + "} where it belongs"))
+    return found
+
+
+def _references(value: JSON) -> list[str]:
+    return _REFERENCE.findall(value) if isinstance(value, str) else []
+
+
+def resolved(given: Given, values: Mapping[str, Scalar], at: Path) -> Disturbance:
+    """A disturbance with its references filled in from the scenario's parameters. Raises Refused with a problem for each mistake."""
+    fault = fault_named(given.fault, at)
+    unknown = [
+        Problem((*at, key), f"there is no parameter {name!r}; {nearest(name, values)}")
+        for key, value in given.values.items()
+        for name in _references(value)
+        if name not in values
+    ]
+    if unknown:
+        raise Refused(unknown)
+    filled = {key: _filled(value, values) for key, value in given.values.items()}
+    return Disturbance(fault, parameters_of(fault, filled, at))
+
+
+def _filled(value: JSON, values: Mapping[str, Scalar]) -> JSON:
+    """A reference alone has the parameter's type; inside a text it becomes part of it."""
+    if not isinstance(value, str):
+        return value
+    alone = _REFERENCE.fullmatch(value)
+    return values[alone[1]] if alone else _REFERENCE.sub(lambda found: str(values[found[1]]), value)
+
+
+# -- overriding --------------------------------------------------------------------------------------------------------
+
+KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def _typed(defaults: Mapping[str, Scalar], overrides: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    problems, found = [], {}
+    for name, given in overrides.items():
+        if name not in defaults:
+            problems.append(Problem(("parameters", name), f"there is no such parameter; {nearest(name, defaults)}"))
+            continue
+        wanted = type(defaults[name])
+        value = float(given) if wanted is float and type(given) is int else given
+        if type(value) is not wanted:
+            said = f"{shown(value)} is not {KINDS[wanted]}, as its default {shown(defaults[name])} is"
+            problems.append(Problem(("parameters", name), said))
+        found[name] = value
+    if problems:
+        raise Refused(problems)
+    return found
+
+
+def overridden(scenario: Scenario, words: list[str]) -> dict[str, Scalar]:
+    """Overrides as a command line has them, ``times=4``, each read as its default's type is. Raises Refused."""
+    found: dict[str, Scalar] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise Refused([Problem(("parameters",), f"{word!r} is no parameter; write name=value")])
+        found[name] = _from_text(text, scenario.parameters.get(name))
+    _typed(scenario.parameters, found)
+    return found
+
+
+def _from_text(text: str, default: Scalar | None) -> Scalar:
+    """What a text says in the type of a default; the text itself where it cannot, which is then refused."""
+    try:
+        match default:
+            case bool():
+                return {"true": True, "false": False}.get(text, text)
+            case int():
+                return int(text)
+            case float():
+                return float(text)
+    except ValueError:
+        pass  # It is told with what was wanted.
+    return text
