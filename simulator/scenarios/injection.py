@@ -1,0 +1,59 @@
+"""Disturbances at work in a virtual world. The seed decides nothing here: the same calls are struck in every world of one setup."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from fabric.core.spec import FabricSpec
+from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.sustained import Ask, places
+from simulator.kernel.agents import Reply
+from simulator.kernel.clock import EPOCH_US, US
+from simulator.scenarios.catalogue import SEAM_PORTS
+from simulator.scenarios.problems import Problem
+from simulator.scenarios.scenario import Disturbance
+from simulator.scenarios.selecting import Selects, absent, selecting
+from simulator.scenarios.strikes import EFFECTS, Struck
+
+Now = Callable[[], int]
+"""Microseconds since the epoch."""
+
+
+class Injection:
+    """The disturbances of one world. ``struck``: how often each has struck, by fault."""
+
+    def __init__(self, disturbances: Sequence[Disturbance], spec: FabricSpec) -> None:
+        self.disturbances = tuple(disturbances)
+        self.spec = spec
+        self.where = places(spec)
+        self.struck: Counter[str] = Counter()
+        self._seam: list[tuple[Disturbance, Selects]] = [
+            (one, selecting(one, spec, self.where)) for one in self.disturbances if one.fault.port in SEAM_PORTS
+        ]
+
+    def absent(self) -> list[Problem]:
+        """Agents and roles that are named and that the fabric has not."""
+        return absent(self.disturbances, self.spec, self.where)
+
+    def asking(self, ask: Ask, now: Now, *, begin: int = EPOCH_US) -> Ask:
+        """A model that is struck as the disturbances say; everything else goes to ``ask``. ``begin``: where seconds are counted from."""
+
+        def asked(request: ModelRequest) -> Reply:
+            # Each counts what it sees, also where another strikes; the first in the scenario's order does.
+            at_s = (now() - begin) / US
+            met = [one for one, strikes in self._seam if strikes(request, at_s)]
+            return self._strike(met[0], request, ask, now) if met else ask(request)
+
+        return asked
+
+    def _strike(self, one: Disturbance, request: ModelRequest, ask: Ask, now: Now) -> Reply:
+        self.struck[one.fault.name] += 1
+        struck = Struck(
+            where=self.where,
+            request=request,
+            parameters=one.parameters,
+            undisturbed=lambda: ask(request),
+            left_s=max(0.0, (request.deadline_at - now()) / US),
+        )
+        return EFFECTS[one.fault.name](struck)

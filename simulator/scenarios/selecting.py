@@ -1,0 +1,119 @@
+"""Which model calls a disturbance strikes: by agent, role or stage, from one call on, every so many, so often; by branch; by instant."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from fabric.core.spec import FabricSpec
+from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.sustained import Places
+from simulator.scenarios.parameters import Branches, Calls, Outage, Times
+from simulator.scenarios.problems import Path, Problem, nearest
+from simulator.scenarios.scenario import Disturbance
+from simulator.scenarios.strikes import NEEDS
+
+_BRANCH = re.compile(r"fan_out\.(\d+)\.")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Takes the chances from one on, every so many, so often. ``key``: what they are counted for, a run, say."""
+
+    first: int = 1
+    every: int = 1
+    times: int | None = None
+    seen: Counter[Hashable] = field(default_factory=Counter)
+
+    def takes(self, key: Hashable = "") -> bool:
+        """Whether this chance is one of those."""
+        self.seen[key] += 1
+        past = self.seen[key] - self.first
+        return past >= 0 and past % self.every == 0 and (self.times is None or past // self.every < self.times)
+
+
+def agent_of(role: str, spec: FabricSpec, where: Places) -> str:
+    """The agent that has a role in a fabric; empty: none has."""
+    named = {
+        "planner": spec.topology.planner,
+        "worker": where.worker,
+        "armed": where.armed,
+        "aggregator": where.aggregator,
+        "critic": spec.topology.critic,
+        "finalizer": where.finalizer,
+    }
+    return named[role] or ""
+
+
+def absent(disturbances: tuple[Disturbance, ...], spec: FabricSpec, where: Places) -> list[Problem]:
+    """Agents and roles that disturbances name and the fabric has not, so that they would strike nothing."""
+    found = []
+    for number, one in enumerate(disturbances):
+        given, at = one.parameters, ("disturbance", number)
+        if isinstance(given, Calls):
+            found += _absent(given, spec, where, at)
+    return found
+
+
+def _absent(given: Calls, spec: FabricSpec, where: Places, at: Path) -> list[Problem]:
+    names = [agent.name for agent in spec.agents]
+    if given.agent is not None and given.agent not in names:
+        said = f"fabric {spec.name} has no agent {given.agent!r}; {nearest(given.agent, names)}"
+        return [Problem((*at, "agent"), said)]
+    if given.role is not None and not agent_of(given.role, spec, where):
+        what = "no worker with tools" if given.role == "armed" else f"no {given.role}"
+        return [Problem((*at, "role"), f"fabric {spec.name} has {what}, so there is no such call to strike")]
+    return []
+
+
+Selects = Callable[[ModelRequest, float], bool]
+"""Whether a request is struck, asked once for each; seconds since the first start."""
+
+
+def selecting(disturbance: Disturbance, spec: FabricSpec, where: Places) -> Selects:
+    """Which calls a disturbance strikes. It counts, so that one world has one of its own."""
+    given, needs = disturbance.parameters, NEEDS.get(disturbance.fault.name)
+    if isinstance(given, Outage):
+        return _during(given)
+    if isinstance(given, Branches):
+        return _in_branches(given)
+    matches = _matching(given, spec, where) if isinstance(given, Calls) else _any
+    assert isinstance(given, Times)
+    tally = Tally(given.from_call if isinstance(given, Calls) else 1, given.every, given.times)
+
+    def strikes(request: ModelRequest, at_s: float) -> bool:
+        return matches(request) and (needs is None or needs(request)) and tally.takes(request.run_id)
+
+    return strikes
+
+
+def _any(request: ModelRequest) -> bool:
+    return True
+
+
+def _matching(given: Calls, spec: FabricSpec, where: Places) -> Callable[[ModelRequest], bool]:
+    agent = given.agent if given.role is None else agent_of(given.role, spec, where)
+
+    def matches(request: ModelRequest) -> bool:
+        stage = request.command_id.partition(".")[0]
+        return (agent is None or request.agent == agent) and (given.stage is None or stage == given.stage)
+
+    return matches
+
+
+def _during(given: Outage) -> Selects:
+    def strikes(request: ModelRequest, at_s: float) -> bool:
+        ours = given.provider is None or request.model.provider == given.provider
+        return ours and given.from_s <= at_s < given.to_s
+
+    return strikes
+
+
+def _in_branches(given: Branches) -> Selects:
+    def strikes(request: ModelRequest, at_s: float) -> bool:
+        branch = _BRANCH.match(request.command_id)
+        return branch is not None and int(branch[1]) < given.branches
+
+    return strikes
