@@ -1,0 +1,51 @@
+"""The shipped scenarios: each can be read, each row of the table and each fault has one, and each is written as it was read."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.taxonomy import FailureType, Tier
+from simulator.scenarios.catalogue import FAULTS, SEAM_PORTS
+from simulator.scenarios.reading import dump, read
+from simulator.scenarios.shipped import FOLDER, library, shipped
+
+WORLD = {"store", "broker", "process", "clock"}
+"""Ports whose faults promise no decision."""
+
+
+def test_every_file_is_a_scenario_of_its_own_name():
+    files = sorted(path.stem for path in FOLDER.iterdir())
+    assert files
+    assert list(library()) == files
+    assert [scenario.name for scenario in library().values()] == files
+    assert len({scenario.title for scenario in library().values()}) == len(files)
+
+
+def test_every_row_of_the_table_has_a_scenario():
+    assert {scenario.failure for scenario in library().values()} == {*FailureType, None}
+
+
+def test_every_fault_that_can_be_injected_is_used_by_a_scenario():
+    used = {one.fault for scenario in library().values() for one in scenario.disturbance}
+    assert used == {name for name, fault in FAULTS.items() if fault.virtual}
+
+
+@pytest.mark.parametrize("name", library())
+def test_a_scenario_reads_back_as_it_was_written(name):
+    assert read(dump(shipped(name))) == shipped(name)
+
+
+@pytest.mark.parametrize("name", library())
+def test_a_scenario_is_whole(name):
+    scenario = shipped(name)
+    ports = {one.fault.port for one in scenario.disturbances()}
+    assert scenario.tiers == tuple(Tier)
+    assert scenario.steady_state.probes
+    assert scenario.abort.virtual_s
+    assert scenario.failure is None or not ports <= WORLD, "a fault of the world promises no decision"
+    assert bool(scenario.only_virtual()) == bool(ports - SEAM_PORTS)
+
+
+def test_a_scenario_that_is_not_shipped_is_told_with_the_one_that_is_like_it():
+    with pytest.raises(LookupError, match="there is no scenario 'rate-limit-strom'; did you mean 'rate-limit-storm'?"):
+        shipped("rate-limit-strom")
