@@ -18,6 +18,7 @@ from simulator.scenarios.catalogue import FAULTS, SEAM_PORTS, fault_named, param
 from simulator.scenarios.injection import Injection
 from simulator.scenarios.scenario import Disturbance
 from simulator.scenarios.selecting import Tally
+from simulator.scenarios.shipped import library, shipped
 from simulator.scenarios.strikes import EFFECTS, NEEDS
 from tests.simulator.drills.drilled import drilled
 from tests.simulator.kernel import worlds
@@ -252,3 +253,23 @@ def test_the_rows_of_the_table_can_all_be_entered():
             if row.kind == "reaction_decided" and f'"failure_type":"{failure}"'.encode() in row.header
         }
         assert types, failure
+
+
+SHIPPED = [
+    name for name, scenario in library().items() if all(one.fault.port in SEAM_PORTS for one in scenario.disturbances())
+]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_scenario_enters_the_row_that_it_names_first(name):
+    scenario = shipped(name)
+    for tier in scenario.tiers:
+        found = Drilled(*scenario.disturbances(), tier=tier)
+        assert sum(found.injection.struck.values()) > 0
+        decided = [row.header for row in found.world.store.rows(found.run.id) if row.kind == "reaction_decided"]
+        if scenario.failure is not None:
+            assert f'"failure_type":"{scenario.failure}"'.encode() in decided[0], (tier, found.chain)
+        elif name == "critic-is-unsure":
+            assert b'"failure_type":null' in decided[0]
+        else:
+            assert found.chain.endswith("completed"), (tier, found.chain)
