@@ -181,7 +181,10 @@ def dump(scenario: Scenario) -> str:
     top["seed"] = scenario.seed
     if scenario.tags:
         top["tags"] = list(scenario.tags)
-    blocks = [pairs_written(top), ["[workload]", *pairs_written({"request": scenario.workload.request})]]
+    blocks = [pairs_written(top)]
+    if scenario.contributions:
+        blocks.append(["[contributions]", *pairs_written(scenario.contributions)])
+    blocks.append(["[workload]", *pairs_written({"request": scenario.workload.request})])
     blocks += [["[[workload.documents]]", *pairs_written(one.model_dump())] for one in scenario.workload.documents]
     if scenario.parameters:
         blocks.append(["[parameters]", *pairs_written(scenario.parameters)])

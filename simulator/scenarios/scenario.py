@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
 
@@ -87,6 +87,8 @@ class Scenario(_Part):
     tiers: Annotated[tuple[Annotated[Tier, Field(strict=False)], ...], Field(strict=False, min_length=1)] = tuple(Tier)
     seed: int = 1
     tags: Annotated[tuple[Line, ...], Field(strict=False)] = ()
+    contributions: dict[str, Literal["high", "medium", "low", "none"]] = Field(default_factory=dict)
+    """What of the system it says something about, and how much (chaostoolkit's word)."""
     workload: Workload = Workload()
     parameters: dict[str, Scalar] = Field(default_factory=dict)
     disturbance: Annotated[tuple[Given, ...], Field(strict=False, min_length=1)]
