@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from fabric.core.spec import FabricSpec
 from fabric.runtime.call_ports import ModelRequest
-from simulator.drills.sustained import Ask, places
+from simulator.drills.baseline import Ask
+from simulator.drills.sustained import places
 from simulator.kernel.agents import Reply
 from simulator.kernel.clock import EPOCH_US, US
 from simulator.scenarios.catalogue import SEAM_PORTS

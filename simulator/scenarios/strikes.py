@@ -242,7 +242,9 @@ SAME_QUESTION = f"{FRUITLESS} how sales and costs have changed in the report tha
 
 def _asks(struck: Struck, words: str) -> Reply:
     offer = struck.request.tools[0]
-    return _says(struck, "", ToolCall(call_id=f"c{struck.turn}", tool=offer.name, args=arguments(offer.parameters, words)))
+    return _says(
+        struck, "", ToolCall(call_id=f"c{struck.turn}", tool=offer.name, args=arguments(offer.parameters, words))
+    )
 
 
 def _loop(struck: Struck) -> Reply:

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import LAYERED, Cell, Verdict
+from simulator.drills.cells import Cell, Verdict
 from simulator.drills.report_page import MARKS, MEANS, ROWS, Line, lines, page
 from simulator.drills.report_style import ICONS, TOKENS, style
 from simulator.drills.reports import Drilled
@@ -27,7 +27,7 @@ CELLS[1] = Cell(
     FailureType.TOOL_LOOP, BATCH, "deviated", "retry > retry > abort > aborted", "retry > abort > failed", 7
 )
 CELLS[2] = Cell(FailureType.TOOL_LOOP, HIGH, "error", "abort > aborted", f"some_rule: {HOSTILE}", 7)
-CELLS[3] = Cell(FailureType.DEADLOCK, FAST, "unknown", LAYERED, "abort > aborted", 7)
+CELLS[3] = Cell(FailureType.DEADLOCK, FAST, "unknown", "not known", "abort > aborted", 7)
 CELLS[4] = Cell(FailureType.DEADLOCK, BATCH, "unknown", "abort > aborted", "nothing decided > completed", 7)
 LEDGER = Drilled("ledger", CELLS, seconds_of=lambda cell: 0.25)
 VOID = ("meta", "path", "circle", "col", "use", "rect")
@@ -176,7 +176,7 @@ def test_what_does_not_hold_stands_first_and_is_counted():
     assert "4 of the cells" in told[start:end]
     assert "Infinite tool loop × batchLine 2: expected retry, observed nothing." in told[start:end]
     assert "Infinite tool loop × high stakessome_rule: " in told[start:end]
-    assert "Sub agent deadlock × interactiveNot known: retry layers stand before this cell." in told[start:end]
+    assert "Sub agent deadlock × interactiveNot known." in told[start:end]
     assert "Sub agent deadlock × batchObserved: nothing decided, completed." in told[start:end]
     assert all(
         len(re.findall(f'data-v="{one}"></i>', text)) == sum(cell.verdict == one for cell in CELLS) for one in MARKS

@@ -10,7 +10,7 @@ from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime.call_ports import ModelRequest
-from simulator.drills.cells import observed
+from simulator.drills.observed import observed
 from simulator.drills.sustained import places
 from simulator.kernel.agents import Reply
 from simulator.kernel.world import World
@@ -51,7 +51,7 @@ class Drilled:
         assert self.world.watch.violations == []
         [run] = self.world.watch.runs()
         self.run = run
-        self.chain = str(observed(self.world.store.rows(run.id), run.state))
+        self.chain = str(observed(self.world))
 
     def failed(self) -> list[str]:
         """Calls that failed, by agent."""
