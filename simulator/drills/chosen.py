@@ -13,7 +13,9 @@ from fabric.services.fabric_yaml import fabric_read, refusal
 from fabric.services.publication import publication_problems
 from fabric.services.samples import SAMPLES
 
-DEFAULT = Path(__file__).with_name("default-table.yaml")
+DEFAULT_TABLE = "default-table"
+"""The name of the fabric that says nothing of its own."""
+DEFAULT = Path(__file__).with_name(f"{DEFAULT_TABLE}.yaml")
 
 
 def _shipped(path: Path) -> FabricSpec:

@@ -141,7 +141,7 @@ def _bar(counts: Mapping[Verdict, int]) -> str:
 def _not_held(drilled: Sequence[Drilled]) -> str:
     items = [
         f'<li><span>{_badge(cell.verdict)}</span><a href="#{_id(number, cell)}">{_named(one, cell, several=len(drilled) > 1)}</a>'
-        f"<p>{xml_text(_in_short(one, cell))}</p></li>"
+        f"<p>{xml_text(_in_short(cell))}</p></li>"
         for number, one in enumerate(drilled)
         for cell in one.cells
         if cell.verdict != "pass"
@@ -154,10 +154,10 @@ def _not_held(drilled: Sequence[Drilled]) -> str:
     )
 
 
-def _in_short(one: Drilled, cell: Cell) -> str:
+def _in_short(cell: Cell) -> str:
     """Why it does not hold, or the first line that shows it."""
-    if why := one.why_of(cell):
-        return why
+    if cell.why:
+        return cell.why
     for number, line in enumerate(lines(cell), start=1):
         if line.how != "same":
             return f"Line {number}: expected {_plain(line.expected) or 'nothing'}, observed {_plain(line.observed) or 'nothing'}."
@@ -185,7 +185,7 @@ def _fabric(number: int, one: Drilled, *, several: bool) -> str:
         '<caption class="vh">Failure types by tier</caption><colgroup><col><col><col><col></colgroup>'
         f'<thead><tr><th scope="col">Failure type</th>{tiers}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
-    types = "".join(_type(number, one, failure, list(cells)) for failure, cells in groupby(one.cells, key=_failure))
+    types = "".join(_type(number, failure, list(cells)) for failure, cells in groupby(one.cells, key=_failure))
     return f'<section class="card" aria-labelledby="fabric-{number}">{head}{matrix}</section>\n<h2 class="lines">{"Line by line" + (f": {xml_text(name)}" if several else "")}</h2>\n{types}'
 
 
@@ -221,16 +221,20 @@ def _ladder(chain: str) -> str:
     return f'<ol class="ladder">{"".join(chips)}</ol>'
 
 
-def _type(number: int, one: Drilled, failure: FailureType, cells: Sequence[Cell]) -> str:
-    inner = "".join(_cell(number, one, cell) for cell in cells)
+def _type(number: int, failure: FailureType, cells: Sequence[Cell]) -> str:
+    inner = "".join(_cell(number, cell) for cell in cells)
     return f'<section class="card type"><header><h3>{_words(failure)}</h3></header><div class="cells">{inner}</div></section>\n'
 
 
-def _cell(number: int, one: Drilled, cell: Cell) -> str:
-    took = one.seconds_of(cell)
+def _cell(number: int, cell: Cell) -> str:
+    took = cell.seconds
     facts = f"seed {cell.seed}" + (f" · {took:.2f} s" if took else "")
-    why = one.why_of(cell)
-    note = _note(MARKS[cell.verdict][1], "Why", xml_text(why)) if why else ""
+    note = _note(MARKS[cell.verdict][1], "Why", xml_text(cell.why)) if cell.why else ""
+    note += (
+        _note("neutral", "Given", f"The fabric lacked {xml_text(cell.equipped)}, and was given it.")
+        if cell.equipped
+        else ""
+    )
     return (
         f'<article class="cell" id="{_id(number, cell)}"><header><h3>{_words(cell.tier)}</h3>{_badge(cell.verdict)}'
         f'<span class="sub">{facts}</span></header>{note}{_compared(cell)}</article>'

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -17,20 +17,10 @@ from typing import Any
 
 from simulator.drills.cells import Cell, Verdict
 
-DEFAULT = "default_table"
+DEFAULT = "default-table"
 """What stands for the fabric where no fabric is named: the default table."""
 _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 forbids, escaped or not."""
-
-
-def no_time(cell: Cell) -> float:
-    """Where nobody measured it."""
-    return 0.0
-
-
-def no_reason(cell: Cell) -> str:
-    """Where nobody explained it."""
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +28,7 @@ class Drilled:
     """The cells of one fabric, in the order of its table. ``fabric``: its name, empty for the default table."""
 
     fabric: str
-    cells: Sequence[Cell]
-    seconds_of: Callable[[Cell], float] = no_time
-    """How long a cell took."""
-    why_of: Callable[[Cell], str] = no_reason
-    """What explains its verdict, in a sentence."""
+    cells: list[Cell]
 
 
 def passed(drilled: Sequence[Drilled]) -> int:
@@ -79,7 +65,7 @@ def _cell(cell: Cell, fabric: str, *, several: bool) -> dict[str, Any]:
         "tier": str(cell.tier),
         "verdict": cell.verdict,
         "expected": cell.expected,
-        "observed": cell.observed,
+        "observed": f"{cell.observed}: {cell.why}" if cell.why and TAGS[cell.verdict] == "error" else cell.observed,
         "seed": cell.seed,
     }
 
@@ -108,26 +94,28 @@ def _suite(one: Drilled, failure: str, cells: Sequence[Cell], at: datetime | Non
         **_counts(cells),
         "skipped": "0",
     }
-    attributes["time"] = _s(sum(map(one.seconds_of, cells)))
+    attributes["time"] = _s(sum(cell.seconds for cell in cells))
     if at is not None:
         attributes["timestamp"] = at.strftime("%Y-%m-%dT%H:%M:%S")
     told = {"fabric": one.fabric or DEFAULT} | {f"seed.{cell.tier}": str(cell.seed) for cell in cells}
     properties = [_element("property", {"name": name, "value": value}) for name, value in told.items()]
     return _element(
-        "testsuite", attributes, [_element("properties", {}, properties), *(_case(one, cell) for cell in cells)]
+        "testsuite", attributes, [_element("properties", {}, properties), *(_case(one.fabric, cell) for cell in cells)]
     )
 
 
-def _case(one: Drilled, cell: Cell) -> str:
+def _case(fabric: str, cell: Cell) -> str:
     name = f"{cell.failure} x {cell.tier}"
-    attributes = {"name": name, "classname": f"drills.{one.fabric or DEFAULT}", "time": _s(one.seconds_of(cell))}
+    attributes = {"name": name, "classname": f"drills.{fabric or DEFAULT}", "time": _s(cell.seconds)}
     tag = TAGS[cell.verdict]
     if not tag:
         return _element("testcase", attributes)
-    message = one.why_of(cell) or f"expected {cell.expected}; observed {cell.observed}"
+    message = cell.why or f"expected {cell.expected}; observed {cell.observed}"
     told = [f"expected: {cell.expected}", f"observed: {cell.observed}", f"seed: {cell.seed}"]
-    if why := one.why_of(cell):
-        told.append(f"why: {why}")
+    if cell.why:
+        told.append(f"why: {cell.why}")
+    if cell.equipped:
+        told.append(f"the fabric was given {cell.equipped}")
     body = xml_text("\n".join(told))
     return _element(
         "testcase", attributes, [_element(tag, {"type": cell.verdict, "message": message}, [body], inline=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from django.core.management import call_command
@@ -79,6 +80,24 @@ def test_an_overrun_does_not_go_away_by_itself():
     [cell] = json.loads(out)["cells"]
     assert (code, cell["verdict"]) == (1, "unknown")
     assert cell["observed"].endswith("what was spent stays spent: an overrun does not go away by itself")
+
+
+def test_reports_for_a_pipeline_and_for_people(tmp_path):
+    junit, html = tmp_path / "drills.xml", tmp_path / "drills.html"
+    code, out, _ = drill("--tier", "batch", "--junit", str(junit), "--html", str(html))
+    assert (code, out.split(" in ")[0]) == (0, "8 of 8 cells passed,")
+    root = ET.fromstring(junit.read_text())
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("8", "0", "0")
+    assert "Does the default table hold?" in html.read_text()
+
+
+@pytest.mark.parametrize("option", ["--junit", "--html"])
+def test_a_report_that_could_not_be_written_is_refused_before_anything_is_drilled(tmp_path, option):
+    code, out, err = drill(option, str(tmp_path / "nowhere" / "report"))
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        f"{option}: {tmp_path / 'nowhere' / 'report'} is no file in a directory that there is; give one"
+    ]
 
 
 @pytest.mark.django_db

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,7 +30,7 @@ CELLS[1] = Cell(
 CELLS[2] = Cell(FailureType.TOOL_LOOP, HIGH, "error", "abort > aborted", f"some_rule: {HOSTILE}", 7)
 CELLS[3] = Cell(FailureType.DEADLOCK, FAST, "unknown", "not known", "abort > aborted", 7)
 CELLS[4] = Cell(FailureType.DEADLOCK, BATCH, "unknown", "abort > aborted", "nothing decided > completed", 7)
-LEDGER = Drilled("ledger", CELLS, seconds_of=lambda cell: 0.25)
+LEDGER = Drilled("ledger", [replace(cell, seconds=0.25) for cell in CELLS])
 VOID = ("meta", "path", "circle", "col", "use", "rect")
 
 
@@ -119,7 +120,9 @@ def test_what_was_said_stays_text():
     assert "<script>" not in text
     assert r"some_rule: &lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt; a\x00b\ud800" in text
     text.encode()
-    assert "<b>x</b>" not in page([Drilled("<b>x</b>", CELLS, why_of=lambda cell: "<b>x</b>")], 3.1)
+    assert "<b>x</b>" not in page(
+        [Drilled("<b>x</b>", [replace(cell, why="<b>x</b>", equipped="<b>x</b>") for cell in CELLS])], 3.1
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,9 @@ def test_what_does_not_hold_stands_first_and_is_counted():
 
 
 def test_a_reason_stands_in_place_of_the_first_difference():
-    why = Drilled("ledger", CELLS, why_of=lambda cell: "No time was left." if cell.verdict == "deviated" else "")
+    why = Drilled(
+        "ledger", [replace(cell, why="No time was left.") if cell.verdict == "deviated" else cell for cell in CELLS]
+    )
     told = Read(page([why], 3.1)).text
     assert "Infinite tool loop × batchNo time was left." in told
     assert told.count("No time was left.") == 2

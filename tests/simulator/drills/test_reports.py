@@ -20,13 +20,13 @@ HOSTILE = '<b>&"quoted"</b> ]]> a\0b\x1b[31m\x0b\ud800c\ufffe\U0001f600 tab\ther
 ONE = Drilled(
     "ledger",
     [
-        Cell(LOOP, FAST, "pass", "inject > completed", "inject > completed", 7),
-        Cell(LOOP, BATCH, "deviated", "abort > aborted", "retry > aborted", 7),
-        Cell(PROVIDER, FAST, "error", "abort > aborted", HOSTILE, 7),
-        Cell(PROVIDER, HIGH, "unknown", "abort > aborted", "nothing decided > completed", 8),
+        Cell(LOOP, FAST, "pass", "inject > completed", "inject > completed", 7, seconds=0.25),
+        Cell(
+            LOOP, BATCH, "deviated", "abort > aborted", "retry > aborted", 7, "The table says otherwise.", seconds=0.25
+        ),
+        Cell(PROVIDER, FAST, "error", "abort > aborted", HOSTILE, 7, equipped="a finalizer", seconds=0.25),
+        Cell(PROVIDER, HIGH, "unknown", "abort > aborted", "nothing decided > completed", 8, seconds=0.25),
     ],
-    seconds_of=lambda cell: 0.25,
-    why_of=lambda cell: "The table says otherwise." if cell.verdict == "deviated" else "",
 )
 OTHER = Drilled("", [Cell(LOOP, FAST, "pass", "a > completed", "a > completed", 1)])
 AT = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
@@ -109,7 +109,7 @@ def test_what_xml_forbids_is_shown_and_everything_else_comes_back_as_it_was():
         "\ufffe": r"\ufffe",
     }.items():
         shown = shown.replace(char, name)
-    assert told.text == f"expected: abort > aborted\nobserved: {shown}\nseed: 7"
+    assert told.text == f"expected: abort > aborted\nobserved: {shown}\nseed: 7\nthe fabric was given a finalizer"
     assert told.get("message") == f"expected abort > aborted; observed {shown}"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,10 +19,15 @@ from fabric.services.workspaces import owner_actor
 from fabric.services.yaml_tree import BYTES_MAX
 from simulator.drills import chosen
 from simulator.drills.cells import CELLS, Cell, drilled
+from simulator.drills.chosen import DEFAULT_TABLE
+from simulator.drills.report_page import page
+from simulator.drills.reports import Drilled, failed, json_line, junit, verdicts
 
 JSON = Any
 FILES = (".yaml", ".yml", ".json")
 SEEDS, DECISIONS, DIGITS = 2**32 - 1, 1_000, 10
+REPORTS: Mapping[str, Callable[..., str]] = {"junit": junit, "html": page}
+"""By option, what writes the report."""
 Word = TypeVar("Word", FailureType, Tier)
 
 
@@ -63,24 +68,29 @@ class Command(FabricCommand):
             default="sqlite",
             help="with --live: what that installation has (sqlite)",
         )
+        parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report, for a pipeline")
+        parser.add_argument("--html", type=Path, metavar="FILE", help="write a report to read and to print")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
         """Drills them, one after the other; each is told as it comes."""
         cells, seed = _cells(options), _number("--seed", options["seed"], 0, SEEDS)
         specs = self._fabrics(options)
-        began, found = time.perf_counter(), []
+        for option in REPORTS:
+            _writable(option, options[option])
+        at, began, found = datetime.now(UTC), time.perf_counter(), []
         for spec in specs:
+            one = Drilled("" if spec.name == DEFAULT_TABLE else spec.name, [])
+            found.append(one)
             for cell in self._drilled(spec, cells, seed, options):
-                found.append((spec.name, cell))
+                one.cells.append(cell)
                 self.tell(*_told(spec.name if len(specs) > 1 else "", cell))
         seconds = time.perf_counter() - began
-        several = len(specs) > 1
-        if options["json"]:
-            self.put(summary(found, seconds, several=several))
-        else:
-            self.stdout.write(_said(found, seconds))
-        return OK if all(cell.verdict == "pass" for _, cell in found) else OTHER_END
+        for option, written in REPORTS.items():
+            if options[option] is not None:
+                options[option].write_text(written(found, seconds, at=at), encoding="utf-8")
+        self.stdout.write(json_line(found, seconds) if options["json"] else _said(found, seconds))
+        return OTHER_END if failed(found) else OK
 
     def _drilled(
         self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
@@ -154,23 +164,15 @@ def _told(fabric: str, cell: Cell) -> Iterator[str]:
         yield f"    {cell.why}"
 
 
-def _said(found: Sequence[tuple[str, Cell]], seconds: float) -> str:
-    counts = Counter(cell.verdict for _, cell in found)
+def _writable(option: str, path: Path | None) -> None:
+    """Refused where a report could not be written once everything has been drilled."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise Refused(
+            f"--{option}: {path} is no file in a directory that there is; give one", code="invalid", field=option
+        )
+
+
+def _said(found: Sequence[Drilled], seconds: float) -> str:
+    counts = verdicts(found)
     rest = "".join(f", {counts[one]} {one}" for one in ("deviated", "error", "unknown") if counts[one])
-    return f"{counts['pass']} of {len(found)} cells passed{rest}, in {seconds:.1f} s"
-
-
-def summary(found: Sequence[tuple[str, Cell]], seconds: float, *, several: bool) -> JSON:
-    """What a pipeline reads: what is no pass has failed, whatever else it is. ``several``: each cell says whose it is."""
-    passed = sum(cell.verdict == "pass" for _, cell in found)
-    return {
-        "cells": [({"fabric": name} if several else {}) | _of(cell) for name, cell in found],
-        "passed": passed,
-        "failed": len(found) - passed,
-        "seconds": round(seconds, 3),
-    }
-
-
-def _of(cell: Cell) -> JSON:
-    shown = {name: getattr(cell, name) for name in ("failure", "tier", "verdict", "expected", "observed", "seed")}
-    return shown | ({"observed": f"{cell.observed}: {cell.why}"} if cell.why else {})
+    return f"{counts['pass']} of {counts.total()} cells passed{rest}, in {seconds:.1f} s"
