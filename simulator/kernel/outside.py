@@ -23,7 +23,7 @@ from fabric.runtime.ports import Batch, NewRun, Withdrawn
 from simulator.kernel import damage_checks, grant_checks
 from simulator.kernel.clock import US
 from simulator.kernel.hands import Hands
-from simulator.kernel.swarm import DOCUMENTS, RunPlan
+from simulator.kernel.swarm import RunPlan
 
 if TYPE_CHECKING:
     from simulator.kernel.world import World
@@ -58,10 +58,11 @@ class Outside:
     def _start(self, run_id: str, plan: RunPlan) -> None:
         world = self.world
         deadline_s = world.setup.fabric.compiled.spec.policy.deadlines_of(plan.tier).run_s
+        documents = world.setup.documents if plan.documents else ()
         request = {
             "text": plan.text,
-            "documents": [document.name for document in DOCUMENTS] if plan.documents else [],
-            "document_bytes": [len(document.text) for document in DOCUMENTS] if plan.documents else [],
+            "documents": [document.name for document in documents],
+            "document_bytes": [len(document.text) for document in documents],
         }
         deadline_at = world.clock.now() + int(deadline_s * US)
         given = RunRequested(

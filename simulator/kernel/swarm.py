@@ -57,6 +57,8 @@ class Setup:
     """What people say each time; None: it is drawn."""
     raises: int = 0
     """Times the present cap that finance names with each approval of an overrun; 0: it is drawn, and none where ``verb`` is given."""
+    documents: tuple[Document, ...] = DOCUMENTS
+    """What is attached to the runs that have any."""
 
 
 def draw(seed: int) -> Setup:

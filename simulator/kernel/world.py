@@ -33,7 +33,7 @@ from simulator.kernel.process import Process
 from simulator.kernel.process_memory import Owned, Sent
 from simulator.kernel.remembering import Remembering
 from simulator.kernel.schedule import Schedule
-from simulator.kernel.swarm import DOCUMENTS, Setup
+from simulator.kernel.swarm import Setup
 from simulator.kernel.token_checks import TokenWatch
 from simulator.kernel.watch import Watch
 from simulator.kernel.world_store import Failure, MakesStores, Stores
@@ -323,7 +323,7 @@ class World:
         shared: dict[str, Any] = {"run_id": claimed.run_id, "trace_id": claimed.trace_id, "spec": spec}
 
         def documents() -> tuple[Document, ...]:
-            return DOCUMENTS
+            return self.setup.documents
 
         if isinstance(command, CallModel):
             asked = prompts.model_request(
