@@ -116,7 +116,9 @@ th{text-align:left;font-weight:500}
 font-weight:500;white-space:nowrap;color:var(--fg);background:var(--bg);box-shadow:inset 0 0 0 1px var(--edge)}
 .badge.plain{background:none;box-shadow:none;padding:0}
 .not{display:grid}
-.not li{display:grid;grid-template-columns:7rem minmax(13rem,20rem) minmax(0,1fr);gap:2px 16px;align-items:baseline;padding:9px 16px}
+.not li{display:grid;grid-template-columns:7rem minmax(13rem,20rem) minmax(0,1fr);gap:2px 16px;align-items:start;padding:8px 16px}
+.not a,.not p{line-height:1.54rem}
+.not a{justify-self:start}
 .not li+li{border-top:1px solid var(--line)}
 .not p{color:var(--text-2);overflow-wrap:anywhere}
 .scroll{overflow-x:auto}

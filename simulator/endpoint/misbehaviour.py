@@ -40,7 +40,7 @@ def healthy(turn: Turn) -> Step:
     if turn.output in AGENT_OUTPUT:
         return _agents(turn.received)
     own = [tool for tool in turn.tools if not is_handing_on(tool)]
-    if own and not turn.result:
+    if own and not turn.result and not isinstance(turn.body.get("tool_choice"), Mapping):
         return calls(turn, [turn.question[:200] or "status"], own[0])
     if turn.result:
         return says(turn, f"The tool says: {turn.result[:2_000]}")

@@ -223,14 +223,14 @@ def _line(chosen: Chosen, received: Received, step: Step, struck: bool) -> str:
     if chosen.as_json:
         return json.dumps(told)
     how = str(step.status) if step.mode == "send" else step.mode
-    agent = f" agent={received.agent}" if received.agent else ""
+    agent = f" agent={_printable(received.agent)}" if received.agent else ""
     stream = " stream" if told["stream"] else ""
     return f"{received.number:4} {received.method} {_printable(received.path)}{agent}{stream} key={'yes' if received.key else 'no'}: {by} {how}"
 
 
-def _printable(path: str) -> str:
-    """A path as one line of a terminal may show it."""
-    return path[:200].encode("unicode_escape").decode("ascii")
+def _printable(text: str) -> str:
+    """What a client sent as one line of a terminal may show it."""
+    return text[:200].encode("unicode_escape").decode("ascii")
 
 
 def _write(path: Path, received: Received, struck: bool) -> None:

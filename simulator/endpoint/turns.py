@@ -57,6 +57,16 @@ class Turn:
         functions = [one.get("function", {}) for one in self.body.get("tools") or ()]
         return [one for one in functions if one.get("name")]
 
+    @property
+    def answers_by(self) -> Mapping[str, JSON] | None:
+        """The tool that an answer has to be given by: the one that is chosen; where any call will do, the last on offer. None: in words."""
+        choice = self.body.get("tool_choice")
+        if isinstance(choice, Mapping):
+            function = choice.get("function")
+            name = function.get("name") if isinstance(function, Mapping) else None
+            return next((tool for tool in self.tools if tool["name"] == name), None)
+        return self.tools[-1] if choice == "required" and self.tools else None
+
     @cached_property
     def number(self) -> int:
         """How often the model has spoken before in this conversation."""
@@ -130,6 +140,8 @@ def calls(
 
 def says(turn: Turn, text: str, *, citations: Sequence[str] = (), sure: float = 0.9, **more: JSON) -> Step:
     """An answer in words, in the form that is asked for. ``sure``, from 0 to 1, stands where the form has a place for it."""
+    if turn.answers_by is not None:
+        return calls(turn, [text], turn.answers_by, **more)
     if not turn.wants_json:
         return steps.answer(" ".join([text, *(f"[{name}]" for name in citations)]), **more)
     if turn.schema is None or turn.output == "summary":

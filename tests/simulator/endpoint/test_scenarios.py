@@ -17,6 +17,7 @@ from simulator.endpoint import ScriptedEndpoint
 from simulator.endpoint.misbehaviour import FLOOD, NEEDS_MORE, NOWHERE
 from simulator.endpoint.scenarios import SCENARIOS, Playing, unknown
 from simulator.kernel.scripted import SCRIPTS
+from tests.fabric.test_misbehaviour_http import SCENARIOS as COMPARISON
 from tests.simulator.endpoint.asking import FIND, LOOK, TO_B, arguments_of, converse, playing, tool
 
 LOOPS = ("tool_loop", "tool_loop_paraphrased", "tool_loop_of_2", "tool_loop_of_3", "tool_loop_changing")
@@ -35,6 +36,35 @@ OF_THE_KERNEL = {
     "empty": "empty",
 }
 """The scenario that does over HTTP what a script of the kernel does in it."""
+
+COMPARED: dict[str, tuple[str, dict[str, int]]] = {
+    "same call for ever": ("tool_loop", {}),
+    "same call, changing results": ("tool_loop_changing", {}),
+    "paraphrased call": ("tool_loop_paraphrased", {}),
+    "A, B, A, B": ("tool_loop_of_2", {}),
+    "legal polling (8 times, then done)": ("tool_loop", {"times": 8}),
+    "429 storm": ("rate_limit", {}),
+    "four 429s, then healthy": ("rate_limit", {"times": 4}),
+    "503 after three good calls": ("unavailable", {"after": 3}),
+    "hang, trickle": ("trickle", {}),
+    "broken tool JSON": ("bad_arguments", {}),
+    "unknown tool": ("unknown_tool", {}),
+    "off-schema output": ("off_schema", {}),
+    "handoff ping-pong": ("ping_pong", {}),
+    "sub-agents spawning": ("spawning", {}),
+    "50k tokens an answer": ("cost_spike", {}),
+    "credential in the answer": ("credential", {}),
+    "200 tool calls in one answer": ("flood", {}),
+    "HTML, empty answer": ("html", {}),
+    "well-behaved": ("cooperative", {}),
+}
+"""What the comparison of frameworks was measured with, as it is said here."""
+
+
+def test_every_scenario_of_the_comparison_can_be_said():
+    assert set(COMPARED) == set(COMPARISON)
+    for scenario, over in COMPARED.values():
+        Playing(SCENARIOS[scenario], **over)
 
 
 def test_every_scenario_says_what_it_does_in_one_sentence():
@@ -310,3 +340,28 @@ def test_a_name_that_is_nearly_one_is_told_first():
         "--scenario: there is no 'rate-limit'; did you mean rate_limit or rate_limit_silent"
     )
     assert unknown("qqq").startswith("--scenario: there is no 'qqq'; there are: cooperative, echo, ")
+
+
+# -- how an answer has to be given --
+
+
+@pytest.mark.parametrize(
+    ("choice", "first", "then"),
+    [
+        ("auto", "look", None),
+        ("required", "look", "find"),
+        ({"type": "function", "function": {"name": "find"}}, "find", "find"),
+        ("none", None, None),
+    ],
+    ids=str,
+)
+def test_an_answer_is_given_by_the_tool_that_it_has_to_be_given_by(choice, first, then):
+    """Frameworks offer a tool for the answer, and forbid words."""
+    offered = {"tools": [LOOK, FIND], "tool_choice": choice}
+    told = [{"role": "user", "content": "What is it?"}, {"role": "tool", "tool_call_id": "1", "content": "42"}]
+    for messages, name in ((told[:1], first), (told, then)):
+        calls = reply_of("cooperative", {**offered, "messages": messages}).get("tool_calls") or []
+        assert [one["function"]["name"] for one in calls] == ([name] if name else [])
+    if then:
+        [call] = reply_of("credential", {**offered, "messages": told})["tool_calls"]
+        assert "AKIA" in call["function"]["arguments"]
