@@ -1,10 +1,10 @@
-"""The drills app: commands that run the engine in its virtual world, or measure it."""
+"""The drills app: commands that run the engine in its virtual world, measure it, or stand in for what it talks to."""
 
 from django.apps import AppConfig
 
 
 class DrillsConfig(AppConfig):
-    """Commands ``simulate`` and ``bench``."""
+    """Its commands are in ``management``."""
 
     name = "simulator.drills"
     label = "drills"

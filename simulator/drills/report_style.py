@@ -182,7 +182,8 @@ body{background:none}
 .cell+.cell{border-top:0}
 .cell:first-child{border-left:0}
 .matrix{min-width:0}
-.scroll{overflow:visible}
+.matrix th,.matrix td{padding-top:4px;padding-bottom:4px}
+.scroll{overflow:visible;break-inside:avoid}
 tr,.not li,.tally,.cell,.note,.type{break-inside:avoid}
 h1,h2,h3,thead,.card>header{break-after:avoid}
 thead{display:table-header-group}

@@ -89,6 +89,8 @@ def understood(options: Mapping[str, Any]) -> Chosen:
     """The options as they are meant. ``Refused`` for the first that is wrong."""
     if options["scenario"] not in SCENARIOS:
         raise Refused(unknown(options["scenario"]))
+    if not options["host"].strip():
+        raise Refused(f"--host is empty, which would be every address: give one, or leave it out for {LOOPBACK}")
     after, times, delay = (options[name] for name in ("after", "times", "delay"))
     ledger = Path(options["ledger"]) if options["ledger"] else None
     return Chosen(

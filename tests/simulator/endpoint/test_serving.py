@@ -131,6 +131,7 @@ BAD = {
     ("--delay", "nan"): "--delay is 'nan': give seconds from 0 to 3600",
     ("--delay", "-1"): "--delay is '-1': give seconds from 0 to 3600",
     ("--delay", "soon"): "--delay is 'soon': give seconds from 0 to 3600",
+    ("--host", ""): "--host is empty, which would be every address: give one, or leave it out for 127.0.0.1",
     ("--host", "256.256.256.256"): "--host 256.256.256.256 with --port 0 cannot be listened on: ",
     (
         "--ledger",
