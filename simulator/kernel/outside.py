@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fabric.core.budget_caps import NamedCap
@@ -32,12 +34,22 @@ ACCIDENTS = ("sudden_death", "deaf", "retired", "soft_stop")
 UNDO_S = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody will say to a question, and how long after it. ``verb``: empty for what the setup has people say, or approve."""
+
+    after_s: float
+    verb: str = ""
+
+
 class Outside:
     """Callers, reviewers and the machine room."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.hands = Hands(world, self)
+        self.script: Callable[[str, EscalationChange], tuple[Answer, ...] | None] = lambda run_id, change: None
+        """What people say to a question of a run, where it is not drawn; an empty tuple: nothing, ever."""
         self._answering = False
         self._clicks = 0
 
@@ -126,6 +138,8 @@ class Outside:
         if not world.strikes("nudge_lost") and world.processes:
             process = world.rng.choice(world.processes)
             process.later(delay_s + 0.001 + 0.01 * world.rng.random(), process.sweep)
+            if world.strikes("nudge_doubled"):  # Only ever by script.
+                process.later(delay_s + 0.05, process.sweep)
         for process in world.processes:
             process.sweep_at(world.clock.now() + 1)
             process.sweep_at(world.clock.now() + int(delay_s * US) + 1)
@@ -151,6 +165,11 @@ class Outside:
         if self._answering:
             world.later(0.5, self._decide, run_id, change, "reviewer")
             return
+        scripted = None if world.healed else self.script(run_id, change)
+        if scripted is not None:
+            for one in scripted:
+                world.later(one.after_s, self._say, run_id, change, one.verb or world.setup.verb or "approve")
+            return
         if world.healed or world.strikes("silent"):
             return
         due_s = (change.due_at - world.clock.now()) / US
@@ -165,6 +184,10 @@ class Outside:
         world.later(due_s * share, self._decide, run_id, change, "reviewer")
         if world.strikes("two_reviewers"):
             world.later(due_s * share * world.rng.choice((1.0, 1.0, 1.01)), self._decide, run_id, change, "second")
+
+    def _say(self, run_id: str, change: EscalationChange, verb: str) -> None:
+        """An answer as it was scripted, whatever has become of the question meanwhile."""
+        self.insert(run_id, self._decision(change, verb, "reviewer", change.digest))
 
     def _at_last(self, run_id: str, change: EscalationChange) -> None:
         """An answer that nobody takes back, in whose undo window the question is due."""

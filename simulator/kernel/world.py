@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -79,6 +79,8 @@ class World:
         self.ask = ask or self.agents.ask
         self.serve: Callable[[ToolRequest], Reply] = self.agents.run
         """Who answers for the tools."""
+        self.scripted: Mapping[str, Callable[[], bool]] = {}
+        """Faults that strike when they are told to, whatever their rate: each is asked at its every chance."""
         self.service = self.agents.service
         self.agents.remembering = Remembering(self, self.rng)
         self.watch = Watch(self)
@@ -135,6 +137,7 @@ class World:
         """Ends all faults: what stands still goes on, what is dead has a successor."""
         self.healed = True
         self.rates = self.agents.rates = faults.NONE
+        self.scripted = {}
         for process in list(self.processes):
             process.deaf_until = 0
             process.resume()
@@ -146,6 +149,9 @@ class World:
 
     def strikes(self, name: str) -> bool:
         """Whether a fault strikes here and now."""
+        if self.scripted and name in self.scripted and self.scripted[name]():
+            self.sometimes[name] += 1
+            return True
         rate = self.rates.rates.get(
             name
         )  # Asked at every point of every process: most seeds have few faults, and later none.
@@ -160,6 +166,10 @@ class World:
             self._skews[name] = Random(f"clock {self.setup.seed} {name}").choice(SKEWS_US)  # noqa: S311 - a simulation is to be repeatable
         self.sometimes["skewed_clock"] += self._skews[name] != 0
         return self._skews[name]
+
+    def set_skew(self, worker: int, skew_us: int) -> None:
+        """Says how far the clock of the n-th worker that is started lies off, in place of what would be drawn."""
+        self._skews[f"worker-{worker}"] = skew_us
 
     def later(self, delay_s: float, action: Callable[..., None], *args: Any) -> None:
         """Schedules something that no process does."""
@@ -192,10 +202,10 @@ class World:
         if len(self.processes) < self.setup.processes:
             self.born()
 
-    def pause(self, process: Process) -> None:
-        """A process stands still, mostly for longer than its lease."""
+    def pause(self, process: Process, still_s: float | None = None) -> None:
+        """A process stands still, mostly for longer than its lease; for so long where it is said."""
         process.paused = True
-        self.later(2.0 + 30.0 * self.rng.random(), process.resume)
+        self.later(2.0 + 30.0 * self.rng.random() if still_s is None else still_s, process.resume)
         self._await_lapse(process)
 
     def _await_lapse(self, process: Process) -> None:

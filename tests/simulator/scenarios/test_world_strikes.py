@@ -1,0 +1,289 @@
+"""Faults of tools, services, workers, database, broker, clocks and people, at chosen moments: the run ends as it should, and no promise is broken."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from simulator.kernel import faults, published, swarm
+from simulator.kernel.clock import US
+from simulator.kernel.world import World
+from simulator.scenarios import tool_strikes
+from simulator.scenarios.catalogue import FAULTS, SEAM_PORTS, fault_named, parameters_of
+from simulator.scenarios.injection import Injection
+from simulator.scenarios.observing import observe
+from simulator.scenarios.parameters import Asked, Crash, Skew, Zombie
+from simulator.scenarios.probes import Observed
+from simulator.scenarios.scenario import Disturbance
+from simulator.scenarios.shipped import library, shipped
+from simulator.scenarios.world_strikes import CHANCES
+from tests.simulator.drills.drilled import drilled
+from tests.simulator.kernel import worlds
+
+FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
+
+
+def booking(last: str = "book") -> FabricSpec:
+    """A fabric whose first worker books, pays or looks up, and whose third tool takes a booking back."""
+    tools = [
+        {"name": "lookup"},
+        {"name": "book", "effect": "mutating", "compensation": "unbook", "reconcile": "find"},
+        {"name": "unbook", "effect": "idempotent"},
+        {"name": "find"},
+        {"name": "wire", "effect": "irreversible"},
+    ]
+    tree = drilled(tools=tools).model_dump(mode="json")
+    tree["agents"] = [{**one, "tools": [last] if one["name"] == "one" else []} for one in tree["agents"]]
+    calls = [[{"tool": last, "args": {"query": "a room"}}]]
+    tree["models"][0]["options"] = {"agents": {"one": {"calls": calls}}}
+    return FabricSpec.model_validate(tree)
+
+
+class Befallen:
+    """One world with disturbances, at its end."""
+
+    def __init__(
+        self,
+        *disturbances: tuple[str, dict[str, Any]],
+        spec: FabricSpec | None = None,
+        tier: Tier = FAST,
+        processes: int = 2,
+        verb: Literal["approve", "reject"] = "reject",
+    ) -> None:
+        spec = spec or drilled()
+        self.injection = Injection(
+            [Disturbance(fault_named(name), parameters_of(FAULTS[name], given)) for name, given in disturbances], spec
+        )
+        self.world = World(setup(spec, tier, processes, verb), ask=worlds.cooperative)
+        self.world.ask, self.world.serve = self.injection.disturbing(self.world, self.world.ask, self.world.serve)
+        self.world.run()
+        assert self.world.watch.violations == []
+
+    @property
+    def seen(self) -> Observed:
+        return observe(self.world, self.injection)
+
+
+def setup(spec: FabricSpec, tier: Tier, processes: int, verb: Literal["approve", "reject"]) -> swarm.Setup:
+    return swarm.Setup(
+        seed=1,
+        fabric=published.publish(spec, "revision"),
+        rates=faults.NONE,
+        runs=(swarm.RunPlan(0.0, tier, True, "What does the report say?", 1),),
+        processes=processes,
+        fault_phase_s=400_000.0,
+        answers_within=0.01,
+        verb=verb,
+    )
+
+
+def test_every_fault_of_the_world_has_its_place():
+    world = {name for name, fault in FAULTS.items() if fault.port not in SEAM_PORTS}
+    tools = {name for name in world if FAULTS[name].port in ("tool", "service")}
+    assert set(tool_strikes.EFFECTS) == tools
+    typed = {name for name in world if issubclass(FAULTS[name].parameters, Crash | Zombie | Skew | Asked)}
+    assert set(CHANCES) | typed == world - tools
+
+
+def test_a_world_without_disturbances_is_the_same_as_one_without_an_injection():
+    plain = World(setup(drilled(), FAST, 2, "reject"), ask=worlds.cooperative)
+    plain.run()
+    assert Befallen().world.digest() == plain.digest()
+
+
+# -- tools and services ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tool_error", "tool_slow", "tool_failed", "tool_hang"])
+def test_one_tool_call_that_goes_wrong_is_got_over(name):
+    found = Befallen((name, {"times": 1}), spec=booking("lookup"))
+    assert found.injection.struck[name] == 1
+    assert found.seen.state == "completed"
+    assert found.seen.tool_calls > 0
+
+
+def test_a_slow_tool_takes_its_time():
+    quick, slow = Befallen(spec=booking("lookup")), Befallen(("tool_slow", {"delay_s": 7.0}), spec=booking("lookup"))
+    assert 7.0 <= slow.seen.duration_s - quick.seen.duration_s < 8.0
+
+
+def test_only_the_named_tool_is_struck():
+    found = Befallen(("tool_error", {"tool": "find"}), spec=booking("lookup"))
+    assert (found.seen.struck, found.seen.tool_calls) == (0, 1)
+
+
+def booked(found: Befallen) -> int:
+    return len(found.world.service.done)
+
+
+def test_a_booking_whose_answer_is_lost_is_asked_after_and_not_made_again():
+    found = Befallen(("effect_lost_answer", {}), spec=booking())
+    assert found.seen.struck == 1
+    assert booked(found) == 1
+    assert found.seen.tool_calls == 2, "the booking and the question what became of it"
+    assert found.seen.state == "completed"
+
+
+def test_a_refused_booking_is_not_made():
+    found = Befallen(("effect_refused", {"times": None}), spec=booking())
+    assert found.seen.struck >= 1
+    assert booked(found) == 0
+
+
+def test_a_booking_that_cannot_be_undone_at_once_is_undone_later():
+    found = Befallen(
+        ("unsafe", {"role": "finalizer"}), ("compensation_fails", {"times": 2}), spec=booking(), tier=BATCH
+    )
+    assert found.injection.struck["compensation_fails"] == 2
+    assert booked(found) == len(found.world.service.cancelled) == 1
+
+
+# -- database and broker -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["commit_lost", "commit_landed", "store_away", "input_doubled"])
+@pytest.mark.parametrize("at", [1, 3])
+def test_what_befalls_the_database_once_leaves_no_trace_in_the_answer(name, at):
+    if name == "input_doubled" and at > 1:
+        at = 1  # There is one input.
+    found = Befallen((name, {"from_occurrence": at, "times": 1}))
+    assert found.seen.struck == 1
+    assert (found.seen.chain, found.seen.model_calls) == ("nothing decided > completed", 8)
+
+
+@pytest.mark.parametrize("name", ["message_lost", "message_doubled"])
+def test_lost_and_doubled_messages_change_nothing_but_the_time(name):
+    found = Befallen((name, {}))
+    assert found.seen.struck > 0
+    assert (found.seen.chain, found.seen.model_calls) == ("nothing decided > completed", 8)
+
+
+def test_a_database_that_is_away_for_three_writes_is_waited_for():
+    found = Befallen(("store_away", {"times": 3}))
+    assert found.seen.struck == 3
+    assert found.seen.duration_s > Befallen().seen.duration_s
+
+
+# -- workers and clocks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_effect", range(1, 14))
+def test_a_worker_may_die_at_any_effect(at_effect):
+    found = Befallen(("crash", {"at_effect": at_effect}))
+    assert found.injection.struck["crash"] == 1
+    assert found.seen.chain == "nothing decided > completed"
+
+
+def test_a_worker_that_dies_at_an_instant_is_followed_by_another():
+    found = Befallen(("slow", {"delay_s": 5.0}), ("crash", {"at_s": 2.0}))
+    assert found.injection.struck["crash"] == 1
+    assert found.world.sometimes["taken_over"] == 1
+    assert found.seen.state == "completed"
+
+
+def test_a_zombie_s_writes_do_not_count():
+    found = Befallen(("slow", {"delay_s": 5.0}), ("zombie", {"at_s": 2.0, "still_s": 40.0}))
+    assert found.injection.struck["zombie"] == 1
+    assert found.world.sometimes["taken_over"] == 1
+    assert found.seen.state == "completed"
+
+
+def test_a_worker_s_clock_lies_off_as_is_said():
+    found = Befallen(("clock_skew", {"worker": 1, "skew_s": 1.0}), ("clock_skew", {"worker": 2, "skew_s": -0.5}))
+    assert (found.world.skew_us("worker-1"), found.world.skew_us("worker-2")) == (US, -US // 2)
+    assert found.seen.chain == "nothing decided > completed"
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+DOWN = ("unavailable", {"role": "finalizer"})
+
+
+def decisions(found: Befallen) -> list[str]:
+    """What people's answers came to, in order."""
+    [run] = found.world.watch.runs()
+    kinds = ("escalation_decided", "escalation_expired", "decision_refused", "decision_ignored")
+    return [row.kind for row in found.world.store.rows(run.id) if row.kind in kinds or "escalation" in row.kind]
+
+
+def test_a_person_who_says_no_ends_it():
+    found = Befallen(DOWN, ("person_rejects", {"after_s": 3.0}), tier=HIGH, verb="approve")
+    assert found.injection.struck["person_rejects"] == 1
+    assert (found.seen.state, found.seen.questions) == ("aborted", 1)
+
+
+def test_somebody_else_would_have_been_asked_again():
+    found = Befallen(DOWN, tier=HIGH, verb="approve")
+    assert found.seen.questions == 2
+
+
+def test_a_late_answer_does_not_count():
+    late = Befallen(DOWN, ("person_late", {"after_due_s": 60.0}), tier=HIGH, verb="approve")
+    silent = Befallen(DOWN, ("person_silent", {}), tier=HIGH, verb="approve")
+    assert late.injection.struck["person_late"] == silent.injection.struck["person_silent"] == 1
+    assert late.seen.chain == silent.seen.chain == "retry > retry > escalate > aborted"
+    assert decisions(late)[:2] == decisions(silent)[:2]
+    assert silent.seen.duration_s > 60
+
+
+def test_a_double_click_counts_once():
+    once, twice = (Befallen(DOWN, *more, tier=HIGH) for more in ((), (("person_double_click", {}),)))
+    assert twice.injection.struck["person_double_click"] == 1
+    assert (twice.seen.chain, twice.seen.questions) == (once.seen.chain, once.seen.questions)
+
+
+def test_a_changed_action_is_done_as_it_was_changed():
+    found = Befallen(("person_edits", {}), spec=booking("wire"), verb="reject")
+    assert found.injection.struck["person_edits"] == 1
+    assert booked(found) == 1, "it was rejected otherwise"
+    assert booked(Befallen(spec=booking("wire"), verb="reject")) == 0
+
+
+def test_only_some_of_the_questions_are_answered_so():
+    found = Befallen(DOWN, ("person_rejects", {"from_question": 2}), tier=HIGH, verb="approve")
+    assert found.injection.struck["person_rejects"] == 1
+    assert (found.seen.state, found.seen.questions) == ("aborted", 2)
+
+
+# -- what is seen of it ------------------------------------------------------------------------------------------------
+
+
+def test_what_a_run_came_to_is_told_by_its_probes():
+    seen = Befallen(("unavailable", {"role": "finalizer", "times": 1})).seen
+    assert (seen.state, seen.chain, seen.questions, seen.replans) == ("completed", "retry > completed", 0, 0)
+    assert (seen.model_calls, seen.tool_calls, seen.struck, seen.violations) == (9, 0, 1, 0)
+    assert seen.answer.startswith("One's part: What does the report say?")
+    assert seen.cost_usd_micros > 0
+    assert 0 < seen.duration_s < 60
+
+
+def test_a_run_without_an_answer_says_nothing():
+    seen = Befallen(("malformed_plan", {})).seen
+    assert (seen.state, seen.answer, seen.citations) == ("aborted", "", [])
+
+
+NEEDS = {"tool": "lookup", "service": "book", "person": "wire"}
+"""What the first worker has to do for a fault of a port to strike."""
+OF_THE_WORLD = [name for name, scenario in library().items() if scenario.only_virtual()]
+
+
+@pytest.mark.parametrize("name", OF_THE_WORLD)
+def test_a_shipped_scenario_of_the_world_strikes_and_ends_as_it_says(name):
+    scenario = shipped(name)
+    given = [(one.fault.name, one.parameters.model_dump(exclude_unset=True)) for one in scenario.disturbances()]
+    needs = {NEEDS[one.fault.port] for one in scenario.disturbances() if one.fault.port in NEEDS}
+    for tier in scenario.tiers:
+        spec = booking(*needs) if needs and (scenario.failure is None or "service" in name) else None
+        found = Befallen(
+            *given, spec=spec or (booking() if name == "undoing-fails" else None), tier=tier, verb="approve"
+        )
+        assert all(found.injection.struck[fault] for fault, _ in given), found.injection.struck
+        [run] = found.world.watch.runs()
+        decided = [row.header for row in found.world.store.rows(run.id) if row.kind == "reaction_decided"]
+        if scenario.failure is not None:
+            assert f'"failure_type":"{scenario.failure}"'.encode() in decided[0]
+        else:
+            assert found.seen.state == "completed", (tier, found.seen.chain)
