@@ -56,6 +56,9 @@ class Act(StrEnum):
     PROJECTION_REBUILT = "projection_rebuilt"
     NOTIFICATION_RESENT = "notification_resent"
     """A notification was put back to be sent, by hand."""
+    DRILLS_ASKED = "drills_asked"
+    """Cells of a fabric's decision table are to be drilled."""
+    DRILLS_STOPPED = "drills_stopped"
 
 
 @value(kw_only=True)

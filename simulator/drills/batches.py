@@ -1,0 +1,123 @@
+"""Carrying out a batch of drills, one cell after the other, each committed as it comes. The row is the truth: it is taken and ended by
+conditional updates, so no cell is driven twice, and what was stopped meanwhile stays stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict
+
+from pydantic import ValidationError
+
+from fabric.adapters.duties import database_us
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.fabrics import revision_spec
+from simulator.drills.models import OPEN_STATUSES, Drill, Status
+
+log = logging.getLogger(__name__)
+SAID_MAX = 2_000
+"""Characters of what is said about a drill that failed."""
+
+
+def batch_drill(batch: str, holder: str) -> int:
+    """Drills what of a batch waits, until nothing does; how many were driven. It takes a core for seconds, so it has a process of its own."""
+    driven = 0
+    while (one := drill_claim(batch, holder)) is not None:
+        drill_end(one, holder, **drill_drive(one))
+        driven += 1
+    return driven
+
+
+def drill_claim(batch: str, holder: str) -> Drill | None:
+    """Takes the next drill of a batch; None: none waits."""
+    while True:
+        waiting = Drill.objects.filter(batch=batch, status=Status.QUEUED).order_by("place")
+        one = waiting.first()
+        if one is None:
+            return None
+        mine = Drill.objects.filter(id=one.id, status=Status.QUEUED)
+        if mine.update(status=Status.RUNNING, holder=holder, started_at=database_us()):
+            return one
+
+
+def drill_drive(one: Drill) -> dict[str, str]:
+    """Drives one cell in virtual time: the columns that say what came of it."""
+    from simulator.drills.cells import (
+        drill,
+    )  # It loads the engine and its world, which who only keeps drills can do without.
+
+    began = time.monotonic()
+    try:
+        spec = revision_spec(one.revision_id)
+        cell = drill(spec, FailureType(one.failure), Tier(one.tier), seed=one.seed)
+    except ValidationError:
+        said = f"r{one.number} was published by another version of Fabric Flow, and this one cannot read it: publish the fabric again"
+        return _failed(said, began)
+    except Exception as error:
+        log.exception("the drill %s of %s x %s failed", one.id, one.failure, one.tier)
+        return _failed(f"{type(error).__name__}: {error}"[:SAID_MAX], began)
+    told = asdict(cell)
+    body = {"seconds": round(time.monotonic() - began, 3), "equipped": list(told.get("equipped", ()))}
+    return {
+        "status": Status.FAILED if cell.verdict == "error" else Status.COMPLETED,
+        "verdict": cell.verdict,
+        "expected": cell.expected,
+        "observed": cell.observed,
+        "why": told.get("why", ""),
+        "body": json.dumps(body),
+    }
+
+
+def _failed(said: str, began: float) -> dict[str, str]:
+    body = json.dumps({"seconds": round(time.monotonic() - began, 3)})
+    return {"status": Status.FAILED, "verdict": "error", "why": said, "body": body}
+
+
+def drill_end(one: Drill, holder: str, **came: str) -> bool:
+    """Says what came of a drill; False: it was stopped, or taken for lost, meanwhile, and stays so."""
+    mine = Drill.objects.filter(id=one.id, status=Status.RUNNING, holder=holder)
+    return bool(mine.update(ended_at=database_us(), **came))
+
+
+# -- what whoever conducts has to know and to say ----------------------------------------------------------------------
+
+
+def drills_wait() -> bool:
+    """Whether anything waits or runs: a look into an index."""
+    return Drill.objects.filter(status__in=OPEN_STATUSES).exists()
+
+
+def batch_next() -> str | None:
+    """The batch that is done next, whoever asked for it: the one that was asked for first."""
+    waiting = Drill.objects.filter(status=Status.QUEUED)
+    return waiting.order_by("batch").values_list("batch", flat=True).first()
+
+
+def batch_open(batch: str) -> bool:
+    """Whether anything of it waits or runs."""
+    return Drill.objects.filter(status__in=OPEN_STATUSES, batch=batch).exists()
+
+
+def drills_interrupt() -> int:
+    """Says of whatever runs that it was interrupted, since the process that drove it is gone; how many."""
+    return Drill.objects.filter(status=Status.RUNNING).update(
+        status=Status.INTERRUPTED,
+        ended_at=database_us(),
+        why="the process that drove it ended before it did; nothing is known of the cell: drill it again",
+    )
+
+
+def drill_overdue(holder: str, seconds: float) -> bool:
+    """Ends as an error what a process has been at for so long; whether there was any."""
+    late = database_us() - round(seconds * 1_000_000)
+    stuck = Drill.objects.filter(status=Status.RUNNING, holder=holder, started_at__lt=late)
+    said = f"it took more than {seconds:g} s and was ended: the run did not come to its end"
+    return bool(stuck.update(status=Status.FAILED, verdict="error", ended_at=database_us(), why=said))
+
+
+def batch_fail(batch: str, said: str) -> int:
+    """Ends as errors what of a batch cannot be begun; how many."""
+    waiting = Drill.objects.filter(status=Status.QUEUED, batch=batch)
+    return waiting.update(status=Status.FAILED, verdict="error", ended_at=database_us(), why=said[:SAID_MAX])

@@ -1,0 +1,165 @@
+"""Who has batches drilled: one process of an installation at a time, one batch after the other, each in a process of its own.
+
+A drill runs the engine for seconds, on one core. The worker's own interpreter drives real runs, so the drill has another: ``manage.py
+drill_batch``. It ends when its batch is stopped, when a cell takes too long, and with the process that started it, whatever ended that.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import IO
+
+from django.conf import settings
+
+from fabric.adapters.duties import DutySpec, DutyThread, database_us
+from fabric.models import Duty, new_id
+from simulator.drills.batches import (
+    batch_fail,
+    batch_next,
+    batch_open,
+    drill_overdue,
+    drills_interrupt,
+    drills_wait,
+)
+from simulator.drills.models import Drill
+
+log = logging.getLogger(__name__)
+DUTY = "drills"
+LOOK_S = 5.0
+"""So much later than it was asked for a batch begins, at most, where no message says that there is one."""
+LEASE_S = 30.0
+"""After this a process that conducted and says nothing any more is taken for dead, and another goes on."""
+POLL_S = 0.25
+CELL_S = 60.0
+"""A cell takes a second or less; one that takes this long never ends."""
+END_S = 5.0
+US = 1_000_000
+
+
+class Conductor:
+    """A thread that looks for drills, and has them done while nobody else has."""
+
+    def __init__(self, cell_s: float = CELL_S, look_s: float = LOOK_S) -> None:
+        self.name = new_id()
+        self._cell_s, self._look_s = cell_s, look_s
+        self._woken, self._ending = threading.Event(), threading.Event()
+        self._duty = DutySpec(
+            name=DUTY, look_s=look_s, every_s=0.0, lease_s=LEASE_S, wanted=drills_wait, act=self.conduct
+        )
+        self._looking = DutyThread((), self.name)
+        self._thread = threading.Thread(target=self._loop, name="fabric-drills", daemon=True)
+
+    def start(self) -> None:
+        """Starts looking; the first look is at once."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Has it look now."""
+        self._woken.set()
+
+    def stop(self, timeout_s: float = 2 * END_S) -> None:
+        """Ends the drill that is under way, which is interrupted, and waits so long for that."""
+        self._ending.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def look(self) -> bool:
+        """Looks once, and does what there is. False: it failed, which is said."""
+        return self._looking.look(self._duty)
+
+    def _loop(self) -> None:
+        from django.db import connection
+
+        while not self._ending.is_set():
+            self._woken.clear()
+            self.look()
+            # No request ever ends on this thread: a connection that was cut would stay so.
+            connection.close()
+            self._woken.wait(self._look_s)
+
+    def conduct(self) -> None:
+        """Does all batches there are, the first that was asked for first. What another process was at when it ended is interrupted."""
+        drills_interrupt()
+        while not self._ending.is_set() and (batch := batch_next()) is not None:
+            self._do(batch)
+
+    def _do(self, batch: str) -> None:
+        """Has a process drill a batch, and another the rest of it where a cell took too long."""
+        holder = new_id()
+        with tempfile.TemporaryFile() as said:
+            process = _started(batch, holder, said)
+            try:
+                by_itself = self._watch(process, batch, holder)
+            finally:
+                _end(process)
+                drills_interrupt()
+            if by_itself and not Drill.objects.filter(holder=holder).exists():
+                # It did not come as far as its first cell, and another would not either.
+                told = f"the process that drills could not begin: {_last_line(said)}"
+                log.error("batch %s of drills: %s", batch, told)
+                batch_fail(batch, told)
+
+    def _watch(self, process: subprocess.Popen[bytes], batch: str, holder: str) -> bool:
+        """Returns when the process has ended by itself (True), or is to be ended."""
+        held_at = time.monotonic()
+        while process.poll() is None:
+            if self._ending.wait(POLL_S) or not batch_open(batch) or drill_overdue(holder, self._cell_s):
+                return False
+            if time.monotonic() - held_at > LEASE_S / 5:
+                held_at = time.monotonic()
+                mine = Duty.objects.filter(name=DUTY, holder=self.name)
+                mine.update(held_until=database_us() + round(LEASE_S * US))
+        return True
+
+
+def _started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    """The process. It holds the other end of a pipe, by which it sees that this one has ended."""
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "drill_batch", batch, "--holder", holder]
+    return subprocess.Popen(
+        command, cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends it where it has not: it keeps nothing that would have to be put in order first."""
+    if process.poll() is None:
+        process.kill()
+        process.wait(END_S)
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _last_line(said: IO[bytes]) -> str:
+    said.seek(0)
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else "it said nothing"
+
+
+# -- the worker's ------------------------------------------------------------------------------------------------------
+
+_conductors: list[Conductor] = []
+
+
+def begin() -> None:
+    """Starts this process's conductor."""
+    if not _conductors:
+        _conductors.append(Conductor())
+        _conductors[0].start()
+
+
+def wake() -> None:
+    """Has it look now, where this process has one."""
+    for one in _conductors:
+        one.wake()
+
+
+def end() -> None:
+    """Stops it."""
+    while _conductors:
+        _conductors.pop().stop()

@@ -1,0 +1,173 @@
+"""What people do about drills: ask for some, and stop them. What carries them out: ``conductor`` and ``batches``."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from fabric.adapters.duties import database_us
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.core.text import clean_text
+from fabric.models import Revision, new_id
+from fabric.selectors.fabrics import RevisionPage, revision_get
+from fabric.services.audit import audit_record
+from fabric.services.breakers import OPERATORS
+from fabric.services.errors import Refused
+from fabric.services.runs import REASON_CHARS_MAX
+from simulator.drills.covers import Cell, covers, engine_version
+from simulator.drills.models import OPEN_STATUSES, Drill, Status
+from simulator.drills.selectors import VIRTUAL, State, coverage
+
+SEED_MAX = 2**31 - 1
+Which = Literal["all", "stale"]
+CELLS: tuple[Cell, ...] = tuple((failure, tier) for failure in FailureType for tier in Tier)
+"""All 24, row by row."""
+NOT_FRESH = frozenset({State.STALE, State.NEVER})
+"""What ``stale`` asks for: cells without a verdict about what they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for."""
+
+    batch: str
+    drills: tuple[str, ...]
+    """Ids, in the order in which they are done."""
+    left_out: int
+    """Cells that were asked for and wait or run already."""
+
+
+def drill_ask(
+    *,
+    actor: Actor,
+    fabric: str,
+    cells: Sequence[Cell] | Which,
+    number: int | None = None,
+    seed: int | None = None,
+    reason: str = "",
+    wake: Callable[[], None] = lambda: None,
+) -> Asked:
+    """Asks for drills of a fabric's cells in virtual time: those named, ``all``, or those without a fresh verdict (``stale``).
+
+    ``number``: of the revision; without it the published one. ``seed``: of each drill; without it one is drawn. A cell that waits or runs
+    already is left out. ``wake``: called when the rows are there, and may fail to reach anybody: who drills looks by itself every few seconds.
+    Raises Refused: not_found, invalid (no cell; a seed that is none), conflict (nothing is stale, or all of them wait or run already).
+    """
+    page = revision_get(actor, fabric, number)
+    picked = _seed(seed)
+    wanted = _cells(actor, page, cells)
+    open_now = set(_open(page.fabric.id).values_list("failure", "tier"))
+    left = [cell for cell in wanted if cell not in open_now]
+    if not left:
+        those = "that cell waits" if len(wanted) == 1 else f"all {len(wanted)} cells wait"
+        raise Refused(
+            f"{those} to be drilled or {'is' if len(wanted) == 1 else 'are'} drilled right now: wait for the verdict, or stop it first",
+            code="conflict",
+            field="cells",
+        )
+    why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
+    rows = _rows(actor, page, left, picked, why)
+    try:
+        with transaction.atomic():
+            Drill.objects.bulk_create(rows)
+            told = {"batch": rows[0].batch, "number": page.number, "cells": len(rows), "seed": picked}
+            audit_record(actor=actor, act=Act.DRILLS_ASKED, subject=page.fabric.id, **told, reason=why or None)
+    except IntegrityError:
+        message = "somebody else asked for one of these cells at the same moment: look at the page again"
+        raise Refused(message, code="conflict", field="cells") from None
+    wake()
+    return Asked(rows[0].batch, tuple(row.id for row in rows), len(wanted) - len(left))
+
+
+def drill_stop(*, actor: Actor, batch: str, reason: str = "") -> int:
+    """Stops what is left of a batch: what waits is never begun, and what runs is ended within a second. How many drills.
+
+    Raises Refused: not_found, forbidden (it is somebody else's, and the actor is no operator), conflict (all of it has ended).
+    """
+    rows = Drill.objects.filter(workspace_id=actor.workspace_id, batch=clean_text(batch)[0])
+    first = rows.order_by("place").first()
+    if first is None:
+        raise Refused(f"there is no batch of drills {batch[:80]!r} in this workspace", code="not_found", field="batch")
+    if not may_stop(actor, first.asked_by):
+        allowed = " or ".join(sorted(OPERATORS))
+        message = (
+            f"{first.asked_by} asked for these drills: {actor.name} may look on, and stopping them is for {allowed}"
+        )
+        raise Refused(message, code="forbidden", field="actor")
+    why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
+    with transaction.atomic():
+        now = database_us()
+        left = rows.filter(status__in=OPEN_STATUSES)
+        stopped = left.update(status=Status.ABORTED, ended_at=now, stopped_by=actor.name, why=why)
+        if stopped:
+            told = {"fabric": first.fabric_id, "cells": stopped, "reason": why or None}
+            audit_record(actor=actor, act=Act.DRILLS_STOPPED, subject=first.batch, **told)
+    if not stopped:
+        raise Refused("these drills have all ended: there is nothing to stop", code="conflict", field="batch")
+    return stopped
+
+
+def may_stop(actor: Actor, asked_by: str) -> bool:
+    """Whether somebody may stop the drills that ``asked_by`` asked for."""
+    return actor.name == asked_by or bool(OPERATORS & actor.roles)
+
+
+def _open(fabric_id: str) -> QuerySet[Drill]:
+    return Drill.objects.filter(fabric_id=fabric_id, mode=VIRTUAL, status__in=OPEN_STATUSES)
+
+
+def _seed(seed: int | None) -> int:
+    if seed is None:
+        return secrets.randbelow(SEED_MAX) + 1
+    if not 0 <= seed <= SEED_MAX:
+        raise Refused(f"{seed} is no seed: give a whole number from 0 to {SEED_MAX}", code="invalid", field="seed")
+    return seed
+
+
+def _cells(actor: Actor, page: RevisionPage, cells: Sequence[Cell] | Which) -> tuple[Cell, ...]:
+    """Those that are meant, each once, row by row."""
+    if cells == "all":
+        return CELLS
+    if cells == "stale":
+        found = coverage(actor, page.fabric.name).cells
+        stale = tuple(one.cell for one in found if one.state in NOT_FRESH)
+        if not stale:
+            message = "no cell is stale: each has a verdict about what it is now, or is being drilled; run all, or one of them, to have another"
+            raise Refused(message, code="conflict", field="cells")
+        return stale
+    wanted = tuple(cell for cell in CELLS if cell in set(cells))
+    if not wanted:
+        raise Refused("no cell is named: name at least one failure and tier", code="invalid", field="cells")
+    return wanted
+
+
+def _rows(actor: Actor, page: RevisionPage, cells: Sequence[Cell], seed: int, reason: str) -> list[Drill]:
+    digests, batch, now = covers(page.spec, engine_version()), new_id(), database_us()
+    revision = Revision.objects.get(fabric_id=page.fabric.id, number=page.number)
+    return [
+        Drill(
+            workspace_id=actor.workspace_id,
+            fabric_id=page.fabric.id,
+            revision_id=revision.id,
+            number=page.number,
+            mode=VIRTUAL,
+            failure=str(failure),
+            tier=str(tier),
+            seed=seed,
+            covers=digests[failure, tier],
+            batch=batch,
+            place=place,
+            asked_by=actor.name,
+            via=actor.via,
+            reason=reason,
+            asked_at=now,
+        )
+        for place, (failure, tier) in enumerate(cells)
+    ]

@@ -1,0 +1,36 @@
+"""Somebody who is there, and a fabric of theirs to drill."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core.actor import Actor
+from fabric.models import Workspace
+from fabric.services.fabrics import fabric_publish
+from fabric.services.workspaces import owner_actor, owner_ensure
+from tests.fabric.services.world import SMALL
+
+
+@pytest.fixture
+def actor(transactional_db: None) -> Actor:
+    """The owner. What drills has a thread and a connection of its own, so nothing is held back in a transaction."""
+    owner_ensure()
+    return owner_actor()
+
+
+@pytest.fixture
+def small(actor: Actor) -> str:
+    """The name of a published fabric."""
+    return fabric_publish(actor=actor, source=SMALL).name
+
+
+@pytest.fixture
+def vera(actor: Actor) -> Actor:
+    """Somebody of the same workspace who is no operator."""
+    return Actor(name="vera", workspace_id=actor.workspace_id)
+
+
+@pytest.fixture
+def stranger(actor: Actor) -> Actor:
+    """Somebody of another workspace."""
+    return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id)
