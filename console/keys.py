@@ -36,6 +36,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("g o", "overview", "go", "overview"),
             Key("g r", "runs", "go", "runs"),
             Key("g v", "reviews", "go", "reviews"),
+            Key("g d", "drills", "go", "drills"),
             Key("g f", "fabrics", "go", "fabrics"),
             Key("g b", "breakers", "go", "breakers"),
             Key("n", "start a run", "go", "start"),
@@ -72,6 +73,10 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("l", "copy the link of the event", "press", "event-link"),
             Key("x", "cancel the run (asks first)", "press", "cancel"),
         ),
+    ),
+    (
+        "On the drills",
+        (Key("R", "drill all cells", "press", "drill-all"),),
     ),
     (
         "On a page",

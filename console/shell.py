@@ -19,6 +19,7 @@ from console.keys import KEYS, Key
 from fabric.core.actor import Actor
 from fabric.selectors import standing
 from fabric.selectors.breakers import breakers_open_count
+from simulator.drills.selectors import drills_open_count
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ NAV: tuple[Place, ...] = (
         "human",
         "open",
     ),
+    Place("drills", "Drills", "drill", ("drills", "drill"), drills_open_count, "", "waiting or running"),
     Place("fabrics", "Fabrics", "fabric", ("fabrics", "fabric")),
     Place("breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"),
     Place("start", "New run", "plus", ("start",)),

@@ -4,6 +4,8 @@ from django.urls import include, path
 
 from console.views import (
     breakers,
+    drill_page,
+    drills,
     fabrics,
     health,
     login,
@@ -48,6 +50,12 @@ urlpatterns = [
     path("reviews/<str:escalation_id>/decision", reviews.decide, name="decide"),
     path("reviews/<str:escalation_id>/undo", reviews.undo, name="decision-undo"),
     path("reviews/<str:escalation_id>/continue", reviews.go_on, name="decision-continue"),
+    path("drills", drills.drills, name="drills"),
+    path("drills/live", drills.live, name="drills-live"),
+    path("drills/ask", drills.ask, name="drills-ask"),
+    path("drills/batches/<slug:batch>/stop", drills.stop, name="drills-stop"),
+    path("drills/<slug:drill_id>", drill_page.drill, name="drill"),
+    path("drills/<slug:drill_id>/live", drill_page.live, name="drill-live"),
     path("fabrics", fabrics.fabrics, name="fabrics"),
     path("fabrics/<str:name>", fabrics.fabric, name="fabric"),
     path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),

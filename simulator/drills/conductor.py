@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 DUTY = "drills"
 LOOK_S = 5.0
 """So much later than it was asked for a batch begins, at most, where no message says that there is one."""
-LEASE_S = 30.0
+LEASE_S = 15.0
 """After this a process that conducted and says nothing any more is taken for dead, and another goes on."""
 POLL_S = 0.25
 CELL_S = 60.0

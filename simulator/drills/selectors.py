@@ -81,9 +81,9 @@ class DrillView:
         return self.status not in OPEN_STATUSES
 
     @property
-    def seconds(self) -> float | None:
-        """How long it took; None: it has not ended, or was never begun."""
-        return None if self.started_at is None or self.ended_at is None else (self.ended_at - self.started_at) / 1e6
+    def took(self) -> int | None:
+        """How long it took, microseconds; None: it has not ended, or was never begun."""
+        return None if self.started_at is None or self.ended_at is None else self.ended_at - self.started_at
 
     @property
     def equipped(self) -> tuple[str, ...]:
@@ -181,8 +181,9 @@ def coverage(actor: Actor, fabric: str) -> Coverage:
     page = revision_get(actor, fabric)
     digests = cell_digests(page.fabric.revision_id)
     rows = Drill.objects.filter(fabric_id=page.fabric.id, mode=VIRTUAL)
-    newest, fresh = _newest(page.fabric.id, rows, digests)
+    # First what is under way: what ends meanwhile is then shown as it was, and never as nothing at all.
     open_now = {(one.failure, one.tier): one for one in rows.filter(status__in=OPEN_STATUSES).select_related("fabric")}
+    newest, fresh = _newest(page.fabric.id, rows, digests)
     batches = _batches({one.batch for one in open_now.values()})
     last = rows.filter(ended_at__isnull=False).order_by("-id").values_list("batch", flat=True).first()
     known = {

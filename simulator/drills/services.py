@@ -76,7 +76,10 @@ def drill_ask(
     rows = _rows(actor, page, left, picked, why)
     try:
         with transaction.atomic():
-            Drill.objects.bulk_create(rows)
+            for row in (
+                rows
+            ):  # In one statement PostgreSQL would unnest arrays of a type with a collation, which there is not.
+                row.save(force_insert=True)
             told = {"batch": rows[0].batch, "number": page.number, "cells": len(rows), "seed": picked}
             audit_record(actor=actor, act=Act.DRILLS_ASKED, subject=page.fabric.id, **told, reason=why or None)
     except IntegrityError:

@@ -21,6 +21,8 @@ from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
+from simulator.drills.models import Drill
+from simulator.drills.services import drill_ask
 from tests.fabric.services.told import HOOK, notification_row
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
 
@@ -95,6 +97,14 @@ FORMS = {
         "changed meanwhile",
         (400, 404, 409, 413, 422),
     ),
+    "drills-ask": FormCase(
+        ("fabric", "cells", "number", "seed"),
+        {"fabric": "doubtful", "cells": "all", "seed": "7"},
+        409,
+        "wait to be drilled",
+        (302, 404, 409, 413, 422),
+    ),
+    "drills-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409)),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),
@@ -128,7 +138,19 @@ def run(actor, doubtful):
     remember(fabric_get(actor, doubtful).id)
     found = ran(actor, doubtful)
     notification_row(actor, found.id)
+    drilled(actor, "guarded")
     return found
+
+
+def drilled(actor, fabric):
+    """Drills that wait: the names of one of them and of its batch."""
+    asked = drill_ask(actor=actor, fabric=fabric, cells="all")
+    return {"drill_id": asked.drills[0], "batch": asked.batch}
+
+
+def _drilled(workspace_id):
+    one = Drill.objects.filter(workspace_id=workspace_id).first()
+    return {"drill_id": one.id, "batch": one.batch} if one else {}
 
 
 def remember(fabric_id, key="budget", version=1, **more):
@@ -156,7 +178,8 @@ def foreign(stranger):
     theirs = escalations_open(stranger, ran(stranger, "doubtful").id)[0]
     breaker = {"scope": f"fabric:{of}", "digest": endpoint(BreakerScope.FABRIC).kind.partition(":")[2]}
     return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs", **breaker} | {
-        "notification_id": notification_row(stranger, theirs.run_id)
+        "notification_id": notification_row(stranger, theirs.run_id),
+        **drilled(stranger, "theirs"),
     }
 
 
@@ -193,6 +216,7 @@ def filled(address, run, question, **named):
         "memory": "notes",
         "digest": BREAKER,
         "notification_id": key_of(run.id, 1, HOOK.id),
+        **_drilled(run.workspace_id),
         **named,
     }
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)

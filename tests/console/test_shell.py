@@ -52,6 +52,7 @@ def test_it_counts_what_lives_and_what_waits(browser, actor, small, doubtful):
         ("Overview", False, ""),
         ("Runs", True, "2"),
         ("Reviews", False, "1"),
+        ("Drills", False, ""),
         ("Fabrics", False, ""),
         ("Breakers", False, ""),
         ("New run", False, ""),
@@ -68,7 +69,7 @@ def test_a_count_that_fails_takes_nothing_else_with_it(browser, actor, small):
         answer = browser.get("/search")
     page = answer.content.decode()
     assert answer.status_code == 200
-    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", "", ""]
+    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", "", "", ""]
     assert 'class="workers"' not in page
     assert "No worker is alive" not in page
 

@@ -19,6 +19,7 @@ from console.views.run_page import VIEWS
 from tests.e2e.accessibility import axe, findings
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.drilled import DRILLED
 from tests.fabric.services.test_memories import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -46,6 +47,10 @@ NO_PAGE = {
     "overview-card": "a part of the overview",
     "notification-resend": "a POST",
     "breakers-live": "a part of the breakers' page",
+    "drills-live": "a part of the drills' page",
+    "drill-live": "a part of a drill's page",
+    "drills-ask": "a POST",
+    "drills-stop": "a POST",
     "fabric-yaml": "a file",
 }
 """Routes that are no page of ours, and what they are instead."""
@@ -57,6 +62,7 @@ ALSO = (
     "/runs?q=state:failed+zzzz",
     "/start?fabric=doubtful&example=1",
     "/nothing",
+    "/drills?fabric=small-model",
     "/fabrics/writing?tab=memory",
     "/fabrics/writing/memory/notes?key=budget",
 )
@@ -98,6 +104,7 @@ KNOWN = {
     "scope": "provider:scripted",
     "digest": "92e507dd97e0",
     "memory": "notes",
+    "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",
 }
 
 
@@ -166,8 +173,17 @@ def run_id(installation) -> str:
     return asked(installation, "doubtful", "Which ledger is due?")
 
 
-def test_an_installation_where_much_has_happened(visit, run_id):
-    assert looked_at(visit(NOWHERE).page, [*pages({**KNOWN, "run_id": run_id}), *views(run_id), *ALSO]) == {}
+@pytest.fixture(scope="module")
+def drill_id(installation) -> str:
+    """A drill of each cell of a fabric, in every state that there is; the id of one that deviated."""
+    installation.manage("shell", "--verbosity", "0", "-c", DRILLED)
+    ((found,),) = installation.stored("SELECT id FROM drills_drill WHERE verdict = 'deviated'")
+    return str(found)
+
+
+def test_an_installation_where_much_has_happened(visit, run_id, drill_id):
+    known = {**KNOWN, "run_id": run_id, "drill_id": drill_id}
+    assert looked_at(visit(NOWHERE).page, [*pages(known), *views(run_id), *ALSO]) == {}
 
 
 def test_an_event_of_each_kind(visit, installation, run_id):

@@ -278,6 +278,7 @@ def test_on_a_phone_there_is_a_tab_bar_and_nothing_scrolls_sideways(visit, waiti
         "Overview",
         "Runs",
         "Reviews",
+        "Drills",
         "Fabrics",
         "Breakers",
         "New run",

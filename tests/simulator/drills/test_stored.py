@@ -113,7 +113,7 @@ def test_a_verdict_is_the_cells_state(actor, small, verdict, proven):
     seen = state_of(actor)
     assert seen.state == verdict
     assert (seen.last.expected, seen.last.observed) == ("retry > surface", "surface")
-    assert seen.last.seconds >= 0
+    assert seen.last.took >= 0
     assert coverage(actor, small).proven == proven
     assert coverage(actor, small).last.took_s >= 0
 

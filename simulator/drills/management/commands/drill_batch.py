@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from typing import Any
 
@@ -36,5 +35,7 @@ class Command(FabricCommand):
 
 
 def _end_with_the_other() -> None:
-    sys.stdin.buffer.read()
+    # Not sys.stdin: a thread that waits in its buffer would take the interpreter's own end down.
+    while os.read(0, 1):
+        pass
     os._exit(1)

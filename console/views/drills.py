@@ -1,0 +1,293 @@
+"""The drills: which cells of a fabric's decision table have been shown to do what they say, and having them shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from console.access import actor_of
+from console.forms import sentence
+from console.views import errors
+from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark, cell_words
+from console.views.fabric_table import RungLine, cell_anchor, table_of
+from console.views.overview import fresh_part
+from fabric.core.actor import Actor
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics import FabricView, fabrics_list
+from fabric.selectors.standing import workers_alive_count
+from fabric.selectors.words import duration
+from simulator.drills import tasks
+from simulator.drills.covers import Cell
+from simulator.drills.models import Status
+from simulator.drills.selectors import BatchView, CellView, Coverage, State, coverage, drills_recent
+from simulator.drills.services import SEED_MAX, Asked, Which, drill_ask, drill_stop, may_stop
+
+WHICH: tuple[Which, ...] = ("all", "stale")
+NAME_MAX = 100
+
+
+class AskForm(forms.Form):
+    """Which cells of which fabric somebody wants to be drilled. ``cells``: ``all``, ``stale``, a failure for its row, or ``FAILURE:TIER``."""
+
+    fabric = forms.CharField(max_length=NAME_MAX)
+    cells = forms.CharField(max_length=NAME_MAX)
+    number = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+    seed = forms.IntegerField(required=False, min_value=0, max_value=SEED_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class CellLine:
+    """A cell as it is shown."""
+
+    view: CellView
+    mark: Mark
+    rungs: tuple[RungLine, ...]
+    address: str
+    """Of the drill that it is by, or that goes on; empty: it was never drilled."""
+    before: int
+    """The revision of a stale verdict, where it is an earlier one; 0: it is not."""
+
+    @property
+    def anchor(self) -> str:
+        """Its id in the page."""
+        return cell_anchor(self.view.failure, self.view.tier)
+
+    @property
+    def open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.view.now is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RowLine:
+    """A row of the matrix."""
+
+    failure: FailureType
+    strikes: str
+    cells: tuple[CellLine, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether all of it waits or runs."""
+        return all(one.open for one in self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A batch that waits or runs, as it is told."""
+
+    batch: BatchView
+    may: bool
+    """Whether who looks may stop it."""
+    behind: int
+    """Batches that are done before it."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has begun."""
+        return self.batch.done > 0 or self.batch.running is not None
+
+    @property
+    def said(self) -> str:
+        """Which cell is driven."""
+        one = self.batch.running
+        return cell_words(one) if one else ""
+
+    @property
+    def at(self) -> int:
+        """The number of the cell that is driven, from 1."""
+        return min(self.batch.done + 1, len(self.batch.drills))
+
+
+@require_safe
+def drills(request: HttpRequest) -> HttpResponse:
+    """The coverage of one fabric; without its name that of the one that was drilled last."""
+    return _page(request, request.GET.get("fabric", ""))
+
+
+@require_safe
+def live(request: HttpRequest) -> HttpResponse:
+    """The part of the page that changes, for the page's script; whoever else comes here is led to the page."""
+    name = request.GET.get("fabric", "")
+    if not request.headers.get("HX-Request"):
+        return redirect(_address(name) if name else reverse("drills"))
+    now, actor = time.time_ns() // 1_000, actor_of(request.user)
+    found = _named(actor, name)
+    if found is None:
+        raise Refused("no fabric is published any more", code="not_found", field="fabric")
+    return fresh_part(request, _board(actor, coverage(actor, found.name)), now)
+
+
+@require_POST
+def ask(request: HttpRequest) -> HttpResponse:
+    """Asks for drills. 409: nothing is stale, or all of it waits already; 422: the form was not whole."""
+    actor, form = actor_of(request.user), AskForm(request.POST)
+    name = request.POST.get("fabric", "")
+    if not form.is_valid():
+        return _page(request, name, "The form was not whole, and nothing was asked for: load the page again.", 422)
+    given = form.cleaned_data
+    try:
+        cells = _cells(given["cells"])
+        asked = drill_ask(
+            actor=actor, fabric=given["fabric"], cells=cells, number=given["number"], seed=given["seed"], wake=tasks.wake
+        )  # fmt: skip
+    except Refused as refusal:
+        return _page(request, name, sentence(refusal.message), errors.STATUS[refusal.code])
+    messages.success(request, _said(asked))
+    if given["seed"] is not None and len(asked.drills) == 1:
+        return redirect("drill", drill_id=asked.drills[0])
+    return redirect(_address(given["fabric"]))
+
+
+@require_POST
+def stop(request: HttpRequest, batch: str) -> HttpResponse:
+    """Stops what is left of a batch. 403: it is somebody else's; 409: all of it has ended."""
+    name = request.POST.get("fabric", "")
+    try:
+        stopped = drill_stop(actor=actor_of(request.user), batch=batch)
+    except Refused as refusal:
+        if refusal.code == "not_found":
+            raise
+        return _page(request, name, sentence(refusal.message), errors.STATUS[refusal.code])
+    messages.success(request, f"{stopped} drill{'s were' if stopped != 1 else ' was'} stopped.")
+    return redirect(_address(name) if name else reverse("drills"))
+
+
+def _cells(text: str) -> Sequence[Cell] | Which:
+    """Those that a form names. Refused invalid."""
+    for which in WHICH:
+        if text == which:
+            return which
+    failure, _, tier = text.partition(":")
+    if failure in set(FailureType) and (not tier or tier in set(Tier)):
+        return [(FailureType(failure), Tier(one)) for one in ((tier,) if tier else Tier)]
+    message = f"{text[:80]!r} is no cell: name all, stale, a failure type, or FAILURE:TIER"
+    raise Refused(message, code="invalid", field="cells")
+
+
+def _said(asked: Asked) -> str:
+    count = len(asked.drills)
+    left = (
+        f" {asked.left_out} that wait{'s' if asked.left_out == 1 else ''} or run already left out."
+        if asked.left_out
+        else ""
+    )
+    return f"{'One cell is' if count == 1 else f'{count} cells are'} drilled in virtual time.{left}"
+
+
+def _address(name: str) -> str:
+    return f"{reverse('drills')}?{urlencode({'fabric': name})}"
+
+
+def _named(actor: Actor, name: str) -> FabricView | None:
+    """The fabric that is meant; None: there is none at all. Refused not_found for a name that is none."""
+    offered = fabrics_list(actor)
+    if not offered:
+        return None
+    by_name = {one.name: one for one in offered}
+    if name:
+        found = by_name.get(name)
+        if found is None:
+            message = f"no fabric is named {name[:80]!r}; there are: {', '.join(list(by_name)[:20])}"
+            raise Refused(message, code="not_found", field="fabric")
+        return found
+    last, _ = drills_recent(actor, limit=1)
+    return by_name.get(last[0].fabric, offered[0]) if last else offered[0]
+
+
+def _page(request: HttpRequest, name: str, problem: str = "", status: int = 200) -> HttpResponse:
+    actor, now_ms = actor_of(request.user), time.time_ns() // 1_000_000
+    found = _named(actor, name)
+    if found is None:
+        return render(request, "drills/none.html", {"now_ms": now_ms, "problem": problem}, status=status)
+    seen = coverage(actor, found.name)
+    shown = {
+        "fabric": found,
+        "offered": fabrics_list(actor),
+        "board": _board(actor, seen),
+        "now_ms": now_ms,
+        "problem": problem,
+    }
+    return render(request, "drills/coverage.html", shown, status=status)
+
+
+# -- the board ---------------------------------------------------------------------------------------------------------
+
+
+def _board(actor: Actor, seen: Coverage) -> str:
+    return render_to_string("drills/board.html", board_of(actor, seen))
+
+
+def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
+    """What the board shows."""
+    counts = seen.counts
+    ordered = [state for state in CELLS for _ in range(counts.get(state, 0))]
+    return {
+        "fabric": seen.fabric,
+        "seen": seen,
+        "answer": answer(seen),
+        "legend": [(cell_mark(state), counts[state]) for state in CELLS if counts.get(state)],
+        "bar": [(round(0.25 + n * 100 / 24, 2), "line" if state is State.NEVER else CELLS[state][1]) for n, state in enumerate(ordered)],
+        "columns": list(Tier),
+        "rows": _rows(seen),
+        "going": [Going(one, may_stop(actor, one.asked_by), seen.ahead + n) for n, one in enumerate(seen.batches)],
+        "all_open": counts.get(State.QUEUED, 0) + counts.get(State.RUNNING, 0) == 24,
+        "stale": counts.get(State.STALE, 0) + counts.get(State.NEVER, 0),
+        "never": counts.get(State.NEVER, 0) == 24,
+        "last": last_words(seen.last),
+        "workers": workers_alive_count(),
+    }  # fmt: skip
+
+
+def answer(seen: Coverage) -> str:
+    """The page's sentence, for who cannot see the matrix."""
+    counts = seen.counts
+    told = ", ".join(f"{counts[state]} {CELLS[state][0].lower()}" for state in CELLS if counts.get(state))
+    return f"{seen.proven} of 24 cells proven for r{seen.fabric.number}: {told}"
+
+
+def last_words(batch: BatchView | None) -> str:
+    """How long the last batch took, and what did not come to its end."""
+    if batch is None:
+        return ""
+    count = len(batch.drills)
+    told = [f"last: {count} cell{'s' if count != 1 else ''}"]
+    if batch.took_s is not None:
+        told = [f"{told[0]} in {duration(batch.took_s)}"]
+    for status, words in ((Status.ABORTED, "stopped"), (Status.INTERRUPTED, "interrupted, as the process ended")):
+        if some := sum(one.status is status for one in batch.drills):
+            told.append(f"{some} {words}")
+    return ", ".join(told)
+
+
+def _rows(seen: Coverage) -> list[RowLine]:
+    ladders = {(one.failure, one.tier): one.rungs for _, cells in table_of(seen.page.spec) for one in cells}
+    lines = [_line(seen, one, ladders[one.cell]) for one in seen.cells]
+    return [
+        RowLine(failure, STRIKES[failure], tuple(one for one in lines if one.view.failure is failure))
+        for failure in FailureType
+    ]
+
+
+def _line(seen: Coverage, one: CellView, rungs: tuple[RungLine, ...]) -> CellLine:
+    shown = one.now or one.last
+    before = one.last.number if one.state is State.STALE and one.last else 0
+    return CellLine(
+        view=one,
+        mark=cell_mark(one.state),
+        rungs=rungs,
+        address=reverse("drill", args=[shown.id]) if shown else "",
+        before=before if before != seen.fabric.number else 0,
+    )

@@ -1,0 +1,28 @@
+"""Drills in every state that there is, put where a page shows them: nothing has to be drilled for that."""
+
+DRILLED = """
+import json
+from fabric.adapters.duties import database_us
+from fabric.services.workspaces import owner_actor
+from simulator.drills.models import Drill, Status
+from simulator.drills.services import drill_ask
+FABRIC = "small-model"
+CHAINS = {
+    "pass": ("completed", "retry > retry > surface > failed", "retry > retry > surface > failed", ""),
+    "deviated": ("completed", "retry > fallback_model > surface > failed", "retry > surface > failed", "rung 2 was passed over: no model stands in"),
+    "unknown": ("completed", "inject > terminate > completed", "nothing decided > completed", "no agent of this fabric has a tool"),
+    "error": ("failed", "", "", "the undisturbed run does not complete: its gate asks for a citation"),
+    "": ("interrupted", "", "", "the process that drove it ended before it did"),
+}
+asked = drill_ask(actor=owner_actor(), fabric=FABRIC, cells="all", seed=20261118)
+states = ["pass"] * 16 + ["deviated", "unknown", "error", "", "stale", "stale", "pass", "pass"]
+for drill, state in zip(asked.drills, states, strict=True):
+    verdict = "pass" if state == "stale" else state
+    status, expected, observed, why = CHAINS[verdict]
+    came = {"status": status, "verdict": verdict, "expected": expected, "observed": observed, "why": why, "ended_at": database_us()}
+    if state == "stale":
+        came["covers"] = "before"
+    Drill.objects.filter(id=drill).update(started_at=database_us(), **came)
+equipped = json.dumps({"equipped": ["a planner", "a tool that reads"], "seconds": 0.2})
+Drill.objects.filter(verdict="deviated").update(body=equipped)
+"""

@@ -1,0 +1,184 @@
+"""Batches are drilled by a process beside the one that conducts, which is the only one; whatever ends that process, the rows say what became of each cell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from console.launch.child import descendants
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.models import Duty
+from simulator.chaos.harness import site, until
+from simulator.chaos.rows import Rows
+from simulator.drills.conductor import DUTY, Conductor
+from simulator.drills.models import OPEN_STATUSES, Drill, Status
+from simulator.drills.services import drill_ask, drill_stop
+
+ONE = (FailureType.PROVIDER, Tier.BATCH)
+TWO = (FailureType.PROVIDER, Tier.INTERACTIVE)
+LONGEST_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _same_database(monkeypatch, request):
+    """The process beside this one uses the same database."""
+    if "actor" in request.fixturenames:
+        request.getfixturevalue("actor")
+        monkeypatch.setenv("DATABASE_URL", f"sqlite:///{connection.settings_dict['NAME']}")
+
+
+@pytest.fixture
+def conductor():
+    made = Conductor(look_s=0.05)
+    yield made
+    made.stop()
+
+
+def wait_for(seen):
+    give_up = time.monotonic() + LONGEST_S
+    while not seen():
+        assert time.monotonic() < give_up, list(Drill.objects.values_list("status", "verdict", "why"))
+        time.sleep(0.02)
+
+
+def children():
+    return [pid for pid in descendants(os.getpid()) if b"drill_batch" in _command(pid)]
+
+
+def _command(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def none_open():
+    return not Drill.objects.filter(status__in=OPEN_STATUSES).exists()
+
+
+def test_a_batch_is_done_and_the_duty_given_back(actor, small, conductor):
+    drill_ask(actor=actor, fabric=small, cells=(ONE, TWO))
+    assert conductor.look()
+    assert none_open()
+    assert "" not in Drill.objects.values_list("verdict", flat=True)
+    assert Duty.objects.get(name=DUTY).held_until == 0
+    assert children() == []
+
+
+def test_one_that_is_woken_begins_at_once_and_one_that_is_not_looks_by_itself(actor, small):
+    slow = Conductor(look_s=3_600.0)
+    slow.start()
+    try:
+        drill_ask(actor=actor, fabric=small, cells=(ONE,), wake=slow.wake)
+        wait_for(none_open)
+    finally:
+        slow.stop()
+    assert not Drill.objects.filter(verdict="").exists()
+
+
+def test_nobody_else_conducts_meanwhile(actor, small, conductor):
+    drill_ask(actor=actor, fabric=small, cells=(ONE,))
+    held = time.time_ns() // 1_000 + 3_600_000_000
+    Duty.objects.update_or_create(name=DUTY, defaults={"holder": "another", "held_until": held})
+    assert conductor.look()
+    assert list(Drill.objects.values_list("status", flat=True)) == [Status.QUEUED]
+
+
+def test_what_is_stopped_ends_its_process_and_the_next_batch_begins(actor, small, conductor):
+    first = drill_ask(actor=actor, fabric=small, cells="all")
+    conductor.start()
+    wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
+    (process,) = children()
+    drill_stop(actor=actor, batch=first.batch)
+    second = drill_ask(actor=actor, fabric=small, cells=(ONE,))
+    wait_for(none_open)
+    assert process not in children()
+    assert Status.ABORTED in Drill.objects.filter(batch=first.batch).values_list("status", flat=True)
+    assert not Drill.objects.filter(batch=second.batch, verdict="").exists()
+
+
+def test_a_process_that_is_killed_leaves_an_interrupted_drill_and_the_rest_goes_on(actor, small, conductor):
+    drill_ask(actor=actor, fabric=small, cells="all")
+    conductor.start()
+    wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
+    os.kill(children()[0], signal.SIGKILL)
+    wait_for(none_open)
+    states = list(Drill.objects.values_list("status", flat=True))
+    assert states.count(Status.INTERRUPTED) == 1
+    assert "drill it again" in Drill.objects.get(status=Status.INTERRUPTED).why
+
+
+def test_a_cell_that_takes_too_long_is_an_error_and_the_rest_goes_on(actor, small):
+    """A process that stands still for longer than a cell may take."""
+    hasty = Conductor(cell_s=1.0, look_s=0.05)
+    drill_ask(actor=actor, fabric=small, cells="all")
+    hasty.start()
+    try:
+        wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
+        os.kill(children()[0], signal.SIGSTOP)
+        wait_for(lambda: Drill.objects.filter(why__contains="took more than 1 s").exists())
+        wait_for(none_open)
+    finally:
+        hasty.stop()
+    assert Drill.objects.filter(verdict="error", why__contains="took more than 1 s").exists()
+    assert Drill.objects.filter(status=Status.COMPLETED).exists()
+
+
+def test_a_process_that_cannot_begin_is_an_error_with_what_it_said(actor, small, conductor, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3")
+    drill_ask(actor=actor, fabric=small, cells=(ONE, TWO))
+    assert conductor.look()
+    assert set(Drill.objects.values_list("status", "verdict")) == {("failed", "error")}
+    assert "cannot be opened" in Drill.objects.first().why
+
+
+def test_a_worker_that_ends_interrupts_what_it_was_at_and_leaves_the_rest(actor, small, conductor):
+    drill_ask(actor=actor, fabric=small, cells="all")
+    conductor.start()
+    wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
+    conductor.stop()
+    states = set(Drill.objects.values_list("status", flat=True))
+    assert Status.RUNNING not in states
+    assert Status.QUEUED in states
+    assert children() == []
+
+
+# -- the whole path: Celery, its broker and a database of an installation -----------------------------------------------
+
+ASK = """
+import json
+from fabric.services.workspaces import owner_actor
+from simulator.drills.services import drill_ask
+from simulator.drills.tasks import wake
+print(json.dumps({"batch": drill_ask(actor=owner_actor(), fabric="small-model", cells="all", wake=wake).batch}))
+"""
+OPEN = "SELECT count(*) FROM drills_drill WHERE status IN ('queued', 'running')"
+PROVIDER = "simulator.drills.provider.FailingProvider"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "database",
+    ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.redis])],
+)
+def test_a_real_worker_drills_what_is_asked_for_and_another_goes_on_where_it_was_killed(database):
+    with site(database, provider=PROVIDER, workers=1) as made:
+        rows = Rows.of(made.environment)
+        batch = made.manage("shell", "--verbosity", "0", "-c", ASK)["batch"]
+        until(lambda: bool(rows.read("SELECT 1 FROM drills_drill WHERE status = 'running'")), made, LONGEST_S)
+        worker = made.workers[0].pid
+        (driving,) = [pid for pid in descendants(worker) if b"drill_batch" in _command(pid)]
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: made.workers[0].poll() is not None or made.restarts > 0, made, LONGEST_S)
+        until(lambda: rows.read(OPEN) == [(0,)], made, LONGEST_S)
+        found = rows.read(f"SELECT status, verdict FROM drills_drill WHERE batch = '{batch}'")
+        assert b"drill_batch" not in _command(driving)
+    assert len(found) == 24
+    assert {status for status, _ in found} <= {"completed", "failed", "interrupted"}
+    assert sum(status == "interrupted" for status, _ in found) <= 1
+    assert all(verdict for status, verdict in found if status != "interrupted")
