@@ -38,10 +38,11 @@ def drill(request: HttpRequest, drill_id: str) -> HttpResponse:
 @require_safe
 def live(request: HttpRequest, drill_id: str) -> HttpResponse:
     """The part of the page that changes while the drill goes on; whoever else comes here is led to the page."""
+    actor = actor_of(request.user)
+    seen = drill_get(actor, drill_id)
     if not request.headers.get("HX-Request"):
         return redirect("drill", drill_id=drill_id)
-    actor = actor_of(request.user)
-    return fresh_part(request, _board(actor, drill_get(actor, drill_id)), time.time_ns() // 1_000)
+    return fresh_part(request, _board(actor, seen), time.time_ns() // 1_000)
 
 
 def _board(actor: Actor, seen: DrillView) -> str:

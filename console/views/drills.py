@@ -31,7 +31,7 @@ from fabric.selectors.words import duration
 from simulator.drills import tasks
 from simulator.drills.covers import Cell
 from simulator.drills.models import Status
-from simulator.drills.selectors import BatchView, CellView, Coverage, State, coverage, drills_recent
+from simulator.drills.selectors import BatchView, CellView, Coverage, State, batch_get, coverage, drills_recent
 from simulator.drills.services import SEED_MAX, Asked, Which, drill_ask, drill_stop, may_stop
 
 WHICH: tuple[Which, ...] = ("all", "stale")
@@ -45,6 +45,12 @@ class AskForm(forms.Form):
     cells = forms.CharField(max_length=NAME_MAX)
     number = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
     seed = forms.IntegerField(required=False, min_value=0, max_value=SEED_MAX)
+
+
+class StopForm(forms.Form):
+    """On whose page somebody stops drills."""
+
+    fabric = forms.CharField(max_length=NAME_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +159,18 @@ def ask(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def stop(request: HttpRequest, batch: str) -> HttpResponse:
-    """Stops what is left of a batch. 403: it is somebody else's; 409: all of it has ended."""
-    name = request.POST.get("fabric", "")
+    """Stops what is left of a batch. 403: it is somebody else's; 409: all of it has ended; 422: the form was not whole."""
+    actor, form = actor_of(request.user), StopForm(request.POST)
+    batch_get(actor, batch)
+    if not form.is_valid():
+        return _page(request, "", "The form was not whole, and nothing was stopped: load the page again.", 422)
+    name = form.cleaned_data["fabric"]
     try:
-        stopped = drill_stop(actor=actor_of(request.user), batch=batch)
+        stopped = drill_stop(actor=actor, batch=batch)
     except Refused as refusal:
-        if refusal.code == "not_found":
-            raise
         return _page(request, name, sentence(refusal.message), errors.STATUS[refusal.code])
     messages.success(request, f"{stopped} drill{'s were' if stopped != 1 else ' was'} stopped.")
-    return redirect(_address(name) if name else reverse("drills"))
+    return redirect(_address(name))
 
 
 def _cells(text: str) -> Sequence[Cell] | Which:

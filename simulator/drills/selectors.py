@@ -245,9 +245,12 @@ def drill_get(actor: Actor, drill_id: str) -> DrillView:
     return view(_row(actor, drill_id))
 
 
-def drill_revision(actor: Actor, seen: DrillView) -> RevisionPage:
-    """The revision that a drill is of. Refused, as ``revision_get``."""
-    return revision_get(actor, seen.fabric, seen.number)
+def batch_get(actor: Actor, batch: str) -> BatchView:
+    """Drills that were asked for together. Refused not_found."""
+    known = clean_text(batch)[0]
+    if not Drill.objects.filter(workspace_id=actor.workspace_id, batch=known).exists():
+        raise Refused(f"there is no batch of drills {batch[:80]!r} in this workspace", code="not_found", field="batch")
+    return _batches({known})[0]
 
 
 def drills_recent(

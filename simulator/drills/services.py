@@ -23,7 +23,7 @@ from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.covers import Cell, covers, engine_version
 from simulator.drills.models import OPEN_STATUSES, Drill, Status
-from simulator.drills.selectors import VIRTUAL, State, coverage
+from simulator.drills.selectors import VIRTUAL, State, batch_get, coverage
 
 SEED_MAX = 2**31 - 1
 Which = Literal["all", "stale"]
@@ -94,24 +94,21 @@ def drill_stop(*, actor: Actor, batch: str, reason: str = "") -> int:
 
     Raises Refused: not_found, forbidden (it is somebody else's, and the actor is no operator), conflict (all of it has ended).
     """
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id, batch=clean_text(batch)[0])
-    first = rows.order_by("place").first()
-    if first is None:
-        raise Refused(f"there is no batch of drills {batch[:80]!r} in this workspace", code="not_found", field="batch")
-    if not may_stop(actor, first.asked_by):
+    seen = batch_get(actor, batch)
+    if not may_stop(actor, seen.asked_by):
         allowed = " or ".join(sorted(OPERATORS))
         message = (
-            f"{first.asked_by} asked for these drills: {actor.name} may look on, and stopping them is for {allowed}"
+            f"{seen.asked_by} asked for these drills: {actor.name} may look on, and stopping them is for {allowed}"
         )
         raise Refused(message, code="forbidden", field="actor")
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     with transaction.atomic():
         now = database_us()
-        left = rows.filter(status__in=OPEN_STATUSES)
+        left = Drill.objects.filter(batch=seen.id, status__in=OPEN_STATUSES)
         stopped = left.update(status=Status.ABORTED, ended_at=now, stopped_by=actor.name, why=why)
         if stopped:
-            told = {"fabric": first.fabric_id, "cells": stopped, "reason": why or None}
-            audit_record(actor=actor, act=Act.DRILLS_STOPPED, subject=first.batch, **told)
+            told = {"fabric": seen.drills[0].fabric, "cells": stopped, "reason": why or None}
+            audit_record(actor=actor, act=Act.DRILLS_STOPPED, subject=seen.id, **told)
     if not stopped:
         raise Refused("these drills have all ended: there is nothing to stop", code="conflict", field="batch")
     return stopped

@@ -104,7 +104,7 @@ FORMS = {
         "wait to be drilled",
         (302, 404, 409, 413, 422),
     ),
-    "drills-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409)),
+    "drills-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),

@@ -110,6 +110,8 @@ def test_addresses_that_name_nothing(browser, run):
 
 
 KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"} | {
+    "drill_id": str(uuid4()),
+    "batch": str(uuid4()),
     "scope": f"fabric:{uuid4()}",
     "digest": "0123456789ab",
     "notification_id": "fedcba9876543210fedcba9876543210",

@@ -156,12 +156,12 @@ def test_a_stranger_sees_no_frame(db):
 
 
 def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_num_queries):
-    """Who looks, their groups, their workspace; two counts, the workspace's name, workers, runs that wait."""
+    """Who looks, their groups, their workspace; what is counted, the workspace's name, workers, runs that wait."""
     queued(actor, small)
     frame = Frame(RequestFactory().get("/"))
     frame.request.user = User.objects.get()
     frame.request.resolver_match = None
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         assert len(frame.links) == len(NAV)
         assert frame.workspace == "default"
         assert frame.workers == 0

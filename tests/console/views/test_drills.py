@@ -163,6 +163,7 @@ def test_a_batch_that_runs_says_where_it_is_and_is_stopped_by_its_button(browser
         page
     )
     (action,) = re.findall(r'formaction="([^"]+)"', page.content.decode())
+    assert browser.post(action).status_code == 422
     answer = browser.post(action, {"fabric": small}, follow=True)
     assert "24 drills were stopped." in text(answer)
     assert "24 stopped" in text(answer)
@@ -305,4 +306,4 @@ def test_another_workspaces_drill_is_not_there(browser, stranger, actor):
     fabric_publish(actor=stranger, source=SMALL)
     theirs = drill_ask(actor=stranger, fabric="small", cells=[ONE])
     assert browser.get(f"{PAGE}/{theirs.drills[0]}").status_code == 404
-    assert browser.post(f"{PAGE}/batches/{theirs.batch}/stop").status_code == 404
+    assert browser.post(f"{PAGE}/batches/{theirs.batch}/stop", {"fabric": "small"}).status_code == 404
