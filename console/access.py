@@ -109,6 +109,9 @@ ROUTES: Mapping[str, Policy] = {
     "api-breakers": Policy.API,
     "api-breakers-open": Policy.API,
     "api-breakers-reset": Policy.API,
+    "api-fabric-drills": Policy.API,
+    "api-drill": Policy.API,
+    "api-drills-stop": Policy.API,
     "api-notifications": Policy.API,
     "api-notification-resend": Policy.API,
 }

@@ -14,7 +14,18 @@ from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 from ninja.parser import Parser
 
-from console.api import breakers, escalations, events, explained, exports, fabrics, memories, notifications, runs
+from console.api import (
+    breakers,
+    drills,
+    escalations,
+    events,
+    explained,
+    exports,
+    fabrics,
+    memories,
+    notifications,
+    runs,
+)
 from console.api.bodies import read_json
 from console.api.problems import RETRY_AFTER, FieldError, Problem
 from console.api.responses import id_of, problem_response
@@ -53,6 +64,7 @@ ROUTERS = (
     exports.router,
     escalations.router,
     breakers.router,
+    drills.router,
     notifications.router,
 )
 for router in ROUTERS:

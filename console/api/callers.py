@@ -52,6 +52,10 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-breakers", "GET"): Scope.READ,
     ("api-breakers-open", "POST"): Scope.RUN,
     ("api-breakers-reset", "POST"): Scope.RUN,
+    ("api-fabric-drills", "GET"): Scope.READ,
+    ("api-fabric-drills", "POST"): Scope.RUN,
+    ("api-drill", "GET"): Scope.READ,
+    ("api-drills-stop", "POST"): Scope.RUN,
     ("api-notifications", "GET"): Scope.READ,
     ("api-notification-resend", "POST"): Scope.RUN,
 }

@@ -10,6 +10,7 @@ from schemathesis import checks
 
 from console.api.openapi import schema as document
 from fabric.models import Escalation
+from tests.console.bad_input import drilled
 from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
 
@@ -37,7 +38,8 @@ def known(actor, doubtful):
     """Ids that there are, so that more than 404 is met: of a run that waits with a question."""
     run = ran(actor, doubtful)
     return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id} | {
-        "notification_id": notification_row(actor, run.id)
+        "notification_id": notification_row(actor, run.id),
+        **drilled(actor, doubtful),
     }
 
 

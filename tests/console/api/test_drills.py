@@ -1,0 +1,60 @@
+"""Drills over the API: coverage, asking, one drill, and stopping."""
+
+from typing import get_args
+
+import pytest
+
+from console.api.drills import FailureName, StateName, TierName
+from fabric.core.taxonomy import FailureType, Tier
+from simulator.drills.batches import drill_claim, drill_end
+from simulator.drills.models import Drill, Status
+from simulator.drills.selectors import State
+
+DRILLS = "/api/v1/fabrics/small/drills"
+ONE = {"failure": "provider_failure", "tier": "batch"}
+
+
+def test_the_names_are_all_there():
+    assert set(get_args(FailureName)) == set(FailureType)
+    assert set(get_args(TierName)) == set(Tier)
+    assert set(get_args(StateName)) == set(State)
+
+
+def test_a_cell_is_asked_for_driven_and_shown(program, small):
+    asked = program.post(DRILLS, {"cells": [ONE], "seed": 7, "reason": "Why not."})
+    assert asked.status_code == 202
+    (drill_id,) = asked.json()["drills"]
+    waits = program.get(f"/api/v1/drills/{drill_id}").json()
+    assert (waits["status"], waits["verdict"], waits["seed"], waits["reason"]) == ("queued", "", 7, "Why not.")
+    seen = program.get(DRILLS).json()
+    assert (seen["proven"], seen["batches"], len(seen["cells"])) == (0, [asked.json()["batch"]], 24)
+    one = drill_claim(asked.json()["batch"], "h")
+    drill_end(one, "h", status=Status.COMPLETED, verdict="pass", expected="retry > failed", observed="retry > failed")
+    seen = program.get(DRILLS).json()
+    (cell,) = [one for one in seen["cells"] if one["state"] != "never"]
+    assert (cell["failure"], cell["tier"], cell["state"], cell["last"]["id"]) == (*ONE.values(), "pass", drill_id)
+    assert (seen["proven"], seen["batches"]) == (1, [])
+
+
+def test_all_are_asked_for_and_stopped(program, small):
+    asked = program.post(DRILLS, {"cells": "all"}).json()
+    assert len(asked["drills"]) == 24
+    assert program.post(DRILLS, {"cells": "stale"}).status_code == 409
+    stop = f"/api/v1/drills/batches/{asked['batch']}/stop"
+    assert program.post(stop, {"reason": "Enough."}).json() == {"batch": asked["batch"], "stopped": 24}
+    assert set(Drill.objects.values_list("status", "why")) == {("aborted", "Enough.")}
+    assert program.post(stop, {}).status_code == 409
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"cells": []}, {"cells": "some"}, {"cells": [{**ONE, "tier": "slow"}]}, {"cells": "all", "seed": -1}]
+)
+def test_what_cannot_be_asked_is_refused(program, small, body):
+    assert program.post(DRILLS, body).status_code == 422
+    assert not Drill.objects.exists()
+
+
+def test_what_is_not_there(program, small):
+    assert program.get("/api/v1/fabrics/none/drills").status_code == 404
+    assert program.get("/api/v1/drills/none").status_code == 404
+    assert program.post("/api/v1/drills/batches/none/stop", {}).status_code == 404
