@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import asdict
 
 from pydantic import ValidationError
 
@@ -58,14 +57,13 @@ def drill_drive(one: Drill) -> dict[str, str]:
     except Exception as error:
         log.exception("the drill %s of %s x %s failed", one.id, one.failure, one.tier)
         return _failed(f"{type(error).__name__}: {error}"[:SAID_MAX], began)
-    told = asdict(cell)
-    body = {"seconds": round(time.monotonic() - began, 3), "equipped": list(told.get("equipped", ()))}
+    body = {"seconds": round(time.monotonic() - began, 3), "equipped": [cell.equipped] if cell.equipped else []}
     return {
         "status": Status.FAILED if cell.verdict == "error" else Status.COMPLETED,
         "verdict": cell.verdict,
         "expected": cell.expected,
         "observed": cell.observed,
-        "why": told.get("why", ""),
+        "why": cell.why,
         "body": json.dumps(body),
     }
 

@@ -12,6 +12,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills import baseline
 from simulator.drills.circumstances import NotComputed, promise
+from simulator.drills.covers import CELLS
 from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, Person
 from simulator.drills.observed import observed
@@ -19,8 +20,6 @@ from simulator.drills.sustained import SUSTAINED, Sustained
 from simulator.kernel.world import World
 
 Verdict = Literal["pass", "deviated", "error", "unknown"]
-CELLS = tuple((failure, tier) for failure in FailureType for tier in Tier)
-"""Row by row."""
 
 
 @dataclass(frozen=True, slots=True)

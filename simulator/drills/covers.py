@@ -15,6 +15,8 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 
 Cell = tuple[FailureType, Tier]
+CELLS: tuple[Cell, ...] = tuple((failure, tier) for failure in FailureType for tier in Tier)
+"""All 24, row by row."""
 
 LEADS_TO: Mapping[FailureType, tuple[FailureType, ...]] = {
     FailureType.TOOL_LOOP: (FailureType.SCHEMA_GROUNDING,),
@@ -50,7 +52,23 @@ def covers(spec: FabricSpec, engine: str) -> dict[Cell, str]:
 _FABRIC, _SIMULATOR = Path(fabric.__path__[0]), Path(simulator.__path__[0])
 ENGINE = (_FABRIC / "core", _FABRIC / "guardrails", _FABRIC / "runtime", _SIMULATOR / "kernel", _SIMULATOR / "drills")
 """Folders of what decides, and of what drills and judges it."""
-KEEPS = frozenset({"apps", "batches", "conductor", "covers", "live", "models", "selectors", "services", "tasks"})
+KEEPS = frozenset(
+    {
+        *(
+            "apps",
+            "batches",
+            "chosen",
+            "conductor",
+            "covers",
+            "live",
+            "models",
+            "report_page",
+            "report_style",
+            "reports",
+        ),
+        *("selectors", "services", "tasks"),
+    }
+)
 """Modules of ``drills`` that keep drills and have no part in any verdict; its folders have none either."""
 
 

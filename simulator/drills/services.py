@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.text import clean_text
 from fabric.models import Revision, new_id
 from fabric.selectors.fabrics import RevisionPage, revision_get
@@ -21,14 +20,12 @@ from fabric.services.audit import audit_record
 from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
-from simulator.drills.covers import Cell, covers, engine_version
+from simulator.drills.covers import CELLS, Cell, covers, engine_version
 from simulator.drills.models import OPEN_STATUSES, Drill, Status
 from simulator.drills.selectors import VIRTUAL, State, batch_get, coverage
 
 SEED_MAX = 2**31 - 1
 Which = Literal["all", "stale"]
-CELLS: tuple[Cell, ...] = tuple((failure, tier) for failure in FailureType for tier in Tier)
-"""All 24, row by row."""
 NOT_FRESH = frozenset({State.STALE, State.NEVER})
 """What ``stale`` asks for: cells without a verdict about what they are now."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills import covers as module
-from simulator.drills.cells import OF_A_BRANCH
+from simulator.drills.circumstances import OF_A_BRANCH
 from simulator.drills.covers import KEEPS, LEADS_TO, covers, engine_version
 from tests.simulator.drills.drilled import drilled, with_cell
 

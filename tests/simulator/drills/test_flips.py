@@ -7,8 +7,9 @@ import pytest
 from fabric.core.decision_table import BOUNDED_ONLY, Reaction, table_with
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import CELLS, drill, drive, judged
+from simulator.drills.cells import drill, drive, judged
 from simulator.drills.circumstances import promise
+from simulator.drills.covers import CELLS
 from simulator.drills.sustained import SUSTAINED
 from tests.simulator.drills.drilled import drilled, with_cell
 

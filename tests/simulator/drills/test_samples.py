@@ -11,7 +11,8 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.fabric_yaml import fabric_read
 from simulator.drills import baseline
-from simulator.drills.cells import CELLS, drill, matrix
+from simulator.drills.cells import drill, matrix
+from simulator.drills.covers import CELLS
 from simulator.drills.equipping import MEETS, equipped
 from simulator.drills.observed import observed
 from tests.simulator.drills.drilled import drilled

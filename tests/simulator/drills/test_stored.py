@@ -12,9 +12,10 @@ from fabric.models import AuditLine
 from fabric.selectors.errors import Refused
 from fabric.services.fabrics import fabric_publish
 from simulator.drills.batches import batch_drill, batch_next, drill_claim, drill_end, drills_interrupt
+from simulator.drills.covers import CELLS
 from simulator.drills.models import Drill, Status
 from simulator.drills.selectors import State, coverage, drill_get, drills_open_count, drills_recent
-from simulator.drills.services import CELLS, SEED_MAX, drill_ask, drill_stop
+from simulator.drills.services import SEED_MAX, drill_ask, drill_stop
 from tests.fabric.services.world import SMALL
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)

@@ -18,8 +18,9 @@ from fabric.services.errors import Refused
 from fabric.services.workspaces import owner_actor
 from fabric.services.yaml_tree import BYTES_MAX
 from simulator.drills import chosen
-from simulator.drills.cells import CELLS, Cell, drilled
+from simulator.drills.cells import Cell, drilled
 from simulator.drills.chosen import DEFAULT_TABLE
+from simulator.drills.covers import CELLS
 from simulator.drills.report_page import page
 from simulator.drills.reports import Drilled, failed, json_line, junit, verdicts
 
