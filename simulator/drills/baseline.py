@@ -21,6 +21,7 @@ from fabric.core.inputs import ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
+from fabric.runtime.ports import Document
 from fabric.wiring import compile_revision
 from simulator.drills.expectation import Person
 from simulator.drills.observed import first, observed
@@ -113,6 +114,17 @@ OWN: Mapping[str, Callable[[ToolRequest], JSON]] = {
 """Built-in tools that leave the process as it is, by name: they do their work in a drill too."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run is asked, and in what a fleet."""
+
+    text: str = REQUEST
+    documents: tuple[Document, ...] = swarm.DOCUMENTS
+    processes: int = 1
+    starts_s: tuple[float, ...] = (0.0,)
+    """Virtual seconds at which a run of it is started."""
+
+
 def drive(
     spec: FabricSpec,
     tier: Tier,
@@ -120,14 +132,16 @@ def drive(
     seed: int,
     person: Person = "reject",
     disturbed: Disturbing = undisturbing,
+    work: Work = Work(),
 ) -> World:
-    """The world of one run of the fabric, to its end. ``disturbed``: who stands in front of its models and tools."""
+    """The world of one run of the fabric, or of several one after the other, to its end. ``disturbed``: who stands in front of its models and tools."""
     setup = swarm.Setup(
         seed=seed,
         fabric=published(spec),
         rates=faults.NONE,
-        runs=(swarm.RunPlan(0.0, tier, True, REQUEST, seed),),
-        processes=1,
+        runs=tuple(swarm.RunPlan(at_s, tier, bool(work.documents), work.text, seed) for at_s in work.starts_s),
+        documents=work.documents,
+        processes=work.processes,
         fault_phase_s=LONGEST_S,
         answers_within=0.01,
         verb="reject" if person == "reject" else "approve",

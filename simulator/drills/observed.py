@@ -25,7 +25,7 @@ def decided(world: World) -> int:
     return sum(row.kind == "reaction_decided" for row in world.store.rows(first(world).id))
 
 
-def observed(world: World) -> Chain:
-    """The chain of a world's run."""
-    run = first(world)
+def observed(world: World, run: Run | None = None) -> Chain:
+    """The chain of a run of a world; of its first where none is named."""
+    run = run or first(world)
     return journaled(world.store.rows(run.id), run.state)

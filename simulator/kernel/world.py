@@ -171,6 +171,12 @@ class World:
         """Says how far the clock of the n-th worker that is started lies off, in place of what would be drawn."""
         self._skews[f"worker-{worker}"] = skew_us
 
+    def put_back(self) -> None:
+        """Ends what a script makes happen at the database, the broker, the clocks and to people."""
+        self.scripted = {}
+        self._skews = dict.fromkeys(self._skews, 0)
+        self.outside.script = lambda run_id, change: None
+
     def later(self, delay_s: float, action: Callable[..., None], *args: Any) -> None:
         """Schedules something that no process does."""
         self.schedule.at(self.clock.now() + int(delay_s * US), action, *args)

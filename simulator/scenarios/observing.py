@@ -13,9 +13,10 @@ from simulator.scenarios.injection import Injection
 from simulator.scenarios.probes import Observed
 
 
-def observe(world: World, injection: Injection) -> Observed:
-    """What a world's run came to, and how often it was disturbed. The world has been run, with that injection in it."""
-    run, chain = first(world), observed(world)
+def observe(world: World, injection: Injection, run: Run | None = None) -> Observed:
+    """What a world's run came to, and how often it was disturbed. The world has been run, with that injection in it. ``run``: the first where none is named."""
+    run = run or first(world)
+    chain = observed(world, run)
     rows = world.store.rows(run.id)
     answer, citations = _answer(world, run)
     return Observed(

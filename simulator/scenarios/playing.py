@@ -1,0 +1,243 @@
+"""A scenario played in virtual time and judged: the steady state before, the disturbance, each decision against the fabric's own table, the steady state after.
+
+Before: a run that nothing disturbs. Then, in a world of its own, a run that is disturbed; then everything that was disturbed is put back, always; and in the same world,
+with whatever the first has left of breakers and budgets, a run that nothing disturbs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from fabric.core.derivation import Derived, Rules, derived_all
+from fabric.core.envelope import from_row
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.runtime.call_ports import ModelRequest, ToolRequest
+from fabric.runtime.ports import Document
+from simulator.drills import baseline
+from simulator.drills.baseline import Ask, Serve, Work
+from simulator.drills.cells import Verdict
+from simulator.drills.equipping import HAS, equipped
+from simulator.drills.observed import first
+from simulator.kernel.agents import Reply
+from simulator.kernel.swarm import DOCUMENTS
+from simulator.kernel.world import World
+from simulator.scenarios.catalogue import Refused
+from simulator.scenarios.injection import Injection
+from simulator.scenarios.journal import Journal, journal_of
+from simulator.scenarios.observing import observe
+from simulator.scenarios.probes import Checked, Observed
+from simulator.scenarios.scenario import Disturbance, Scalar, Scenario
+
+AFTER_S = 300_000.0
+"""Virtual seconds at which what was disturbed is put back, and the run after begins: later than any deadline and due time."""
+PROCESSES = 2
+"""Workers: where one dies or stands still, another takes over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A decision: what the table says of the failure that it was about, and what was decided."""
+
+    seq: int
+    expected: str
+    observed: str
+
+    @property
+    def same(self) -> bool:
+        """Whether they are the same."""
+        return self.expected == self.observed
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a scenario in one tier."""
+
+    scenario: Scenario
+    tier: Tier
+    seed: int
+    verdict: Verdict
+    why: str
+    """What the verdict rests on, where it is no pass; empty: it is one."""
+    before: tuple[Checked, ...]
+    lines: tuple[Line, ...]
+    after: tuple[Checked, ...]
+    during: Observed | None
+    """What the disturbed run came to; None: there was none."""
+    struck: Mapping[str, int]
+    equipped: str
+    """What the fabric was given so that the scenario can strike in it; empty: nothing."""
+    start: datetime
+    end: datetime
+    aborted: bool = False
+    """Whether it met one of its own abort conditions."""
+
+    @property
+    def expected(self) -> str:
+        """The decisions that the table has for what was met."""
+        return " > ".join(line.expected for line in self.lines) or "no decision"
+
+    @property
+    def observed(self) -> str:
+        """The chain of the disturbed run."""
+        return self.during.chain if self.during is not None else "not drilled"
+
+    def journal(self) -> Journal:
+        """Its record, as chaostoolkit writes one."""
+        ended: Literal["aborted"] | None = "aborted" if self.aborted or self.verdict == "error" else None
+        after, struck = (None, None) if self.during is None else (self.after, self.struck)
+        return journal_of(
+            self.scenario, start=self.start, end=self.end, before=self.before, after=after, struck=struck, ended=ended
+        )
+
+
+def play(
+    spec: FabricSpec,
+    scenario: Scenario,
+    tier: Tier,
+    *,
+    seed: int | None = None,
+    overrides: Mapping[str, Scalar] | None = None,
+) -> Played:
+    """Plays it in a fabric. ``seed``: without it the scenario's own. Raises Refused for parameters that do not fit, and for whom the fabric has not."""
+    start, seed = datetime.now(UTC), scenario.seed if seed is None else seed
+    disturbances = scenario.disturbances(overrides)
+    met, lacked = _equipped(baseline.scripted_models(spec), scenario, disturbances)
+    injection = Injection(disturbances, met)
+    if absent := injection.absent():
+        raise Refused(absent)
+    work = _work(scenario)
+    quiet = Injection((), met)
+    steady = baseline.drive(met, tier, seed=seed, disturbed=quiet.disturbing, work=work)
+    before = scenario.steady_state.check(observe(steady, quiet))
+
+    def told(verdict: Verdict, why: str, world: World | None = None, *, aborted: bool = False) -> Played:
+        during = observe(world, injection) if world is not None else None
+        lines = _lines(world, met) if world is not None else ()
+        after = _after(scenario, world, injection) if world is not None else ()
+        end, struck = datetime.now(UTC), dict(injection.struck)
+        return Played(
+            scenario, tier, seed, verdict, why, before, lines, after, during, struck, lacked, start, end, aborted
+        )
+
+    if why := _broken(steady) or _not_held(before):
+        return told("error", f"the steady state does not hold before anything is disturbed: {why}")
+    again = Work(work.text, work.documents, work.processes, (0.0, AFTER_S))
+    world = baseline.drive(met, tier, seed=seed, disturbed=_until_put_back(injection), work=again)
+    if why := _broken(world):
+        return told("error", why, world)
+    if why := _abort(scenario, observe(world, injection)):
+        return told("error", why, world, aborted=True)
+    verdict, why = _judged(told("pass", "", world), steady)
+    return told(verdict, why, world)
+
+
+# -- the work ----------------------------------------------------------------------------------------------------------
+
+
+def _work(scenario: Scenario) -> Work:
+    given = scenario.workload
+    documents = tuple(Document(one.name, one.text) for one in given.documents) or DOCUMENTS
+    return Work(given.request, documents, PROCESSES)
+
+
+def _equipped(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturbance, ...]) -> tuple[FabricSpec, str]:
+    """The fabric with whoever the failure, and the disturbances by name, need to be met."""
+    lacked = []
+    if scenario.failure is not None:
+        spec, said = equipped(spec, scenario.failure)
+        lacked.append(said)
+    for one in disturbances:
+        role = "armed" if one.fault.port == "tool" else str(getattr(one.parameters, "role", None))
+        if role in HAS:
+            spec, said = HAS[role](spec)
+            lacked.append(said)
+    return spec, " and ".join(dict.fromkeys(filter(None, lacked)))
+
+
+def _until_put_back(injection: Injection) -> Callable[[World, Ask, Serve], tuple[Ask, Serve]]:
+    """The injection up to ``AFTER_S``; from then on everything is as it was."""
+
+    def disturbing(world: World, ask: Ask, serve: Serve) -> tuple[Ask, Serve]:
+        over_at = world.clock.now() + int(AFTER_S * 1_000_000)
+        struck_ask, struck_serve = injection.disturbing(world, ask, serve)
+        world.later(AFTER_S - 1.0, world.put_back)
+
+        def asked(request: ModelRequest) -> Reply:
+            return (struck_ask if world.clock.now() < over_at else ask)(request)
+
+        def served(request: ToolRequest) -> Reply:
+            return (struck_serve if world.clock.now() < over_at else serve)(request)
+
+        return asked, served
+
+    return disturbing
+
+
+# -- the verdict -------------------------------------------------------------------------------------------------------
+
+
+def _broken(world: World) -> str:
+    """The invariant that was broken first; empty: none."""
+    broken = world.watch.violations[:1]
+    return "".join(f"{one.invariant}: {one.sentence}" for one in broken)
+
+
+def _not_held(checked: tuple[Checked, ...]) -> str:
+    return "; ".join(f"{one.probe}: {one.why_not}" for one in checked if not one.met)
+
+
+def _abort(scenario: Scenario, during: Observed) -> str:
+    """The abort condition that was met; empty: none."""
+    most, longest = scenario.abort.cost_usd_micros, scenario.abort.virtual_s
+    if most is not None and during.cost_usd_micros > most:
+        return f"aborted: it cost {during.cost_usd_micros} micro-dollars, over abort.cost_usd_micros ({most})"
+    if longest is not None and during.duration_s > longest:
+        return f"aborted: it took {during.duration_s:g} virtual seconds, over abort.virtual_s ({longest:g})"
+    return ""
+
+
+def _judged(played: Played, steady: World) -> tuple[Verdict, str]:
+    """What a scenario that was played to its end has shown."""
+    if not any(played.struck.values()):
+        return "unknown", "nothing was struck: the run made no such call"
+    failure = played.scenario.failure
+    if failure is not None and not played.lines:
+        return "unknown", "the failure was met by nobody: no decision was made"
+    if wrong := [line for line in played.lines if not line.same]:
+        return "deviated", f"event {wrong[0].seq}: {wrong[0].observed}, where the table has {wrong[0].expected}"
+    assert played.during is not None
+    usual = str(first(steady).state)
+    if failure is None and played.during.state != usual:
+        return "deviated", f"it promises a run that ends as ever, {usual}, and it ended {played.during.state}"
+    if failure is not None and not played.lines[0].observed.startswith(f"{failure}: "):
+        return "deviated", f"it names the row {failure}, and the first decision was {played.lines[0].observed}"
+    if why := _not_held(played.after):
+        return "deviated", f"the steady state does not hold afterwards: {why}"
+    return "pass", ""
+
+
+def _after(scenario: Scenario, world: World, injection: Injection) -> tuple[Checked, ...]:
+    """The steady state of the run that was begun once everything had been put back."""
+    roots = [run for run in world.watch.runs() if run.family.lineage is None]
+    return scenario.steady_state.check(observe(world, injection, roots[1]))
+
+
+def _lines(world: World, spec: FabricSpec) -> tuple[Line, ...]:
+    """Each decision of the disturbed run, derived from its journal and the fabric's table alone."""
+    run = first(world)
+    compiled = baseline.published(spec).compiled
+    events = [from_row(row.seq, row.kind, row.version, row.header) for row in world.store.rows(run.id)]
+    found = derived_all(events, run.tier, lambda topology, version: Rules.of(compiled, topology))
+    return tuple(_line(one) for one in found)
+
+
+def _line(one: Derived) -> Line:
+    seen = f"{one.fact.failure_type or 'direct'}: {one.fact.reaction}"
+    if one.verdict == "equal":
+        return Line(one.seq, seen, seen)
+    derived = ", ".join(f"{each.field} {each.derived}" for each in one.differences) or "another table"
+    return Line(one.seq, derived, seen)
