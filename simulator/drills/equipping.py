@@ -19,7 +19,7 @@ LOOKUP = ToolSpec(
     description="Looks something up.",
     parameters=QUERY,
 )
-ARTICLE = {"planner": "a", "aggregator": "an", "finalizer": "a"}
+ARTICLE = {"planner": "a", "aggregator": "an", "critic": "a", "finalizer": "a"}
 Equipped = tuple[FabricSpec, str]
 """The fabric, and what was put into it, in words; empty: nothing."""
 
@@ -32,7 +32,9 @@ def _named(spec: FabricSpec, role: str) -> AgentSpec:
     return AgentSpec(name=name, instructions=f"You are the {role}.", model=model, max_output_tokens=1_024)
 
 
-def _with_role(role: str) -> Callable[[FabricSpec], Equipped]:
+def with_role(role: str) -> Callable[[FabricSpec], Equipped]:
+    """Puts somebody into a role of the topology that nobody has."""
+
     def equip(spec: FabricSpec) -> Equipped:
         if getattr(spec.topology, role) is not None:
             return spec, ""
@@ -48,10 +50,10 @@ def _with_role(role: str) -> Callable[[FabricSpec], Equipped]:
 
 def _with_whoever_spends(spec: FabricSpec) -> Equipped:
     """Money is looked at before a call: somebody has to be asked after the one whose answer costs it all."""
-    merged, aggregator = _with_role("aggregator")(spec)
+    merged, aggregator = with_role("aggregator")(spec)
     if merged.topology.critic is not None or merged.topology.finalizer is not None:
         return merged, aggregator
-    asked, finalizer = _with_role("finalizer")(merged)
+    asked, finalizer = with_role("finalizer")(merged)
     return asked, " and ".join(filter(None, (aggregator, finalizer)))
 
 
@@ -68,15 +70,18 @@ def reader(spec: FabricSpec) -> tuple[str, str]:
 
 def with_lookup(spec: FabricSpec) -> FabricSpec:
     """The first worker with a tool of the drill's own, which finds nothing: real tools would find something."""
-    if any(tool.name == LOOKUP.name for tool in spec.tools):
-        return spec
+    return spec if any(tool.name == LOOKUP.name for tool in spec.tools) else with_tools(spec, LOOKUP)
+
+
+def with_tools(spec: FabricSpec, first: ToolSpec, *behind: ToolSpec) -> FabricSpec:
+    """The first worker with one more tool, and with it those that belong to that tool and that nobody calls."""
     worker = spec.agent(spec.topology.workers[0])
-    able = worker.model_copy(update={"tools": (LOOKUP.name, *worker.tools)})
+    able = worker.model_copy(update={"tools": (first.name, *worker.tools)})
     agents = tuple(able if agent is worker else agent for agent in spec.agents)
     models = tuple(
         model.model_copy(update={"tool_calls": True}) if model.name == worker.model else model for model in spec.models
     )
-    fields = {"agents": agents, "models": models, "tools": (*spec.tools, LOOKUP)}
+    fields = {"agents": agents, "models": models, "tools": (*spec.tools, first, *behind)}
     return spec.model_copy(update=fields)
 
 
@@ -86,13 +91,13 @@ def _with_reader(spec: FabricSpec) -> Equipped:
 
 MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {
     FailureType.TOOL_LOOP: _with_reader,
-    FailureType.DEADLOCK: _with_role("planner"),
+    FailureType.DEADLOCK: with_role("planner"),
     FailureType.COST_OVERRUN: _with_whoever_spends,
-    FailureType.PROVIDER: _with_role("finalizer"),
-    FailureType.SCHEMA_GROUNDING: _with_role("finalizer"),
-    FailureType.PLAN_MALFORMED: _with_role("planner"),
+    FailureType.PROVIDER: with_role("finalizer"),
+    FailureType.SCHEMA_GROUNDING: with_role("finalizer"),
+    FailureType.PLAN_MALFORMED: with_role("planner"),
     FailureType.NO_PROGRESS: _with_reader,
-    FailureType.UNSAFE_OUTPUT: _with_role("finalizer"),
+    FailureType.UNSAFE_OUTPUT: with_role("finalizer"),
 }
 """What each failure is met by. Total over the failure types, by test."""
 

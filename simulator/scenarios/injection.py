@@ -14,6 +14,7 @@ from simulator.kernel.clock import EPOCH_US, US
 from simulator.kernel.world import World
 from simulator.scenarios import tool_strikes
 from simulator.scenarios.catalogue import SEAM_PORTS
+from simulator.scenarios.meeting import calling
 from simulator.scenarios.problems import Problem
 from simulator.scenarios.scenario import Disturbance
 from simulator.scenarios.selecting import Selects, absent, selecting
@@ -45,7 +46,8 @@ class Injection:
     def disturbing(self, world: World, ask: Ask, serve: Serve) -> tuple[Ask, Serve]:
         """Sees to it that the disturbances strike in a world that has not been run yet: its model and tools, which answer otherwise as ``ask`` and ``serve`` do."""
         befall(world, self.disturbances, self.struck)
-        return self.asking(ask, world.clock.now, begin=world.clock.now()), self.serving(serve)
+        called = calling(ask, self.spec, self.disturbances)
+        return self.asking(called, world.clock.now, begin=world.clock.now()), self.serving(serve)
 
     def absent(self) -> list[Problem]:
         """Agents and roles that are named and that the fabric has not."""

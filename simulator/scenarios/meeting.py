@@ -1,0 +1,119 @@
+"""What a scenario needs of a fabric and of its agents so that its faults are met: somebody in a role, a tool, and a first call of it.
+
+The fabric is equipped with just that, and the drill says so. The scripted agents call no tools that only their own demonstrations would; where a tool, a service or
+an action to be approved is disturbed, whoever has such a tool calls it once, as its first turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fabric.core.frozen import replace
+from fabric.core.inputs import ModelReplied, ToolCall
+from fabric.core.spec import FabricSpec, ToolSpec
+from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.baseline import Ask
+from simulator.drills.equipping import LOOKUP, reader, with_lookup, with_role, with_tools
+from simulator.kernel.agents import Reply
+from simulator.kernel.schema_values import arguments
+from simulator.scenarios.parameters import Calls, ToolCalls
+from simulator.scenarios.scenario import Disturbance
+
+WORDS = "what the request is about"
+"""What a called tool is asked, where it takes text."""
+
+ROLES: Mapping[str, str] = {
+    **dict.fromkeys(("twin_briefs", "spawning", "malformed_plan", "supervisor_stuck"), "planner"),
+    "low_confidence": "critic",
+}
+"""Faults that somebody in a role meets, whatever their parameters say."""
+ARMED = frozenset({"tool_loop", "paraphrased_loop", "fruitless_search", "unknown_tool", "bad_arguments", "tool_flood"})
+"""Faults of agents that have tools."""
+
+
+def _own(name: str, **fields: str) -> ToolSpec:
+    return LOOKUP.model_copy(update={"name": f"drill-{name}", "description": f"Does {name}, in a drill.", **fields})
+
+
+BOOK = (_own("book", effect="mutating", compensation="drill-unbook"), _own("unbook", effect="idempotent"))
+WIRE = (_own("wire", effect="irreversible"),)
+
+
+def _reads(tool: ToolSpec) -> bool:
+    return tool.effect == "read_only" and not tool.polling and tool.kind != "memory"
+
+
+def _can_be_undone(tool: ToolSpec) -> bool:
+    return tool.effect == "mutating" and tool.compensation is not None
+
+
+def _is_asked_about(tool: ToolSpec) -> bool:
+    return tool.effect == "irreversible" and tool.approval == "required"
+
+
+CALLED: Mapping[str, Callable[[ToolSpec], bool]] = {
+    **dict.fromkeys(("tool_error", "tool_slow", "tool_hang", "tool_failed"), _reads),
+    **dict.fromkeys(("effect_lost_answer", "effect_refused", "compensation_fails"), _can_be_undone),
+    "person_edits": _is_asked_about,
+}
+"""Faults that are met by a call of a tool, and of which kind."""
+_OWN: Mapping[Callable[[ToolSpec], bool], tuple[ToolSpec, ...]] = {
+    _reads: (LOOKUP,),
+    _can_be_undone: BOOK,
+    _is_asked_about: WIRE,
+}
+
+
+def _callable(spec: FabricSpec, kind: Callable[[ToolSpec], bool]) -> str:
+    """The first tool of a kind that a worker has; empty: none has."""
+    tools = {tool.name: tool for tool in spec.all_tools}
+    offered = (name for worker in spec.topology.workers for name in spec.agent(worker).tools)
+    return next((name for name in offered if kind(tools[name])), "")
+
+
+def equipped(spec: FabricSpec, disturbances: Sequence[Disturbance]) -> tuple[FabricSpec, str]:
+    """The fabric with what it lacks for the faults to be met, and that in words; empty: nothing."""
+    said: list[str] = []
+    for one in disturbances:
+        given, name = one.parameters, one.fault.name
+        role = (given.role if isinstance(given, Calls) else None) or ROLES.get(name)
+        if role in ("planner", "aggregator", "critic", "finalizer"):
+            spec, what = with_role(role)(spec)
+            said += [what] if what else []
+        if (role == "armed" or name in ARMED) and not reader(spec)[1]:
+            spec = with_lookup(spec)
+            said.append("a tool that reads")
+        kind = None if isinstance(given, ToolCalls) and given.tool else CALLED.get(name)
+        if kind is not None and not _callable(spec, kind):
+            spec = with_tools(spec, *_OWN[kind])
+            said.append(f"tool {_OWN[kind][0].name}")
+    return spec, " and ".join(said)
+
+
+def calling(ask: Ask, spec: FabricSpec, disturbances: Sequence[Disturbance]) -> Ask:
+    """Agents that call, as their first turn, the tools which are disturbed; else they do as ``ask`` says."""
+    wanted = list(dict.fromkeys(filter(None, (_wanted(spec, one) for one in disturbances))))
+
+    def asked(request: ModelRequest) -> Reply:
+        reply = ask(request)
+        offers = {offer.name: offer for offer in request.tools}
+        names = [name for name in wanted if name in offers]
+        begun = any(message.role in ("assistant", "tool") for message in request.messages)
+        if begun or not names or not isinstance(reply.result, ModelReplied):
+            return reply
+        calls = tuple(
+            ToolCall(call_id=f"drill-{n}", tool=name, args=arguments(offers[name].parameters, WORDS))
+            for n, name in enumerate(names)
+        )
+        said = replace(reply.result, text="", calls=calls)
+        return Reply(reply.delay_s, said, silent=reply.silent, billed=reply.billed)
+
+    return asked if wanted else ask
+
+
+def _wanted(spec: FabricSpec, one: Disturbance) -> str:
+    """The tool that has to be called for a fault to be met; empty: none."""
+    if isinstance(one.parameters, ToolCalls) and one.parameters.tool:
+        return one.parameters.tool
+    kind = CALLED.get(one.fault.name)
+    return _callable(spec, kind) if kind else ""
