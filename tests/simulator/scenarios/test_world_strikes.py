@@ -161,6 +161,10 @@ def test_lost_and_doubled_messages_change_nothing_but_the_time(name):
     assert (found.seen.chain, found.seen.model_calls) == ("nothing decided > completed", 8)
 
 
+def test_a_doubled_message_makes_a_worker_look_twice():
+    assert Befallen(("message_doubled", {})).world.steps > Befallen().world.steps
+
+
 def test_a_database_that_is_away_for_three_writes_is_waited_for():
     found = Befallen(("store_away", {"times": 3}))
     assert found.seen.struck == 3
@@ -175,6 +179,16 @@ def test_a_worker_may_die_at_any_effect(at_effect):
     found = Befallen(("crash", {"at_effect": at_effect}))
     assert found.injection.struck["crash"] == 1
     assert found.seen.chain == "nothing decided > completed"
+
+
+def test_a_worker_dies_at_the_effect_that_is_named_and_at_the_next_ones():
+    places = [
+        {name for name in Befallen(("crash", {"at_effect": n})).world.sometimes if name.startswith("crash_at_")}
+        for n in range(1, 6)
+    ]
+    assert places[0] == {"crash_at_claim"}
+    assert len(set().union(*places)) > 2
+    assert Befallen(("crash", {"at_effect": 3, "times": 2})).injection.struck["crash"] == 2
 
 
 def test_a_worker_that_dies_at_an_instant_is_followed_by_another():
@@ -233,6 +247,13 @@ def test_a_double_click_counts_once():
     once, twice = (Befallen(DOWN, *more, tier=HIGH) for more in ((), (("person_double_click", {}),)))
     assert twice.injection.struck["person_double_click"] == 1
     assert (twice.seen.chain, twice.seen.questions) == (once.seen.chain, once.seen.questions)
+    assert (sent(once), sent(twice)) == (1, 2)
+
+
+def sent(found: Befallen) -> int:
+    """How many decisions were sent to the run."""
+    [run] = found.world.watch.runs()
+    return sum(input_id.startswith("decision:") for input_id in found.world.watch._seen[run.id].given)
 
 
 def test_a_changed_action_is_done_as_it_was_changed():
