@@ -75,6 +75,14 @@ class Abort(_Part):
     cost_usd_micros: Annotated[int, Field(gt=0)] | None = None
     virtual_s: Annotated[FiniteFloat, Field(gt=0)] | None = None
 
+    def reached(self, cost_usd_micros: int, virtual_s: float) -> str:
+        """Why a drill that has cost so much and taken so long is to be stopped, one sentence; empty: it may go on."""
+        if self.cost_usd_micros is not None and cost_usd_micros >= self.cost_usd_micros:
+            return f"it has cost {cost_usd_micros} micro-dollars, and stops at {self.cost_usd_micros}"
+        if self.virtual_s is not None and virtual_s >= self.virtual_s:
+            return f"it has taken {virtual_s:g} s, and stops at {self.virtual_s:g} s"
+        return ""
+
 
 class Scenario(_Part):
     """A scenario that can be run: every name in it is known, every parameter typed."""

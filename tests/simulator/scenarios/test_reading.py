@@ -182,6 +182,19 @@ def test_which_faults_keep_a_scenario_from_being_run_live_is_said():
     ]
 
 
+@pytest.mark.parametrize(
+    ("cost", "took", "why"),
+    [
+        (1_999_999, 399_999.5, ""),
+        (2_000_000, 0, "it has cost 2000000 micro-dollars, and stops at 2000000"),
+        (0, 400_000, "it has taken 400000 s, and stops at 400000 s"),
+    ],
+)
+def test_a_drill_is_stopped_at_a_cost_and_after_a_time(cost, took, why):
+    assert read(GOOD).abort.reached(cost, took) == why
+    assert read(GOOD.partition("[abort]")[0]).abort.reached(cost, took) == ""
+
+
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 ODD = """# a = 1
