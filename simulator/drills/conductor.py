@@ -93,7 +93,7 @@ class Conductor:
         """Has a process drill a batch, and another the rest of it where a cell took too long."""
         holder = new_id()
         with tempfile.TemporaryFile() as said:
-            process = _started(batch, holder, said)
+            process = started(batch, holder, said)
             try:
                 by_itself = self._watch(process, batch, holder)
             finally:
@@ -118,7 +118,7 @@ class Conductor:
         return True
 
 
-def _started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
+def started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process. It holds the other end of a pipe, by which it sees that this one has ended."""
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "drill_batch", batch, "--holder", holder]
     return subprocess.Popen(

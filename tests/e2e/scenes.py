@@ -259,6 +259,7 @@ EMPTY = (
     Scene("overview-empty", "/"),
     Scene("runs-empty", "/runs"),
     Scene("reviews-empty", "/reviews"),
+    Scene("drills-never", "/drills?fabric=document-review"),
     Scene("notifications-empty", "/notifications"),
     Scene("start-first", "/start"),
     Scene("search-nothing-asked", "/search"),

@@ -19,7 +19,7 @@ from console.views.run_page import VIEWS
 from tests.e2e.accessibility import axe, findings
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE, begun
-from tests.e2e.drilled import DRILLED
+from tests.e2e.drill_scenes import DRILLED
 from tests.fabric.services.test_memories import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -27,7 +27,7 @@ def test_keys_lead_to_every_place_of_the_sheet(visit):
     visitor = visit()
     page = visitor.page
     going = [key for _, group in KEYS for key in group if key.do == "go"]
-    assert len(going) == 6
+    assert len(going) == 7
     for key in going:
         page.goto("/search")
         page.locator("h1").click()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import Duty
 from simulator.chaos.harness import site, until
 from simulator.chaos.rows import Rows
-from simulator.drills.conductor import DUTY, Conductor
+from simulator.drills.conductor import DUTY, Conductor, started
 from simulator.drills.models import OPEN_STATUSES, Drill, Status
 from simulator.drills.services import drill_ask, drill_stop
 
@@ -148,6 +149,17 @@ def test_a_worker_that_ends_interrupts_what_it_was_at_and_leaves_the_rest(actor,
     assert children() == []
 
 
+def test_the_process_ends_with_the_one_that_started_it(actor, small):
+    """Whatever ended that: the pipe between them closes."""
+    asked = drill_ask(actor=actor, fabric=small, cells="all")
+    with tempfile.TemporaryFile() as said:
+        process = started(asked.batch, "h", said)
+        wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
+        process.stdin.close()
+        assert process.wait(LONGEST_S) == 1
+    assert Drill.objects.filter(status=Status.QUEUED).exists()
+
+
 # -- the whole path: Celery, its broker and a database of an installation -----------------------------------------------
 
 ASK = """
@@ -172,12 +184,10 @@ def test_a_real_worker_drills_what_is_asked_for_and_another_goes_on_where_it_was
         batch = made.manage("shell", "--verbosity", "0", "-c", ASK)["batch"]
         until(lambda: bool(rows.read("SELECT 1 FROM drills_drill WHERE status = 'running'")), made, LONGEST_S)
         worker = made.workers[0].pid
-        (driving,) = [pid for pid in descendants(worker) if b"drill_batch" in _command(pid)]
         os.kill(worker, signal.SIGKILL)
         until(lambda: made.workers[0].poll() is not None or made.restarts > 0, made, LONGEST_S)
         until(lambda: rows.read(OPEN) == [(0,)], made, LONGEST_S)
         found = rows.read(f"SELECT status, verdict FROM drills_drill WHERE batch = '{batch}'")
-        assert b"drill_batch" not in _command(driving)
     assert len(found) == 24
     assert {status for status, _ in found} <= {"completed", "failed", "interrupted"}
     assert sum(status == "interrupted" for status, _ in found) <= 1

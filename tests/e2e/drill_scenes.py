@@ -1,4 +1,11 @@
-"""Drills in every state that there is, put where a page shows them: nothing has to be drilled for that."""
+"""The drills' pages: cells and drills in every state that there is, put where a page shows them; nothing has to be drilled for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.e2e.installation import Installation
+from tests.e2e.scenes import Scene
 
 DRILLED = """
 import json
@@ -26,3 +33,12 @@ for drill, state in zip(asked.drills, states, strict=True):
 equipped = json.dumps({"equipped": ["a planner", "a tool that reads"], "seconds": 0.2})
 Drill.objects.filter(verdict="deviated").update(body=equipped)
 """
+
+
+def drilled(home: Installation) -> Iterator[Scene]:
+    """The coverage with cells in every state, and a drill of each verdict."""
+    home.manage("shell", "--verbosity", "0", "-c", DRILLED)
+    yield Scene("drills-mixed", "/drills?fabric=small-model")
+    yield Scene("drills-no-such-fabric", "/drills?fabric=nosuch", status=404)
+    for verdict, found in home.stored("SELECT verdict, min(id) FROM drills_drill GROUP BY verdict ORDER BY verdict"):
+        yield Scene(f"drill-{verdict or 'interrupted'}", f"/drills/{found}")
