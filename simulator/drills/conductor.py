@@ -84,10 +84,11 @@ class Conductor:
             self._woken.wait(self._look_s)
 
     def conduct(self) -> None:
-        """Does all batches there are, the first that was asked for first. What another process was at when it ended is interrupted."""
+        """Does all batches there are, the first that was asked for first. What ran when its process ended, here or elsewhere, is interrupted."""
         drills_interrupt()
         while not self._ending.is_set() and (batch := batch_next()) is not None:
             self._do(batch)
+            drills_interrupt()
 
     def _do(self, batch: str) -> None:
         """Has a process drill a batch, and another the rest of it where a cell took too long."""
@@ -98,7 +99,6 @@ class Conductor:
                 by_itself = self._watch(process, batch, holder)
             finally:
                 _end(process)
-                drills_interrupt()
             if by_itself and not Drill.objects.filter(holder=holder).exists():
                 # It did not come as far as its first cell, and another would not either.
                 told = f"the process that drills could not begin: {_last_line(said)}"

@@ -16,6 +16,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import Duty
 from simulator.chaos.harness import site, until
 from simulator.chaos.rows import Rows
+from simulator.drills.batches import drill_claim
 from simulator.drills.conductor import DUTY, Conductor, started
 from simulator.drills.models import OPEN_STATUSES, Drill, Status
 from simulator.drills.services import drill_ask, drill_stop
@@ -95,6 +96,7 @@ def test_what_is_stopped_ends_its_process_and_the_next_batch_begins(actor, small
     conductor.start()
     wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
     (process,) = children()
+    os.kill(process, signal.SIGSTOP)  # It would go on for ever.
     drill_stop(actor=actor, batch=first.batch)
     second = drill_ask(actor=actor, fabric=small, cells=(ONE,))
     wait_for(none_open)
@@ -103,15 +105,29 @@ def test_what_is_stopped_ends_its_process_and_the_next_batch_begins(actor, small
     assert not Drill.objects.filter(batch=second.batch, verdict="").exists()
 
 
-def test_a_process_that_is_killed_leaves_an_interrupted_drill_and_the_rest_goes_on(actor, small, conductor):
+def test_a_process_that_is_killed_leaves_an_interrupted_drill_and_the_rest_goes_on(actor, small):
+    """Within one look."""
+    conductor = Conductor(look_s=3_600.0)
     drill_ask(actor=actor, fabric=small, cells="all")
     conductor.start()
     wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
     os.kill(children()[0], signal.SIGKILL)
     wait_for(none_open)
+    conductor.stop()
     states = list(Drill.objects.values_list("status", flat=True))
     assert states.count(Status.INTERRUPTED) == 1
     assert "drill it again" in Drill.objects.get(status=Status.INTERRUPTED).why
+
+
+def test_what_a_process_elsewhere_was_at_when_it_ended_is_interrupted_before_anything_is_begun(actor, small, conductor):
+    asked = drill_ask(actor=actor, fabric=small, cells=(ONE, TWO))
+    lost = drill_claim(asked.batch, "a process that is no more")
+    assert conductor.look()
+    seen = Drill.objects.get(id=lost.id)
+    other = Drill.objects.exclude(id=lost.id).get()
+    assert seen.status == Status.INTERRUPTED
+    assert other.status != Status.INTERRUPTED
+    assert seen.ended_at <= other.started_at
 
 
 def test_a_cell_that_takes_too_long_is_an_error_and_the_rest_goes_on(actor, small):
