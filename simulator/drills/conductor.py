@@ -15,8 +15,9 @@ import time
 from typing import IO
 
 from django.conf import settings
+from django.db import connection
 
-from fabric.adapters.duties import DutySpec, DutyThread, database_us
+from fabric.adapters.duties import AGAIN_S, DutySpec, DutyThread, database_us
 from fabric.models import Duty, new_id
 from simulator.drills.batches import (
     batch_fail,
@@ -74,14 +75,12 @@ class Conductor:
         return self._looking.look(self._duty)
 
     def _loop(self) -> None:
-        from django.db import connection
-
         while not self._ending.is_set():
             self._woken.clear()
-            self.look()
+            again_s = self._look_s if self.look() else AGAIN_S
             # No request ever ends on this thread: a connection that was cut would stay so.
             connection.close()
-            self._woken.wait(self._look_s)
+            self._woken.wait(again_s)
 
     def conduct(self) -> None:
         """Does all batches there are, the first that was asked for first. What ran when its process ended, here or elsewhere, is interrupted."""

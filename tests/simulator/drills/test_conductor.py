@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,13 @@ from simulator.drills.services import drill_ask
 from simulator.drills.tasks import wake
 print(json.dumps({"batch": drill_ask(actor=owner_actor(), fabric="small-model", cells="all", wake=wake).batch}))
 """
+COVERED = """
+import json
+from fabric.services.workspaces import owner_actor
+from simulator.drills.selectors import coverage
+seen = coverage(owner_actor(), "small-model")
+print(json.dumps({"counts": seen.counts, "took_s": seen.last.took_s}))
+"""
 OPEN = "SELECT count(*) FROM drills_drill WHERE status IN ('queued', 'running')"
 PROVIDER = "simulator.drills.provider.FailingProvider"
 
@@ -204,7 +212,11 @@ def test_a_real_worker_drills_what_is_asked_for_and_another_goes_on_where_it_was
         until(lambda: made.workers[0].poll() is not None or made.restarts > 0, made, LONGEST_S)
         until(lambda: rows.read(OPEN) == [(0,)], made, LONGEST_S)
         found = rows.read(f"SELECT status, verdict FROM drills_drill WHERE batch = '{batch}'")
+        covered = made.manage("shell", "--verbosity", "0", "-c", COVERED)
     assert len(found) == 24
+    told = Counter(verdict or "never" for _, verdict in found)
+    assert covered["counts"] == told
+    assert covered["took_s"] > 0
     assert {status for status, _ in found} <= {"completed", "failed", "interrupted"}
     assert sum(status == "interrupted" for status, _ in found) <= 1
     assert all(verdict for status, verdict in found if status != "interrupted")
