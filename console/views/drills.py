@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +22,14 @@ from console.forms import sentence
 from console.views import errors
 from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark, cell_words
 from console.views.fabric_table import RungLine, cell_anchor, table_of
-from console.views.overview import fresh_part
+from console.views.overview import SHARED_S, fresh_part
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.standing import workers_alive_count
 from fabric.selectors.words import duration
+from fabric.services.breakers import OPERATORS
 from simulator.drills import tasks
 from simulator.drills.covers import Cell
 from simulator.drills.models import Status
@@ -36,6 +38,8 @@ from simulator.drills.services import SEED_MAX, Asked, Which, drill_ask, drill_s
 
 WHICH: tuple[Which, ...] = ("all", "stale")
 NAME_MAX = 100
+BOARDS_MAX = 256
+"""Renderings kept at once."""
 
 
 class AskForm(forms.Form):
@@ -130,10 +134,7 @@ def live(request: HttpRequest) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect(_address(name) if name else reverse("drills"))
     now, actor = time.time_ns() // 1_000, actor_of(request.user)
-    found = _named(actor, name)
-    if found is None:
-        raise Refused("no fabric is published any more", code="not_found", field="fabric")
-    return fresh_part(request, _board(actor, coverage(actor, found.name)), now)
+    return fresh_part(request, _boards.shared(actor, name), now)
 
 
 @require_POST
@@ -224,7 +225,7 @@ def _page(request: HttpRequest, name: str, problem: str = "", status: int = 200)
     shown = {
         "fabric": found,
         "offered": fabrics_list(actor),
-        "board": _board(actor, seen),
+        "board": _boards.fresh(actor, seen),
         "now_ms": now_ms,
         "problem": problem,
     }
@@ -236,6 +237,38 @@ def _page(request: HttpRequest, name: str, problem: str = "", status: int = 200)
 
 def _board(actor: Actor, seen: Coverage) -> str:
     return render_to_string("drills/board.html", board_of(actor, seen))
+
+
+class _Boards:
+    """The last rendering of each fabric's board for those who may stop the same drills, and when it was made (a monotonic clock, seconds)."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str, str], tuple[float, str]] = {}
+        self._making = threading.Lock()
+
+    def fresh(self, actor: Actor, seen: Coverage) -> str:
+        """A new rendering: who opens the page sees what they have just done."""
+        html = _board(actor, seen)
+        if len(self._made) >= BOARDS_MAX:
+            self._made.clear()
+        self._made[_whose(actor, seen.fabric.name)] = (time.monotonic(), html)
+        return html
+
+    def shared(self, actor: Actor, name: str) -> str:
+        """A rendering that is at most ``SHARED_S`` old; of many who ask at once, one makes it. Refused not_found."""
+        with self._making:
+            made_at, html = self._made.get(_whose(actor, name), (0.0, ""))
+            if html and time.monotonic() - made_at < SHARED_S:
+                return html
+            return self.fresh(actor, coverage(actor, name))
+
+
+def _whose(actor: Actor, name: str) -> tuple[str, str, str]:
+    """Operators see the same; others may stop what they asked for themselves."""
+    return actor.workspace_id, name, "" if OPERATORS & actor.roles else actor.name
+
+
+_boards = _Boards()
 
 
 def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:

@@ -179,6 +179,18 @@ def test_who_is_no_operator_drills_and_stops_nothing_of_others(vera, actor, smal
     assert Drill.objects.filter(asked_by="vera").count() == 1
 
 
+def test_many_who_look_are_shown_one_rendering_and_nobody_anothers_button(
+    browser, vera, actor, small, django_assert_max_num_queries
+):
+    drill_ask(actor=actor, fabric=small, cells=[ONE])
+    live = f"{PAGE}/live?fabric=small"
+    assert "formaction" in browser.get(live, HTTP_HX_REQUEST="true").content.decode()
+    assert "formaction" not in vera.get(live, HTTP_HX_REQUEST="true").content.decode()
+    with django_assert_max_num_queries(5):
+        assert "formaction" in browser.get(live, HTTP_HX_REQUEST="true").content.decode()
+    assert browser.get(f"{PAGE}/live?fabric=none", HTTP_HX_REQUEST="true").status_code == 404
+
+
 def test_the_fabric_that_was_drilled_last_is_shown_first_and_any_can_be_picked(browser, actor, small):
     fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: another"))
     assert "Does another do" in text(browser.get(PAGE))
@@ -201,7 +213,7 @@ def test_the_part_that_changes_is_the_same_while_nothing_does(browser, small):
     assert (
         browser.get(f"{PAGE}/live?fabric=small", HTTP_IF_NONE_MATCH=first.headers["ETag"], **asked).status_code == 304
     )
-    browser.post(f"{PAGE}/ask", {"fabric": small, "cells": "all"})
+    browser.post(f"{PAGE}/ask", {"fabric": small, "cells": "all"}, follow=True)
     assert (
         browser.get(f"{PAGE}/live?fabric=small", HTTP_IF_NONE_MATCH=first.headers["ETag"], **asked).status_code == 200
     )
