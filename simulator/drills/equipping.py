@@ -102,13 +102,6 @@ MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {
 """What each failure is met by. Total over the failure types, by test."""
 
 
-HAS: Mapping[str, Callable[[FabricSpec], Equipped]] = {
-    "armed": _with_reader,
-    **{role: _with_role(role) for role in ARTICLE},
-}
-"""Whom a disturbance may name, and how a fabric comes to have one."""
-
-
 def equipped(spec: FabricSpec, failure: FailureType) -> Equipped:
     """The fabric with whoever meets the failure as ``sustained`` makes it."""
     return MEETS[failure](spec)

@@ -107,7 +107,7 @@ class Sustained:
                 return ask(request) if said is None else Reply(SECONDS, said)
 
             def serves(request: ToolRequest) -> Reply:
-                return Reply(SECONDS, _nothing(request)) if _idle(request) else serve(request)
+                return nothing(request) if finds_nothing(request) else serve(request)
 
             return answers, serves
 
@@ -118,14 +118,17 @@ THE_SAME = "the same"
 """What a loop asks a tool for."""
 
 
-def _idle(request: ToolRequest) -> bool:
+def finds_nothing(request: ToolRequest) -> bool:
+    """Whether a failing agent asks for nothing in particular: whatever the tool is, there is nothing on that."""
     return any(isinstance(said, str) and said.startswith((THE_SAME, FRUITLESS)) for said in request.args.values())
 
 
-def _nothing(request: ToolRequest) -> ToolFinished:
-    return ToolFinished(
+def nothing(request: ToolRequest) -> Reply:
+    """That there is nothing."""
+    said = ToolFinished(
         command_id=request.command_id, attempt=request.attempt, result={"text": "There is nothing on that."}
     )
+    return Reply(SECONDS, said)
 
 
 def _says(request: ModelRequest, said: Any, *calls: ToolCall, cost_usd_micros: int | None = None) -> ModelReplied:

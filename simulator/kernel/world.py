@@ -241,6 +241,7 @@ class World:
             self.store.retire(process.name)
             for other in self.processes:
                 other.sweep_at(self.clock.now() + 1)
+            process.sweep_at(process.next_beat)  # Its next heartbeat tells it, and then it begins again.
         else:
             process.act(process.stop, (40.0 * self.rng.random() ** 3,))
 

@@ -20,11 +20,13 @@ from fabric.runtime.ports import Document
 from simulator.drills import baseline
 from simulator.drills.baseline import Ask, Serve, Work
 from simulator.drills.cells import Verdict
-from simulator.drills.equipping import HAS, equipped
+from simulator.drills.equipping import equipped
 from simulator.drills.observed import first
+from simulator.drills.sustained import finds_nothing, nothing
 from simulator.kernel.agents import Reply
 from simulator.kernel.swarm import DOCUMENTS
 from simulator.kernel.world import World
+from simulator.scenarios import meeting
 from simulator.scenarios.catalogue import Refused
 from simulator.scenarios.injection import Injection
 from simulator.scenarios.journal import Journal, journal_of
@@ -36,6 +38,10 @@ AFTER_S = 300_000.0
 """Virtual seconds at which what was disturbed is put back, and the run after begins: later than any deadline and due time."""
 PROCESSES = 2
 """Workers: where one dies or stands still, another takes over."""
+
+
+AROUND = frozenset({"store", "broker", "process", "clock"})
+"""Ports at which a run asks nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class Played:
     def journal(self) -> Journal:
         """Its record, as chaostoolkit writes one."""
         ended: Literal["aborted"] | None = "aborted" if self.aborted or self.verdict == "error" else None
-        after, struck = (None, None) if self.during is None else (self.after, self.struck)
+        after, struck = (None, None) if self.during is None else (self.after or None, self.struck)
         return journal_of(
             self.scenario, start=self.start, end=self.end, before=self.before, after=after, struck=struck, ended=ended
         )
@@ -117,7 +123,7 @@ def play(
     def told(verdict: Verdict, why: str, world: World | None = None, *, aborted: bool = False) -> Played:
         during = observe(world, injection) if world is not None else None
         lines = _lines(world, met) if world is not None else ()
-        after = _after(scenario, world, injection) if world is not None else ()
+        after = _after(scenario, world, injection) if world is not None and not _broken(world) else ()
         end, struck = datetime.now(UTC), dict(injection.struck)
         return Played(
             scenario, tier, seed, verdict, why, before, lines, after, during, struck, lacked, start, end, aborted
@@ -129,8 +135,9 @@ def play(
     world = baseline.drive(met, tier, seed=seed, disturbed=_until_put_back(injection), work=again)
     if why := _broken(world):
         return told("error", why, world)
-    if why := _abort(scenario, observe(world, injection)):
-        return told("error", why, world, aborted=True)
+    during = observe(world, injection)
+    if why := scenario.abort.reached(during.cost_usd_micros, during.duration_s):
+        return told("error", f"aborted: {why}", world, aborted=True)
     verdict, why = _judged(told("pass", "", world), steady)
     return told(verdict, why, world)
 
@@ -145,17 +152,13 @@ def _work(scenario: Scenario) -> Work:
 
 
 def _equipped(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturbance, ...]) -> tuple[FabricSpec, str]:
-    """The fabric with whoever the failure, and the disturbances by name, need to be met."""
+    """The fabric with whoever the failure, and the disturbances, need to be met."""
     lacked = []
     if scenario.failure is not None:
         spec, said = equipped(spec, scenario.failure)
         lacked.append(said)
-    for one in disturbances:
-        role = "armed" if one.fault.port == "tool" else str(getattr(one.parameters, "role", None))
-        if role in HAS:
-            spec, said = HAS[role](spec)
-            lacked.append(said)
-    return spec, " and ".join(dict.fromkeys(filter(None, lacked)))
+    spec, said = meeting.equipped(spec, disturbances)
+    return spec, " and ".join(dict.fromkeys(filter(None, (*lacked, said))))
 
 
 def _until_put_back(injection: Injection) -> Callable[[World, Ask, Serve], tuple[Ask, Serve]]:
@@ -170,6 +173,8 @@ def _until_put_back(injection: Injection) -> Callable[[World, Ask, Serve], tuple
             return (struck_ask if world.clock.now() < over_at else ask)(request)
 
         def served(request: ToolRequest) -> Reply:
+            if finds_nothing(request):
+                return nothing(request)
             return (struck_serve if world.clock.now() < over_at else serve)(request)
 
         return asked, served
@@ -190,16 +195,6 @@ def _not_held(checked: tuple[Checked, ...]) -> str:
     return "; ".join(f"{one.probe}: {one.why_not}" for one in checked if not one.met)
 
 
-def _abort(scenario: Scenario, during: Observed) -> str:
-    """The abort condition that was met; empty: none."""
-    most, longest = scenario.abort.cost_usd_micros, scenario.abort.virtual_s
-    if most is not None and during.cost_usd_micros > most:
-        return f"aborted: it cost {during.cost_usd_micros} micro-dollars, over abort.cost_usd_micros ({most})"
-    if longest is not None and during.duration_s > longest:
-        return f"aborted: it took {during.duration_s:g} virtual seconds, over abort.virtual_s ({longest:g})"
-    return ""
-
-
 def _judged(played: Played, steady: World) -> tuple[Verdict, str]:
     """What a scenario that was played to its end has shown."""
     if not any(played.struck.values()):
@@ -211,13 +206,20 @@ def _judged(played: Played, steady: World) -> tuple[Verdict, str]:
         return "deviated", f"event {wrong[0].seq}: {wrong[0].observed}, where the table has {wrong[0].expected}"
     assert played.during is not None
     usual = str(first(steady).state)
-    if failure is None and played.during.state != usual:
+    if failure is None and not played.lines and played.during.state != usual:
         return "deviated", f"it promises a run that ends as ever, {usual}, and it ended {played.during.state}"
+    if played.lines and not _may_decide(played.scenario):
+        return "deviated", f"what strikes around a run promises no decision, and one was made: {played.observed}"
     if failure is not None and not played.lines[0].observed.startswith(f"{failure}: "):
         return "deviated", f"it names the row {failure}, and the first decision was {played.lines[0].observed}"
     if why := _not_held(played.after):
         return "deviated", f"the steady state does not hold afterwards: {why}"
     return "pass", ""
+
+
+def _may_decide(scenario: Scenario) -> bool:
+    """Whether it strikes what a run asks; what befalls its workers, database, broker and clocks is no failure of its own."""
+    return any(one.fault.port not in AROUND for one in scenario.disturbances())
 
 
 def _after(scenario: Scenario, world: World, injection: Injection) -> tuple[Checked, ...]:

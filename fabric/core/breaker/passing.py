@@ -337,6 +337,20 @@ def settled(
         elif one.gate.counts and end != NEUTRAL:
             for tally in tallies(breaker, ENDPOINT, end if isinstance(end, SignalName) else None, wait_us):
                 yield Step("count", one.gate.key, row, tally=tally)
+            yield from _opened_by(one, end)
+
+
+def _opened_by(one: Met, end: SignalName | Neutral | None) -> Settling:
+    """Opens the breaker where a failure was the one too many: its cooldown begins now, and not with the next call, which may be days off. What other workers
+    have counted and not told yet is not in the row; where that is what was missing, the next call opens it.
+    """
+    if not any(end in signal.names for signal in one.gate.breaker.signals):
+        return
+    row = yield Step("look", one.gate.key)
+    standing = decoded(row.state)
+    opened = _tripped(one.gate, row, standing) if standing.state is BreakerState.CLOSED else None
+    if opened is not None:
+        yield Step("change", one.gate.key, row, encoded(opened))
 
 
 def _probe_ended(one: Met, happened: Happened) -> Settling:
