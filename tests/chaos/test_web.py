@@ -50,8 +50,12 @@ _numbers = count(1)
 
 READS = {"exportRun", "exportMemories"}
 """POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
-AT_ONCE = {"openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"}
-"""Whole in one transaction of the web server's own, and conditional on the generation or version that was seen: the same again is refused (409, 404), and says so."""
+AT_ONCE = {
+    *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
+    *("askForDrills", "stopDrills"),
+}
+"""Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
+again is refused (409, 404), and says so."""
 
 
 def test_every_operation_that_changes_something_is_here():

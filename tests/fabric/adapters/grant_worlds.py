@@ -71,8 +71,10 @@ class SharedWorld:
             passed = f"(SELECT json_object_agg(key, value::bigint - {us}) FROM json_each_text(permits::json))"
             self.journal.ask(f"UPDATE fabric_guard SET permits = {passed} WHERE permits <> '{{}}'")
             # A slot's place goes by its instant: whole slots only.
-            moved = f"slot_at = slot_at - {us}, ring = (ring + 8000 - {round(seconds / 10)}) % 8"
-            self.journal.ask(f"UPDATE fabric_guard_count SET {moved} WHERE ring >= 0")
+            # In two steps: PostgreSQL looks for a place that is taken with each row that it moves.
+            away = f"slot_at = slot_at - {us}, ring = ring + 8000 - {round(seconds / 10)}"
+            self.journal.ask(f"UPDATE fabric_guard_count SET {away} WHERE ring >= 0")
+            self.journal.ask("UPDATE fabric_guard_count SET ring = ring % 8 WHERE ring >= 8")
             self.journal.ask(f"UPDATE fabric_guard_count SET n = greatest(0, n - {us}) WHERE ring = {UNTIL_RING}")
 
     def budget(self, scope: str = FABRIC) -> Budget:
