@@ -40,6 +40,23 @@ def workspace_default() -> str:
     return workspace.id
 
 
+def drills_workspace(workspace_id: str) -> str | None:
+    """The id of the workspace in which another one's drills run; None: nothing was drilled in it so far that left a run."""
+    return Workspace.objects.filter(drills_of_id=workspace_id).values_list("id", flat=True).first()
+
+
+def drills_workspace_ensure(workspace_id: str) -> str:
+    """The same, which is made the first time. What runs in it has budgets, breakers, memories and questions of its own."""
+    if found := drills_workspace(workspace_id):
+        return found
+    with transaction.atomic():
+        owner = Workspace.objects.get(id=workspace_id)
+        made, created = Workspace.objects.get_or_create(drills_of=owner, defaults={"name": f"drills of {owner.name}"})
+        if created:
+            audit_record(actor=system_actor(made.id), act=Act.WORKSPACE_CREATED, subject=made.name)
+    return made.id
+
+
 def system_actor(workspace_id: str) -> Actor:
     """Who acts where nobody does: the installation itself, and its duties."""
     return Actor(name=SYSTEM, workspace_id=workspace_id, kind="system")

@@ -11,7 +11,6 @@ import time
 from pydantic import ValidationError
 
 from fabric.adapters.duties import database_us
-from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.fabrics import revision_spec
 from simulator.drills.models import OPEN_STATUSES, Drill, Status
 
@@ -42,35 +41,38 @@ def drill_claim(batch: str, holder: str) -> Drill | None:
 
 
 def drill_drive(one: Drill) -> dict[str, str]:
-    """Drives one cell in virtual time: the columns that say what came of it."""
-    from simulator.drills.cells import (
-        drill,
+    """Drives one: the columns that say what came of it."""
+    from simulator.drills.driving import (
+        driven,
     )  # It loads the engine and its world, which who only keeps drills can do without.
 
     began = time.monotonic()
     try:
         spec = revision_spec(one.revision_id)
-        cell = drill(spec, FailureType(one.failure), Tier(one.tier), seed=one.seed)
+        came = driven(one, spec)
     except ValidationError:
         said = f"r{one.number} was published by another version of Fabric Flow, and this one cannot read it: publish the fabric again"
         return _failed(said, began)
     except Exception as error:
-        log.exception("the drill %s of %s x %s failed", one.id, one.failure, one.tier)
+        log.exception("the drill %s of %s %s x %s failed", one.id, one.scenario, one.failure, one.tier)
         return _failed(f"{type(error).__name__}: {error}"[:SAID_MAX], began)
-    body = {"seconds": round(time.monotonic() - began, 3), "equipped": [cell.equipped] if cell.equipped else []}
     return {
-        "status": Status.FAILED if cell.verdict == "error" else Status.COMPLETED,
-        "verdict": cell.verdict,
-        "expected": cell.expected,
-        "observed": cell.observed,
-        "why": cell.why,
-        "body": json.dumps(body),
+        "status": came.status,
+        "verdict": came.verdict,
+        "expected": came.expected,
+        "observed": came.observed,
+        "why": came.why,
+        "run_id": came.run_id,
+        "body": json.dumps({**came.body, "seconds": _since(began)}),
     }
 
 
 def _failed(said: str, began: float) -> dict[str, str]:
-    body = json.dumps({"seconds": round(time.monotonic() - began, 3)})
-    return {"status": Status.FAILED, "verdict": "error", "why": said, "body": body}
+    return {"status": Status.FAILED, "verdict": "error", "why": said, "body": json.dumps({"seconds": _since(began)})}
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 3)
 
 
 def drill_end(one: Drill, holder: str, **came: str) -> bool:

@@ -77,6 +77,19 @@ def judged(world: World, promised: Chain | None) -> tuple[Verdict, str]:
     return verdict_of(seen, promised), str(seen)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A cell that was drilled, with the worlds that it was drilled in."""
+
+    cell: Cell
+    spec: FabricSpec
+    """The fabric as it was drilled: with scripted models, and with what it lacked."""
+    before: World
+    """The world that nothing disturbs."""
+    world: World | None
+    """The disturbed one; None: the one before did not hold."""
+
+
 def drill(
     spec: FabricSpec,
     failure: FailureType,
@@ -87,13 +100,27 @@ def drill(
     recovers_after: int | None = None,
 ) -> Cell:
     """Drives the cell and judges it by the fabric's own table. ``error`` where the fabric's run does not complete even undisturbed."""
+    return drill_told(spec, failure, tier, seed=seed, person=person, recovers_after=recovers_after).cell
+
+
+def drill_told(
+    spec: FabricSpec,
+    failure: FailureType,
+    tier: Tier,
+    *,
+    seed: int = 1,
+    person: Person = "reject",
+    recovers_after: int | None = None,
+) -> Told:
+    """The same, with the worlds."""
     began = time.perf_counter()
     met, lacked = equipped(baseline.scripted_models(spec), failure)
     promised, unknown = promised_by(met, failure, tier, person, recovers_after)
 
-    def told(verdict: Verdict, seen: str, why: str = "") -> Cell:
+    def told(verdict: Verdict, seen: str, why: str = "", world: World | None = None) -> Told:
         expected = str(promised) if promised is not None else "not known"
-        return Cell(failure, tier, verdict, expected, seen, seed, why, lacked, time.perf_counter() - began)
+        cell = Cell(failure, tier, verdict, expected, seen, seed, why, lacked, time.perf_counter() - began)
+        return Told(cell, met, before.world, world)
 
     before = baseline.undisturbed(met, tier, seed=seed)
     if before.why:
@@ -101,10 +128,11 @@ def drill(
     world = drive(met, SUSTAINED[failure], tier, seed=seed, person=person, recovers_after=recovers_after)
     verdict, seen = judged(world, promised)
     if verdict == "error":
-        return told("error", "an invariant was broken", seen)
+        return told("error", "an invariant was broken", seen, world)
     if unknown:
-        return told("unknown", seen, unknown)
-    return told(verdict, seen, "the failure was met by nobody: no decision was made" if verdict == "unknown" else "")
+        return told("unknown", seen, unknown, world)
+    nobody = "the failure was met by nobody: no decision was made" if verdict == "unknown" else ""
+    return told(verdict, seen, nobody, world)
 
 
 def drilled(

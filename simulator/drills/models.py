@@ -1,4 +1,6 @@
-"""The table of drills: one row for each time that a cell of a fabric's decision table was drilled, or is to be."""
+"""The tables of drills: one row for each time that a cell of a fabric's decision table, or a scenario, was drilled, or is to be; and what people keep
+beside them: scenarios of their own, schedules, and the lever that stops it all.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ OPEN_STATUSES = (Status.QUEUED, Status.RUNNING)
 
 
 class Drill(models.Model):
-    """A cell of a revision, with the seed that makes its drill the same again. Instants are microseconds since the epoch, on the database's clock."""
+    """A cell of a revision, or a scenario in a tier, with the seed that makes its drill the same again. Instants are microseconds since the epoch, on the database's clock."""
 
     id = KeyField(primary_key=True, default=new_id)
     """Grows with time: the newest drill is the one with the greatest id."""
@@ -40,12 +42,22 @@ class Drill(models.Model):
     number = models.PositiveIntegerField()
     """The revision's."""
     mode = models.TextField(default="virtual")
-    """``virtual``: in the simulated world, on its clock."""
-    failure = KeyField()
-    """``taxonomy.FailureType``."""
+    """``virtual``: in the simulated world, on its clock; ``live``: on this installation's workers, broker, database and clock."""
+    scenario = KeyField(blank=True, default="", db_default="")
+    """Name of the scenario that is played; empty: the cell itself is drilled, by the failure that its row is named for."""
+    source = models.TextField(blank=True, default="", db_default="")
+    """The scenario as it was when it was asked for, TOML."""
+    parameters = models.TextField(blank=True, default="{}", db_default="{}")
+    """JSON: what was given in place of the scenario's own parameters."""
+    failure = KeyField(blank=True)
+    """``taxonomy.FailureType``; empty: a scenario that promises no decision."""
     tier = KeyField()
     """``taxonomy.Tier``."""
     seed = models.BigIntegerField()
+    cap_usd_micros = models.BigIntegerField(null=True, blank=True)
+    """A live drill that has cost so much is ended; micro-dollars."""
+    cap_s = models.PositiveIntegerField(null=True, blank=True)
+    """A live drill that has taken so long is ended; seconds."""
     covers = KeyField()
     """``covers.covers``: what its verdict depends on. Where the cell's is another by now, the verdict is stale."""
     batch = KeyField()
@@ -71,6 +83,8 @@ class Drill(models.Model):
     why = models.TextField(blank=True, default="")
     """What is to be said about the verdict."""
     stopped_by = models.TextField(blank=True, default="")
+    run_id = KeyField(blank=True, default="", db_default="")
+    """The run that was disturbed, in the workspace of drills; empty: it was not kept, or there is none."""
     body = models.TextField(blank=True, default="{}")
     """JSON: ``equipped``, what the fabric was given so that the failure could be met, and ``seconds``, how long it took."""
 
@@ -86,7 +100,7 @@ class Drill(models.Model):
         )
         constraints = (
             UniqueConstraint(
-                fields=["fabric", "mode", "failure", "tier"],
+                fields=["fabric", "mode", "scenario", "failure", "tier"],
                 condition=Q(status__in=[status.value for status in OPEN_STATUSES]),
                 name="drill_open_once",
             ),
@@ -94,3 +108,76 @@ class Drill(models.Model):
 
     def __str__(self) -> str:
         return f"{self.failure} {self.tier} of {self.fabric_id} r{self.number}"
+
+
+class StoredScenario(models.Model):
+    """A scenario that somebody wrote, imported or captured. Instants are microseconds since the epoch, on the database's clock."""
+
+    id = KeyField(primary_key=True, default=new_id)
+    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="+", db_index=False)
+    name = KeyField()
+    source = models.TextField()
+    """TOML, as ``simulator.scenarios.reading`` reads it."""
+    captured_from = KeyField(blank=True, default="")
+    """The run whose failures it repeats; empty: it was written or imported."""
+    made_by = models.TextField()
+    made_at = models.BigIntegerField()
+    changed_at = models.BigIntegerField()
+    version = models.PositiveIntegerField(default=1)
+    """Grows with each change: a change is made to the version that was seen."""
+
+    class Meta:
+        """How it is searched, and what may be there once."""
+
+        constraints = (UniqueConstraint(fields=["workspace", "name"], name="scenario_name_once"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Schedule(models.Model):
+    """Drills that are asked for again and again. Instants are microseconds since the epoch, on the database's clock."""
+
+    id = KeyField(primary_key=True, default=new_id)
+    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="+", db_index=False)
+    fabric = models.ForeignKey(Fabric, models.PROTECT, related_name="+", db_index=False)
+    cells = models.TextField(default="all")
+    """``all`` or ``stale``; of a scenario: ``all`` of its tiers."""
+    mode = models.TextField(default="virtual")
+    scenario = KeyField(blank=True, default="")
+    cron = models.TextField()
+    """When, in the five fields of crontab(5), UTC."""
+    reason = models.TextField(blank=True, default="")
+    made_by = models.TextField()
+    made_at = models.BigIntegerField()
+    paused_by = models.TextField(blank=True, default="")
+    """Who paused it; empty: it is not paused."""
+    next_at = models.BigIntegerField()
+    last_at = models.BigIntegerField(null=True, blank=True)
+    last_batch = KeyField(blank=True, default="")
+    last_said = models.TextField(blank=True, default="")
+    """Why nothing was asked for the last time; empty: something was."""
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        """How it is searched."""
+
+        indexes = (
+            Index(fields=["next_at"], condition=Q(paused_by=""), name="drill_schedule_due"),
+            Index(fields=["workspace", "-id"], name="drill_schedule_list"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.cron} {self.fabric_id}"
+
+
+class Lever(models.Model):
+    """Present while it is pulled: every drill of the workspace is ended, and none is begun."""
+
+    workspace = models.OneToOneField(Workspace, models.PROTECT, related_name="+", primary_key=True)
+    pulled_by = models.TextField()
+    pulled_at = models.BigIntegerField()
+    reason = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.workspace_id}: {self.reason}"

@@ -180,7 +180,7 @@ def coverage(actor: Actor, fabric: str) -> Coverage:
     """The coverage of a fabric as it is published. Refused not_found, and conflict for a revision that cannot be read."""
     page = revision_get(actor, fabric)
     digests = cell_digests(page.fabric.revision_id)
-    rows = Drill.objects.filter(fabric_id=page.fabric.id, mode=VIRTUAL)
+    rows = Drill.objects.filter(fabric_id=page.fabric.id, mode=VIRTUAL, scenario="")
     # First what is under way: what ends meanwhile is then shown as it was, and never as nothing at all.
     open_now = {(one.failure, one.tier): one for one in rows.filter(status__in=OPEN_STATUSES).select_related("fabric")}
     newest, fresh = _newest(page.fabric.id, rows, digests)

@@ -117,7 +117,7 @@ def may_stop(actor: Actor, asked_by: str) -> bool:
 
 
 def _open(fabric_id: str) -> QuerySet[Drill]:
-    return Drill.objects.filter(fabric_id=fabric_id, mode=VIRTUAL, status__in=OPEN_STATUSES)
+    return Drill.objects.filter(fabric_id=fabric_id, mode=VIRTUAL, scenario="", status__in=OPEN_STATUSES)
 
 
 def _seed(seed: int | None) -> int:
