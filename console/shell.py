@@ -71,6 +71,24 @@ STAFF: tuple[Place, ...] = (Place("styleguide", "Style guide", "star", ("stylegu
 """What stands there too for who looks after the installation."""
 
 
+class Tab(NamedTuple):
+    """A part of the drills' pages."""
+
+    route: str
+    label: str
+    under: tuple[str, ...] = ()
+    """Whole names of the routes that lie under it, beside its own."""
+
+
+DRILL_TABS: tuple[Tab, ...] = (
+    Tab("drills", "Coverage", ("drills-ask", "drills-stop")),
+    Tab("scenarios", "Library"),
+    Tab("drills-runs", "Runs"),
+    Tab("drills-schedules", "Schedules"),
+)
+"""The bar above the drills' pages (``drills/tabs.html``), in its order. A tab whose page there is not is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A row of the navigation as it is shown."""
@@ -102,6 +120,12 @@ class Frame:
     def more(self) -> list[Link]:
         """What stands below the navigation."""
         return self._links((*MORE, *STAFF) if self.staff else MORE)
+
+    @property
+    def drill_tabs(self) -> list[tuple[Tab, str, bool]]:
+        """The bar above the drills' pages: each tab, its address, and whether the page lies under it."""
+        there = [(tab, address_of(tab.route)) for tab in DRILL_TABS]
+        return [(tab, to, self.here in (tab.route, *tab.under)) for tab, to in there if to]
 
     @cached_property
     def staff(self) -> bool:

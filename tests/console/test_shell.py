@@ -13,7 +13,7 @@ from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
 
 from console.access import ROUTES, Policy
-from console.shell import MORE, NAV, STAFF, Frame, address_of, capped, places
+from console.shell import DRILL_TABS, MORE, NAV, STAFF, Frame, address_of, capped, places
 from console.templatetags.marks import LIVE_LOOKS, live_badge
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
@@ -83,6 +83,21 @@ def test_each_page_lies_under_one_row_at_most(route):
     assert len(under) <= 1
     inside = ROUTES[route] is Policy.SIGNED_IN and route.split("-")[0] not in ("logout", "search", "frame")
     assert under or not inside, f"{route} lies under no row of the navigation"
+
+
+def test_the_drills_pages_stand_under_a_bar_of_those_that_there_are(browser, small):
+    page = browser.get("/drills").content.decode()
+    bar = re.search(r'<nav class="tabs" aria-label="Parts of drills">(.*?)</nav>', page, flags=re.DOTALL)
+    assert bar
+    shown = re.findall(r'<a id="tab-([a-z-]+)" href="([^"]+)"( aria-current="page")?>([^<]+)</a>', bar[1])
+    there = [(tab.route, address_of(tab.route), tab.label) for tab in DRILL_TABS if address_of(tab.route)]
+    assert [(route, to, label) for route, to, _, label in shown] == there
+    assert [route for route, _, here, _ in shown if here] == ["drills"]
+
+
+def test_each_page_of_drills_lies_under_one_tab_at_most():
+    under = [route for tab in DRILL_TABS for route in (tab.route, *tab.under)]
+    assert len(under) == len(set(under))
 
 
 def test_a_page_that_is_not_there_is_not_offered():
