@@ -87,14 +87,15 @@ NO_REASON = StopIn()
 
 
 class DrillOut(Told):
-    """One drill: a cell of a revision, in virtual time."""
+    """One drill: a cell of a revision, or a scenario in a tier, in virtual time."""
 
     id: str = Field(description=DRILL_ID, examples=[EXAMPLE_ID])
     batch: str = Field(description=BATCH, examples=[EXAMPLE_BATCH])
     fabric: str = Field(description=FABRIC, examples=["research-desk"])
     number: int = Field(description="Number of the revision.", examples=[8])
     mode: str = Field(description="virtual: in the simulated world, on its clock.", examples=["virtual"])
-    failure: FailureName = Field(description=FAILURE)
+    scenario: str = Field(description="The scenario that is played; empty: the cell itself is drilled.", examples=[""])
+    failure: FailureName | None = Field(description=f"{FAILURE} Null: the scenario promises no decision.")
     tier: TierName = Field(description=TIER)
     seed: int = Field(description="With it the same drill is the same again.", examples=[20261118])
     status: Literal["queued", "running", "completed", "failed", "aborted", "interrupted"] = Field(
@@ -192,7 +193,7 @@ def get_drill(
     request: HttpRequest, drill_id: Annotated[str, Path(description=DRILL_ID, example=EXAMPLE_ID)]
 ) -> DrillOut:
     """Get a drill. Its verdict, the chain that the table promises and the one that was seen."""
-    return _told(drill_get(actor_of(request), drill_id))
+    return drill_told(drill_get(actor_of(request), drill_id))
 
 
 @router.post("/drills/batches/{batch}/stop", response=StoppedOut, url_name="api-drills-stop", operation_id="stopDrills")
@@ -216,7 +217,7 @@ def _coverage(seen: Coverage) -> CoverageOut:
                 failure=one.failure.value,
                 tier=one.tier.value,
                 state=one.state.value,
-                last=_told(one.last) if one.last else None,
+                last=drill_told(one.last) if one.last else None,
             )
             for one in seen.cells
         ],
@@ -224,14 +225,27 @@ def _coverage(seen: Coverage) -> CoverageOut:
     )
 
 
-def _told(one: DrillView) -> DrillOut:
+def drill_told(one: DrillView) -> DrillOut:
+    """A drill as the API tells it."""
     given: Any = {
         name: getattr(one, name)
-        for name in ("id", "batch", "fabric", "number", "mode", "seed", "verdict", "expected", "observed", "why")
+        for name in (
+            "id",
+            "batch",
+            "fabric",
+            "number",
+            "mode",
+            "scenario",
+            "seed",
+            "verdict",
+            "expected",
+            "observed",
+            "why",
+        )
     }
     return DrillOut(
         **given,
-        failure=one.failure.value,
+        failure=one.failure.value if one.failure else None,
         tier=one.tier.value,
         status=one.status.value,
         equipped=list(one.equipped),

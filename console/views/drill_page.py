@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +20,9 @@ from console.views.overview import fresh_part
 from fabric.core.actor import Actor
 from fabric.selectors.fabrics import fabric_get
 from simulator.drills.models import Status
-from simulator.drills.selectors import DrillView, State, cell_digests, drill_get, drills_recent
+from simulator.drills.selectors import DrillView, State, drill_get, drills_recent
+from simulator.library.covering import drill_fresh
+from simulator.library.selectors import scenario_source
 
 OTHERS = 20
 """Drills of the same cell that are listed."""
@@ -32,6 +35,7 @@ def drill(request: HttpRequest, drill_id: str) -> HttpResponse:
     seen = drill_get(actor, drill_id)
     now_ms = time.time_ns() // 1_000_000
     shown = {"one": seen, "title": cell_words(seen), "board": _board(actor, seen), "now_ms": now_ms}
+    shown["given"] = json.dumps(dict(seen.parameters))
     return render(request, "drills/page.html", shown)
 
 
@@ -53,21 +57,26 @@ def shown_of(actor: Actor, seen: DrillView) -> dict[str, Any]:
     """What the page shows of a drill."""
     published = fabric_get(actor, seen.fabric)
     lines = aligned(seen.expected, seen.observed) if seen.verdict != State.ERROR else []
-    others, _ = drills_recent(actor, fabric=seen.fabric, cell=seen.cell, limit=OTHERS + 1)
-    table = reverse("fabric-revision", args=[seen.fabric, seen.number])
+    others, _ = drills_recent(actor, fabric=seen.fabric, limit=OTHERS + 1, **_like(seen))
+    table = f"{reverse('fabric-revision', args=[seen.fabric, seen.number])}?tab=table"
     return {
         "one": seen,
         "mark": drill_mark(seen),
         "title": cell_words(seen),
-        "strikes": STRIKES[seen.failure],
+        "strikes": STRIKES[seen.failure] if seen.failure and not seen.scenario else "",
         "verdict": verdict_words(seen, sum(line.how != "same" for line in lines)),
-        "fresh": cell_digests(published.revision_id)[seen.cell] == seen.covers,
+        "fresh": drill_fresh(seen, published.revision_id, scenario_source(actor, seen.scenario)),
         "published": published.number,
         "lines": lines,
-        "cell": f"{table}?tab=table#{cell_anchor(*seen.cell)}",
+        "cell": f"{table}#{cell_anchor(*seen.cell)}" if seen.cell else table,
         "coverage": f"{reverse('drills')}?{urlencode({'fabric': seen.fabric})}",
         "others": [(other, drill_mark(other)) for other in others if other.id != seen.id][:OTHERS],
     }
+
+
+def _like(seen: DrillView) -> dict[str, Any]:
+    """What a drill has in common with others of its kind."""
+    return {"scenario": seen.scenario, "tier": seen.tier} if seen.scenario else {"cell": seen.cell}
 
 
 def verdict_words(seen: DrillView, differ: int) -> tuple[Mark, str]:

@@ -70,8 +70,9 @@ def drill_mark(seen: DrillView) -> Mark:
 
 
 def cell_words(seen: DrillView) -> str:
-    """Which cell it is of: ``provider failure × long-running batch``."""
-    return f"{FAILURES[seen.failure]} × {TIERS[seen.tier]}"
+    """Which cell it is of, ``provider failure × long-running batch``; of a scenario its name and the tier."""
+    what = seen.scenario or (FAILURES[seen.failure] if seen.failure else "around a run")
+    return f"{what} × {TIERS[seen.tier]}"
 
 
 # -- expected against observed -----------------------------------------------------------------------------------------

@@ -59,6 +59,10 @@ class Act(StrEnum):
     DRILLS_ASKED = "drills_asked"
     """Cells of a fabric's decision table are to be drilled."""
     DRILLS_STOPPED = "drills_stopped"
+    SCENARIO_SAVED = "scenario_saved"
+    """A scenario was written, imported, copied or captured from a run."""
+    SCENARIO_CHANGED = "scenario_changed"
+    SCENARIO_DELETED = "scenario_deleted"
 
 
 @value(kw_only=True)

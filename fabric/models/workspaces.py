@@ -15,9 +15,7 @@ class Workspace(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     retention_days = models.PositiveIntegerField(null=True, blank=True)
     """Days after its end that a run's contents are kept; null: for good."""
-    drills_of = models.OneToOneField(
-        "self", models.PROTECT, related_name="+", null=True, blank=True, db_index=False
-    )
+    drills_of = models.OneToOneField("self", models.PROTECT, related_name="+", null=True, blank=True, db_index=False)
     """The workspace whose drills run in this one, so that nothing of theirs is among what is real; null: it is nobody's drills'."""
     erased_until = models.BigIntegerField(db_default=0)
     """The contents of all runs that ended up to here are erased. Microseconds since the epoch."""

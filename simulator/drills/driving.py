@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills.cells import drill_told
+from simulator.drills.driven import Driven
+from simulator.drills.driving_scenarios import virtual_scenario
 from simulator.drills.models import Drill, Status
-
-JSON = Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driven:
-    """What came of a drill: columns of its row."""
-
-    status: Status
-    verdict: str
-    """``pass``, ``deviated``, ``error`` or ``unknown``."""
-    expected: str = ""
-    observed: str = ""
-    why: str = ""
-    run_id: str = ""
-    """The run that was disturbed, where it is kept."""
-    body: Mapping[str, JSON] = field(default_factory=dict)
-    """What else is told; JSON."""
 
 
 def virtual_cell(one: Drill, spec: FabricSpec) -> Driven:
@@ -44,7 +26,10 @@ def virtual_cell(one: Drill, spec: FabricSpec) -> Driven:
     )
 
 
-DRIVES: Mapping[tuple[str, bool], Callable[[Drill, FabricSpec], Driven]] = {("virtual", False): virtual_cell}
+DRIVES: Mapping[tuple[str, bool], Callable[[Drill, FabricSpec], Driven]] = {
+    ("virtual", False): virtual_cell,
+    ("virtual", True): virtual_scenario,
+}
 """By mode, and by whether a scenario is played."""
 
 

@@ -50,7 +50,14 @@ class DrillView:
     """Its fabric's name."""
     number: int
     mode: str
-    failure: FailureType
+    scenario: str
+    """Name of the scenario that is played; empty: the cell itself is drilled."""
+    source: str = field(repr=False)
+    """The scenario as it was asked for, TOML."""
+    parameters: Mapping[str, JSON]
+    """What was given in place of the scenario's own."""
+    failure: FailureType | None
+    """None: a scenario that promises no decision."""
     tier: Tier
     seed: int
     covers: str
@@ -68,12 +75,14 @@ class DrillView:
     observed: str
     why: str
     stopped_by: str
+    run_id: str
+    """The run that was disturbed, in the workspace of drills; empty: it was not kept."""
     body: Mapping[str, JSON] = field(repr=False)
 
     @property
-    def cell(self) -> Cell:
-        """Which it is of."""
-        return self.failure, self.tier
+    def cell(self) -> Cell | None:
+        """Which it is of, or whose row its scenario enters; None: it promises no decision."""
+        return None if self.failure is None else (self.failure, self.tier)
 
     @property
     def ended(self) -> bool:
@@ -254,14 +263,25 @@ def batch_get(actor: Actor, batch: str) -> BatchView:
 
 
 def drills_recent(
-    actor: Actor, *, fabric: str = "", cell: Cell | None = None, before: str = "", limit: int = LIST_MAX
+    actor: Actor,
+    *,
+    fabric: str = "",
+    cell: Cell | None = None,
+    scenario: str = "",
+    tier: Tier | None = None,
+    before: str = "",
+    limit: int = LIST_MAX,
 ) -> tuple[list[DrillView], bool]:
-    """The newest drills first, and whether there are older ones. ``before``: the id of the last one that was seen."""
+    """The newest drills first, and whether there are older ones. ``cell``: drilled itself, by no scenario. ``before``: the id of the last one that was seen."""
     rows = Drill.objects.filter(workspace_id=actor.workspace_id)
     if fabric:
         rows = rows.filter(fabric__name=clean_text(fabric)[0])
     if cell is not None:
-        rows = rows.filter(mode=VIRTUAL, failure=str(cell[0]), tier=str(cell[1]))
+        rows = rows.filter(mode=VIRTUAL, scenario="", failure=str(cell[0]), tier=str(cell[1]))
+    if scenario:
+        rows = rows.filter(scenario=clean_text(scenario)[0])
+    if tier is not None:
+        rows = rows.filter(tier=str(tier))
     if before:
         rows = rows.filter(id__lt=clean_text(before)[0])
     found = [view(row) for row in rows.select_related("fabric").order_by("-id")[: limit + 1]]
@@ -289,7 +309,10 @@ def view(row: Drill) -> DrillView:
         fabric=row.fabric.name,
         number=row.number,
         mode=row.mode,
-        failure=FailureType(row.failure),
+        scenario=row.scenario,
+        source=row.source,
+        parameters=json.loads(row.parameters or "{}"),
+        failure=FailureType(row.failure) if row.failure else None,
         tier=Tier(row.tier),
         seed=row.seed,
         covers=row.covers,
@@ -306,5 +329,6 @@ def view(row: Drill) -> DrillView:
         observed=row.observed,
         why=row.why,
         stopped_by=row.stopped_by,
+        run_id=row.run_id,
         body=json.loads(row.body),
     )

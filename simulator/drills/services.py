@@ -58,7 +58,7 @@ def drill_ask(
     Raises Refused: not_found, invalid (no cell; a seed that is none), conflict (nothing is stale, or all of them wait or run already).
     """
     page = revision_get(actor, fabric, number)
-    picked = _seed(seed)
+    picked = seed_of(seed)
     wanted = _cells(actor, page, cells)
     open_now = set(_open(page.fabric.id).values_list("failure", "tier"))
     left = [cell for cell in wanted if cell not in open_now]
@@ -120,7 +120,8 @@ def _open(fabric_id: str) -> QuerySet[Drill]:
     return Drill.objects.filter(fabric_id=fabric_id, mode=VIRTUAL, scenario="", status__in=OPEN_STATUSES)
 
 
-def _seed(seed: int | None) -> int:
+def seed_of(seed: int | None) -> int:
+    """The seed that is given, or one that is drawn. Refused invalid for what is none."""
     if seed is None:
         return secrets.randbelow(SEED_MAX) + 1
     if not 0 <= seed <= SEED_MAX:

@@ -53,6 +53,22 @@ class Injection:
         """Agents and roles that are named and that the fabric has not."""
         return absent(self.disturbances, self.spec, self.where)
 
+    def watched(self) -> frozenset[int]:
+        """Numbers of the disturbances that strike calls of models and tools, which can be seen without striking any."""
+        met = {id(one) for one, _ in (*self._seam, *self._tools)}
+        return frozenset(number for number, one in enumerate(self.disturbances) if id(one) in met)
+
+    def would_ask(self, request: ModelRequest, at_s: float) -> list[int]:
+        """Numbers of the disturbances that would strike a model call; each counts what it sees, and nothing is struck."""
+        return self._numbers([one for one, strikes in self._seam if strikes(request, at_s)])
+
+    def would_serve(self, request: ToolRequest) -> list[int]:
+        """The same for a call of a tool."""
+        return self._numbers([one for one, strikes in self._tools if strikes(request)])
+
+    def _numbers(self, met: list[Disturbance]) -> list[int]:
+        return [number for number, one in enumerate(self.disturbances) if any(one is other for other in met)]
+
     def asking(self, ask: Ask, now: Now, *, begin: int = EPOCH_US) -> Ask:
         """A model that is struck as the disturbances say; everything else goes to ``ask``. ``begin``: where seconds are counted from."""
 

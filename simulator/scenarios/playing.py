@@ -100,6 +100,19 @@ class Played:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A scenario that was played, with the worlds that it was played in."""
+
+    played: Played
+    spec: FabricSpec
+    """The fabric as it was drilled: with scripted models, and with what it lacked."""
+    before: World
+    """The world that nothing disturbs."""
+    world: World | None
+    """The disturbed one, in which the run afterwards goes as well; None: the steady state before did not hold."""
+
+
 def play(
     spec: FabricSpec,
     scenario: Scenario,
@@ -109,40 +122,72 @@ def play(
     overrides: Mapping[str, Scalar] | None = None,
 ) -> Played:
     """Plays it in a fabric. ``seed``: without it the scenario's own. Raises Refused for parameters that do not fit, and for whom the fabric has not."""
+    return play_told(spec, scenario, tier, seed=seed, overrides=overrides).played
+
+
+def play_told(
+    spec: FabricSpec,
+    scenario: Scenario,
+    tier: Tier,
+    *,
+    seed: int | None = None,
+    overrides: Mapping[str, Scalar] | None = None,
+) -> Told:
+    """The same, with the worlds."""
     start, seed = datetime.now(UTC), scenario.seed if seed is None else seed
+    ready = prepared(spec, scenario, overrides)
+    injection, quiet, work = ready.injection, Injection((), ready.spec), ready.work
+    steady = baseline.drive(ready.spec, tier, seed=seed, disturbed=quiet.disturbing, work=work)
+    before = scenario.steady_state.check(observe(steady, quiet))
+
+    def played(verdict: Verdict, why: str, world: World | None = None, *, aborted: bool = False) -> Played:
+        during = observe(world, injection) if world is not None else None
+        lines = _lines(world, ready.spec) if world is not None else ()
+        after = _after(scenario, world, injection) if world is not None and not _broken(world) else ()
+        end, struck, lacked = datetime.now(UTC), dict(injection.struck), ready.lacked
+        return Played(
+            scenario, tier, seed, verdict, why, before, lines, after, during, struck, lacked, start, end, aborted
+        )
+
+    def told(one: Played, world: World | None = None) -> Told:
+        return Told(one, ready.spec, steady, world)
+
+    if why := _broken(steady) or _not_held(before):
+        return told(played("error", f"the steady state does not hold before anything is disturbed: {why}"))
+    again = Work(work.text, work.documents, work.processes, (0.0, AFTER_S))
+    world = baseline.drive(ready.spec, tier, seed=seed, disturbed=_until_put_back(injection), work=again)
+    if why := _broken(world):
+        return told(played("error", why, world), world)
+    during = observe(world, injection)
+    if why := scenario.abort.reached(during.cost_usd_micros, during.duration_s):
+        return told(played("error", f"aborted: {why}", world, aborted=True), world)
+    verdict, why = _judged(played("pass", "", world), steady)
+    return told(played(verdict, why, world), world)
+
+
+# -- the work ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is disturbed, and in what work."""
+
+    spec: FabricSpec
+    """The fabric with scripted models, and with what it lacked."""
+    lacked: str
+    """That, in words; empty: nothing."""
+    injection: Injection
+    work: Work
+
+
+def prepared(spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scalar] | None = None) -> Prepared:
+    """A scenario made ready for a fabric. Raises Refused for parameters that do not fit, and for whom the fabric has not."""
     disturbances = scenario.disturbances(overrides)
     met, lacked = _equipped(baseline.scripted_models(spec), scenario, disturbances)
     injection = Injection(disturbances, met)
     if absent := injection.absent():
         raise Refused(absent)
-    work = _work(scenario)
-    quiet = Injection((), met)
-    steady = baseline.drive(met, tier, seed=seed, disturbed=quiet.disturbing, work=work)
-    before = scenario.steady_state.check(observe(steady, quiet))
-
-    def told(verdict: Verdict, why: str, world: World | None = None, *, aborted: bool = False) -> Played:
-        during = observe(world, injection) if world is not None else None
-        lines = _lines(world, met) if world is not None else ()
-        after = _after(scenario, world, injection) if world is not None and not _broken(world) else ()
-        end, struck = datetime.now(UTC), dict(injection.struck)
-        return Played(
-            scenario, tier, seed, verdict, why, before, lines, after, during, struck, lacked, start, end, aborted
-        )
-
-    if why := _broken(steady) or _not_held(before):
-        return told("error", f"the steady state does not hold before anything is disturbed: {why}")
-    again = Work(work.text, work.documents, work.processes, (0.0, AFTER_S))
-    world = baseline.drive(met, tier, seed=seed, disturbed=_until_put_back(injection), work=again)
-    if why := _broken(world):
-        return told("error", why, world)
-    during = observe(world, injection)
-    if why := scenario.abort.reached(during.cost_usd_micros, during.duration_s):
-        return told("error", f"aborted: {why}", world, aborted=True)
-    verdict, why = _judged(told("pass", "", world), steady)
-    return told(verdict, why, world)
-
-
-# -- the work ----------------------------------------------------------------------------------------------------------
+    return Prepared(met, lacked, injection, _work(scenario))
 
 
 def _work(scenario: Scenario) -> Work:

@@ -1,0 +1,5 @@
+"""Somebody who is there, and a fabric of theirs to play scenarios in."""
+
+from tests.simulator.drills.conftest import actor, small, stranger, vera
+
+__all__ = ["actor", "small", "stranger", "vera"]
