@@ -63,6 +63,9 @@ class Act(StrEnum):
     """A scenario was written, imported, copied or captured from a run."""
     SCENARIO_CHANGED = "scenario_changed"
     SCENARIO_DELETED = "scenario_deleted"
+    DRILL_LEVER_PULLED = "drill_lever_pulled"
+    """All drills of the workspace were ended, and none is begun until the lever is released."""
+    DRILL_LEVER_RELEASED = "drill_lever_released"
 
 
 @value(kw_only=True)

@@ -66,7 +66,7 @@ KEEPS = frozenset(
             "report_style",
             "reports",
         ),
-        *("selectors", "services", "tasks"),
+        *("lever", "selectors", "services", "tasks"),
     }
 )
 """Modules of ``drills`` that keep drills and have no part in any verdict; its folders have none either."""

@@ -20,8 +20,10 @@ from fabric.services.audit import audit_record
 from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
+from simulator.drills.batches import drills_abort
 from simulator.drills.covers import CELLS, Cell, covers, engine_version
-from simulator.drills.models import OPEN_STATUSES, Drill, Status
+from simulator.drills.lever import lever_rests
+from simulator.drills.models import OPEN_STATUSES, Drill
 from simulator.drills.selectors import VIRTUAL, State, batch_get, coverage
 
 SEED_MAX = 2**31 - 1
@@ -55,7 +57,8 @@ def drill_ask(
 
     ``number``: of the revision; without it the published one. ``seed``: of each drill; without it one is drawn. A cell that waits or runs
     already is left out. ``wake``: called when the rows are there, and may fail to reach anybody: who drills looks by itself every few seconds.
-    Raises Refused: not_found, invalid (no cell; a seed that is none), conflict (nothing is stale, or all of them wait or run already).
+    Raises Refused: not_found, invalid (no cell; a seed that is none), conflict (nothing is stale, all of them wait or run already, or the lever is
+    pulled).
     """
     page = revision_get(actor, fabric, number)
     picked = seed_of(seed)
@@ -73,6 +76,7 @@ def drill_ask(
     rows = _rows(actor, page, left, picked, why)
     try:
         with transaction.atomic():
+            lever_rests(actor.workspace_id)
             for row in (
                 rows
             ):  # In one statement PostgreSQL would unnest arrays of a type with a collation, which there is not.
@@ -100,9 +104,7 @@ def drill_stop(*, actor: Actor, batch: str, reason: str = "") -> int:
         raise Refused(message, code="forbidden", field="actor")
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     with transaction.atomic():
-        now = database_us()
-        left = Drill.objects.filter(batch=seen.id, status__in=OPEN_STATUSES)
-        stopped = left.update(status=Status.ABORTED, ended_at=now, stopped_by=actor.name, why=why)
+        stopped = drills_abort(Drill.objects.filter(batch=seen.id), by=actor.name, why=why)
         if stopped:
             told = {"fabric": seen.drills[0].fabric, "cells": stopped, "reason": why or None}
             audit_record(actor=actor, act=Act.DRILLS_STOPPED, subject=seen.id, **told)

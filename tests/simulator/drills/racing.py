@@ -1,0 +1,68 @@
+"""A program in which several ask at once, on the database of the installation that it is given; it prints what came of it.
+
+`python -m tests.simulator.drills.racing SCENE` in the environment of an installation.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import Any
+
+import django
+
+PATIENCE_S = 60.0
+BLOCKED_S = 1.0
+"""So long somebody waits who waits for a lock; who does not is done long before."""
+
+
+def published() -> tuple[Any, str]:
+    """The owner, and a fabric of theirs."""
+    from fabric.services.fabrics import fabric_publish
+    from fabric.services.workspaces import owner_actor, owner_ensure
+    from tests.fabric.services.world import SMALL
+
+    owner_ensure()
+    actor = owner_actor()
+    return actor, fabric_publish(actor=actor, source=SMALL).name
+
+
+def lever() -> Any:
+    """The lever is pulled while somebody has asked for drills and not committed yet: how many it ended, and how many are left."""
+    from django.db import connection, transaction
+
+    from simulator.drills.lever import lever_pull
+    from simulator.drills.models import OPEN_STATUSES, Drill
+    from simulator.drills.services import drill_ask
+
+    actor, fabric = published()
+    inserted, commit, ended = threading.Event(), threading.Event(), []
+
+    def ask() -> None:
+        with transaction.atomic():
+            drill_ask(actor=actor, fabric=fabric, cells="all")
+            inserted.set()
+            commit.wait(PATIENCE_S)
+        connection.close()
+
+    def pull() -> None:
+        ended.append(lever_pull(actor=actor, reason="Enough."))
+        connection.close()
+
+    asking, pulling = threading.Thread(target=ask), threading.Thread(target=pull)
+    asking.start()
+    inserted.wait(PATIENCE_S)
+    pulling.start()
+    pulling.join(BLOCKED_S)
+    commit.set()
+    asking.join(PATIENCE_S)
+    pulling.join(PATIENCE_S)
+    return {"ended": ended, "left": Drill.objects.filter(status__in=OPEN_STATUSES).count()}
+
+
+SCENES = {"lever": lever}
+
+if __name__ == "__main__":
+    django.setup()
+    print(json.dumps(SCENES[sys.argv[1]]()))

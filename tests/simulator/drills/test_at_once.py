@@ -1,0 +1,30 @@
+"""What holds when several ask at once, on the databases that there are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+
+from simulator.bench.database import fresh
+
+DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+
+
+def raced(kind, scene):
+    command = [sys.executable, "-m", "tests.simulator.drills.racing", scene]
+    with fresh(kind) as environment:
+        done = subprocess.run(
+            command, env=environment, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=300, check=False
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_what_is_asked_for_while_the_lever_is_pulled_is_ended_too(kind):
+    """Who asks has not committed yet: who pulls waits for it, so that nothing slips through."""
+    assert raced(kind, "lever") == {"ended": [24], "left": 0}
