@@ -18,6 +18,7 @@ from fabric.selectors.fabrics import RevisionPage, revision_get
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
+from simulator.drills.lever import lever_rests
 from simulator.drills.models import OPEN_STATUSES, Drill
 from simulator.drills.selectors import VIRTUAL
 from simulator.drills.services import Asked, seed_of
@@ -63,6 +64,7 @@ def scenario_ask(
     rows = _rows(actor, page, seen, left, given, picked, why)
     try:
         with transaction.atomic():
+            lever_rests(actor.workspace_id)
             for row in rows:
                 row.save(force_insert=True)
             told = {"batch": rows[0].batch, "number": page.number, "tiers": list(map(str, left)), "seed": picked}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.conf import settings
 
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import AuditLine
@@ -69,6 +70,15 @@ def test_it_is_pulled_once_and_the_second_is_told_who_was_first(actor):
     lever_release(actor=actor, reason="Done.")
     assert refused(lever_release, actor=actor, reason="Again.").code == "conflict"
     assert AuditLine.objects.filter(kind__startswith="drill_lever").count() == 2
+
+
+def test_whoever_asks_for_drills_asks_the_lever_first():
+    """In the transaction that inserts them: each module that tells the audit stream of drills that were asked for."""
+    sources = {path: path.read_text() for path in (settings.BASE_DIR / "simulator").rglob("*.py")}
+    asking = {path.name for path, source in sources.items() if "Act.DRILLS_ASKED" in source}
+    heeding = {path.name for path, source in sources.items() if "lever_rests(actor.workspace_id)" in source}
+    assert asking
+    assert asking == heeding
 
 
 @pytest.mark.parametrize("act", [lever_pull, lever_release])
