@@ -10,7 +10,9 @@ from typing import Literal
 from fabric.core.decision_table import table_with
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills import baseline
+from simulator.drills import baseline, steady
+from simulator.drills.afterwards import STARTS_S, until_put_back
+from simulator.drills.baseline import Work
 from simulator.drills.circumstances import NotComputed, promise
 from simulator.drills.covers import CELLS
 from simulator.drills.equipping import equipped
@@ -54,8 +56,9 @@ def drive(
     person: Person = "reject",
     recovers_after: int | None = None,
 ) -> World:
-    """The world of one run that meets the failure as often as it goes on, or until so many decisions were made about it, to its end."""
-    return baseline.drive(spec, tier, seed=seed, person=person, disturbed=met.disturbing(spec, recovers_after))
+    """The world of one run that meets the failure as often as it goes on, or until so many decisions were made about it, and of one after it that does not; to their ends."""
+    disturbed = until_put_back(met.disturbing(spec, recovers_after))
+    return baseline.drive(spec, tier, seed=seed, person=person, disturbed=disturbed, work=Work(starts_s=STARTS_S))
 
 
 def promised_by(
@@ -131,8 +134,16 @@ def drill_told(
         return told("error", "an invariant was broken", seen, world)
     if unknown:
         return told("unknown", seen, unknown, world)
+    if verdict == "pass" and (left := _left_behind(world, before.world)):
+        return told("deviated", seen, left, world)
     nobody = "the failure was met by nobody: no decision was made" if verdict == "unknown" else ""
     return told(verdict, seen, nobody, world)
+
+
+def _left_behind(world: World, before: World) -> str:
+    """What the failure has left in the way of the run after it; empty: nothing, or a circuit breaker, which is there for that."""
+    why = steady.not_held_after(steady.after_of(world, before))
+    return f"afterwards, once the failure is over: {why}" if why and not steady.held_by_a_breaker(world) else ""
 
 
 def drilled(

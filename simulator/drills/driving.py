@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
-from simulator.drills.cells import drill_told
-from simulator.drills.driven import Driven
+from simulator.drills.cells import Told, drill_told
+from simulator.drills.driven import JSON, Driven
 from simulator.drills.driving_scenarios import virtual_scenario
 from simulator.drills.models import Drill, Status
+from simulator.drills.steady import steady_of
+from simulator.drills.story import story_of
 
 
 def virtual_cell(one: Drill, spec: FabricSpec) -> Driven:
@@ -22,8 +24,17 @@ def virtual_cell(one: Drill, spec: FabricSpec) -> Driven:
         expected=cell.expected,
         observed=cell.observed,
         why=cell.why,
-        body={"equipped": [cell.equipped] if cell.equipped else []},
+        body=_told(told),
     )
+
+
+def _told(told: Told) -> dict[str, JSON]:
+    """What is kept of a cell beside its verdict."""
+    return {
+        "equipped": [told.cell.equipped] if told.cell.equipped else [],
+        "story": story_of(told.world, told.before),
+        "steady": steady_of(told.before, told.world),
+    }
 
 
 DRIVES: Mapping[tuple[str, bool], Callable[[Drill, FabricSpec], Driven]] = {

@@ -10,6 +10,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from simulator.drills.driven import Driven
 from simulator.drills.models import Drill, Status
+from simulator.drills.story import story_of
 from simulator.scenarios.playing import Line, Played, play_told
 from simulator.scenarios.probes import Checked
 from simulator.scenarios.reading import read
@@ -26,10 +27,10 @@ def virtual_scenario(one: Drill, spec: FabricSpec) -> Driven:
         seed=one.seed,
         overrides=json.loads(one.parameters or "{}"),
     )
-    return driven_of(told.played)
+    return driven_of(told.played, story_of(told.world, told.before))
 
 
-def driven_of(played: Played) -> Driven:
+def driven_of(played: Played, story: Mapping[str, JSON]) -> Driven:
     """The columns that say what came of it."""
     return Driven(
         status=status_of(played),
@@ -37,7 +38,7 @@ def driven_of(played: Played) -> Driven:
         expected=played.expected if played.during is not None else "",
         observed=played.observed,
         why=played.why,
-        body=body_of(played),
+        body={**body_of(played), "story": story},
     )
 
 

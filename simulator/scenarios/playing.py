@@ -6,7 +6,7 @@ with whatever the first has left of breakers and budgets, a run that nothing dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -15,10 +15,11 @@ from fabric.core.derivation import Derived, Rules, derived_all
 from fabric.core.envelope import from_row
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
-from fabric.runtime.call_ports import ModelRequest, ToolRequest
+from fabric.runtime.call_ports import ToolRequest
 from fabric.runtime.ports import Document
 from simulator.drills import baseline
-from simulator.drills.baseline import Ask, Serve, Work
+from simulator.drills.afterwards import STARTS_S, run_after, until_put_back
+from simulator.drills.baseline import Ask, Disturbing, Serve, Work
 from simulator.drills.cells import Verdict
 from simulator.drills.equipping import equipped
 from simulator.drills.observed import first
@@ -34,8 +35,6 @@ from simulator.scenarios.observing import observe
 from simulator.scenarios.probes import Checked, Observed
 from simulator.scenarios.scenario import Disturbance, Scalar, Scenario
 
-AFTER_S = 300_000.0
-"""Virtual seconds at which what was disturbed is put back, and the run after begins: later than any deadline and due time."""
 PROCESSES = 2
 """Workers: where one dies or stands still, another takes over."""
 
@@ -154,8 +153,10 @@ def play_told(
 
     if why := _broken(steady) or _not_held(before):
         return told(played("error", f"the steady state does not hold before anything is disturbed: {why}"))
-    again = Work(work.text, work.documents, work.processes, (0.0, AFTER_S))
-    world = baseline.drive(ready.spec, tier, seed=seed, disturbed=_until_put_back(injection), work=again)
+    again = Work(work.text, work.documents, work.processes, STARTS_S)
+    world = baseline.drive(
+        ready.spec, tier, seed=seed, disturbed=until_put_back(_finding_nothing(injection)), work=again
+    )
     if why := _broken(world):
         return told(played("error", why, world), world)
     during = observe(world, injection)
@@ -206,23 +207,16 @@ def _equipped(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturba
     return spec, " and ".join(dict.fromkeys(filter(None, (*lacked, said))))
 
 
-def _until_put_back(injection: Injection) -> Callable[[World, Ask, Serve], tuple[Ask, Serve]]:
-    """The injection up to ``AFTER_S``; from then on everything is as it was."""
+def _finding_nothing(injection: Injection) -> Disturbing:
+    """The injection, with a world in which there is nothing on what a failing agent asks a tool."""
 
     def disturbing(world: World, ask: Ask, serve: Serve) -> tuple[Ask, Serve]:
-        over_at = world.clock.now() + int(AFTER_S * 1_000_000)
-        struck_ask, struck_serve = injection.disturbing(world, ask, serve)
-        world.later(AFTER_S - 1.0, world.put_back)
+        asked, served = injection.disturbing(world, ask, serve)
 
-        def asked(request: ModelRequest) -> Reply:
-            return (struck_ask if world.clock.now() < over_at else ask)(request)
+        def searched(request: ToolRequest) -> Reply:
+            return nothing(request) if finds_nothing(request) else served(request)
 
-        def served(request: ToolRequest) -> Reply:
-            if finds_nothing(request):
-                return nothing(request)
-            return (struck_serve if world.clock.now() < over_at else serve)(request)
-
-        return asked, served
+        return asked, searched
 
     return disturbing
 
@@ -269,8 +263,7 @@ def _may_decide(scenario: Scenario) -> bool:
 
 def _after(scenario: Scenario, world: World, injection: Injection) -> tuple[Checked, ...]:
     """The steady state of the run that was begun once everything had been put back."""
-    roots = [run for run in world.watch.runs() if run.family.lineage is None]
-    return scenario.steady_state.check(observe(world, injection, roots[1]))
+    return scenario.steady_state.check(observe(world, injection, run_after(world)))
 
 
 def _lines(world: World, spec: FabricSpec) -> tuple[Line, ...]:

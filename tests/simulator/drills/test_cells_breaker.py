@@ -10,6 +10,7 @@ from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
 from fabric.core.envelope import from_row
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills.cells import drill, drive
+from simulator.drills.observed import first
 from simulator.drills.sustained import SUSTAINED
 from tests.simulator.drills.drilled import ANSWER, behind_breaker
 
@@ -42,7 +43,7 @@ def test_a_cell_under_a_breaker_is_gone_down_as_it_says(line):
 @pytest.mark.parametrize(("tier", "threshold"), SENT)
 def test_refused_calls_are_answered_as_the_document_says_and_do_not_go_out(tier, threshold):
     world = drive(behind_breaker(threshold), SUSTAINED[FailureType.PROVIDER], Tier(tier), seed=1)
-    [run] = world.watch.runs()
+    run = first(world)
     events = [
         event
         for event in (from_row(row.seq, row.kind, row.version, row.header) for row in world.store.rows(run.id))

@@ -65,9 +65,9 @@ def test_it_is_played_and_judged_line_by_line(actor, small):
     assert lines[-1]["observed"] == "provider_failure: escalate"
     assert seen.body["struck"] == {"unavailable": len(lines)}
     steady = seen.body["steady"]
-    assert {
-        moment: [one["probe"] for one in steady[moment]] for moment in ("before", "during", "after")
-    } == {key: ["state", "violations"] for key in ("before", "during", "after")}
+    assert {moment: [one["probe"] for one in steady[moment]] for moment in ("before", "during", "after")} == {
+        key: ["state", "violations"] for key in ("before", "during", "after")
+    }
     assert steady["during"][0] == {"probe": "state", "output": "aborted", "why_not": "'aborted' is not 'completed'"}
     assert seen.equipped == ("a finalizer",)
     assert seen.body["seconds"] > 0
