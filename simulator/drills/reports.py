@@ -84,8 +84,8 @@ def junit(drilled: Sequence[Drilled], seconds: float, *, at: datetime | None = N
         for failure, cells in groupby(one.cells, key=lambda cell: cell.failure)
     ]
     every = [cell for one in drilled for cell in one.cells]
-    attributes = {"name": "drills", **_counts(every), "time": _s(seconds)}
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _element("testsuites", attributes, suites) + "\n"
+    attributes = {"name": "drills", **_counts(every), "time": seconds_told(seconds)}
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + element("testsuites", attributes, suites) + "\n"
 
 
 def _suite(one: Drilled, failure: str, cells: Sequence[Cell], at: datetime | None, *, several: bool) -> str:
@@ -94,22 +94,22 @@ def _suite(one: Drilled, failure: str, cells: Sequence[Cell], at: datetime | Non
         **_counts(cells),
         "skipped": "0",
     }
-    attributes["time"] = _s(sum(cell.seconds for cell in cells))
+    attributes["time"] = seconds_told(sum(cell.seconds for cell in cells))
     if at is not None:
         attributes["timestamp"] = at.strftime("%Y-%m-%dT%H:%M:%S")
     told = {"fabric": one.fabric or DEFAULT} | {f"seed.{cell.tier}": str(cell.seed) for cell in cells}
-    properties = [_element("property", {"name": name, "value": value}) for name, value in told.items()]
-    return _element(
-        "testsuite", attributes, [_element("properties", {}, properties), *(_case(one.fabric, cell) for cell in cells)]
+    properties = [element("property", {"name": name, "value": value}) for name, value in told.items()]
+    return element(
+        "testsuite", attributes, [element("properties", {}, properties), *(_case(one.fabric, cell) for cell in cells)]
     )
 
 
 def _case(fabric: str, cell: Cell) -> str:
     name = f"{cell.failure} x {cell.tier}"
-    attributes = {"name": name, "classname": f"drills.{fabric or DEFAULT}", "time": _s(cell.seconds)}
+    attributes = {"name": name, "classname": f"drills.{fabric or DEFAULT}", "time": seconds_told(cell.seconds)}
     tag = TAGS[cell.verdict]
     if not tag:
-        return _element("testcase", attributes)
+        return element("testcase", attributes)
     message = cell.why or f"expected {cell.expected}; observed {cell.observed}"
     told = [f"expected: {cell.expected}", f"observed: {cell.observed}", f"seed: {cell.seed}"]
     if cell.why:
@@ -117,8 +117,8 @@ def _case(fabric: str, cell: Cell) -> str:
     if cell.equipped:
         told.append(f"the fabric was given {cell.equipped}")
     body = xml_text("\n".join(told))
-    return _element(
-        "testcase", attributes, [_element(tag, {"type": cell.verdict, "message": message}, [body], inline=True)]
+    return element(
+        "testcase", attributes, [element(tag, {"type": cell.verdict, "message": message}, [body], inline=True)]
     )
 
 
@@ -127,11 +127,12 @@ def _counts(cells: Sequence[Cell]) -> dict[str, str]:
     return {"tests": str(len(cells)), "failures": str(tags["failure"]), "errors": str(tags["error"])}
 
 
-def _s(seconds: float) -> str:
+def seconds_told(seconds: float) -> str:
+    """Seconds as a report has them."""
     return f"{seconds:.3f}"
 
 
-def _element(name: str, attributes: Mapping[str, str], children: Sequence[str] = (), *, inline: bool = False) -> str:
+def element(name: str, attributes: Mapping[str, str], children: Sequence[str] = (), *, inline: bool = False) -> str:
     """An element of children that are XML already."""
     told = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items())
     if not children:

@@ -75,10 +75,10 @@ class Command(FabricCommand):
 
     def act(self, options: dict[str, Any]) -> int:
         """Drills them, one after the other; each is told as it comes."""
-        cells, seed = _cells(options), _number("--seed", options["seed"], 0, SEEDS)
+        cells, seed = _cells(options), number_given("--seed", options["seed"], 0, SEEDS)
         specs = self._fabrics(options)
         for option in REPORTS:
-            _writable(option, options[option])
+            writable(option, options[option])
         at, began, found = datetime.now(UTC), time.perf_counter(), []
         for spec in specs:
             one = Drilled("" if spec.name == DEFAULT_TABLE else spec.name, [])
@@ -96,7 +96,9 @@ class Command(FabricCommand):
     def _drilled(
         self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
     ) -> Iterable[Cell]:
-        recovers = None if options["recovers"] is None else _number("--recovers", options["recovers"], 1, DECISIONS)
+        recovers = (
+            None if options["recovers"] is None else number_given("--recovers", options["recovers"], 1, DECISIONS)
+        )
         if recovers is not None and options["live"]:
             raise Refused(
                 "--recovers is for drills in virtual time: leave out --live", code="invalid", field="recovers"
@@ -125,14 +127,15 @@ class Command(FabricCommand):
 
 def _cells(options: dict[str, Any]) -> list[tuple[FailureType, Tier]]:
     """The cells that are asked for, row by row. Refused for a name that there is not."""
-    failures = _known("--failure", options["failure"], FailureType)
-    tiers = _known("--tier", options["tier"], Tier)
+    failures = known_words("--failure", options["failure"], FailureType)
+    tiers = known_words("--tier", options["tier"], Tier)
     if options["all"] and (failures or tiers):
         raise Refused("--all is all 24 cells: leave out --failure and --tier, or --all", code="invalid", field="all")
     return [(row, tier) for row, tier in CELLS if row in (failures or FailureType) and tier in (tiers or Tier)]
 
 
-def _known(option: str, given: Sequence[str] | None, names: type[Word]) -> list[Word]:
+def known_words(option: str, given: Sequence[str] | None, names: type[Word]) -> list[Word]:
+    """Words of an option that are known. Refused for a name that there is not, with the one that was probably meant."""
     found = []
     for one in given or ():
         if one not in set(names):
@@ -145,7 +148,8 @@ def _known(option: str, given: Sequence[str] | None, names: type[Word]) -> list[
     return found
 
 
-def _number(option: str, given: str, least: int, most: int) -> int:
+def number_given(option: str, given: str, least: int, most: int) -> int:
+    """A whole number of an option. Refused for what is none, or out of range."""
     if not given.isdecimal() or not given.isascii() or len(given) > DIGITS or not least <= int(given) <= most:
         raise Refused(
             f"{option}: {given[:40]!r} is none; give a whole number from {least} to {most:,}",
@@ -165,7 +169,7 @@ def _told(fabric: str, cell: Cell) -> Iterator[str]:
         yield f"    {cell.why}"
 
 
-def _writable(option: str, path: Path | None) -> None:
+def writable(option: str, path: Path | None) -> None:
     """Refused where a report could not be written once everything has been drilled."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         raise Refused(

@@ -1,0 +1,264 @@
+"""`manage.py scenario`: the library of failure scenarios: list it, check one, play it in a fabric, keep and export some."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
+from fabric.management.base import OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.services.errors import Refused
+from fabric.services.workspaces import owner_actor
+from fabric.services.yaml_tree import BYTES_MAX as FABRIC_BYTES_MAX
+from simulator.drills import chosen
+from simulator.drills.management.commands.drill import FILES, SEEDS, known_words, number_given, writable
+from simulator.library.selectors import ScenarioView, scenario_get, scenarios_list, shipped_views
+from simulator.library.services import importable, scenario_import
+from simulator.library.words import AROUND_A_RUN, disturbances_words, touched
+from simulator.scenarios import catalogue
+from simulator.scenarios.chaostoolkit import experiment_of
+from simulator.scenarios.playing import Played, play
+from simulator.scenarios.reading import BYTES_MAX
+from simulator.scenarios.scenario import Scenario, overridden
+
+JSON = Any
+SCENARIO_FILES = (".toml", ".json")
+
+
+class Command(FabricCommand):
+    """Exit code 0: done, and every tier passed; 1: one did not, or was not shown; 2: bad input; 130: Ctrl-C."""
+
+    help = "List, show, check, play, import and export failure scenarios."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """One action of them."""
+        actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
+        listing = actions.add_parser("list", help="the library: the workspace's own scenarios and the shipped ones")
+        listing.add_argument("--json", action="store_true", help="one line of JSON")
+        showing = actions.add_parser("show", help="what a scenario disturbs, in words, and its source")
+        showing.add_argument("name", metavar="NAME")
+        checking = actions.add_parser("check", help="read a file, and say everything that is wrong with it")
+        checking.add_argument("file", type=Path, metavar="FILE", help="TOML, or an experiment of chaostoolkit in JSON")
+        _running(actions.add_parser("run", help="play a scenario in a fabric, in virtual time, and judge it"))
+        importing = actions.add_parser("import", help="keep the scenario in a file")
+        importing.add_argument("file", type=Path, metavar="FILE", help="TOML, or an experiment of chaostoolkit in JSON")
+        importing.add_argument("--name", default="", help="in place of the one that it says")
+        exporting = actions.add_parser("export", help="write a scenario")
+        exporting.add_argument("name", metavar="NAME")
+        exporting.add_argument("--chaostoolkit", action="store_true", help="as an experiment of chaostoolkit, in JSON")
+        exporting.add_argument("--output", type=Path, metavar="FILE", help="where to (standard output)")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        return ACTIONS[options["action"]](self, options)
+
+    def do_list(self, options: dict[str, Any]) -> int:
+        """A line for each."""
+        found = scenarios_list(owner_actor())
+        if options["json"]:
+            self.put({"scenarios": [_listed(one) for one in found]})
+            return OK
+        for one in found:
+            row = _listed(one)
+            tiers = "all tiers" if len(row["tiers"]) == len(Tier) else ", ".join(row["tiers"]) or "cannot be read"
+            self.stdout.write(f"{one.name:32} {row['enters']:24} {tiers:24} {one.origin:9} {one.title}")
+        return OK
+
+    def do_show(self, options: dict[str, Any]) -> int:
+        """It in words, and its source."""
+        seen = _named(options["name"])
+        one = seen.readable()
+        self.stdout.write(f"{one.title} ({seen.name}, {seen.origin})\n{one.description}\n")
+        self.stdout.write(f"Enters: {one.failure or AROUND_A_RUN}. Tiers: {', '.join(one.tiers)}. Seed: {one.seed}.")
+        self.stdout.write("Disturbed:")
+        for words in disturbances_words(one):
+            self.stdout.write(f"  {words}")
+        self.stdout.write(f"Steady state: {one.steady_state.title}")
+        for probe in one.steady_state.probes:
+            self.stdout.write(f"  {probe.probe}: {json.dumps(probe.tolerance.written(), ensure_ascii=False)}")
+        self.stdout.write("Touches:")
+        for line in touched(one):
+            self.stdout.write(f"  {line}")
+        self.stdout.write(f"\n{seen.source.rstrip()}")
+        return OK
+
+    def do_check(self, options: dict[str, Any]) -> int:
+        """Whether it can be read."""
+        one, left_out = _file(options["file"])
+        self.tell(*left_out)
+        what = f"{len(one.disturbance)} disturbance{'s' if len(one.disturbance) != 1 else ''}"
+        self.stdout.write(f"{options['file'].name}: {one.name}, {what}, enters {one.failure or AROUND_A_RUN}")
+        return OK
+
+    def do_run(self, options: dict[str, Any]) -> int:
+        """Plays it, tier by tier; each is told as it comes."""
+        one, spec = _scenario(options["scenario"]), _fabric(options["fabric"])
+        tiers = _tiers(one, options["tier"])
+        seed = None if options["seed"] is None else number_given("--seed", options["seed"], 0, SEEDS)
+        for option in ("junit", "journal"):
+            writable(option, options[option])
+        try:
+            given = overridden(one, options["set"])
+            if options["dry"]:
+                return self._dry(spec, one, tiers, seed, given, options)
+            return self._played(spec, one, tiers, seed, given, options)
+        except catalogue.Refused as error:
+            told = tuple(map(str, error.problems))
+            raise Refused(told[0], code="invalid", field="set", problems=told) from None
+
+    def _played(self, spec: FabricSpec, one: Scenario, tiers: list[Tier], seed: int | None, given: Any, options: Any) -> int:  # fmt: skip
+        from simulator.library.reports import Plays, plays_json, plays_junit
+
+        began, found = time.perf_counter(), []
+        for tier in tiers:
+            found.append(play(spec, one, tier, seed=seed, overrides=given))
+            self.tell(*_told(one.name, found[-1]))
+        plays = Plays(one.name, spec.name, found, time.perf_counter() - began)
+        if options["junit"] is not None:
+            options["junit"].write_text(plays_junit(plays), encoding="utf-8")
+        if (path := options["journal"]) is not None:
+            for each in found:
+                to = path if len(found) == 1 else path.with_stem(f"{path.stem}-{each.tier}")
+                to.write_text(each.journal().written(), encoding="utf-8")
+        if options["json"]:
+            self.put(plays_json(plays))
+        else:
+            self.stdout.write(f"{plays.passed} of {len(found)} tiers passed, in {plays.seconds:.1f} s")
+        return OK if plays.passed == len(found) else OTHER_END
+
+    def _dry(self, spec: FabricSpec, one: Scenario, tiers: list[Tier], seed: int | None, given: Any, options: Any) -> int:  # fmt: skip
+        from simulator.library.previews import preview
+        from simulator.library.reports import preview_json
+
+        found = [preview(spec, one, tier, seed=seed, overrides=given) for tier in tiers]
+        if options["json"]:
+            self.put({"scenario": one.name, "fabric": spec.name, "tiers": [preview_json(each) for each in found]})
+            return OK
+        for line in touched(one):
+            self.stdout.write(line)
+        for each in found:
+            gives = f", given {each.equipped}" if each.equipped else ""
+            self.stdout.write(f"{each.tier}: {spec.name} ends {each.state} undisturbed{gives}")
+            for struck in each.struck:
+                self.stdout.write(f"  {struck.words}")
+                for met in struck.calls:
+                    self.stdout.write(f"    {met.who}, {met.step}, at {met.at_s:.1f} s")
+                if struck.watched and not struck.count:
+                    self.stdout.write("    no call of the undisturbed run")
+        return OK
+
+    def do_import(self, options: dict[str, Any]) -> int:
+        """Keeps it."""
+        path = options["file"]
+        text = read_text(path, most=BYTES_MAX, what="a scenario")
+        found = scenario_import(actor=owner_actor(), text=text, name=options["name"], origin=path.name)
+        self.tell(*found.left_out)
+        self.stdout.write(f"{found.view.name} is in the library")
+        return OK
+
+    def do_export(self, options: dict[str, Any]) -> int:
+        """Writes it."""
+        seen, to = _named(options["name"]), options["output"]
+        writable("output", to)
+        text = seen.source
+        if options["chaostoolkit"]:
+            text = json.dumps(experiment_of(seen.readable()), ensure_ascii=False, indent=2) + "\n"
+        if to is None:
+            self.stdout.write(text, ending="")
+        else:
+            to.write_text(text, encoding="utf-8")
+        return OK
+
+
+ACTIONS: Mapping[str, Callable[[Command, dict[str, Any]], int]] = {
+    "list": Command.do_list,
+    "show": Command.do_show,
+    "check": Command.do_check,
+    "run": Command.do_run,
+    "import": Command.do_import,
+    "export": Command.do_export,
+}
+
+
+def _running(parser: CommandParser) -> None:
+    parser.add_argument("scenario", metavar="NAME|FILE", help="a scenario of the library, or a file: TOML or JSON")
+    parser.add_argument(
+        "fabric",
+        nargs="?",
+        metavar="FABRIC",
+        help="a published fabric, or a YAML file with a draft (the default table)",
+    )
+    parser.add_argument("--tier", action="append", metavar="Y", help="this tier; repeatable (all that it is for)")
+    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="a parameter of it; repeatable")
+    parser.add_argument("--seed", metavar="N", help="of the runs (the scenario's): a seed does always the same")
+    parser.add_argument(
+        "--dry", action="store_true", help="say what would be struck; only the undisturbed run is driven"
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report, for a pipeline")
+    parser.add_argument(
+        "--journal", type=Path, metavar="FILE", help="write its record as chaostoolkit does; of several tiers FILE-TIER"
+    )
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+
+def _listed(one: ScenarioView) -> dict[str, Any]:
+    known = one.scenario
+    return {
+        "name": one.name,
+        "title": one.title,
+        "origin": one.origin,
+        "enters": str(known.failure or AROUND_A_RUN) if known else "",
+        "faults": [each.fault for each in known.disturbance] if known else [],
+        "tiers": list(known.tiers) if known else [],
+        "seed": known.seed if known else None,
+        "problems": list(one.problems),
+    }
+
+
+def _named(name: str) -> ScenarioView:
+    # A shipped one needs no database.
+    return shipped_views().get(name) or scenario_get(owner_actor(), name)
+
+
+def _file(path: Path) -> tuple[Scenario, tuple[str, ...]]:
+    text = read_text(path, most=BYTES_MAX, what="a scenario")
+    one, _, left_out = importable(text, path.name)
+    return one, left_out
+
+
+def _scenario(name: str) -> Scenario:
+    return _file(Path(name))[0] if name.endswith(SCENARIO_FILES) else _named(name).readable()
+
+
+def _fabric(name: str | None) -> FabricSpec:
+    if name is None:
+        return chosen.default_table()
+    if name.endswith(FILES):
+        path = Path(name)
+        text = read_text(path, most=FABRIC_BYTES_MAX, what="a fabric")
+        return chosen.draft(text, origin=path.name, providers=providers())
+    return chosen.published(owner_actor(), name)
+
+
+def _tiers(one: Scenario, given: list[str] | None) -> list[Tier]:
+    wanted = known_words("--tier", given, Tier)
+    for tier in wanted:
+        if tier not in one.tiers:
+            message = f"--tier: {one.name} is not for {tier}; it is for {', '.join(one.tiers)}"
+            raise Refused(message, code="invalid", field="tier")
+    return [tier for tier in one.tiers if tier in (wanted or one.tiers)]
+
+
+def _told(name: str, one: Played) -> Iterator[str]:
+    given = f"  (given {one.equipped})" if one.equipped else ""
+    yield f"{name} x {one.tier}: {one.verdict}, {one.observed}{given}"
+    if one.verdict == "deviated":
+        yield f"    expected: {one.expected}"
+    if one.why:
+        yield f"    {one.why}"

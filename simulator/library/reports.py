@@ -1,0 +1,99 @@
+"""Scenarios that were played, as JSON and as a JUnit report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.drills.driving_scenarios import body_of
+from simulator.drills.reports import TAGS, element, seconds_told, xml_text
+from simulator.library.previews import Preview
+from simulator.scenarios.playing import Played
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Plays:
+    """A scenario that was played in a fabric."""
+
+    scenario: str
+    fabric: str
+    played: Sequence[Played]
+    seconds: float
+
+    @property
+    def passed(self) -> int:
+        """Tiers in which it passed."""
+        return sum(one.verdict == "pass" for one in self.played)
+
+
+def plays_json(plays: Plays) -> dict[str, JSON]:
+    """What each tier came to, how many passed and failed, how long it took."""
+    return {
+        "scenario": plays.scenario,
+        "fabric": plays.fabric,
+        "tiers": [_tier(one) for one in plays.played],
+        "passed": plays.passed,
+        "failed": len(plays.played) - plays.passed,
+        "seconds": round(plays.seconds, 3),
+    }
+
+
+def _tier(one: Played) -> dict[str, JSON]:
+    told = {name: getattr(one, name) for name in ("verdict", "expected", "observed", "why", "seed")}
+    return {"tier": str(one.tier), **told, **body_of(one)}
+
+
+def preview_json(one: Preview) -> dict[str, JSON]:
+    """What would be struck in a tier."""
+    return {
+        "tier": str(one.tier),
+        "seed": one.seed,
+        "equipped": one.equipped,
+        "undisturbed": {
+            "state": one.state,
+            "model_calls": one.model_calls,
+            "tool_calls": one.tool_calls,
+            "virtual_s": one.took_s,
+        },
+        "struck": [
+            {
+                "fault": each.fault,
+                "words": each.words,
+                "calls": each.count if each.watched else None,
+                "first": [{"who": met.who, "step": met.step, "at_s": met.at_s} for met in each.calls],
+            }
+            for each in one.struck
+        ],
+    }
+
+
+def plays_junit(plays: Plays) -> str:
+    """One suite, a case for each tier. Nothing is ever skipped: what was not shown is no pass."""
+    tags = Counter(TAGS[one.verdict] for one in plays.played)
+    counts = {"tests": str(len(plays.played)), "failures": str(tags["failure"]), "errors": str(tags["error"])}
+    told: Mapping[str, str] = {"fabric": plays.fabric} | {f"seed.{one.tier}": str(one.seed) for one in plays.played}
+    properties = [element("property", {"name": name, "value": value}) for name, value in told.items()]
+    cases = [_case(plays, one) for one in plays.played]
+    attributes = {"name": plays.scenario, **counts, "time": seconds_told(plays.seconds)}
+    suite = element("testsuite", {**attributes, "skipped": "0"}, [element("properties", {}, properties), *cases])
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + element("testsuites", attributes, [suite]) + "\n"
+
+
+def _case(plays: Plays, one: Played) -> str:
+    seconds = (one.end - one.start).total_seconds()
+    name, of = f"{plays.scenario} x {one.tier}", f"scenarios.{plays.fabric}"
+    attributes = {"name": name, "classname": of, "time": seconds_told(seconds)}
+    tag = TAGS[one.verdict]
+    if not tag:
+        return element("testcase", attributes)
+    told = [f"expected: {one.expected}", f"observed: {one.observed}", f"seed: {one.seed}", f"why: {one.why}"]
+    if one.equipped:
+        told.append(f"the fabric was given {one.equipped}")
+    body = xml_text("\n".join(told))
+    return element(
+        "testcase", attributes, [element(tag, {"type": one.verdict, "message": one.why}, [body], inline=True)]
+    )

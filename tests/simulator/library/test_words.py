@@ -1,0 +1,99 @@
+"""Scenarios in words, and what a dry run says: every parameter has its words, and nothing is struck."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from fabric.core.taxonomy import Tier
+from simulator.drills.chosen import default_table
+from simulator.library.previews import preview
+from simulator.library.words import (
+    CHANCES,
+    MEANS,
+    ROLES,
+    WHICH,
+    disturbances_words,
+    field_of,
+    ordinal,
+    ports,
+    touched,
+    used_by,
+)
+from simulator.scenarios.catalogue import FAULTS, PORTS
+from simulator.scenarios.parameters import Role
+from simulator.scenarios.playing import play
+from simulator.scenarios.shipped import library, shipped
+
+
+def test_every_parameter_of_every_fault_has_words():
+    fields = {name for fault in FAULTS.values() for name in fault.parameters.model_fields}
+    assert set(MEANS) | WHICH == fields
+    assert set(MEANS) & WHICH == set()
+    assert set(CHANCES) == set(PORTS)
+    assert set(ROLES) == set(get_args(Role))
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "words"),
+    [
+        ("rate-limit-storm", {"role": "planner"}, "429 without Retry-After: each model call of the planner, for as long as the run goes on"),
+        ("worker-crashes", {"at_effect": 11}, "a worker that dies: at its 11th effect"),
+        ("tool-error", {}, "a tool that answers with an error: the 1st tool call"),
+        ("provider-outage", {"to_s": 9.5}, "a provider that answers nobody for a while, and then is back: every provider, from 0 s to 9.5 s, HTTP 503"),
+        ("branches-fail", {"branches": 2}, "so many branches of a fan-out that bring no result: the first 2 branches"),
+        ("database-away", {}, "the database is away when something is written: each write, 3 times"),
+        ("person-too-late", {}, "an answer that comes after its question has expired: each question, for as long as the run goes on, 60 s after it was due"),
+    ],
+)  # fmt: skip
+def test_a_disturbance_is_said_with_its_parameters(name, overrides, words):
+    assert words in disturbances_words(shipped(name), overrides)
+
+
+@pytest.mark.parametrize("name", library())
+def test_every_shipped_one_is_said_and_says_what_it_touches(name):
+    one = shipped(name)
+    assert all(len(words) > 10 for words in disturbances_words(one))
+    assert "$0.00" in touched(one)[0]
+    assert ports(one)
+    for parameter in one.parameters:
+        key, schema = field_of(one, parameter)
+        assert key, f"{parameter} of {name} is a fault's own parameter"
+        assert schema
+        assert used_by(one, parameter)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd"), (113, "113th")]
+)
+def test_ordinals(number, words):
+    assert ordinal(number) == words
+
+
+@pytest.mark.parametrize("name", library())
+def test_a_dry_run_says_whether_anything_is_struck(name):
+    one = shipped(name)
+    found = preview(default_table(), one, one.tiers[0])
+    assert found.strikes
+    assert [each.fault for each in found.struck] == [each.fault for each in one.disturbance]
+
+
+def test_a_dry_run_names_the_calls_that_are_struck_first():
+    found = preview(default_table(), shipped("endpoint-down"), Tier.BATCH)
+    assert found.state == "completed"
+    [struck] = found.struck
+    [met] = struck.calls
+    assert (met.who, met.step, struck.count) == ("writer", "finalize", 1)
+    assert met.at_s > 0
+    played = play(default_table(), shipped("endpoint-down"), Tier.BATCH)
+    assert played.during.model_calls > found.model_calls, "what is struck is asked again; what is looked at is not"
+
+
+def test_a_dry_run_says_what_the_fabric_is_given_and_where_nothing_is_met():
+    assert preview(default_table(), shipped("effect-refused"), Tier.BATCH).equipped == "tool drill-book"
+    found = preview(default_table(), shipped("endpoint-down").model_copy(update={"disturbance": (
+        shipped("endpoint-down").disturbance[0].model_copy(update={"values": {"role": "finalizer", "from_call": 9}}),
+    ), "parameters": {}}), Tier.BATCH)  # fmt: skip
+    assert not found.strikes
+    assert found.struck[0].count == 0
