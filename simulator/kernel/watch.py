@@ -142,6 +142,8 @@ class Watch:
         if not landed or self.violations:
             return False
         self.changed, seen.unread = True, bool(owned.damage)
+        if batch.release:
+            seen.heard = ""  # Nobody owns it from here on, whether or not the answer to this write arrives.
         seen.batch += 1
         if batch.fence != seen.fence or life(process.name) != seen.owner:
             sentence = f"{process.name} wrote under fence {batch.fence}; it is {seen.owner}'s under {seen.fence}"
