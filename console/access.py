@@ -63,6 +63,7 @@ ROUTES: Mapping[str, Policy] = {
     "drills-live": Policy.SIGNED_IN,
     "drills-ask": Policy.SIGNED_IN,
     "drills-stop": Policy.SIGNED_IN,
+    "drills-lever": Policy.SIGNED_IN,
     "drill": Policy.SIGNED_IN,
     "drill-live": Policy.SIGNED_IN,
     "search": Policy.SIGNED_IN,
@@ -112,6 +113,9 @@ ROUTES: Mapping[str, Policy] = {
     "api-fabric-drills": Policy.API,
     "api-drill": Policy.API,
     "api-drills-stop": Policy.API,
+    "api-drills-lever": Policy.API,
+    "api-drills-lever-pull": Policy.API,
+    "api-drills-lever-release": Policy.API,
     "api-notifications": Policy.API,
     "api-notification-resend": Policy.API,
 }

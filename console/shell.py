@@ -16,9 +16,13 @@ from django.utils.functional import SimpleLazyObject
 
 from console.access import actor_of, is_staff
 from console.keys import KEYS, Key
+from console.views.drill_going import Going, going_of
 from fabric.core.actor import Actor
 from fabric.selectors import standing
 from fabric.selectors.breakers import breakers_open_count
+from fabric.selectors.errors import Refused
+from simulator.drills.lever import Frame as Drills
+from simulator.drills.lever import drills_frame
 from simulator.drills.selectors import drills_open_count
 
 T = TypeVar("T")
@@ -70,6 +74,9 @@ MORE: tuple[Place, ...] = (
 STAFF: tuple[Place, ...] = (Place("styleguide", "Style guide", "star", ("styleguide",)),)
 """What stands there too for who looks after the installation."""
 
+FOUND: tuple[Place, ...] = (Place("drills-lever", "Stop all drills: the lever", "stop"),)
+"""What only the palette offers beside all of that."""
+
 
 class Tab(NamedTuple):
     """A part of the drills' pages."""
@@ -87,6 +94,8 @@ DRILL_TABS: tuple[Tab, ...] = (
     Tab("drills-schedules", "Schedules"),
 )
 """The bar above the drills' pages (``drills/tabs.html``), in its order. A tab whose page there is not is left out."""
+BOARD = ("drills", "drills-ask", "drills-stop")
+"""Routes of the page that tells itself of cells that are drilled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +160,29 @@ class Frame:
         return places(rows=offered(staff=self.staff))
 
     @cached_property
+    def drills(self) -> Drills:
+        """The lever of drills, and what goes on."""
+        actor = self.actor
+        return _or_else(lambda: drills_frame(actor), Drills()) if actor else Drills()
+
+    @property
+    def on_drills(self) -> bool:
+        """Whether the page is one of the drills'."""
+        return any(self._lies_under(place) for place in NAV if place.route == "drills")
+
+    @cached_property
+    def going(self) -> Going | None:
+        """Drills that go on and are told above the page: live ones on every page, others on the drills' own."""
+        actor, batch = self.actor, self.drills.live or (self.drills.going if self.on_drills else "")
+        if actor is None or not batch:
+            return None
+        try:
+            found = _or_else(lambda: going_of(actor, batch), None)
+        except Refused:  # Its last row was deleted meanwhile.
+            return None
+        return None if found is None or (found.on_board and self.here in BOARD) else found
+
+    @cached_property
     def workspace(self) -> str:
         """What the workspace is called."""
         actor = self.actor
@@ -213,10 +245,10 @@ class PaletteRow(NamedTuple):
 
 def offered(*, staff: bool) -> tuple[Place, ...]:
     """The pages that there are for somebody; ``staff``: who looks after the installation."""
-    return (*NAV, *MORE, *STAFF) if staff else (*NAV, *MORE)
+    return (*NAV, *MORE, *FOUND, *STAFF) if staff else (*NAV, *MORE, *FOUND)
 
 
-def places(query: str = "", rows: Iterable[Place] = (*NAV, *MORE)) -> list[PaletteRow]:
+def places(query: str = "", rows: Iterable[Place] = (*NAV, *MORE, *FOUND)) -> list[PaletteRow]:
     """The pages whose name has all words of the query."""
     keys = {key.to: key.keys for _, group in KEYS for key in group if key.do == "go"}
     there = [PaletteRow(place.label, place.icon, address_of(place.route), keys.get(place.route, "")) for place in rows]

@@ -22,6 +22,7 @@ from console.api import (
     explained,
     exports,
     fabrics,
+    lever,
     memories,
     notifications,
     runs,
@@ -64,6 +65,7 @@ ROUTERS = (
     exports.router,
     escalations.router,
     breakers.router,
+    lever.router,
     drills.router,
     notifications.router,
 )

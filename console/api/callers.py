@@ -56,6 +56,9 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabric-drills", "POST"): Scope.RUN,
     ("api-drill", "GET"): Scope.READ,
     ("api-drills-stop", "POST"): Scope.RUN,
+    ("api-drills-lever", "GET"): Scope.READ,
+    ("api-drills-lever-pull", "POST"): Scope.RUN,
+    ("api-drills-lever-release", "POST"): Scope.RUN,
     ("api-notifications", "GET"): Scope.READ,
     ("api-notification-resend", "POST"): Scope.RUN,
 }

@@ -20,7 +20,8 @@ from django.views.decorators.http import require_POST, require_safe
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
-from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark, cell_words
+from console.views.drill_going import Going
+from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark
 from console.views.fabric_table import RungLine, cell_anchor, table_of
 from console.views.overview import SHARED_S, fresh_part
 from fabric.core.actor import Actor
@@ -32,6 +33,7 @@ from fabric.selectors.words import duration
 from fabric.services.breakers import OPERATORS
 from simulator.drills import tasks
 from simulator.drills.covers import Cell
+from simulator.drills.lever import lever_of
 from simulator.drills.models import Status
 from simulator.drills.selectors import BatchView, CellView, Coverage, State, batch_get, coverage, drills_recent
 from simulator.drills.services import SEED_MAX, Asked, Which, drill_ask, drill_stop, may_stop
@@ -92,33 +94,6 @@ class RowLine:
     def open(self) -> bool:
         """Whether all of it waits or runs."""
         return all(one.open for one in self.cells)
-
-
-@dataclass(frozen=True, slots=True)
-class Going:
-    """A batch that waits or runs, as it is told."""
-
-    batch: BatchView
-    may: bool
-    """Whether who looks may stop it."""
-    behind: int
-    """Batches that are done before it."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it has begun."""
-        return self.batch.done > 0 or self.batch.running is not None
-
-    @property
-    def said(self) -> str:
-        """Which cell is driven."""
-        one = self.batch.running
-        return cell_words(one) if one else ""
-
-    @property
-    def at(self) -> int:
-        """The number of the cell that is driven, from 1."""
-        return min(self.batch.done + 1, len(self.batch.drills))
 
 
 @require_safe
@@ -289,6 +264,7 @@ def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
         "never": counts.get(State.NEVER, 0) == 24,
         "last": last_words(seen.last),
         "workers": workers_alive_count(),
+        "lever": lever_of(actor),
     }  # fmt: skip
 
 

@@ -43,10 +43,12 @@ class LeverView:
 class Frame:
     """What every page of the console has to know about drills."""
 
-    lever: LeverView | None
+    lever: LeverView | None = None
     """None: it rests."""
-    live: str
-    """The batch of live drills that waits or runs, the first of several; empty: there is none."""
+    going: str = ""
+    """The batch that waits or runs, the one in turn; empty: there is none."""
+    live: str = ""
+    """The same of live drills."""
 
 
 def lever_of(actor: Actor) -> LeverView | None:
@@ -55,13 +57,14 @@ def lever_of(actor: Actor) -> LeverView | None:
 
 
 def drills_frame(actor: Actor) -> Frame:
-    """The lever, and whether live drills go on: one statement, which looks into two indexes."""
+    """The lever, and whether drills go on: one statement, which looks into an index for each."""
     pulled = Lever.objects.filter(workspace=OuterRef("id"))
-    going = Drill.objects.filter(status__in=OPEN_STATUSES, workspace=OuterRef("id"), mode=LIVE).order_by("batch")
+    going = Drill.objects.filter(status__in=OPEN_STATUSES, workspace=OuterRef("id")).order_by("batch").values("batch")
     asked = {f"its_{name}": Subquery(pulled.values(name)[:1]) for name in LEVER}
-    rows = Workspace.objects.filter(id=actor.workspace_id).annotate(**asked, going=Subquery(going.values("batch")[:1]))
-    *lever, batch = rows.values_list(*asked, "going").first() or (None, None)
-    return Frame(None if lever[0] is None else LeverView(*lever), batch or "")
+    asked |= {"going": Subquery(going[:1]), "live": Subquery(going.filter(mode=LIVE)[:1])}
+    rows = Workspace.objects.filter(id=actor.workspace_id).annotate(**asked)
+    *lever, batch, live = rows.values_list(*asked).first() or (None, None, None, None, None)
+    return Frame(None if lever[0] is None else LeverView(*lever), batch or "", live or "")
 
 
 def may_pull(actor: Actor) -> bool:

@@ -105,6 +105,9 @@ FORMS = {
         (302, 404, 409, 413, 422),
     ),
     "drills-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
+    "drills-lever": FormCase(
+        ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "pulled already", (302, 409, 413, 422)
+    ),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),

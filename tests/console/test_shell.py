@@ -13,7 +13,7 @@ from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
 
 from console.access import ROUTES, Policy
-from console.shell import DRILL_TABS, MORE, NAV, STAFF, Frame, address_of, capped, places
+from console.shell import DRILL_TABS, FOUND, MORE, NAV, STAFF, Frame, address_of, capped, places
 from console.templatetags.marks import LIVE_LOOKS, live_badge
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
@@ -101,7 +101,7 @@ def test_each_page_of_drills_lies_under_one_tab_at_most():
 
 
 def test_a_page_that_is_not_there_is_not_offered():
-    rows = (*NAV, *MORE)
+    rows = (*NAV, *MORE, *FOUND)
     assert [row.label for row in places()] == [row.label for row in rows]
     assert places(rows=(NAV[0]._replace(route="nowhere"), *rows)) == places()
 
@@ -171,12 +171,13 @@ def test_a_stranger_sees_no_frame(db):
 
 
 def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_num_queries):
-    """Who looks, their groups, their workspace; what is counted, the workspace's name, workers, runs that wait."""
+    """Who looks, their groups, their workspace; what is counted, the lever of drills, the workspace's name, workers, runs that wait."""
     queued(actor, small)
     frame = Frame(RequestFactory().get("/"))
     frame.request.user = User.objects.get()
     frame.request.resolver_match = None
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
+        assert frame.drills.lever is None
         assert len(frame.links) == len(NAV)
         assert frame.workspace == "default"
         assert frame.workers == 0

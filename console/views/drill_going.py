@@ -1,0 +1,53 @@
+"""Drills that wait or run, as a banner tells them: on their own pages, and live ones on every page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from console.views.drill_words import cell_words
+from fabric.core.actor import Actor
+from simulator.drills.selectors import VIRTUAL, BatchView, batch_get
+from simulator.drills.services import may_stop
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A batch that waits or runs, as it is told."""
+
+    batch: BatchView
+    may: bool
+    """Whether who looks may stop it."""
+    behind: int = 0
+    """Batches that are done before it."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has begun."""
+        return self.batch.done > 0 or self.batch.running is not None
+
+    @property
+    def said(self) -> str:
+        """Which cell is driven."""
+        one = self.batch.running
+        return cell_words(one) if one else ""
+
+    @property
+    def at(self) -> int:
+        """The number of the cell that is driven, from 1."""
+        return min(self.batch.done + 1, len(self.batch.drills))
+
+    @property
+    def live(self) -> bool:
+        """Whether it is driven on real workers, and costs money."""
+        return self.batch.drills[0].mode != VIRTUAL
+
+    @property
+    def on_board(self) -> bool:
+        """Whether the coverage of its fabric tells of it itself: cells, in virtual time."""
+        return not self.live and not self.batch.drills[0].scenario
+
+
+def going_of(actor: Actor, batch: str) -> Going:
+    """A batch as it is told. Refused not_found."""
+    seen = batch_get(actor, batch)
+    return Going(seen, may_stop(actor, seen.asked_by))

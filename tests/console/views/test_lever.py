@@ -1,0 +1,132 @@
+"""The lever of drills in the console: STOP on every page, its own page without a script, and the banners of what goes on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.models import AuditLine
+from simulator.drills.batches import drill_claim
+from simulator.drills.lever import lever_of, lever_pull
+from simulator.drills.models import Drill, Status
+from simulator.drills.services import drill_ask
+from tests.console.outage import table_away
+from tests.console.views.test_drills import text, vera
+
+__all__ = ["vera"]
+PAGE = "/drills/lever"
+ONE = (FailureType.PROVIDER, Tier.BATCH)
+
+
+def stop(page):
+    """What stands at the end of the top bar: whether it looks pulled, and its words."""
+    found = re.search(r'<a class="btn (\w+)" id="stop" href="/drills/lever".*?</svg><span>(.*?)</span></a>', page)
+    return found[1], re.sub("<[^>]+>", "", found[2])
+
+
+@pytest.mark.parametrize("address", ["/", "/runs", "/drills", "/fabrics", "/drills/lever", "/nothing"])
+def test_stop_is_on_every_page_and_looks_pulled_where_it_is(browser, actor, small, address):
+    assert stop(browser.get(address).content.decode()) == ("danger", "STOP all drills")
+    lever_pull(actor=actor, reason="The provider complains.")
+    assert stop(browser.get(address).content.decode()) == ("pulled", "STOPPED: drills. Release the lever")
+
+
+def test_the_frame_alone_tells_of_it_too(browser, actor, small):
+    lever_pull(actor=actor, reason="Enough.")
+    again = browser.get("/frame?at=drills").content.decode()
+    assert stop(again)[0] == "pulled"
+    assert "owner pulled the lever" in " ".join(again.split())
+    assert "pulled the lever" not in browser.get("/frame?at=runs").content.decode()
+
+
+def test_a_lever_that_cannot_be_read_takes_nothing_else_with_it(browser, actor, small):
+    with table_away("drills_lever"):
+        answer = browser.get("/runs")
+    assert answer.status_code == 200
+    assert stop(answer.content.decode())[0] == "danger"
+
+
+def test_it_is_pulled_and_released_with_a_reason(browser, actor, small):
+    drill_ask(actor=actor, fabric=small, cells="all")
+    page = text(browser.get(PAGE))
+    assert "Drills may run" in page
+    assert "24 drills wait or run. Pulled, the lever ends them all" in page
+    answer = browser.post(PAGE, {"act": "pull", "reason": "The provider complains."}, follow=True)
+    assert answer.redirect_chain == [(PAGE, 302)]
+    shown = text(answer)
+    assert "The lever is pulled. 24 drills were stopped, and none is begun." in shown
+    assert "Drills are stopped" in shown
+    assert "The provider complains." in shown
+    assert set(Drill.objects.values_list("status", flat=True)) == {Status.ABORTED}
+    drills = browser.get("/drills")
+    assert "Drills are stopped. owner pulled the lever" in text(drills)
+    assert re.search(r'id="run-all"[^>]* disabled', drills.content.decode())
+    refused = browser.post("/drills/ask", {"fabric": small, "cells": "all"})
+    assert refused.status_code == 409
+    assert "no drill is begun until the owner or an operator releases it" in text(refused)
+    answer = browser.post(PAGE, {"act": "release", "reason": "It is content."}, follow=True)
+    assert "The lever is released: drills may be asked for." in text(answer)
+    assert not re.search(r'id="run-all"[^>]* disabled', browser.get("/drills").content.decode())
+    assert AuditLine.objects.filter(kind__startswith="drill_lever").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [
+        ({"act": "pull", "reason": " "}, 422, "Pulling the lever needs a reason"),
+        ({"act": "pull", "reason": "x" * 3_000}, 422, "make it shorter"),
+        ({"act": "push", "reason": "Why not."}, 422, "The form was not whole"),
+        ({"act": "release", "reason": "Why not."}, 409, "The lever is not pulled"),
+    ],
+)
+def test_what_is_wrong_is_said_and_what_was_written_is_kept(browser, actor, small, sent, status, said):
+    answer = browser.post(PAGE, sent)
+    assert answer.status_code == status
+    assert said in text(answer)
+    assert f">{sent['reason'] if sent['reason'].strip() else ' '}</textarea>" in answer.content.decode()
+    assert lever_of(actor) is None
+
+
+def test_who_is_no_operator_is_told_for_whom_it_is(vera, actor, small):
+    page = vera.get(PAGE)
+    assert "This is for operators and the owner of this installation." in text(page)
+    assert 'id="lever-pull"' not in page.content.decode()
+    answer = vera.post(PAGE, {"act": "pull", "reason": "Why not."})
+    assert answer.status_code == 403
+    assert "pulling the lever of drills is for operator or owner" in text(answer)
+
+
+# -- what goes on ------------------------------------------------------------------------------------------------------
+
+
+def banner(page):
+    found = re.search(
+        r'<div id="drills-go-on">(?:(?!</div>).)*?<form(.*?)</form>', page.content.decode(), flags=re.DOTALL
+    )
+    return " ".join(re.sub("<[^>]+>", " ", f"<form{found[1]}").split()) if found else ""
+
+
+def test_a_live_drill_is_told_on_every_page_and_stopped_there(browser, actor, small):
+    asked = drill_ask(actor=actor, fabric=small, cells=(ONE,), seed=7)
+    Drill.objects.update(mode="live")
+    drill_claim(asked.batch, "h")
+    said = "A live drill is running. 1 of 1: provider failure × long-running batch on small@r1, on this installation's workers, seed 7."
+    for address in ("/", "/runs", "/drills", "/nothing"):
+        assert said in banner(browser.get(address)), address
+    assert said in banner(browser.get("/drills/lever"))
+    assert browser.post(f"/drills/batches/{asked.batch}/stop", {"fabric": small}).status_code == 302
+    assert banner(browser.get("/runs")) == ""
+
+
+def test_one_in_virtual_time_is_told_on_the_drills_pages_alone_and_there_once(browser, actor, small):
+    asked = drill_ask(actor=actor, fabric=small, cells=(ONE,), seed=7)
+    drill_claim(asked.batch, "h")
+    assert "A drill is running. 1 of 1" in banner(browser.get("/drills/lever"))
+    assert banner(browser.get("/runs")) == ""
+    assert text(browser.get("/drills")).count("A drill is running.") == 1
+    Drill.objects.update(scenario="provider-down")
+    assert "A drill is running. 1 of 1: provider-down × long-running batch on small@r1" in banner(
+        browser.get("/drills")
+    )
