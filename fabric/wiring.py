@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -58,11 +58,14 @@ from fabric.runtime.ports import Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
 from fabric.services import here
+from fabric.services.publication import DRILL_PROVIDER
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
 PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
 """Provider adapters by the name a fabric uses; each takes no arguments."""
+RESERVED: Mapping[str, str] = {DRILL_PROVIDER: "simulator.drills.provider.DrillProvider"}
+"""Provider adapters that no fabric can name and no setting replaces: those of failure drills."""
 BUILT_IN = frozenset({"openai", "anthropic", "google"})
 """Provider adapters that are built below from the operator's endpoints."""
 
@@ -217,7 +220,8 @@ def model_port(now: Callable[[], int] = SYSTEM_CLOCK.now) -> ModelPort:
     found["anthropic"] = LateProvider(lambda: _anthropic(gate, now), now)
     found["google"] = LateProvider(lambda: _google(gate, now), now)
     named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
-    return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()})
+    drills = {name: LateProvider(partial(_provider, name, path), now) for name, path in RESERVED.items()}
+    return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()} | drills)
 
 
 def _openai(gate: Gate, now: Callable[[], int]) -> ModelPort:
@@ -258,6 +262,10 @@ def _provider(name: str, path: str) -> ModelPort:
 def refuse_unusable_providers() -> None:
     """Raises ImproperlyConfigured, with one sentence, for the first of FABRIC_PROVIDERS that no run could ask."""
     for name, path in settings.FABRIC_PROVIDERS.items():
+        if name in RESERVED:
+            raise ImproperlyConfigured(
+                f"FABRIC_PROVIDERS names {name!r}, which answers failure drills: give it another name"
+            )
         _provider(name, path)
 
 

@@ -11,11 +11,12 @@ from django.db.models import Max
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.spec import FabricSpec
-from fabric.models import Fabric, Revision
+from fabric.models import Fabric, Revision, Workspace
 from fabric.runtime.shares import published
 from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.budgets import caps_publish
+from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import Problem, Source, fabric_read, refusal
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
 from fabric.services.workspaces import people_held
@@ -65,6 +66,32 @@ def fabric_publish_read(*, actor: Actor, read: Source, providers: Collection[str
         deviations=tuple(deviations(spec)),
         warnings=tuple(read.told(problem) for problem in told),
     )
+
+
+def drilled_publish(*, actor: Actor, spec: FabricSpec) -> int:
+    """Publishes what a drill has made of a fabric that was judged when it was published itself; the revision's number.
+
+    Raises Refused forbidden in any workspace but one of drills: what is in a drill's hands is no fabric that people start runs of.
+    """
+    _of_drills(actor)
+    return _stored(actor, spec)[0]
+
+
+def drilled_withdraw(*, actor: Actor, name: str) -> bool:
+    """Takes back the publication of what a drill has made, so that no further run of it can be started. False: it was withdrawn before, or never there."""
+    _of_drills(actor)
+    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, name=name, published__isnull=False)
+    with transaction.atomic():
+        withdrawn = bool(rows.update(published=None))
+        if withdrawn:
+            audit_record(actor=actor, act=Act.FABRIC_WITHDRAWN, subject=name)
+    return withdrawn
+
+
+def _of_drills(actor: Actor) -> None:
+    if not Workspace.objects.filter(id=actor.workspace_id, drills_of__isnull=False).exists():
+        message = "a fabric in the hands of a drill belongs into the workspace of drills, and this is another"
+        raise Refused(message, code="forbidden", field="actor")
 
 
 def _stored(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:

@@ -26,6 +26,8 @@ from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
 from fabric.services.publication_limits import LIMITS
 
+DRILL_PROVIDER = "drill"
+"""The provider adapter that live drills ask in place of any model: a drill's own revision names it, and no published fabric."""
 REPLANS_MAX = 2
 """semantics.md 1: at most two replans a stage."""
 
@@ -100,7 +102,12 @@ def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for n, model in enumerate(spec.models):
         if model.base_url and (problem := where.gate.problem(model.base_url)):
             yield Problem(f"models.{n}.base_url", problem)
-        if where.providers and model.provider not in where.providers:
+        if model.provider == DRILL_PROVIDER:
+            sentence = (
+                f"{DRILL_PROVIDER!r} answers failure drills and no run of a fabric; name the provider whose model it is"
+            )
+            yield Problem(f"models.{n}.provider", sentence)
+        elif where.providers and model.provider not in where.providers:
             known = ", ".join(sorted(where.providers))
             yield Problem(f"models.{n}.provider", f"no provider is named {model.provider!r}; there are: {known}")
         if model.provider in _WITHOUT_DEFAULT and not model.model:

@@ -8,12 +8,13 @@ import json
 import logging
 import time
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
 from pydantic import ValidationError
 
 from fabric.adapters.duties import database_us
 from fabric.selectors.fabrics import revision_spec
-from simulator.drills.models import OPEN_STATUSES, Drill, Status
+from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
 
 log = logging.getLogger(__name__)
 SAID_MAX = 2_000
@@ -91,14 +92,14 @@ def drills_abort(rows: QuerySet[Drill], *, by: str, why: str) -> int:
 # -- what whoever conducts has to know and to say ----------------------------------------------------------------------
 
 
-def drills_wait() -> bool:
+def drills_wait(mode: str = VIRTUAL) -> bool:
     """Whether anything waits or runs: a look into an index."""
-    return Drill.objects.filter(status__in=OPEN_STATUSES).exists()
+    return Drill.objects.filter(status__in=OPEN_STATUSES, mode=mode).exists()
 
 
-def batch_next() -> str | None:
+def batch_next(mode: str = VIRTUAL) -> str | None:
     """The batch that is done next, whoever asked for it: the one that was asked for first."""
-    waiting = Drill.objects.filter(status=Status.QUEUED)
+    waiting = Drill.objects.filter(status=Status.QUEUED, mode=mode)
     return waiting.order_by("batch").values_list("batch", flat=True).first()
 
 
@@ -107,9 +108,9 @@ def batch_open(batch: str) -> bool:
     return Drill.objects.filter(status__in=OPEN_STATUSES, batch=batch).exists()
 
 
-def drills_interrupt() -> int:
+def drills_interrupt(mode: str = VIRTUAL) -> int:
     """Says of whatever runs that it was interrupted, since the process that drove it is gone; how many."""
-    return Drill.objects.filter(status=Status.RUNNING).update(
+    return Drill.objects.filter(status=Status.RUNNING, mode=mode).update(
         status=Status.INTERRUPTED,
         ended_at=database_us(),
         why="the process that drove it ended before it did; nothing is known of the cell: drill it again",
@@ -117,9 +118,10 @@ def drills_interrupt() -> int:
 
 
 def drill_overdue(holder: str, seconds: float) -> bool:
-    """Ends as an error what a process has been at for so long; whether there was any."""
+    """Ends as an error what a process has been at for so long, beyond what a live one may take; whether there was any."""
     late = database_us() - round(seconds * 1_000_000)
-    stuck = Drill.objects.filter(status=Status.RUNNING, holder=holder, started_at__lt=late)
+    may = Coalesce(F("cap_s"), 0) * 1_000_000
+    stuck = Drill.objects.filter(status=Status.RUNNING, holder=holder, started_at__lt=late - may)
     said = f"it took more than {seconds:g} s and was ended: the run did not come to its end"
     return bool(stuck.update(status=Status.FAILED, verdict="error", ended_at=database_us(), why=said))
 

@@ -1,4 +1,5 @@
-"""Who has batches drilled: one process of an installation at a time, one batch after the other, each in a process of its own.
+"""Who has batches drilled: one process of an installation at a time, one batch after the other, each in a process of its own. Virtual ones and live ones
+are lanes of their own: a live drill takes the time that its back-offs take, and nobody who asks for a virtual one waits for it.
 
 A drill runs the engine for seconds, on one core. The worker's own interpreter drives real runs, so the drill has another: ``manage.py
 drill_batch``. It ends when its batch is stopped, when a cell takes too long, and with the process that started it, whatever ended that.
@@ -12,6 +13,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import IO
 
 from django.conf import settings
@@ -27,33 +30,67 @@ from simulator.drills.batches import (
     drills_interrupt,
     drills_wait,
 )
-from simulator.drills.models import Drill
+from simulator.drills.models import LIVE, VIRTUAL, Drill
 
 log = logging.getLogger(__name__)
-DUTY = "drills"
 LOOK_S = 5.0
 """So much later than it was asked for a batch begins, at most, where no message says that there is one."""
 LEASE_S = 15.0
 """After this a process that conducted and says nothing any more is taken for dead, and another goes on."""
 POLL_S = 0.25
 CELL_S = 60.0
-"""A cell takes a second or less; one that takes this long never ends."""
+"""A cell takes a second or less; one that takes this long never ends. A live one takes so much more than it may: then it is put back."""
 END_S = 5.0
 US = 1_000_000
 
 
-class Conductor:
-    """A thread that looks for drills, and has them done while nobody else has."""
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Drills of one mode."""
 
-    def __init__(self, cell_s: float = CELL_S, look_s: float = LOOK_S) -> None:
-        self.name = new_id()
-        self._cell_s, self._look_s = cell_s, look_s
+    mode: str
+    duty: str
+    """The row that says whose turn it is."""
+    left: Callable[[Callable[[], None]], object] = lambda _: None
+    """Puts back what drills that have ended have left; a live one may leave a run. It calls what it is given while it waits."""
+    leaves: Callable[[], bool] = bool
+    """Whether there is anything to put back."""
+
+
+def _put_back(meanwhile: Callable[[], None]) -> int:
+    from simulator.drills.putting_back import (
+        put_back_what_was_left,
+    )  # It loads the ports, which a process that only starts has not.
+
+    return put_back_what_was_left(meanwhile)
+
+
+def _leaves() -> bool:
+    from simulator.drills.putting_back import left_behind
+
+    return bool(left_behind())
+
+
+DUTY = "drills"
+LANES: Mapping[str, Lane] = {
+    VIRTUAL: Lane(VIRTUAL, DUTY),
+    LIVE: Lane(LIVE, "drills-live", _put_back, _leaves),
+}
+"""By mode; total, by test."""
+
+
+class Conductor:
+    """A thread that looks for drills of one mode, and has them done while nobody else has."""
+
+    def __init__(self, cell_s: float = CELL_S, look_s: float = LOOK_S, mode: str = VIRTUAL) -> None:
+        self.name, self.lane = new_id(), LANES[mode]
+        self._cell_s, self._look_s, self._held_at = cell_s, look_s, 0.0
         self._woken, self._ending = threading.Event(), threading.Event()
         self._duty = DutySpec(
-            name=DUTY, look_s=look_s, every_s=0.0, lease_s=LEASE_S, wanted=drills_wait, act=self.conduct
+            name=self.lane.duty, look_s=look_s, every_s=0.0, lease_s=LEASE_S, wanted=self._wanted, act=self.conduct
         )
         self._looking = DutyThread((), self.name)
-        self._thread = threading.Thread(target=self._loop, name="fabric-drills", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"fabric-{self.lane.duty}", daemon=True)
 
     def start(self) -> None:
         """Starts looking; the first look is at once."""
@@ -82,12 +119,21 @@ class Conductor:
             connection.close()
             self._woken.wait(again_s)
 
+    def _wanted(self) -> bool:
+        return drills_wait(self.lane.mode) or self.lane.leaves()
+
     def conduct(self) -> None:
         """Does all batches there are, the first that was asked for first. What ran when its process ended, here or elsewhere, is interrupted."""
-        drills_interrupt()
-        while not self._ending.is_set() and (batch := batch_next()) is not None:
+        self._clear()
+        while not self._ending.is_set() and (batch := batch_next(self.lane.mode)) is not None:
             self._do(batch)
-            drills_interrupt()
+            self._clear()
+
+    def _clear(self) -> None:
+        """Nobody drives anything now. A process that is to end leaves to the next one what has to be put back: its own worker takes no input any more."""
+        drills_interrupt(self.lane.mode)
+        if not self._ending.is_set():
+            self.lane.left(self._hold)
 
     def _do(self, batch: str) -> None:
         """Has a process drill a batch, and another the rest of it where a cell took too long."""
@@ -106,15 +152,18 @@ class Conductor:
 
     def _watch(self, process: subprocess.Popen[bytes], batch: str, holder: str) -> bool:
         """Returns when the process has ended by itself (True), or is to be ended."""
-        held_at = time.monotonic()
         while process.poll() is None:
             if self._ending.wait(POLL_S) or not batch_open(batch) or drill_overdue(holder, self._cell_s):
                 return False
-            if time.monotonic() - held_at > LEASE_S / 5:
-                held_at = time.monotonic()
-                mine = Duty.objects.filter(name=DUTY, holder=self.name)
-                mine.update(held_until=database_us() + round(LEASE_S * US))
+            self._hold()
         return True
+
+    def _hold(self) -> None:
+        """Keeps the duty."""
+        if time.monotonic() - self._held_at > LEASE_S / 5:
+            self._held_at = time.monotonic()
+            mine = Duty.objects.filter(name=self.lane.duty, holder=self.name)
+            mine.update(held_until=database_us() + round(LEASE_S * US))
 
 
 def started(batch: str, holder: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -146,19 +195,20 @@ _conductors: list[Conductor] = []
 
 
 def begin() -> None:
-    """Starts this process's conductor."""
+    """Starts this process's conductors, one for each lane."""
     if not _conductors:
-        _conductors.append(Conductor())
-        _conductors[0].start()
+        _conductors.extend(Conductor(mode=mode) for mode in LANES)
+        for one in _conductors:
+            one.start()
 
 
 def wake() -> None:
-    """Has it look now, where this process has one."""
+    """Has them look now, where this process has any."""
     for one in _conductors:
         one.wake()
 
 
 def end() -> None:
-    """Stops it."""
+    """Stops them."""
     while _conductors:
         _conductors.pop().stop()

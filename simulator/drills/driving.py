@@ -37,9 +37,19 @@ def _told(told: Told) -> dict[str, JSON]:
     }
 
 
+def live_cell(one: Drill, spec: FabricSpec) -> Driven:
+    """A cell on the installation itself."""
+    from simulator.drills import (
+        in_place,
+    )  # It loads the ports, which a virtual drill does without.
+
+    return in_place.live_cell(one, spec)
+
+
 DRIVES: Mapping[tuple[str, bool], Callable[[Drill, FabricSpec], Driven]] = {
     ("virtual", False): virtual_cell,
     ("virtual", True): virtual_scenario,
+    ("live", False): live_cell,
 }
 """By mode, and by whether a scenario is played."""
 

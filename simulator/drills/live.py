@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from urllib.parse import urlsplit
 
 import psycopg
@@ -16,21 +15,17 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.errors import Refused
 from simulator.chaos.harness import Site, site, until
 from simulator.chaos.rows import Rows, start_each
+from simulator.drills import in_place
 from simulator.drills.baseline import REQUEST
 from simulator.drills.cells import Cell, promised_by, verdict_of
-from simulator.drills.equipping import equipped, with_lookup
+from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, chain_of
-from simulator.drills.sustained import places
 from simulator.kernel.swarm import DOCUMENTS
 
 PROVIDER = "simulator.drills.provider.FailingProvider"
 DONE_S = 180.0
 """Seconds in which every run must have ended or ask a person."""
 RESTING = {*map(str, TERMINAL), str(RunState.WAITING)}
-LOOKS_UP = frozenset({FailureType.TOOL_LOOP, FailureType.NO_PROGRESS})
-"""Failures that call a tool which finds nothing."""
-
-
 WORKERS = {"sqlite": 1, "postgresql": 2}
 """By database: of SQLite one process drives all runs."""
 
@@ -87,8 +82,7 @@ def hosts(spec: FabricSpec) -> str:
 
 def failing(spec: FabricSpec, failure: FailureType) -> FabricSpec:
     """The fabric under a name of its own, its models in the hands of the failure; any tier may be asked for."""
-    spec = with_lookup(spec) if failure in LOOKS_UP else spec
-    options = {"failure": str(failure), "places": asdict(places(spec))}
+    spec, options = in_place.failing(spec, failure)
     own = {"options": options, "provider": "scripted", "base_url": ""}
     models = tuple(model.model_copy(update=own) for model in spec.models)
     tiers = spec.tiers.model_copy(update={"allowed": Tiers().allowed})

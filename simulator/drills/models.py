@@ -11,6 +11,10 @@ from django.db.models import Index, Q, UniqueConstraint
 
 from fabric.models import Fabric, KeyField, Revision, Workspace, new_id
 
+VIRTUAL, LIVE = "virtual", "live"
+"""Modes: in the simulated world, on its clock; on this installation's workers, broker, database and clock."""
+MODES = (VIRTUAL, LIVE)
+
 
 class Status(StrEnum):
     """How far a drill is. Those that have ended are chaostoolkit's words, and one of them is never left again."""
@@ -22,7 +26,7 @@ class Status(StrEnum):
     FAILED = "failed"
     """It said nothing about the cell: the run broke an invariant, or could not be made. Its verdict is error."""
     ABORTED = "aborted"
-    """Somebody stopped it."""
+    """Somebody stopped it, or it met a cap or an abort condition."""
     INTERRUPTED = "interrupted"
     """The process that drove it ended before it did."""
 
@@ -42,7 +46,7 @@ class Drill(models.Model):
     number = models.PositiveIntegerField()
     """The revision's."""
     mode = models.TextField(default="virtual")
-    """``virtual``: in the simulated world, on its clock; ``live``: on this installation's workers, broker, database and clock."""
+    """One of ``MODES``."""
     scenario = KeyField(blank=True, default="", db_default="")
     """Name of the scenario that is played; empty: the cell itself is drilled, by the failure that its row is named for."""
     source = models.TextField(blank=True, default="", db_default="")

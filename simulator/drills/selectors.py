@@ -19,10 +19,9 @@ from fabric.models import Fabric
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, RevisionPage, revision_get, revision_spec
 from simulator.drills.covers import Cell, covers, engine_version
-from simulator.drills.models import OPEN_STATUSES, Drill, Status
+from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
 
 JSON = Any
-VIRTUAL = "virtual"
 LIST_MAX = 100
 """Drills in one list at most."""
 
@@ -58,6 +57,12 @@ class DrillView:
     """What was given in place of the scenario's own."""
     failure: FailureType | None
     """None: a scenario that promises no decision."""
+    cap_usd_micros: int | None
+    """A live one that has cost so much is ended."""
+    cap_s: int | None
+    """A live one that has taken so long is ended."""
+    run_id: str
+    """The run that was disturbed, in the workspace of drills; empty: none was kept."""
     tier: Tier
     seed: int
     covers: str
@@ -155,9 +160,10 @@ class Coverage:
     batches: tuple[BatchView, ...]
     """Those of this fabric that go on, the first in turn first."""
     ahead: int
-    """Batches of this installation, whoever asked for them, that are done before the first of them."""
+    """Batches of this installation and mode, whoever asked for them, that are done before the first of them."""
     last: BatchView | None
     """The one that ended last."""
+    mode: str = VIRTUAL
 
     @property
     def fabric(self) -> FabricView:
@@ -185,11 +191,11 @@ def cell_digests(revision_id: str) -> Mapping[Cell, str]:
     return covers(revision_spec(revision_id), engine_version())
 
 
-def coverage(actor: Actor, fabric: str) -> Coverage:
-    """The coverage of a fabric as it is published. Refused not_found, and conflict for a revision that cannot be read."""
+def coverage(actor: Actor, fabric: str, mode: str = VIRTUAL) -> Coverage:
+    """The coverage of a fabric as it is published, by drills of one mode. Refused not_found, and conflict for a revision that cannot be read."""
     page = revision_get(actor, fabric)
     digests = cell_digests(page.fabric.revision_id)
-    rows = Drill.objects.filter(fabric_id=page.fabric.id, mode=VIRTUAL, scenario="")
+    rows = Drill.objects.filter(fabric_id=page.fabric.id, mode=mode, scenario="")
     # First what is under way: what ends meanwhile is then shown as it was, and never as nothing at all.
     open_now = {(one.failure, one.tier): one for one in rows.filter(status__in=OPEN_STATUSES).select_related("fabric")}
     newest, fresh = _newest(page.fabric.id, rows, digests)
@@ -204,7 +210,7 @@ def coverage(actor: Actor, fabric: str) -> Coverage:
     )  # fmt: skip
     ordered = tuple(sorted(cells, key=lambda one: (list(FailureType).index(one.failure), list(Tier).index(one.tier))))
     ended = _batches({last}) if last and last not in {one.id for one in batches} else ()
-    return Coverage(page, ordered, batches, _ahead(batches), ended[0] if ended else None)
+    return Coverage(page, ordered, batches, _ahead(batches, mode), ended[0] if ended else None, mode)
 
 
 def _newest(
@@ -239,10 +245,10 @@ def _batches(ids: set[str]) -> tuple[BatchView, ...]:
     return tuple(BatchView(one, drills[0].asked_by, drills[0].asked_at, tuple(drills)) for one, drills in found.items())
 
 
-def _ahead(batches: Sequence[BatchView]) -> int:
+def _ahead(batches: Sequence[BatchView], mode: str) -> int:
     if not batches:
         return 0
-    others = Drill.objects.filter(status__in=OPEN_STATUSES, batch__lt=batches[0].id)
+    others = Drill.objects.filter(status__in=OPEN_STATUSES, mode=mode, batch__lt=batches[0].id)
     return others.values("batch").distinct().count()
 
 
@@ -269,15 +275,16 @@ def drills_recent(
     cell: Cell | None = None,
     scenario: str = "",
     tier: Tier | None = None,
+    mode: str = VIRTUAL,
     before: str = "",
     limit: int = LIST_MAX,
 ) -> tuple[list[DrillView], bool]:
-    """The newest drills first, and whether there are older ones. ``cell``: drilled itself, by no scenario. ``before``: the id of the last one that was seen."""
+    """The newest drills first, and whether there are older ones. ``cell``: drilled itself, by no scenario, in this ``mode``. ``before``: the id of the last one that was seen."""
     rows = Drill.objects.filter(workspace_id=actor.workspace_id)
     if fabric:
         rows = rows.filter(fabric__name=clean_text(fabric)[0])
     if cell is not None:
-        rows = rows.filter(mode=VIRTUAL, scenario="", failure=str(cell[0]), tier=str(cell[1]))
+        rows = rows.filter(mode=mode, scenario="", failure=str(cell[0]), tier=str(cell[1]))
     if scenario:
         rows = rows.filter(scenario=clean_text(scenario)[0])
     if tier is not None:
@@ -313,6 +320,9 @@ def view(row: Drill) -> DrillView:
         source=row.source,
         parameters=json.loads(row.parameters or "{}"),
         failure=FailureType(row.failure) if row.failure else None,
+        cap_usd_micros=row.cap_usd_micros,
+        cap_s=row.cap_s,
+        run_id=row.run_id,
         tier=Tier(row.tier),
         seed=row.seed,
         covers=row.covers,

@@ -23,8 +23,9 @@ from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.batches import drills_abort
 from simulator.drills.covers import CELLS, Cell, covers, engine_version
 from simulator.drills.lever import lever_rests
-from simulator.drills.models import OPEN_STATUSES, Drill
-from simulator.drills.selectors import VIRTUAL, State, batch_get, coverage
+from simulator.drills.live_asking import How, how_asked
+from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill
+from simulator.drills.selectors import State, batch_get, coverage
 
 SEED_MAX = 2**31 - 1
 Which = Literal["all", "stale"]
@@ -51,19 +52,24 @@ def drill_ask(
     number: int | None = None,
     seed: int | None = None,
     reason: str = "",
+    mode: str = VIRTUAL,
+    cap_usd_micros: int | None = None,
+    cap_s: int | None = None,
     wake: Callable[[], None] = lambda: None,
 ) -> Asked:
-    """Asks for drills of a fabric's cells in virtual time: those named, ``all``, or those without a fresh verdict (``stale``).
+    """Asks for drills of a fabric's cells: those named, ``all``, or those without a fresh verdict (``stale``).
 
     ``number``: of the revision; without it the published one. ``seed``: of each drill; without it one is drawn. A cell that waits or runs
-    already is left out. ``wake``: called when the rows are there, and may fail to reach anybody: who drills looks by itself every few seconds.
-    Raises Refused: not_found, invalid (no cell; a seed that is none), conflict (nothing is stale, all of them wait or run already, or the lever is
-    pulled).
+    already is left out. ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``. ``wake``: called when the
+    rows are there, and may fail to reach anybody: who drills looks by itself every few seconds.
+    Raises Refused: not_found, invalid (no cell; a seed, mode or cap that is none), conflict (nothing is stale, all of them wait or run
+    already, or the lever is pulled), and of live ones forbidden and unavailable (no worker is alive).
     """
     page = revision_get(actor, fabric, number)
+    how = how_asked(actor, page.spec, mode, cap_usd_micros, cap_s)
     picked = seed_of(seed)
-    wanted = _cells(actor, page, cells)
-    open_now = set(_open(page.fabric.id).values_list("failure", "tier"))
+    wanted = _cells(actor, page, cells, mode)
+    open_now = set(_open(page.fabric.id, mode).values_list("failure", "tier"))
     left = [cell for cell in wanted if cell not in open_now]
     if not left:
         those = "that cell waits" if len(wanted) == 1 else f"all {len(wanted)} cells wait"
@@ -73,7 +79,7 @@ def drill_ask(
             field="cells",
         )
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
-    rows = _rows(actor, page, left, picked, why)
+    rows = _rows(actor, page, left, picked, why, how)
     try:
         with transaction.atomic():
             lever_rests(actor.workspace_id)
@@ -81,7 +87,7 @@ def drill_ask(
                 rows
             ):  # In one statement PostgreSQL would unnest arrays of a type with a collation, which there is not.
                 row.save(force_insert=True)
-            told = {"batch": rows[0].batch, "number": page.number, "cells": len(rows), "seed": picked}
+            told = {"batch": rows[0].batch, "number": page.number, "cells": len(rows), "seed": picked, **how.told}
             audit_record(actor=actor, act=Act.DRILLS_ASKED, subject=page.fabric.id, **told, reason=why or None)
     except IntegrityError:
         message = "somebody else asked for one of these cells at the same moment: look at the page again"
@@ -91,7 +97,7 @@ def drill_ask(
 
 
 def drill_stop(*, actor: Actor, batch: str, reason: str = "") -> int:
-    """Stops what is left of a batch: what waits is never begun, and what runs is ended within a second. How many drills.
+    """Stops what is left of a batch: what waits is never begun, and what runs is ended within a second, a live one's run within two. How many drills.
 
     Raises Refused: not_found, forbidden (it is somebody else's, and the actor is no operator), conflict (all of it has ended).
     """
@@ -118,8 +124,8 @@ def may_stop(actor: Actor, asked_by: str) -> bool:
     return actor.name == asked_by or bool(OPERATORS & actor.roles)
 
 
-def _open(fabric_id: str) -> QuerySet[Drill]:
-    return Drill.objects.filter(fabric_id=fabric_id, mode=VIRTUAL, scenario="", status__in=OPEN_STATUSES)
+def _open(fabric_id: str, mode: str) -> QuerySet[Drill]:
+    return Drill.objects.filter(fabric_id=fabric_id, mode=mode, scenario="", status__in=OPEN_STATUSES)
 
 
 def seed_of(seed: int | None) -> int:
@@ -131,12 +137,12 @@ def seed_of(seed: int | None) -> int:
     return seed
 
 
-def _cells(actor: Actor, page: RevisionPage, cells: Sequence[Cell] | Which) -> tuple[Cell, ...]:
+def _cells(actor: Actor, page: RevisionPage, cells: Sequence[Cell] | Which, mode: str) -> tuple[Cell, ...]:
     """Those that are meant, each once, row by row."""
     if cells == "all":
         return CELLS
     if cells == "stale":
-        found = coverage(actor, page.fabric.name).cells
+        found = coverage(actor, page.fabric.name, mode).cells
         stale = tuple(one.cell for one in found if one.state in NOT_FRESH)
         if not stale:
             message = "no cell is stale: each has a verdict about what it is now, or is being drilled; run all, or one of them, to have another"
@@ -148,7 +154,7 @@ def _cells(actor: Actor, page: RevisionPage, cells: Sequence[Cell] | Which) -> t
     return wanted
 
 
-def _rows(actor: Actor, page: RevisionPage, cells: Sequence[Cell], seed: int, reason: str) -> list[Drill]:
+def _rows(actor: Actor, page: RevisionPage, cells: Sequence[Cell], seed: int, reason: str, how: How) -> list[Drill]:
     digests, batch, now = covers(page.spec, engine_version()), new_id(), database_us()
     revision = Revision.objects.get(fabric_id=page.fabric.id, number=page.number)
     return [
@@ -157,7 +163,9 @@ def _rows(actor: Actor, page: RevisionPage, cells: Sequence[Cell], seed: int, re
             fabric_id=page.fabric.id,
             revision_id=revision.id,
             number=page.number,
-            mode=VIRTUAL,
+            mode=how.mode,
+            cap_usd_micros=how.cap_of(failure),
+            cap_s=how.cap_s,
             failure=str(failure),
             tier=str(tier),
             seed=seed,

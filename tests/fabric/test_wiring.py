@@ -267,6 +267,15 @@ def test_a_port_that_is_named_by_dotted_path_is_the_provider(settings):
     assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
 
 
+def test_the_drills_provider_is_always_there_known_to_no_publication_and_nobody_elses(settings):
+    asked = request(30.0, model=ModelSpec(name="main", provider="drill"))
+    assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
+    assert not providers() & set(wiring.RESERVED)
+    settings.FABRIC_PROVIDERS = {"drill": "simulator.provider.ScriptedProvider"}
+    with pytest.raises(ImproperlyConfigured, match="names 'drill', which answers failure drills: give it another name"):
+        wiring.refuse_unusable_providers()
+
+
 @pytest.mark.parametrize("spoken", [ANTHROPIC, GOOGLE], ids=lambda one: one.name)
 def test_a_model_of_a_vendor_s_is_asked_at_the_operator_s_address_with_its_key(settings, spoken):
     with ScriptedEndpoint([spoken.answer("Hello.")]) as endpoint:

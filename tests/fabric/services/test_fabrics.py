@@ -1,12 +1,15 @@
 """Publishing: a frozen revision for each content, the same content once, nothing across workspaces."""
 
+from dataclasses import replace
+
 import pytest
 
 from fabric.models import Fabric, Revision
 from fabric.selectors.fabrics import fabric_get, fabrics_list, revision_spec
 from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import fabric_read
-from fabric.services.fabrics import fabric_publish
+from fabric.services.fabrics import drilled_publish, drilled_withdraw, fabric_publish
+from fabric.services.workspaces import drills_workspace_ensure
 from tests.fabric.services.world import SMALL
 
 SECOND = SMALL.replace("A small fabric", "A better fabric")
@@ -75,3 +78,19 @@ def test_the_operators_hosts_are_asked_for(actor, settings):
         fabric_publish(actor=actor, source=source)
     settings.FABRIC_ALLOWED_HOSTS = ("127.0.0.1:8081",)
     assert fabric_publish(actor=actor, source=source).changed
+
+
+def test_what_a_drill_makes_of_a_fabric_is_published_among_drills_alone_and_withdrawn_once(actor):
+    spec = fabric_read(SMALL).spec
+    with pytest.raises(Refused, match="belongs into the workspace of drills") as refused:
+        drilled_publish(actor=actor, spec=spec)
+    assert refused.value.code == "forbidden"
+    with pytest.raises(Refused, match="belongs into the workspace of drills"):
+        drilled_withdraw(actor=actor, name="small")
+    drills = replace(actor, workspace_id=drills_workspace_ensure(actor.workspace_id))
+    assert drilled_publish(actor=drills, spec=spec) == 1
+    assert fabric_get(drills, "small").number == 1
+    assert [drilled_withdraw(actor=drills, name="small") for _ in range(2)] == [True, False]
+    with pytest.raises(Refused, match="no fabric is named"):
+        fabric_get(drills, "small")
+    assert drilled_publish(actor=drills, spec=spec) == 1, "the same content is the same revision"

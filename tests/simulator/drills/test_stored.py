@@ -93,7 +93,7 @@ def test_two_who_ask_at_once_are_held_apart_by_the_table(actor, small, monkeypat
     from simulator.drills import services
 
     asked(actor)
-    monkeypatch.setattr(services, "_open", lambda _: Drill.objects.none())
+    monkeypatch.setattr(services, "_open", lambda *_: Drill.objects.none())
     with pytest.raises(Refused, match="at the same moment"):
         asked(actor)
     assert Drill.objects.count() == 1

@@ -1,0 +1,85 @@
+"""A fabric in the hands of the drills' provider: only its models and its name are others, and what runs share is its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fabric.core.endpoints import endpoint_name
+from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.spec import FabricSpec, ModelSpec
+from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.wiring import compile_revision
+from simulator.drills.chosen import default_table, samples
+from simulator.drills.in_place import failing
+from simulator.drills.provider import DrillProvider
+from simulator.drills.seam import PROVIDER, in_the_drills_hands
+from tests.fabric.adapters.providers.asking import request
+from tests.simulator.drills.drilled import behind_breaker, drilled
+
+ONE, OTHER = "019abcde-0000-7000-8000-000000000001", "019abcde-0000-7000-8000-000000000002"
+
+
+@pytest.mark.parametrize("spec", [default_table(), *samples()], ids=lambda spec: spec.name)
+def test_everything_but_its_models_and_its_name_stays(spec):
+    held = in_the_drills_hands(spec, ONE, {})
+    kept = set(FabricSpec.model_fields) - {"name", "models", "tiers"}
+    assert {name for name in kept if getattr(held, name) != getattr(spec, name)} == set()
+    assert {model.provider for model in held.models} == {PROVIDER}
+    assert held.tiers.allowed == tuple(Tier)
+    compiled, before = compile_revision(held), compile_revision(spec)
+    assert compiled.prices == before.prices, "the meter counts as ever"
+
+
+def test_a_price_of_the_list_is_written_out():
+    listed = drilled(models=[{"name": "model", "provider": "openai", "model": "gpt-4o"}])
+    assert compile_revision(in_the_drills_hands(listed, ONE, {})).prices == compile_revision(listed).prices
+
+
+def test_two_drills_share_no_endpoint_and_one_keeps_its_models_apart_as_they_were():
+    plain = drilled(fallbacks=2).model_dump(mode="json", by_alias=True)
+    plain["models"][2]["provider"] = "anthropic"
+    spec = FabricSpec.model_validate(plain)
+    one, other = (in_the_drills_hands(spec, drill, {}) for drill in (ONE, OTHER))
+    first, second = ([endpoint_name(model) for model in held.models] for held in (one, other))
+    assert not set(first) & set(second)
+    assert first[0] == first[1] != first[2]
+    assert one.name != other.name
+
+
+def test_a_breaker_in_front_of_a_provider_stands_in_front_of_what_is_in_its_place():
+    spec = behind_breaker(2, scope="provider", only=(endpoint_name(drilled().models[0]),))
+    held = in_the_drills_hands(spec, ONE, {})
+    assert held.policy.breakers[0].only == (endpoint_name(held.models[0]),)
+    assert in_the_drills_hands(behind_breaker(2, only=("one",)), ONE, {}).policy.breakers[0].only == ("one",)
+
+
+@pytest.mark.parametrize("failure", FailureType)
+def test_the_provider_is_told_each_failure_and_where_it_strikes(failure):
+    spec, told = failing(drilled(), failure)
+    held = in_the_drills_hands(spec, ONE, told)
+    revision = FabricSpec.model_validate_json(held.model_dump_json(by_alias=True))
+    assert revision.models[0].options["failure"] == failure
+    assert asyncio.run(DrillProvider().ask(request(30.0, model=revision.models[0]))).kind in (
+        "model_replied",
+        "call_failed",
+    )
+
+
+def test_without_a_failure_the_scripted_agents_answer_and_what_cannot_be_read_is_a_failed_call():
+    def asked(**options):
+        return asyncio.run(
+            DrillProvider().ask(request(30.0, model=ModelSpec(name="m", provider=PROVIDER, options=options)))
+        )
+
+    assert isinstance(asked(), ModelReplied)
+    for options in (
+        {"failure": "no_such_row"},
+        {"failure": "tool_loop"},
+        {"failure": "provider_failure", "places": {"x": 1}},
+    ):
+        failed = asked(**options)
+        assert isinstance(failed, CallFailed)
+        assert failed.cause is Cause.BAD_CONFIGURATION
+        assert "are no drill's" in failed.message
