@@ -92,7 +92,7 @@ class Place:
         )  # fmt: skip
         self.runs[part] = started.run_id
         self._tell()
-        while not resting(state := str(self._row(part)["state"])):
+        while not resting(str(self._row(part)["state"])):
             self.look()
             time.sleep(LOOK_S)
         return self._ran(part)

@@ -61,8 +61,6 @@ class DrillView:
     """A live one that has cost so much is ended."""
     cap_s: int | None
     """A live one that has taken so long is ended."""
-    run_id: str
-    """The run that was disturbed, in the workspace of drills; empty: none was kept."""
     tier: Tier
     seed: int
     covers: str
@@ -322,7 +320,6 @@ def view(row: Drill) -> DrillView:
         failure=FailureType(row.failure) if row.failure else None,
         cap_usd_micros=row.cap_usd_micros,
         cap_s=row.cap_s,
-        run_id=row.run_id,
         tier=Tier(row.tier),
         seed=row.seed,
         covers=row.covers,

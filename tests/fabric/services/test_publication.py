@@ -397,13 +397,3 @@ def test_what_is_used_nowhere_is_warned_about():
         ("policy.deadlines.interactive", "no run can pick tier interactive"),
     ]
     assert told(spec) == []
-
-
-def test_the_provider_of_drills_is_no_fabrics_whoever_asks():
-    for providers in ((), ("scripted", "drill")):
-        where = Installation(Gate(), providers=frozenset(providers))
-        [problem] = publication_problems(small(models=[model(provider="drill")]), where)
-        assert (problem.path, problem.sentence) == (
-            "models.0.provider",
-            "'drill' answers failure drills and no run of a fabric; name the provider whose model it is",
-        )

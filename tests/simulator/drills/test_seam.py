@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from fabric.adapters.tools.outbound import Gate
 from fabric.core.endpoints import endpoint_name
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.services.publication import Installation, publication_problems
 from fabric.wiring import compile_revision
 from simulator.drills.chosen import default_table, samples
 from simulator.drills.in_place import failing
@@ -17,6 +19,7 @@ from simulator.drills.provider import DrillProvider
 from simulator.drills.seam import PROVIDER, in_the_drills_hands
 from tests.fabric.adapters.providers.asking import request
 from tests.simulator.drills.drilled import behind_breaker, drilled
+from tests.simulator.kernel.worlds import PRICED
 
 ONE, OTHER = "019abcde-0000-7000-8000-000000000001", "019abcde-0000-7000-8000-000000000002"
 
@@ -83,3 +86,15 @@ def test_without_a_failure_the_scripted_agents_answer_and_what_cannot_be_read_is
         assert isinstance(failed, CallFailed)
         assert failed.cause is Cause.BAD_CONFIGURATION
         assert "are no drill's" in failed.message
+
+
+def test_the_provider_of_drills_is_no_fabrics_whoever_asks():
+    for providers in ((), ("scripted", "drill")):
+        where = Installation(Gate(), providers=frozenset(providers))
+        [problem] = publication_problems(
+            drilled(models=[{"name": "model", "provider": PROVIDER, "price": PRICED}], reviewers=["owner"]), where
+        )
+        assert (problem.path, problem.sentence) == (
+            "models.0.provider",
+            "'drill' answers failure drills and no run of a fabric; name the provider whose model it is",
+        )
