@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,13 +16,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
-from console.views.drill_words import STRIKES, Mark, aligned, cell_words, drill_mark
+from console.views.drill_lines import Shown, at_moment, lines_of, run_of
+from console.views.drill_moments import player_of
+from console.views.drill_side import disturbance_of, steady_of
+from console.views.drill_timeline import picture_of
+from console.views.drill_words import STRIKES, Mark, cell_words, drill_mark
 from console.views.fabric_table import cell_anchor
 from console.views.overview import fresh_part
 from fabric.core.actor import Actor
 from fabric.selectors.fabrics import fabric_get
 from simulator.drills.models import Status
 from simulator.drills.selectors import DrillView, State, drill_get, drills_recent
+from simulator.drills.services import SEED_MAX
 from simulator.library.covering import drill_fresh
 from simulator.library.selectors import scenario_source
 
@@ -30,12 +37,15 @@ OTHERS = 20
 
 @require_safe
 def drill(request: HttpRequest, drill_id: str) -> HttpResponse:
-    """The page."""
+    """The page; for its own script, as it steps from moment to moment, the part that a moment changes."""
     actor = actor_of(request.user)
     seen = drill_get(actor, drill_id)
+    at = request.GET.get("at", "")
+    if request.headers.get("HX-Request"):
+        return render(request, "drills/watch.html", watch_of(seen, at))
     now_ms = time.time_ns() // 1_000_000
-    shown = {"one": seen, "title": cell_words(seen), "board": _board(actor, seen), "now_ms": now_ms}
-    shown["given"] = json.dumps(dict(seen.parameters))
+    shown = {"one": seen, "title": cell_words(seen), "board": _board(actor, seen, at), "now_ms": now_ms}
+    shown |= {"given": json.dumps(dict(seen.parameters)), "another": secrets.randbelow(SEED_MAX) + 1}
     return render(request, "drills/page.html", shown)
 
 
@@ -49,28 +59,45 @@ def live(request: HttpRequest, drill_id: str) -> HttpResponse:
     return fresh_part(request, _board(actor, seen), time.time_ns() // 1_000)
 
 
-def _board(actor: Actor, seen: DrillView) -> str:
-    return render_to_string("drills/drill.html", shown_of(actor, seen))
+def _board(actor: Actor, seen: DrillView, at: str = "") -> str:
+    return render_to_string("drills/drill.html", shown_of(actor, seen, at))
 
 
-def shown_of(actor: Actor, seen: DrillView) -> dict[str, Any]:
-    """What the page shows of a drill."""
+def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
+    """What the page shows of a drill. ``at``: the moment at which its player stands."""
     published = fabric_get(actor, seen.fabric)
-    lines = aligned(seen.expected, seen.observed) if seen.verdict != State.ERROR else []
     others, _ = drills_recent(actor, fabric=seen.fabric, limit=OTHERS + 1, **_like(seen))
     table = f"{reverse('fabric-revision', args=[seen.fabric, seen.number])}?tab=table"
+    watch = watch_of(seen, at)
+    run = run_of(seen)
     return {
-        "one": seen,
+        **watch,
         "mark": drill_mark(seen),
         "title": cell_words(seen),
         "strikes": STRIKES[seen.failure] if seen.failure and not seen.scenario else "",
-        "verdict": verdict_words(seen, sum(line.how != "same" for line in lines)),
+        "verdict": verdict_words(seen, watch["lines"]),
         "fresh": drill_fresh(seen, published.revision_id, scenario_source(actor, seen.scenario)),
         "published": published.number,
-        "lines": lines,
         "cell": f"{table}#{cell_anchor(*seen.cell)}" if seen.cell else table,
         "coverage": f"{reverse('drills')}?{urlencode({'fabric': seen.fabric})}",
+        "steady": steady_of(seen),
+        "disturbance": disturbance_of(seen),
+        "run": reverse("run", args=[run]) if run else "",
         "others": [(other, drill_mark(other)) for other in others if other.id != seen.id][:OTHERS],
+    }
+
+
+def watch_of(seen: DrillView, at: str) -> dict[str, Any]:
+    """The part that a moment of the player changes: the lines, the picture, and the player itself."""
+    story = seen.body.get("story")
+    told = story if isinstance(story, dict) else {}
+    player, lines = player_of(told, at), lines_of(seen)
+    here = player if player is not None and player.chosen else None
+    return {
+        "one": seen,
+        "lines": at_moment(lines, here.seq) if here else lines,
+        "player": player,
+        "picture": picture_of(told, lines, here.at_s if here else None),
     }
 
 
@@ -79,9 +106,9 @@ def _like(seen: DrillView) -> dict[str, Any]:
     return {"scenario": seen.scenario, "tier": seen.tier} if seen.scenario else {"cell": seen.cell}
 
 
-def verdict_words(seen: DrillView, differ: int) -> tuple[Mark, str]:
+def verdict_words(seen: DrillView, lines: Sequence[Shown]) -> tuple[Mark, str]:
     """What came of it, in one sentence, with the tone in which it is said."""
-    tone, icon, said = _verdicts(differ).get(seen.verdict, ("", "", ""))
+    tone, icon, said = _verdicts(lines).get(seen.verdict, ("", "", ""))
     if said:
         return Mark("", tone, icon), said
     told = {
@@ -93,11 +120,24 @@ def verdict_words(seen: DrillView, differ: int) -> tuple[Mark, str]:
     return Mark("", *told[seen.status][:2]), told[seen.status][2]
 
 
-def _verdicts(differ: int) -> dict[str, tuple[str, str, str]]:
-    lines = f"{differ} line{'s differ' if differ != 1 else ' differs'}" if differ else "The chains differ"
+def _verdicts(lines: Sequence[Shown]) -> dict[str, tuple[str, str, str]]:
     return {
         State.PASS: ("ok", "okc", "The run did what the table says, step by step."),
-        State.DEVIATED: ("danger", "alert", f"The run did not do what the table says. {lines}."),
+        State.DEVIATED: ("danger", "alert", _deviated(lines)),
         State.UNKNOWN: ("neutral", "unknown", "Nothing was shown about this cell. Unknown is never counted as a pass."),
         State.ERROR: ("danger", "xc", "The drill failed, so it says nothing about the cell."),
     }
+
+
+def _deviated(lines: Sequence[Shown]) -> str:
+    """Where it first did otherwise."""
+    wrong = [line for line in lines if line.how != "same"]
+    if not wrong:
+        if lines:
+            return "The run did what the table says, and the steady state did not hold."
+        return "The run did not do what the table says. The chains differ."
+    first = wrong[0]
+    expected = first.expected.words if first.expected else "nothing more"
+    observed = f"and {first.observed.words} was seen" if first.observed else "and it did not happen"
+    many = "1 line differs" if len(wrong) == 1 else f"{len(wrong)} lines differ, the first is this"
+    return f"The run did not do what the table says. {many}. Line {first.number}: {expected} was expected, {observed}."

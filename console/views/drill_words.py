@@ -146,10 +146,11 @@ def steps_of(chain: str) -> list[Step]:
     if not links or state not in STATES:
         return []
     word, _, icon = STATES[state]
-    return [*(_step(link) for link in links if link != NOTHING), Step(f"run {word.lower()}", icon, True)]
+    return [*(step_words(link) for link in links if link != NOTHING), Step(f"run {word.lower()}", icon, True)]
 
 
-def _step(link: str) -> Step:
+def step_words(link: str) -> Step:
+    """One link of a chain, as ``expectation.Link`` writes itself."""
     skipped = link.startswith("skips ")
     reaction = link.removeprefix("skips ")
     known = reaction in set(Reaction)

@@ -29,6 +29,8 @@ def seconds(amount: float) -> str:
 
 def exactly(micros: int) -> str:
     """Money next to a cap, where a rounded number would hide by how little it was passed: ``$1.0017``."""
+    if not micros:
+        return "$0"
     return f"${micros / 1e6:.4f}" if micros >= 100 else f"${micros / 1e6:.6f}"
 
 
@@ -64,8 +66,7 @@ def _provider(trip: TripRecord, _: Money) -> str:
     said = str(details.get("status") or "")
     if not said or trip.cause not in PLAIN:
         said = f"{words(trip.cause)} ({said})" if said else words(trip.cause)
-    attempt = f", attempt {details['attempt']}" if details.get("attempt") else ""
-    return f"{said} from {details['target']}{attempt}" if details.get("target") else f"{said}{attempt}"
+    return f"{said}, attempt {details['attempt']}" if details.get("attempt") else said
 
 
 def _loop(trip: TripRecord, _: Money) -> str:
@@ -126,7 +127,7 @@ def _followed(decision: Event, after: Sequence[Event]) -> list[str]:
 
 def _retry(fact: Any) -> str:
     told = _SOURCES[fact.source].format(seconds(fact.delay_s))
-    return told if fact.source == "breaker" else f"{told}, {fact.tokens_left / 1_000:g} retry tokens left"
+    return told if fact.source == "breaker" else f"{told}, {fact.tokens_left / 1_000:g} tokens left"
 
 
 _FOLLOWED: Mapping[str, Callable[[Any], str]] = {

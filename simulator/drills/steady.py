@@ -20,6 +20,7 @@ from simulator.kernel.world import World
 
 JSON = Any
 TITLE = "The run completes, decides nothing about failures, and no promise of the engine is broken"
+BREAKER = "a circuit breaker is meant to outlast the failure"
 SHARE = 0.05
 """By how much the run after may cost more, or take longer, than the one before, as a share."""
 
@@ -33,6 +34,8 @@ def steady_of(before: World, world: World | None) -> dict[str, JSON]:
     told: dict[str, JSON] = {"title": TITLE, "before": before_of(before)}
     if world is not None:
         told |= {"during": during_of(world), "after": after_of(world, before)}
+        if not_held_after(told["after"]) and held_by_a_breaker(world):
+            told["not_judged"] = {"after": BREAKER}
     return told
 
 

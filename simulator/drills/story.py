@@ -24,6 +24,8 @@ from simulator.kernel.world import World
 JSON = Any
 Segment = dict[str, JSON]
 US = 1_000_000
+KINDS = frozenset({"model", "tool", "child", "failed", "let_go", "backoff", "breaker", "human", "unwinding"})
+"""What a segment can be: an attempt by whom it went to, or by what became of it; a wait; an unwinding."""
 STAGES_MAX, SEGMENTS_MAX, DECISIONS_MAX, MOMENTS_MAX = 40, 240, 80, 120
 """Of one run; what is more is left out of the middle, with its count."""
 

@@ -7,7 +7,7 @@ from simulator.drills import cells
 from simulator.drills.afterwards import AFTER_S, run_after
 from simulator.drills.cells import drill, drill_told, drive
 from simulator.drills.observed import first
-from simulator.drills.steady import during_of, not_held_after, steady_of
+from simulator.drills.steady import BREAKER, during_of, not_held_after, steady_of
 from simulator.drills.sustained import SUSTAINED
 from tests.simulator.drills.drilled import behind_breaker, drilled
 
@@ -53,8 +53,9 @@ def test_a_failure_that_is_never_over_makes_the_cell_deviate(monkeypatch):
 def test_a_breaker_that_stopped_for_good_is_told_and_not_held_against_the_cell():
     told = drill_told(behind_breaker(1, 1), FailureType.PROVIDER, BATCH)
     assert told.cell.verdict == "pass", told.cell
-    after = steady_of(told.before, told.world)["after"]
-    assert "where it completes undisturbed" in not_held_after(after)
+    found = steady_of(told.before, told.world)
+    assert "where it completes undisturbed" in not_held_after(found["after"])
+    assert found["not_judged"] == {"after": BREAKER}
 
 
 def test_an_invariant_that_was_broken_is_where_it_belongs():

@@ -56,7 +56,7 @@ def test_a_decision_names_its_rung_its_use_and_the_numbers_that_it_rests_on():
     ]
     backoff = next(one for one in disturbed(FailureType.PROVIDER, FAST)["segments"] if one["kind"] == "backoff")
     waited = round(backoff["end_s"] - backoff["start_s"], 2)
-    assert seen[0]["evidence"] == f"503 from model, attempt 1; back-off {waited:.2f} s, 9 retry tokens left"
+    assert seen[0]["evidence"] == f"503, attempt 1; back-off {waited:.2f} s, 9 tokens left"
     assert {one["row"] for one in seen} == {"provider_failure"}
     assert sorted(one["seq"] for one in seen) == [one["seq"] for one in seen]
 
@@ -69,7 +69,7 @@ def test_evidence_of_each_row_has_its_numbers():
     assert evidence(FailureType.SCHEMA_GROUNDING, FAST)[0][1] == "citations: no document is named 'missing.md'"
     assert evidence(FailureType.PLAN_MALFORMED, BATCH)[0][1].endswith("; epoch 2")
     assert evidence(FailureType.PLAN_MALFORMED, BATCH)[-1][1].endswith("; 3 times, 3 end it")
-    assert evidence(FailureType.UNSAFE_OUTPUT, FAST)[0][1].startswith("content filter (400) from model")
+    assert evidence(FailureType.UNSAFE_OUTPUT, FAST)[0][1].startswith("content filter (400), attempt 1")
 
 
 def test_a_question_is_a_wait_with_its_due_time_and_its_answer():
