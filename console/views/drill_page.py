@@ -103,7 +103,7 @@ def watch_of(seen: DrillView, at: str) -> dict[str, Any]:
 
 def _like(seen: DrillView) -> dict[str, Any]:
     """What a drill has in common with others of its kind."""
-    return {"scenario": seen.scenario, "tier": seen.tier} if seen.scenario else {"cell": seen.cell}
+    return {"scenario": seen.scenario, "tier": seen.tier} if seen.scenario else {"cell": seen.cell, "mode": seen.mode}
 
 
 def verdict_words(seen: DrillView, lines: Sequence[Shown]) -> tuple[Mark, str]:

@@ -126,7 +126,7 @@ def _scenario(seen: DrillView) -> list[Fact]:
     counts: Mapping[str, int] = struck if isinstance(struck, dict) else {}
     try:
         scenario = read(seen.source, origin=seen.scenario)
-        disturbed = scenario.disturbances(seen.parameters)  # type: ignore[arg-type]
+        disturbed = scenario.disturbances(seen.parameters)
     except (Unreadable, Refused):
         return [Fact("fault", f"{name.replace('_', ' ')}, struck {count} times") for name, count in counts.items()]
     facts = [Fact("fault", _fault(one.fault.name, one.fault.says, counts)) for one in disturbed]
@@ -145,8 +145,8 @@ def _radius(seen: DrillView) -> str:
 
 
 def _aborts(seen: DrillView) -> str:
-    told = [f"{dollars(cap)} spent" for cap in (getattr(seen, "cap_usd_micros", None),) if cap]
-    told += [f"{duration(cap)} over" for cap in (getattr(seen, "cap_s", None),) if cap]
+    told = [f"{dollars(seen.cap_usd_micros)} spent by its meter"] if seen.cap_usd_micros else []
+    told += [f"{duration(seen.cap_s)} pass"] if seen.cap_s else []
     told += _own_conditions(seen)
     if seen.mode == "virtual":
         told += ["a promise of the engine is broken", f"{LONGEST_S:,.0f} s of virtual time pass"]
@@ -160,7 +160,7 @@ def _own_conditions(seen: DrillView) -> Sequence[str]:
         return ()
     given = scenario.abort
     cost = [f"{dollars(given.cost_usd_micros)} spent"] if given.cost_usd_micros else []
-    return [*cost, *([f"{duration(given.virtual_s)} of its run over"] if given.virtual_s else [])]
+    return [*cost, *([f"{duration(given.virtual_s)} of its run pass"] if given.virtual_s else [])]
 
 
 def _read(seen: DrillView) -> Scenario | None:
@@ -171,6 +171,10 @@ def _read(seen: DrillView) -> Scenario | None:
 
 
 def _put_back(seen: DrillView) -> list[Fact]:
+    rollback = seen.body.get("rollback")
+    if isinstance(rollback, dict):
+        told = str(rollback.get("said") or "everything")
+        return [Fact("put back", told if rollback.get("done") else f"not everything: {told}")]
     steady = seen.body.get("steady")
     after = steady.get("after") if isinstance(steady, dict) else None
     return [Fact("put back", "everything, before the run afterwards began")] if after else []

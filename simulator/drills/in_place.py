@@ -31,6 +31,7 @@ from simulator.drills.live_asking import CAP_S
 from simulator.drills.models import Drill, Status
 from simulator.drills.putting_back import NOTHING, PutBack, acting_in, put_back, resting, start_key, tell
 from simulator.drills.seam import in_the_drills_hands
+from simulator.drills.story import story_of_journals
 from simulator.drills.sustained import places
 from simulator.kernel.swarm import DOCUMENTS
 
@@ -120,6 +121,11 @@ class Place:
         """Whether nobody has stopped it."""
         return Drill.objects.filter(id=self.one.id, status=Status.RUNNING).exists()
 
+    def story(self) -> dict[str, JSON]:
+        """What is drawn of its runs, by their journals."""
+        before, during = (journal_of(self.runs[part]) if part in self.runs else [] for part in ("before", "during"))
+        return story_of_journals(before, during, self.quiet.policy.budget.run_usd_micros)
+
     def put_back(self) -> PutBack:
         """Puts back what it has done."""
         return put_back(self.workspace_id, self.one.id)
@@ -171,6 +177,7 @@ def live_cell(one: Drill, spec: FabricSpec) -> Driven:
     finally:
         last = place.put_back()
     came.put_back(last)
+    came.body["story"] = place.story()
     if not place.running():
         tell(one.id, last)  # Somebody has stopped it: nothing else is kept of it.
     return came.driven()

@@ -32,12 +32,18 @@ STAGES_MAX, SEGMENTS_MAX, DECISIONS_MAX, MOMENTS_MAX = 40, 240, 80, 120
 
 def story_of(world: World | None, before: World | None) -> dict[str, JSON]:
     """The story of a drill. ``before``: the world that nothing disturbed; ``world``: the disturbed one; None: there was none."""
+    journals = [_journal(one) if one is not None else ([], 0) for one in (before, world)]
+    return story_of_journals(journals[0][0], journals[1][0], max(cap for _, cap in journals))
+
+
+def story_of_journals(before: Sequence[Event], during: Sequence[Event], cap_usd_micros: int) -> dict[str, JSON]:
+    """The same out of journals; an empty one is of a run that there was not."""
     found: dict[str, JSON] = {}
-    if before is not None:
-        ghost = told(*_journal(before))
+    if before:
+        ghost = told(before, cap_usd_micros)
         found["undisturbed"] = {name: part for name, part in ghost.items() if name not in ("decisions", "moments")}
-    if world is not None:
-        found["disturbed"] = told(*_journal(world))
+    if during:
+        found["disturbed"] = told(during, cap_usd_micros)
     return found
 
 
