@@ -68,6 +68,12 @@ class Act(StrEnum):
     DRILL_LEVER_PULLED = "drill_lever_pulled"
     """All drills of the workspace were ended, and none is begun until the lever is released."""
     DRILL_LEVER_RELEASED = "drill_lever_released"
+    SCHEDULE_CREATED = "schedule_created"
+    """Drills of a fabric are to be asked for again and again."""
+    SCHEDULE_CHANGED = "schedule_changed"
+    SCHEDULE_PAUSED = "schedule_paused"
+    SCHEDULE_RESUMED = "schedule_resumed"
+    SCHEDULE_DELETED = "schedule_deleted"
 
 
 @value(kw_only=True)

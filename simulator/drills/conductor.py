@@ -31,6 +31,7 @@ from simulator.drills.batches import (
     drills_wait,
 )
 from simulator.drills.models import LIVE, VIRTUAL, Drill
+from simulator.drills.schedules_due import schedules_duty
 
 log = logging.getLogger(__name__)
 LOOK_S = 5.0
@@ -192,13 +193,15 @@ def _last_line(said: IO[bytes]) -> str:
 # -- the worker's ------------------------------------------------------------------------------------------------------
 
 _conductors: list[Conductor] = []
+_schedules: list[DutyThread] = []
 
 
 def begin() -> None:
-    """Starts this process's conductors, one for each lane."""
+    """Starts this process's conductors, one for each lane; and what asks for drills that are due, which does not wait for those that are driven."""
     if not _conductors:
         _conductors.extend(Conductor(mode=mode) for mode in LANES)
-        for one in _conductors:
+        _schedules.append(DutyThread((schedules_duty(LOOK_S, wake),), _conductors[0].name))
+        for one in (*_conductors, *_schedules):
             one.start()
 
 
@@ -210,5 +213,7 @@ def wake() -> None:
 
 def end() -> None:
     """Stops them."""
+    while _schedules:
+        _schedules.pop().stop()
     while _conductors:
         _conductors.pop().stop()

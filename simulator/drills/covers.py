@@ -69,7 +69,7 @@ KEEPS = frozenset(
             "report_style",
             "reports",
         ),
-        *("lever", "selectors", "services", "tasks"),
+        *("lever", "schedules", "schedules_due", "schedules_when", "selectors", "services", "tasks"),
     }
 )
 """Modules of ``drills`` that keep drills and have no part in any verdict; its folders have none either."""

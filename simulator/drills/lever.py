@@ -18,9 +18,8 @@ from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.batches import drills_abort
-from simulator.drills.models import OPEN_STATUSES, Drill, Lever
+from simulator.drills.models import LIVE, OPEN_STATUSES, Drill, Lever
 
-LIVE = "live"
 LEVER = ("pulled_by", "pulled_at", "reason")
 """Columns, in the order of ``LeverView``."""
 
@@ -79,7 +78,7 @@ def lever_pull(*, actor: Actor, reason: str) -> int:
     """
     why = _reason(actor, reason, "pulling")
     with transaction.atomic():
-        _hold(actor.workspace_id)
+        asking_held(actor.workspace_id)
         if (seen := _seen(actor.workspace_id)) is not None:
             raise Refused(f"the lever is pulled already: {seen.said}", code="conflict", field="lever")
         Lever.objects.create(workspace_id=actor.workspace_id, pulled_by=actor.name, pulled_at=database_us(), reason=why)
@@ -92,7 +91,7 @@ def lever_release(*, actor: Actor, reason: str) -> None:
     """Drills may be asked for again; what was ended stays so. Raises Refused: forbidden, invalid (no reason), conflict (it is not pulled)."""
     why = _reason(actor, reason, "releasing")
     with transaction.atomic():
-        _hold(actor.workspace_id)
+        asking_held(actor.workspace_id)
         if not Lever.objects.filter(workspace_id=actor.workspace_id).delete()[0]:
             raise Refused("the lever is not pulled: drills may be asked for", code="conflict", field="lever")
         audit_record(actor=actor, act=Act.DRILL_LEVER_RELEASED, subject=actor.workspace_id, reason=why)
@@ -100,13 +99,13 @@ def lever_release(*, actor: Actor, reason: str) -> None:
 
 def lever_rests(workspace_id: str) -> None:
     """Refused conflict while the lever is pulled. Called in the transaction that inserts drills, before it does: who pulls the lever meanwhile waits for it."""
-    _hold(workspace_id)
+    asking_held(workspace_id)
     if (seen := _seen(workspace_id)) is not None:
         message = f"{seen.said.removesuffix('.')}; no drill is begun until the owner or an operator releases it"
         raise Refused(message, code="conflict", field="lever")
 
 
-def _hold(workspace_id: str) -> None:
+def asking_held(workspace_id: str) -> None:
     """Those who ask for drills and who pulls the lever go one after the other, until their transactions end. SQLite has one writer anyway."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

@@ -13,6 +13,7 @@ from typing import Any
 import django
 
 PATIENCE_S = 60.0
+ROUNDS, THREADS = 5, 6
 BLOCKED_S = 1.0
 """So long somebody waits who waits for a lock; who does not is done long before."""
 
@@ -61,7 +62,45 @@ def lever() -> Any:
     return {"ended": ended, "left": Drill.objects.filter(status__in=OPEN_STATUSES).count()}
 
 
-SCENES = {"lever": lever}
+def schedule() -> Any:
+    """A schedule is due, and several workers look at the same moment: how many asked, batches, drills, and lines in the audit stream; five times over."""
+    from django.db import connection
+
+    from fabric.adapters.duties import database_us
+    from fabric.models import AuditLine
+    from simulator.drills.models import Drill, Schedule, Status
+    from simulator.drills.schedules import schedule_create
+    from simulator.drills.schedules_due import schedules_ask
+
+    actor, fabric = published()
+    schedule_create(actor=actor, fabric=fabric, cron="0 3 * * *")
+    told = []
+    for _ in range(ROUNDS):
+        Schedule.objects.update(next_at=database_us() - 1)
+        Drill.objects.all().delete()
+        lines = AuditLine.objects.count()
+        asked: list[int] = []
+        together = threading.Barrier(THREADS)
+
+        def look(asked: list[int] = asked, together: threading.Barrier = together) -> None:
+            connection.ensure_connection()
+            together.wait(PATIENCE_S)
+            asked.append(schedules_ask())
+            connection.close()
+
+        looking = [threading.Thread(target=look) for _ in range(THREADS)]
+        for one in looking:
+            one.start()
+        for one in looking:
+            one.join(PATIENCE_S)
+        open_now = Drill.objects.filter(status=Status.QUEUED)
+        batches = open_now.values("batch").distinct().count()
+        said = Schedule.objects.get().last_said
+        told.append([sorted(asked), batches, open_now.count(), AuditLine.objects.count() - lines, said])
+    return told
+
+
+SCENES = {"lever": lever, "schedule": schedule}
 
 if __name__ == "__main__":
     django.setup()

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from simulator.bench.database import fresh
+from tests.simulator.drills.racing import ROUNDS, THREADS
 
 DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
@@ -28,3 +29,8 @@ def raced(kind, scene):
 def test_what_is_asked_for_while_the_lever_is_pulled_is_ended_too(kind):
     """Who asks has not committed yet: who pulls waits for it, so that nothing slips through."""
     assert raced(kind, "lever") == {"ended": [24], "left": 0}
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_schedule_that_is_due_is_asked_for_once_by_several_workers(kind):
+    assert raced(kind, "schedule") == [[[0] * (THREADS - 1) + [1], 1, 24, 1, ""]] * ROUNDS

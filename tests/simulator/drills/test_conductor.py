@@ -19,7 +19,7 @@ from fabric.models import Duty
 from simulator.chaos.harness import site, until
 from simulator.chaos.rows import Rows
 from simulator.drills.batches import drill_claim
-from simulator.drills.conductor import CELL_S, DUTY, US, Conductor, started
+from simulator.drills.conductor import CELL_S, DUTY, US, Conductor, started, begin, end
 from simulator.drills.covers import CELLS
 from simulator.drills.models import OPEN_STATUSES, Drill, Status
 from simulator.drills.services import drill_ask, drill_stop
@@ -175,6 +175,23 @@ def test_the_process_ends_with_the_one_that_started_it(actor, small):
         process.stdin.close()
         assert process.wait(LONGEST_S) == 1
     assert Drill.objects.filter(status=Status.QUEUED).exists()
+
+
+def test_a_worker_asks_for_what_is_due_while_it_drills_something_else(actor, small):
+    """Its process stands still: schedules have a thread of their own."""
+    first = drill_ask(actor=actor, fabric=small, cells=(ONE,))
+    due = schedule_create(actor=actor, fabric=small, cron="0 3 * * *")
+    Schedule.objects.update(next_at=2**60)
+    begin()
+    try:
+        wait_for(lambda: Drill.objects.filter(status=Status.RUNNING).exists())
+        os.kill(children()[0], signal.SIGSTOP)
+        Schedule.objects.update(next_at=1)
+        wait_for(lambda: Drill.objects.count() == len(CELLS))
+        assert Drill.objects.get(batch=first.batch).status == Status.RUNNING
+    finally:
+        end()
+    assert set(Drill.objects.exclude(batch=first.batch).values_list("via", flat=True)) == {f"schedule:{due.id}"}
 
 
 # -- the whole path: Celery, its broker and a database of an installation -----------------------------------------------
