@@ -19,9 +19,10 @@ from fabric.models import Duty
 from simulator.chaos.harness import site, until
 from simulator.chaos.rows import Rows
 from simulator.drills.batches import drill_claim
-from simulator.drills.conductor import CELL_S, DUTY, US, Conductor, started, begin, end
+from simulator.drills.conductor import CELL_S, DUTY, US, Conductor, begin, end, started
 from simulator.drills.covers import CELLS
-from simulator.drills.models import OPEN_STATUSES, Drill, Status
+from simulator.drills.models import OPEN_STATUSES, Drill, Schedule, Status
+from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask, drill_stop
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
