@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from console.views.drill_words import cell_words
 from fabric.core.actor import Actor
-from simulator.drills.selectors import VIRTUAL, BatchView, batch_get
+from simulator.drills.models import VIRTUAL
+from simulator.drills.selectors import BatchView, batch_get
 from simulator.drills.services import may_stop
 
 
