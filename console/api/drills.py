@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Body, Path, Router, Status
+from ninja import Body, Path, Query, Router, Status
 from pydantic import Field
 
 from console.api.callers import actor_of
@@ -13,6 +13,7 @@ from console.api.schemas import Given, Instant, Told, instant
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills import tasks
+from simulator.drills.live_asking import CAP_S_MAX, CAP_S_MIN, CAP_USD_MICROS_MAX
 from simulator.drills.selectors import Coverage, DrillView, coverage, drill_get
 from simulator.drills.services import SEED_MAX, drill_ask, drill_stop
 
@@ -36,6 +37,11 @@ FailureName = Literal[
 """``FailureType``, by test."""
 TierName = Literal["interactive", "batch", "high_stakes"]
 """``Tier``, by test."""
+ModeName = Literal["virtual", "live"]
+"""``MODES``, by test."""
+MODE = (
+    "virtual: in the simulated world, on its clock; live: on this installation's workers, broker, database and clock."
+)
 StateName = Literal["pass", "deviated", "error", "unknown", "stale", "never", "queued", "running"]
 """``State``, by test."""
 
@@ -64,6 +70,27 @@ class DrillsIn(Given):
         description="Makes each drill the same as another with it; null: one is drawn.",
         examples=[None],
     )
+    mode: ModeName = Field(
+        default="virtual",
+        description="virtual: in the simulated world, on its clock; live: on this installation's workers, broker, database and clock, with scripted answers, "
+        "for the owner and operators.",
+        examples=["virtual"],
+    )
+    cap_s: int | None = Field(
+        default=None,
+        ge=CAP_S_MIN,
+        le=CAP_S_MAX,
+        description="Of live ones: each is ended after so many seconds; null: 180.",
+        examples=[None],
+    )
+    cap_usd_micros: int | None = Field(
+        default=None,
+        ge=1,
+        le=CAP_USD_MICROS_MAX,
+        description="Of live ones: each is ended when its runs have cost more by their meters, micro-dollars; null: the lesser of a run's cap and a dollar, "
+        "and of a cost overrun two runs' caps and a micro-dollar.",
+        examples=[None],
+    )
     reason: str = Field(
         default="",
         max_length=REASON_CHARS_MAX,
@@ -86,6 +113,17 @@ class StopIn(Given):
 NO_REASON = StopIn()
 
 
+class RollbackOut(Told):
+    """What was put back when a live drill had ended."""
+
+    done: bool = Field(
+        description="Whether everything is as it was; false makes its verdict an error.", examples=[True]
+    )
+    said: str = Field(
+        description="What was done for that, or what stands in the way.", examples=["nothing was left to put back"]
+    )
+
+
 class DrillOut(Told):
     """One drill: a cell of a revision, or a scenario in a tier, in virtual time."""
 
@@ -93,13 +131,23 @@ class DrillOut(Told):
     batch: str = Field(description=BATCH, examples=[EXAMPLE_BATCH])
     fabric: str = Field(description=FABRIC, examples=["research-desk"])
     number: int = Field(description="Number of the revision.", examples=[8])
-    mode: str = Field(description="virtual: in the simulated world, on its clock.", examples=["virtual"])
+    mode: ModeName = Field(description=MODE, examples=["virtual"])
+    cap_s: int | None = Field(
+        description="A live one is ended after so many seconds; null: it is virtual.", examples=[None]
+    )
+    cap_usd_micros: int | None = Field(
+        description="A live one is ended when its runs have cost more by their meters, micro-dollars; null: it is virtual.",
+        examples=[None],
+    )
+    rollback: RollbackOut | None = Field(
+        description="What was put back after a live one; null: nothing has been yet, or it is virtual.", examples=[None]
+    )
     scenario: str = Field(description="The scenario that is played; empty: the cell itself is drilled.", examples=[""])
     failure: FailureName | None = Field(description=f"{FAILURE} Null: the scenario promises no decision.")
     tier: TierName = Field(description=TIER)
     seed: int = Field(description="With it the same drill is the same again.", examples=[20261118])
     status: Literal["queued", "running", "completed", "failed", "aborted", "interrupted"] = Field(
-        description="failed: it says nothing about the cell; aborted: it was stopped; interrupted: the process that drove it ended."
+        description="failed: it says nothing about the cell; aborted: it was stopped, or met a limit of its own; interrupted: the process that drove it ended."
     )
     verdict: Literal["", "pass", "deviated", "error", "unknown"] = Field(description="Empty: it has none.")
     expected: str = Field(
@@ -133,6 +181,7 @@ class CoverageOut(Told):
     """What the cells of a fabric have been shown to do."""
 
     fabric: str = Field(description=FABRIC, examples=["research-desk"])
+    mode: ModeName = Field(description=MODE, examples=["virtual"])
     number: int = Field(description="Number of the published revision.", examples=[8])
     proven: int = Field(description="Cells that do, as they are now, what the table says.", examples=[16])
     cells: list[CellOut] = Field(description="All of them, row by row.")
@@ -158,10 +207,12 @@ class StoppedOut(Told):
     "/fabrics/{name}/drills", response=CoverageOut, url_name="api-fabric-drills", operation_id="getDrillCoverage"
 )
 def get_coverage(
-    request: HttpRequest, name: Annotated[str, Path(description=FABRIC, example="research-desk")]
+    request: HttpRequest,
+    name: Annotated[str, Path(description=FABRIC, example="research-desk")],
+    mode: Annotated[ModeName, Query(description=f"By which drills. {MODE}")] = "virtual",
 ) -> CoverageOut:
     """Get the coverage of a fabric. Which cells of its decision table have been shown to do what they say, as it is published."""
-    return _coverage(coverage(actor_of(request), name))
+    return _coverage(coverage(actor_of(request), name, mode))
 
 
 @router.post(
@@ -172,7 +223,7 @@ def ask_for_drills(
     name: Annotated[str, Path(description=FABRIC, example="research-desk")],
     body: Annotated[DrillsIn, Body()],
 ) -> Any:
-    """Ask for drills. A failure is made to happen to the fabric, in virtual time, for each cell; nothing is called and nothing is spent."""
+    """Ask for drills. A failure is made to happen to the fabric for each cell, in virtual time or live; no model is called and nothing is spent."""
     cells: Any = body.cells
     if not isinstance(cells, str):
         cells = [(FailureType(one.failure), Tier(one.tier)) for one in cells]
@@ -182,6 +233,9 @@ def ask_for_drills(
         cells=cells,
         number=body.number,
         seed=body.seed,
+        mode=body.mode,
+        cap_s=body.cap_s,
+        cap_usd_micros=body.cap_usd_micros,
         reason=body.reason,
         wake=tasks.wake,
     )
@@ -210,6 +264,7 @@ def stop_drills(
 def _coverage(seen: Coverage) -> CoverageOut:
     return CoverageOut(
         fabric=seen.fabric.name,
+        mode=seen.mode,
         number=seen.fabric.number,
         proven=seen.proven,
         cells=[
@@ -235,6 +290,8 @@ def drill_told(one: DrillView) -> DrillOut:
             "fabric",
             "number",
             "mode",
+            "cap_s",
+            "cap_usd_micros",
             "scenario",
             "seed",
             "verdict",
@@ -248,6 +305,7 @@ def drill_told(one: DrillView) -> DrillOut:
         failure=one.failure.value if one.failure else None,
         tier=one.tier.value,
         status=one.status.value,
+        rollback=RollbackOut(**one.body["rollback"]) if one.body.get("rollback") else None,
         equipped=list(one.equipped),
         asked_by=one.asked_by,
         reason=one.reason,

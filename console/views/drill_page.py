@@ -79,7 +79,7 @@ def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
         "fresh": drill_fresh(seen, published.revision_id, scenario_source(actor, seen.scenario)),
         "published": published.number,
         "cell": f"{table}#{cell_anchor(*seen.cell)}" if seen.cell else table,
-        "coverage": f"{reverse('drills')}?{urlencode({'fabric': seen.fabric})}",
+        "coverage": f"{reverse('drills')}?{urlencode({'fabric': seen.fabric, 'mode': seen.mode})}",
         "steady": steady_of(seen),
         "disturbance": disturbance_of(seen),
         "run": reverse("run", args=[run]) if run else "",
@@ -114,10 +114,16 @@ def verdict_words(seen: DrillView, lines: Sequence[Shown]) -> tuple[Mark, str]:
     told = {
         Status.QUEUED: ("neutral", "clock", "It waits for its turn."),
         Status.RUNNING: ("drill", "run", "It is driven now."),
-        Status.ABORTED: ("neutral", "stop", f"{seen.stopped_by or 'Somebody'} stopped it before it came to a verdict."),
+        Status.ABORTED: ("neutral", "stop", _aborted(seen)),
         Status.INTERRUPTED: ("warn", "plug", "It came to no verdict."),
     }
     return Mark("", *told[seen.status][:2]), told[seen.status][2]
+
+
+def _aborted(seen: DrillView) -> str:
+    if seen.body.get("aborted"):
+        return "It met a limit of its own and was ended before it came to a verdict:"
+    return f"{seen.stopped_by or 'Somebody'} stopped it before it came to a verdict."
 
 
 def _verdicts(lines: Sequence[Shown]) -> dict[str, tuple[str, str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +18,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console.access import actor_of
 from console.forms import sentence
-from console.views import errors
+from console.views import drill_live, errors
+from console.views.drill_asking import NAME_MAX, AskForm, asked_words, cells_of
 from console.views.drill_going import Going
 from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark
 from console.views.fabric_table import RungLine, cell_anchor, table_of
@@ -32,25 +32,16 @@ from fabric.selectors.standing import workers_alive_count
 from fabric.selectors.words import duration
 from fabric.services.breakers import OPERATORS
 from simulator.drills import tasks
-from simulator.drills.covers import Cell
-from simulator.drills.lever import lever_of
-from simulator.drills.models import Status
+from simulator.drills.lever import drills_frame, lever_of
+from simulator.drills.live_asking import may_ask_live
+from simulator.drills.models import LIVE, VIRTUAL, Status
 from simulator.drills.selectors import BatchView, CellView, Coverage, State, batch_get, coverage, drills_recent
-from simulator.drills.services import SEED_MAX, Asked, Which, drill_ask, drill_stop, may_stop
+from simulator.drills.services import drill_ask, drill_stop, may_stop
 
-WHICH: tuple[Which, ...] = ("all", "stale")
-NAME_MAX = 100
+MODES = {VIRTUAL: "Virtual", LIVE: "Live"}
+"""In words; total, by test."""
 BOARDS_MAX = 256
 """Renderings kept at once."""
-
-
-class AskForm(forms.Form):
-    """Which cells of which fabric somebody wants to be drilled. ``cells``: ``all``, ``stale``, a failure for its row, or ``FAILURE:TIER``."""
-
-    fabric = forms.CharField(max_length=NAME_MAX)
-    cells = forms.CharField(max_length=NAME_MAX)
-    number = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
-    seed = forms.IntegerField(required=False, min_value=0, max_value=SEED_MAX)
 
 
 class StopForm(forms.Form):
@@ -98,18 +89,27 @@ class RowLine:
 
 @require_safe
 def drills(request: HttpRequest) -> HttpResponse:
-    """The coverage of one fabric; without its name that of the one that was drilled last."""
-    return _page(request, request.GET.get("fabric", ""))
+    """The coverage of one fabric, by drills of one mode; without its name that of the one that was drilled last. With cells to ``ask`` for live: what that would do."""
+    name, mode = request.GET.get("fabric", ""), mode_of(request)
+    if mode == LIVE and "ask" in request.GET:
+        picked = {key: request.GET.get(key, "") for key in ("fabric", "number", "seed", "mode")}
+        return drill_live.confirm(request, AskForm({**picked, "cells": request.GET["ask"]}))
+    return _page(request, name, mode=mode)
 
 
 @require_safe
 def live(request: HttpRequest) -> HttpResponse:
     """The part of the page that changes, for the page's script; whoever else comes here is led to the page."""
-    name = request.GET.get("fabric", "")
+    name, mode = request.GET.get("fabric", ""), mode_of(request)
     if not request.headers.get("HX-Request"):
-        return redirect(_address(name) if name else reverse("drills"))
+        return redirect(_address(name, mode) if name else reverse("drills"))
     now, actor = time.time_ns() // 1_000, actor_of(request.user)
-    return fresh_part(request, _boards.shared(actor, name), now)
+    return fresh_part(request, _boards.shared(actor, name, mode), now)
+
+
+def mode_of(request: HttpRequest) -> str:
+    """The mode that a page is asked for in: virtual, unless it is live."""
+    return LIVE if request.GET.get("mode") == LIVE else VIRTUAL
 
 
 @require_POST
@@ -118,61 +118,45 @@ def ask(request: HttpRequest) -> HttpResponse:
     actor, form = actor_of(request.user), AskForm(request.POST)
     name = request.POST.get("fabric", "")
     if not form.is_valid():
-        return _page(request, name, "The form was not whole, and nothing was asked for: load the page again.", 422)
-    given = form.cleaned_data
+        told = "The form was not whole, and nothing was asked for: load the page again."
+        if form.live and not form.errors.keys() & {"fabric", "cells", "number"}:
+            return drill_live.confirm(request, form, "Nothing was asked for: look at what was given.", 422)
+        return _page(request, name, told, 422)
+    given, how = form.cleaned_data, form.how()
     try:
-        cells = _cells(given["cells"])
+        cells, wake = cells_of(given["cells"]), tasks.wake
         asked = drill_ask(
-            actor=actor, fabric=given["fabric"], cells=cells, number=given["number"], seed=given["seed"], wake=tasks.wake
+            actor=actor, fabric=given["fabric"], cells=cells, number=given["number"], seed=given["seed"], wake=wake, **how
         )  # fmt: skip
     except Refused as refusal:
-        return _page(request, name, sentence(refusal.message), errors.STATUS[refusal.code])
-    messages.success(request, _said(asked))
+        said, status = sentence(refusal.message), errors.STATUS[refusal.code]
+        if form.live and refusal.code in ("forbidden", "unavailable"):
+            return drill_live.confirm(request, form, said, status)
+        return _page(request, name, said, status, mode=how["mode"])
+    messages.success(request, asked_words(asked, how["mode"]))
     if given["seed"] is not None and len(asked.drills) == 1:
         return redirect("drill", drill_id=asked.drills[0])
-    return redirect(_address(given["fabric"]))
+    return redirect(_address(given["fabric"], how["mode"]))
 
 
 @require_POST
 def stop(request: HttpRequest, batch: str) -> HttpResponse:
     """Stops what is left of a batch. 403: it is somebody else's; 409: all of it has ended; 422: the form was not whole."""
     actor, form = actor_of(request.user), StopForm(request.POST)
-    batch_get(actor, batch)
+    mode = batch_get(actor, batch).drills[0].mode
     if not form.is_valid():
         return _page(request, "", "The form was not whole, and nothing was stopped: load the page again.", 422)
     name = form.cleaned_data["fabric"]
     try:
         stopped = drill_stop(actor=actor, batch=batch)
     except Refused as refusal:
-        return _page(request, name, sentence(refusal.message), errors.STATUS[refusal.code])
+        return _page(request, name, sentence(refusal.message), errors.STATUS[refusal.code], mode=mode)
     messages.success(request, f"{stopped} drill{'s were' if stopped != 1 else ' was'} stopped.")
-    return redirect(_address(name))
+    return redirect(_address(name, mode))
 
 
-def _cells(text: str) -> Sequence[Cell] | Which:
-    """Those that a form names. Refused invalid."""
-    for which in WHICH:
-        if text == which:
-            return which
-    failure, _, tier = text.partition(":")
-    if failure in set(FailureType) and (not tier or tier in set(Tier)):
-        return [(FailureType(failure), Tier(one)) for one in ((tier,) if tier else Tier)]
-    message = f"{text[:80]!r} is no cell: name all, stale, a failure type, or FAILURE:TIER"
-    raise Refused(message, code="invalid", field="cells")
-
-
-def _said(asked: Asked) -> str:
-    count = len(asked.drills)
-    left = (
-        f" {asked.left_out} that wait{'s' if asked.left_out == 1 else ''} or run already left out."
-        if asked.left_out
-        else ""
-    )
-    return f"{'One cell is' if count == 1 else f'{count} cells are'} drilled in virtual time.{left}"
-
-
-def _address(name: str) -> str:
-    return f"{reverse('drills')}?{urlencode({'fabric': name})}"
+def _address(name: str, mode: str) -> str:
+    return f"{reverse('drills')}?{urlencode({'fabric': name} | ({'mode': mode} if mode != VIRTUAL else {}))}"
 
 
 def _named(actor: Actor, name: str) -> FabricView | None:
@@ -191,13 +175,17 @@ def _named(actor: Actor, name: str) -> FabricView | None:
     return by_name.get(last[0].fabric, offered[0]) if last else offered[0]
 
 
-def _page(request: HttpRequest, name: str, problem: str = "", status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, name: str, problem: str = "", status: int = 200, *, mode: str = VIRTUAL
+) -> HttpResponse:
     actor, now_ms = actor_of(request.user), time.time_ns() // 1_000_000
     found = _named(actor, name)
     if found is None:
         return render(request, "drills/none.html", {"now_ms": now_ms, "problem": problem}, status=status)
-    seen = coverage(actor, found.name)
+    seen = coverage(actor, found.name, mode)
     shown = {
+        "live": mode == LIVE,
+        "part": f"{reverse('drills-live')}?{urlencode({'fabric': found.name, 'mode': mode})}",
         "fabric": found,
         "offered": fabrics_list(actor),
         "board": _boards.fresh(actor, seen),
@@ -218,7 +206,7 @@ class _Boards:
     """The last rendering of each fabric's board for those who may stop the same drills, and when it was made (a monotonic clock, seconds)."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str, str], tuple[float, str]] = {}
+        self._made: dict[tuple[str, ...], tuple[float, str]] = {}
         self._making = threading.Lock()
 
     def fresh(self, actor: Actor, seen: Coverage) -> str:
@@ -226,21 +214,21 @@ class _Boards:
         html = _board(actor, seen)
         if len(self._made) >= BOARDS_MAX:
             self._made.clear()
-        self._made[_whose(actor, seen.fabric.name)] = (time.monotonic(), html)
+        self._made[_whose(actor, seen.fabric.name, seen.mode)] = (time.monotonic(), html)
         return html
 
-    def shared(self, actor: Actor, name: str) -> str:
+    def shared(self, actor: Actor, name: str, mode: str) -> str:
         """A rendering that is at most ``SHARED_S`` old; of many who ask at once, one makes it. Refused not_found."""
         with self._making:
-            made_at, html = self._made.get(_whose(actor, name), (0.0, ""))
+            made_at, html = self._made.get(_whose(actor, name, mode), (0.0, ""))
             if html and time.monotonic() - made_at < SHARED_S:
                 return html
-            return self.fresh(actor, coverage(actor, name))
+            return self.fresh(actor, coverage(actor, name, mode))
 
 
-def _whose(actor: Actor, name: str) -> tuple[str, str, str]:
+def _whose(actor: Actor, name: str, mode: str) -> tuple[str, ...]:
     """Operators see the same; others may stop what they asked for themselves."""
-    return actor.workspace_id, name, "" if OPERATORS & actor.roles else actor.name
+    return actor.workspace_id, name, mode, "" if OPERATORS & actor.roles else actor.name
 
 
 _boards = _Boards()
@@ -249,6 +237,7 @@ _boards = _Boards()
 def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
     """What the board shows."""
     counts = seen.counts
+    told = drills_frame(actor).live if seen.mode == LIVE else ""  # Every page tells of it above.
     ordered = [state for state in CELLS for _ in range(counts.get(state, 0))]
     return {
         "fabric": seen.fabric,
@@ -258,7 +247,10 @@ def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
         "bar": [(round(0.25 + n * 100 / 24, 2), "line" if state is State.NEVER else CELLS[state][1]) for n, state in enumerate(ordered)],
         "columns": list(Tier),
         "rows": _rows(seen),
-        "going": [Going(one, may_stop(actor, one.asked_by), seen.ahead + n) for n, one in enumerate(seen.batches)],
+        "live": seen.mode == LIVE,
+        "modes": [(words, _address(seen.fabric.name, mode), mode == seen.mode) for mode, words in MODES.items()],
+        "may_ask": seen.mode != LIVE or may_ask_live(actor),
+        "going": [Going(one, may_stop(actor, one.asked_by), seen.ahead + n) for n, one in enumerate(seen.batches) if one.id != told],
         "all_open": counts.get(State.QUEUED, 0) + counts.get(State.RUNNING, 0) == 24,
         "stale": counts.get(State.STALE, 0) + counts.get(State.NEVER, 0),
         "never": counts.get(State.NEVER, 0) == 24,

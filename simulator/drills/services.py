@@ -68,7 +68,7 @@ def drill_ask(
     page = revision_get(actor, fabric, number)
     how = how_asked(actor, page.spec, mode, cap_usd_micros, cap_s)
     picked = seed_of(seed)
-    wanted = _cells(actor, page, cells, mode)
+    wanted = cells_meant(actor, page, cells, mode)
     open_now = set(_open(page.fabric.id, mode).values_list("failure", "tier"))
     left = [cell for cell in wanted if cell not in open_now]
     if not left:
@@ -137,8 +137,8 @@ def seed_of(seed: int | None) -> int:
     return seed
 
 
-def _cells(actor: Actor, page: RevisionPage, cells: Sequence[Cell] | Which, mode: str) -> tuple[Cell, ...]:
-    """Those that are meant, each once, row by row."""
+def cells_meant(actor: Actor, page: RevisionPage, cells: Sequence[Cell] | Which, mode: str) -> tuple[Cell, ...]:
+    """Those that are meant, each once, row by row. Raises Refused: conflict (nothing is stale), invalid (no cell)."""
     if cells == "all":
         return CELLS
     if cells == "stale":

@@ -98,7 +98,7 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "drills-ask": FormCase(
-        ("fabric", "cells", "number", "seed"),
+        ("fabric", "cells", "number", "seed", "mode", "cap_s", "cap_usd", "reason"),
         {"fabric": "doubtful", "cells": "all", "seed": "7"},
         409,
         "wait to be drilled",

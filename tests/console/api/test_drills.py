@@ -4,10 +4,11 @@ from typing import get_args
 
 import pytest
 
-from console.api.drills import FailureName, StateName, TierName
+from console.api.drills import FailureName, ModeName, StateName, TierName
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.models import Incarnation
 from simulator.drills.batches import drill_claim, drill_end
-from simulator.drills.models import Drill, Status
+from simulator.drills.models import MODES, Drill, Status
 from simulator.drills.selectors import State
 
 DRILLS = "/api/v1/fabrics/small/drills"
@@ -18,6 +19,7 @@ def test_the_names_are_all_there():
     assert set(get_args(FailureName)) == set(FailureType)
     assert set(get_args(TierName)) == set(Tier)
     assert set(get_args(StateName)) == set(State)
+    assert get_args(ModeName) == MODES
 
 
 def test_a_cell_is_asked_for_driven_and_shown(program, small):
@@ -58,3 +60,26 @@ def test_what_is_not_there(program, small):
     assert program.get("/api/v1/fabrics/none/drills").status_code == 404
     assert program.get("/api/v1/drills/none").status_code == 404
     assert program.post("/api/v1/drills/batches/none/stop", {}).status_code == 404
+
+
+def test_live_ones_are_asked_for_with_their_caps_and_counted_for_themselves(program, small):
+    live = {"cells": [ONE], "mode": "live", "cap_s": 60, "cap_usd_micros": 5_000}
+    refused = program.post(DRILLS, live)
+    assert refused.status_code == 503
+    assert "No worker is alive" in refused.content.decode()
+    Incarnation.objects.create(name="w", started_at=0, lease_until=2**53)
+    asked = program.post(DRILLS, live)
+    assert asked.status_code == 202
+    seen = program.get(f"/api/v1/drills/{asked.json()['drills'][0]}").json()
+    assert (seen["mode"], seen["cap_s"], seen["cap_usd_micros"], seen["rollback"]) == ("live", 60, 5_000, None)
+    one = drill_claim(asked.json()["batch"], "h")
+    body = '{"rollback": {"done": true, "said": "run 1 was ended"}}'
+    assert drill_end(one, "h", status=Status.COMPLETED, verdict="pass", body=body)
+    covered = program.get(f"{DRILLS}?mode=live").json()
+    assert (covered["mode"], covered["proven"]) == ("live", 1)
+    [cell] = [cell for cell in covered["cells"] if cell["state"] != "never"]
+    assert cell["last"]["rollback"] == {"done": True, "said": "run 1 was ended"}
+    assert program.get(DRILLS).json()["proven"] == 0
+    for more in ({"mode": "both"}, {"mode": "live", "cap_s": 1}, {"mode": "live", "cap_usd_micros": 0}, {"cap_s": 60}):
+        assert program.post(DRILLS, {"cells": [ONE], **more}).status_code == 422
+    assert program.get(f"{DRILLS}?mode=both").status_code == 422
