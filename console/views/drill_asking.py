@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django import forms
 
@@ -36,7 +37,7 @@ class AskForm(forms.Form):
         """Whether it asks for live ones."""
         return self.data.get("mode") == LIVE
 
-    def how(self) -> dict[str, int | str | None]:
+    def how(self) -> dict[str, Any]:
         """The mode, the caps and the reason, as ``drill_ask`` takes them."""
         given = self.cleaned_data
         cap = given["cap_usd"]
