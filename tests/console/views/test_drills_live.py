@@ -127,13 +127,11 @@ def test_a_live_drill_says_its_limits_and_what_was_put_back(browser, actor, smal
     assert drill_end(one, "h", status=Status.ABORTED, why="it has taken 181 s, and stops at 180 s", body=body)
     page = browser.get(f"{PAGE}/{one.id}")
     shown = text(page)
-    assert "this installation's; no model is called, $0" in shown
     assert (
         "It met a limit of its own and was ended before it came to a verdict: It has taken 181 s, and stops at 180 s."
         in shown
     )
-    assert "180 s, or $1.0000 by its meter" in shown
-    assert "Done run 7 was ended" in shown
+    assert "run 7 was ended" in shown
     assert re.search(r'<form id="drills-form" method="get"', page.content.decode())
     again = browser.get(f"{PAGE}?fabric=small&mode=live&ask=provider_failure:batch&number=1&seed={one.seed}")
     assert fields(again).items() >= {"number": "1", "seed": str(one.seed), "cells": "provider_failure:batch"}.items()
