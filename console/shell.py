@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
 
-from console.access import actor_of, is_staff
+from console.access import ROUTES, actor_of, is_staff
 from console.keys import KEYS, Key
 from console.views.drill_going import Going, going_of
 from fabric.core.actor import Actor
@@ -59,7 +59,15 @@ NAV: tuple[Place, ...] = (
         "human",
         "open",
     ),
-    Place("drills", "Drills", "drill", ("drills", "drill"), drills_open_count, "", "waiting or running"),
+    Place(
+        "drills",
+        "Drills",
+        "drill",
+        ("drills", "drill", "scenarios", "scenario"),
+        drills_open_count,
+        "",
+        "waiting or running",
+    ),
     Place("fabrics", "Fabrics", "fabric", ("fabrics", "fabric")),
     Place("breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"),
     Place("start", "New run", "plus", ("start",)),
@@ -89,7 +97,7 @@ class Tab(NamedTuple):
 
 DRILL_TABS: tuple[Tab, ...] = (
     Tab("drills", "Coverage", ("drills-ask", "drills-stop")),
-    Tab("scenarios", "Library"),
+    Tab("scenarios", "Library", (*tuple(name for name in ROUTES if name.startswith("scenario-")), "scenario")),
     Tab("drills-runs", "Runs"),
     Tab("drills-schedules", "Schedules"),
 )

@@ -159,7 +159,7 @@ def _address(name: str, mode: str) -> str:
     return f"{reverse('drills')}?{urlencode({'fabric': name} | ({'mode': mode} if mode != VIRTUAL else {}))}"
 
 
-def _named(actor: Actor, name: str) -> FabricView | None:
+def fabric_named(actor: Actor, name: str) -> FabricView | None:
     """The fabric that is meant; None: there is none at all. Refused not_found for a name that is none."""
     offered = fabrics_list(actor)
     if not offered:
@@ -179,7 +179,7 @@ def _page(
     request: HttpRequest, name: str, problem: str = "", status: int = 200, *, mode: str = VIRTUAL
 ) -> HttpResponse:
     actor, now_ms = actor_of(request.user), time.time_ns() // 1_000_000
-    found = _named(actor, name)
+    found = fabric_named(actor, name)
     if found is None:
         return render(request, "drills/none.html", {"now_ms": now_ms, "problem": problem}, status=status)
     seen = coverage(actor, found.name, mode)

@@ -36,24 +36,33 @@ def player_version() -> str:
     return told.hexdigest()[:32]
 
 
-def scenario_covers(
-    spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scalar], tier: Tier, player: str | None = None
-) -> str:
+def scenario_covers(spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scalar], tier: Tier) -> str:
     """128 bits in hex over the scenario with its parameters, the fabric, every ladder of the tier, and the engine's and the player's version.
 
     Titles and seeds are left out: a verdict is about what is disturbed, and in what.
     """
+    return _digest(_of_fabric(spec, tier), scenario, overrides)
+
+
+def _digest(of_fabric: str, scenario: Scenario, overrides: Mapping[str, Scalar]) -> str:
+    plain = experiment_of(scenario.model_copy(update=SAID))
+    return fingerprint([of_fabric, plain, {**scenario.parameters, **overrides}, player_version()])
+
+
+def _of_fabric(spec: FabricSpec, tier: Tier) -> str:
     table = table_with(spec.decision_table)
     ladders = [table[failure, tier].model_dump(mode="json", include={"rungs"}) for failure in FailureType]
-    rest = spec.model_dump(mode="json", by_alias=True, exclude=set(NOT_COVERED))
-    plain = experiment_of(scenario.model_copy(update=SAID))
-    given = {**scenario.parameters, **overrides}
-    return fingerprint([tier, ladders, rest, plain, given, player or player_version()])
+    return fingerprint([tier, ladders, spec.model_dump(mode="json", by_alias=True, exclude=set(NOT_COVERED))])
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=256)
+def _of_revision(revision_id: str, tier: Tier) -> str:
+    return _of_fabric(revision_spec(revision_id), tier)
+
+
+@lru_cache(maxsize=4_096)
 def _covers(revision_id: str, source: str, parameters: tuple[tuple[str, Scalar], ...], tier: Tier) -> str:
-    return scenario_covers(revision_spec(revision_id), read(source), dict(parameters), tier)
+    return _digest(_of_revision(revision_id, tier), read(source), dict(parameters))
 
 
 def covers_now(revision_id: str, source: str, parameters: Mapping[str, Scalar], tier: Tier) -> str:

@@ -23,8 +23,10 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from simulator.drills.models import Drill
 from simulator.drills.services import drill_ask
+from simulator.library.services import scenario_save
 from tests.fabric.services.told import HOOK, notification_row
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
+from tests.simulator.library.sources import plain
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class FormCase:
         return self.stale == self.done
 
 
+WRITTEN = plain("written")
 FORMS = {
     "start": FormCase(
         (
@@ -108,6 +111,25 @@ FORMS = {
     "drills-lever": FormCase(
         ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "pulled already", (302, 409, 413, 422)
     ),
+    "scenario-new": FormCase(
+        ("source", "file"), {"source": WRITTEN}, 409, "is that of another scenario", (409, 413, 422)
+    ),
+    "scenario-ask": FormCase(
+        ("fabric", "number", "tier", "seed", "given", "do"),
+        {"fabric": "doubtful", "tier": "batch", "seed": "7"},
+        409,
+        "waits to be played",
+        (302, 404, 409, 413, 422),
+    ),
+    "scenario-edit": FormCase(
+        ("source", "version"),
+        {"source": WRITTEN.replace("written", "doubtful"), "version": "1"},
+        409,
+        "it is version 2 by now",
+        (404, 409, 413, 422),
+    ),
+    "scenario-duplicate": FormCase(("to",), {"to": "a-copy"}, 409, "is that of another scenario", (302, 409, 413, 422)),
+    "scenario-delete": FormCase(("version",), {"version": "1"}, 404, "no scenario", (404, 409, 413, 422)),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),
@@ -142,6 +164,7 @@ def run(actor, doubtful):
     found = ran(actor, doubtful)
     notification_row(actor, found.id)
     drilled(actor, "guarded")
+    scenario_save(actor=actor, source=plain("doubtful"))
     return found
 
 
@@ -176,11 +199,18 @@ def foreign(stranger):
     fabric_publish(actor=stranger, source=guarded("theirs", "fabric"))
     of = Fabric.objects.get(name="theirs").id
     fabric_publish(actor=stranger, source=DOUBTFUL)
+    scenario_save(actor=stranger, source=plain("theirs"))
     asked = {"store": wiring.store(), "nudge": NullNudge(), "actor": stranger, "documents": (NOTES,)}
     started = run_start(fabric="theirs", text="their secret", **asked)
     theirs = escalations_open(stranger, ran(stranger, "doubtful").id)[0]
     breaker = {"scope": f"fabric:{of}", "digest": endpoint(BreakerScope.FABRIC).kind.partition(":")[2]}
-    return {"run_id": started.run_id, "escalation_id": theirs.id, "name": "theirs", **breaker} | {
+    return {
+        "run_id": started.run_id,
+        "escalation_id": theirs.id,
+        "name": "theirs",
+        "scenario_name": "theirs",
+        **breaker,
+    } | {
         "notification_id": notification_row(stranger, theirs.run_id),
         **drilled(stranger, "theirs"),
     }
@@ -212,6 +242,7 @@ def filled(address, run, question, **named):
         "seq": "1",
         "escalation_id": question.id,
         "name": "doubtful",
+        "scenario_name": "doubtful",
         "number": "1",
         "token": "nosuchtoken",
         "card": "runs",

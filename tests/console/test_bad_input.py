@@ -28,6 +28,7 @@ PARAMETERS = (
     *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
+    *("enters", "port", "origin"),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
 
@@ -110,6 +111,7 @@ def test_addresses_that_name_nothing(browser, run):
 
 
 KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "name": "nobodys"} | {
+    "scenario_name": "nosuch",
     "drill_id": str(uuid4()),
     "batch": str(uuid4()),
     "scope": f"fabric:{uuid4()}",

@@ -27,7 +27,15 @@ from playwright.sync_api import Browser, Error, Page, StorageState, sync_playwri
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
-from tests.e2e import drill_page_scenes, drill_scenes, held_scenes, memory_scenes, notification_scenes, scenes
+from tests.e2e import (
+    drill_page_scenes,
+    drill_scenes,
+    held_scenes,
+    memory_scenes,
+    notification_scenes,
+    scenario_scenes,
+    scenes,
+)
 from tests.e2e.accessibility import findings
 from tests.e2e.chromium import launched
 from tests.e2e.installation import Installation, installed
@@ -197,6 +205,7 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(memory_scenes.SCENES)
     camera.shoot(drill_page_scenes.pages(home))
     camera.shoot(drill_scenes.drilled(home))
+    camera.shoot(scenario_scenes.library(home))
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")

@@ -51,6 +51,12 @@ NO_PAGE = {
     "drill-live": "a part of a drill's page",
     "drills-ask": "a POST",
     "drills-stop": "a POST",
+    "scenario-live": "a part of a scenario's page",
+    "scenario-ask": "a POST",
+    "scenario-duplicate": "a POST",
+    "scenario-delete": "a POST",
+    "scenario-toml": "a file",
+    "scenario-json": "a file",
     "fabric-yaml": "a file",
 }
 """Routes that are no page of ours, and what they are instead."""
@@ -63,6 +69,7 @@ ALSO = (
     "/start?fabric=doubtful&example=1",
     "/nothing",
     "/drills?fabric=small-model",
+    "/drills/library?q=zzzz",
     "/fabrics/writing?tab=memory",
     "/fabrics/writing/memory/notes?key=budget",
 )
@@ -100,6 +107,7 @@ KNOWN = {
     "run_id": "019a1f3c-5d20-7c11-9a5e-4c81d7e20b1f",
     "seq": 3,
     "name": "doubtful",
+    "scenario_name": "rate-limit-then-healthy",
     "number": 1,
     "scope": "provider:scripted",
     "digest": "92e507dd97e0",
@@ -161,7 +169,12 @@ def test_a_finding_is_found(visit):
 
 
 def test_an_installation_where_nothing_has_happened(visit):
-    assert looked_at(visit(NOWHERE).page, pages({"name": "doubtful", "number": 1})) == {}
+    assert (
+        looked_at(
+            visit(NOWHERE).page, pages({"name": "doubtful", "scenario_name": "rate-limit-then-healthy", "number": 1})
+        )
+        == {}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -11,3 +11,8 @@ def source(name: str = "mine", rest: str = "", *, failure: str = "provider_failu
         f'name = "{name}"\ntitle = "The endpoint is down"\ndescription = "For a test."\n{named}seed = 5\n'
         f'\n[parameters]\nrole = "finalizer"\n{DOWN}{rest}{probes}'
     )
+
+
+def plain(name: str) -> str:
+    """A scenario without a parameter, and without a brace."""
+    return source(name).replace('\n[parameters]\nrole = "finalizer"\n', "").replace("${role}", "finalizer")

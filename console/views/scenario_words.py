@@ -1,0 +1,231 @@
+"""Scenarios as their pages say them: where they come from, what they enter, what their probes may say, their parameters as fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.templatetags.marks import FAILURES
+from console.views.drill_words import Mark, cell_mark
+from fabric.core.taxonomy import Tier
+from fabric.selectors.words import words
+from simulator.drills.selectors import DrillView, State
+from simulator.library.covering import drill_fresh
+from simulator.library.selectors import Origin, ScenarioView
+from simulator.library.words import AROUND_A_RUN, field_of, used_by
+from simulator.scenarios.catalogue import PORTS, Port
+from simulator.scenarios.problems import Problem
+from simulator.scenarios.scenario import Scalar, Scenario, references
+from simulator.scenarios.tolerances import Equal, OneOf, Range, Regex, Tolerance, Within
+
+JSON = Any
+ORIGINS: Mapping[Origin, tuple[str, str]] = {
+    "shipped": ("Shipped", "comes with the product"),
+    "ours": ("Ours", "written or imported in this workspace"),
+    "captured": ("Captured", "made of the failures of a run"),
+}
+"""Word of each origin, and what it means; total over ``Origin``, by test."""
+PORT_WORDS: Mapping[Port, str] = {
+    "model": "model calls",
+    "answer": "answers of models",
+    "tool": "tools",
+    "service": "services",
+    "store": "database",
+    "broker": "broker",
+    "process": "workers",
+    "clock": "clocks",
+    "person": "people",
+}
+"""Total over the ports, by test."""
+UNITS: Mapping[str, str] = {"_s": "s", "_per_s": "/s", "_usd_micros": "micro-dollars", "tokens": "tokens"}
+"""By the end of a parameter's name."""
+
+
+def enters_words(scenario: Scenario | None) -> str:
+    """The row that it enters, or that it happens around a run."""
+    if scenario is None:
+        return ""
+    return FAILURES[scenario.failure] if scenario.failure else AROUND_A_RUN
+
+
+def port_choices() -> list[tuple[str, str]]:
+    """Ports, to filter by."""
+    return [(port, PORT_WORDS[port]) for port in PORTS]
+
+
+def tolerance_words(tolerance: Tolerance) -> tuple[str, str]:
+    """What a probe may say: in words, and as it is written where words do not say it all."""
+    match tolerance:
+        case Equal(value=value):
+            return f"is {value if isinstance(value, str) else json.dumps(value)}", ""
+        case Within(low=low, high=high):
+            return f"lies from {low} to {high}", ""
+        case OneOf(values=values):
+            return f"is one of {', '.join(map(str, values))}", ""
+        case Range():
+            return "lies in", json.dumps(tolerance.written(), ensure_ascii=False)
+        case Regex():
+            return "matches", json.dumps(tolerance.written(), ensure_ascii=False)
+    return "is held against", json.dumps(tolerance.written(), ensure_ascii=False)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TierCell:
+    """What is known of a scenario in a tier of a fabric."""
+
+    tier: Tier
+    mark: Mark | None
+    """None: it is not for this tier."""
+    drill: DrillView | None
+    """The drill that it is by, or that goes on."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.drill is not None and not self.drill.ended
+
+
+def tier_cells(
+    view: ScenarioView,
+    revision_id: str,
+    shown: Mapping[tuple[str, Tier], DrillView],
+    waiting: Mapping[tuple[str, Tier], DrillView],
+) -> list[TierCell]:
+    """A cell for each tier."""
+    return [
+        _cell(view, tier, revision_id, shown.get((view.name, tier)), waiting.get((view.name, tier))) for tier in Tier
+    ]
+
+
+def _cell(view: ScenarioView, tier: Tier, revision_id: str, last: DrillView | None, now: DrillView | None) -> TierCell:
+    if now is not None:
+        return TierCell(tier, cell_mark(State(now.status)), now)
+    if view.scenario is None or tier not in view.scenario.tiers:
+        return TierCell(tier, None, last)
+    if last is None:
+        return TierCell(tier, cell_mark(State.NEVER), None)
+    fresh = drill_fresh(last, revision_id, view.source)
+    return TierCell(tier, cell_mark(State(last.verdict) if fresh else State.STALE), last)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterField:
+    """A parameter of a scenario as a field of a form. ``kind``: ``bool``, ``int``, ``float``, ``choice`` or ``text``."""
+
+    name: str
+    kind: str
+    value: str
+    """As it stands in the field."""
+    default: str
+    hint: str
+    unit: str
+    choices: tuple[str, ...]
+    least: str
+    most: str
+    errors: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """Its name in the form."""
+        return f"p-{self.name}"
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is another than the scenario's own."""
+        return self.value != self.default
+
+
+def parameter_fields(
+    scenario: Scenario, given: Mapping[str, str], errors: Mapping[str, list[str]] | None = None
+) -> list[ParameterField]:
+    """Its parameters with what was given, each with what was wrong with it."""
+    return [
+        _field(scenario, name, default, given.get(name), tuple((errors or {}).get(name, ())))
+        for name, default in scenario.parameters.items()
+    ]
+
+
+def _field(
+    scenario: Scenario, name: str, default: Scalar, given: str | None, errors: tuple[str, ...]
+) -> ParameterField:
+    _, schema = field_of(scenario, name)
+    choices = tuple(map(str, schema.get("enum", ())))
+    kind = "choice" if choices else KINDS.get(type(default), "text")
+    if kind == "bool":
+        choices = ("true", "false")
+    own = text_of(default)
+    least, most = _bound(schema, "inimum", kind), _bound(schema, "aximum", kind)
+    return ParameterField(
+        name=name,
+        kind=kind,
+        value=own if given is None else given,
+        default=own,
+        hint=_hint(scenario, name, least, most, schema),
+        unit=next((unit for end, unit in UNITS.items() if name.endswith(end)), ""),
+        choices=choices,
+        least=least,
+        most=most,
+        errors=errors,
+    )
+
+
+KINDS: Mapping[type, str] = {bool: "bool", int: "int", float: "float", str: "text"}
+
+
+def text_of(value: Scalar) -> str:
+    """A value as a field has it, and as ``--set`` takes it."""
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _bound(schema: Mapping[str, JSON], name: str, kind: str) -> str:
+    """A bound that is part of the range, as a number field takes it."""
+    found = schema.get(f"m{name}")
+    return (
+        ""
+        if found is None or kind not in ("int", "float")
+        else f"{found:g}"
+        if isinstance(found, float)
+        else str(found)
+    )
+
+
+def _hint(scenario: Scenario, name: str, least: str, most: str, schema: Mapping[str, JSON]) -> str:
+    of = f"of {' and '.join(words(one) for one in used_by(scenario, name))}"
+    more = [f"over {schema['exclusiveMinimum']:g}"] if "exclusiveMinimum" in schema else []
+    if least and most:
+        more.append(f"{least} to {most}")
+    elif least or most:
+        more.append(f"at least {least}" if least else f"at most {most}")
+    return ", ".join([of, *more])
+
+
+def problems_by_field(scenario: Scenario, problems: tuple[Problem, ...]) -> tuple[dict[str, list[str]], list[str]]:
+    """Problems by the parameter that they are about, and those that are about none."""
+    fields: dict[str, list[str]] = {}
+    rest: list[str] = []
+    for one in problems:
+        names = _about(scenario, one)
+        for name in names:
+            fields.setdefault(name, []).append(one.sentence)
+        if not names:
+            rest.append(str(one))
+    return fields, rest
+
+
+def _about(scenario: Scenario, problem: Problem) -> list[str]:
+    path = problem.path
+    if path[:1] == ("parameters",) and len(path) > 1 and path[1] in scenario.parameters:
+        return [str(path[1])]
+    if path[:1] == ("disturbance",) and len(path) > 1 and isinstance(path[1], int):
+        given = scenario.disturbance[path[1]]
+        whole = given if len(path) == 2 else given.model_copy(update={"values": {"": given.values.get(path[2])}})
+        return list(dict.fromkeys(references(whole)))
+    return []

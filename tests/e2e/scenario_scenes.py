@@ -1,0 +1,80 @@
+"""The library's pages: scenarios of every origin and verdict, one before and after it was played, a dry run, and what cannot be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from playwright.sync_api import Page
+
+from tests.e2e.installation import Installation
+from tests.e2e.scenes import Scene
+
+PLAYED = """
+from fabric.services.workspaces import owner_actor
+import time
+from simulator.drills.models import OPEN_STATUSES, Drill, StoredScenario
+from simulator.library.asking import scenario_ask
+from simulator.library.services import scenario_duplicate, scenario_save
+from simulator.library.selectors import scenario_get
+actor, fabric = owner_actor(), "small-model"
+def played():
+    # The worker plays them.
+    while Drill.objects.filter(status__in=OPEN_STATUSES).exists():
+        time.sleep(0.1)
+for name in ("endpoint-down", "rate-limit-storm", "tool-error", "messages-lost", "answer-withheld"):
+    scenario_ask(actor=actor, fabric=fabric, scenario=name)
+source = scenario_get(actor, "endpoint-down").source
+scenario_save(actor=actor, source=source.replace('title = "', 'title = "Ours: ').replace('failure = "provider_failure"', 'failure = "unsafe_output"'), name="endpoint-down-of-ours")
+scenario_ask(actor=actor, fabric=fabric, scenario="endpoint-down-of-ours")
+played()
+kept = scenario_duplicate(actor=actor, name="rate-limit-then-healthy", to="written-by-another-version")
+StoredScenario.objects.filter(name=kept.name).update(source=kept.source.replace("finalizer", "finaliser"))
+Drill.objects.filter(scenario="messages-lost", tier="batch").update(covers="before")
+scenario_ask(actor=actor, fabric=fabric, scenario="tool-error", tiers=["batch"])
+"""
+WRONG = 'name = "mine"\ntitel = "What goes wrong"\nfailure = "provider"\n\n[[disturbance]]\nfault = "unavailible"\n'
+
+
+def dry(page: Page) -> None:
+    page.get_by_role("button", name="Dry run").click()
+    page.locator("#dry").wait_for()
+
+
+def misfit(page: Page) -> None:
+    page.locator("#p-status").evaluate("field => field.append(new Option('418', '418', true, true))")
+    page.locator("#p-seed").fill("many")
+    for box in page.locator("[name=tier]").all():
+        box.uncheck()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator("#e-seed").wait_for()
+
+
+def delete(page: Page) -> None:
+    page.locator("summary.danger").click()
+
+
+def written(page: Page) -> None:
+    page.locator("#source").fill(WRONG)
+    page.locator("#edit button[type=submit]").click()
+    page.locator("#problems").wait_for()
+
+
+def library(home: Installation) -> Iterator[Scene]:
+    """All of them."""
+    yield Scene("library-never", "/drills/library?fabric=document-review")
+    yield Scene("scenario-never", "/drills/library/rate-limit-then-healthy?fabric=document-review")
+    home.manage("shell", "--verbosity", "0", "-c", PLAYED)
+    yield Scene("library", "/drills/library?fabric=small-model")
+    yield Scene("library-none", "/drills/library?q=zzzz")
+    yield Scene("scenario", "/drills/library/endpoint-down?fabric=small-model")
+    yield Scene("scenario-dry", "/drills/library/endpoint-down?fabric=small-model", dry)
+    yield Scene("scenario-misfit", "/drills/library/endpoint-down?fabric=small-model", misfit, 422)
+    yield Scene("scenario-ours", "/drills/library/endpoint-down-of-ours?fabric=small-model", delete)
+    yield Scene("scenario-unreadable", "/drills/library/written-by-another-version?fabric=small-model")
+    yield Scene("scenario-new", "/drills/library/new")
+    yield Scene("scenario-new-wrong", "/drills/library/new", written, 422)
+    yield Scene("scenario-edit", "/drills/library/endpoint-down-of-ours/edit")
+    for verdict, found in home.stored(
+        "SELECT verdict, min(id) FROM drills_drill WHERE scenario <> '' AND verdict <> '' GROUP BY verdict ORDER BY verdict"
+    ):
+        yield Scene(f"scenario-drill-{verdict}", f"/drills/{found}")
