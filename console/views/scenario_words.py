@@ -226,6 +226,6 @@ def _about(scenario: Scenario, problem: Problem) -> list[str]:
         return [str(path[1])]
     if path[:1] == ("disturbance",) and len(path) > 1 and isinstance(path[1], int):
         given = scenario.disturbance[path[1]]
-        whole = given if len(path) == 2 else given.model_copy(update={"values": {"": given.values.get(path[2])}})
+        whole = given if len(path) == 2 else given.model_copy(update={"values": {"": given.values.get(str(path[2]))}})
         return list(dict.fromkeys(references(whole)))
     return []

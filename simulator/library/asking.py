@@ -19,8 +19,7 @@ from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.lever import lever_rests
-from simulator.drills.models import OPEN_STATUSES, Drill
-from simulator.drills.selectors import VIRTUAL
+from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill
 from simulator.drills.services import Asked, seed_of
 from simulator.library.covering import scenario_covers
 from simulator.library.selectors import ScenarioView, scenario_get

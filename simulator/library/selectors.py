@@ -13,8 +13,8 @@ from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.selectors.errors import Refused
-from simulator.drills.models import OPEN_STATUSES, Drill, StoredScenario
-from simulator.drills.selectors import VIRTUAL, DrillView, view
+from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, StoredScenario
+from simulator.drills.selectors import DrillView, view
 from simulator.scenarios.problems import Unreadable, nearest
 from simulator.scenarios.reading import read
 from simulator.scenarios.scenario import Scenario
