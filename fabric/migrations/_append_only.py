@@ -1,6 +1,7 @@
 """Triggers that keep journals, audit lines and checkpoints as they were written.
 
-SQLite forgets the triggers of a table that a later migration alters (Django makes it anew): such a migration runs ``install`` again as its last step.
+SQLite forgets the triggers of a table that a later migration alters (Django makes it anew): such a migration runs ``install`` and ``install_drills`` again as
+its last steps; one that alters ``fabric_workspace``, ``install_drills``.
 """
 
 TABLES = ("event", "audit", "checkpoint")
@@ -70,3 +71,68 @@ def remove(apps, schema_editor):
             schema_editor.execute(f"DROP TRIGGER IF EXISTS fabric_{table}_{trigger}{on}", params=None)
         if postgresql:
             schema_editor.execute(f"DROP FUNCTION IF EXISTS fabric_{table}_append_only()", params=None)
+
+
+# -- drills ------------------------------------------------------------------------------------------------------------
+
+_OF_DRILLS = "EXISTS (SELECT 1 FROM fabric_workspace WHERE id = OLD.workspace_id AND drills_of_id IS NOT NULL)"
+"""Whether an event is of a drill's run: those are erased whole when they are old."""
+_FIXED = "whose drills run in a workspace is said when it is made: UPDATE is refused"
+
+
+def _drills_postgresql():
+    name, refusal = "fabric_event", _refusal("event")
+    yield f"""
+        CREATE OR REPLACE FUNCTION {name}_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF TG_OP = 'DELETE' AND {_OF_DRILLS} THEN RETURN OLD; END IF;
+            RAISE EXCEPTION '{refusal}: % is refused', TG_OP USING ERRCODE = 'restrict_violation';
+        END $$
+    """
+    for trigger in ("kept", "emptied"):
+        yield f"DROP TRIGGER IF EXISTS {name}_{trigger} ON {name}"
+    yield f"CREATE TRIGGER {name}_kept BEFORE DELETE ON {name} FOR EACH ROW EXECUTE FUNCTION {name}_append_only()"
+    yield f"CREATE TRIGGER {name}_emptied BEFORE TRUNCATE ON {name} FOR EACH STATEMENT EXECUTE FUNCTION {name}_append_only()"
+    yield f"""
+        CREATE OR REPLACE FUNCTION fabric_workspace_fixed() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION '{_FIXED}' USING ERRCODE = 'restrict_violation'; END $$
+    """
+    yield "DROP TRIGGER IF EXISTS fabric_workspace_fixed ON fabric_workspace"
+    yield """
+        CREATE TRIGGER fabric_workspace_fixed BEFORE UPDATE ON fabric_workspace FOR EACH ROW
+        WHEN (NEW.drills_of_id IS DISTINCT FROM OLD.drills_of_id OR NEW.id IS DISTINCT FROM OLD.id)
+        EXECUTE FUNCTION fabric_workspace_fixed()
+    """
+
+
+def _drills_sqlite():
+    name, refusal = "fabric_event", _refusal("event")
+    yield f"DROP TRIGGER IF EXISTS {name}_kept"
+    yield f"""
+        CREATE TRIGGER {name}_kept BEFORE DELETE ON {name} WHEN NOT {_OF_DRILLS}
+        BEGIN SELECT RAISE(ABORT, '{refusal}: DELETE is refused'); END
+    """
+    yield "DROP TRIGGER IF EXISTS fabric_workspace_fixed"
+    yield f"""
+        CREATE TRIGGER fabric_workspace_fixed BEFORE UPDATE ON fabric_workspace
+        WHEN NEW.drills_of_id IS NOT OLD.drills_of_id OR NEW.id IS NOT OLD.id
+        BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END
+    """
+
+
+def install_drills(apps, schema_editor):
+    """Has the events of drills' runs deleted, and of no others: whose drills run in a workspace can never be said later."""
+    statements = {"postgresql": _drills_postgresql, "sqlite": _drills_sqlite}[schema_editor.connection.vendor]
+    for statement in statements():
+        schema_editor.execute(statement, params=None)
+
+
+def remove_drills(apps, schema_editor):
+    """The triggers as they were before, for a migration back."""
+    postgresql = schema_editor.connection.vendor == "postgresql"
+    on = " ON {}" if postgresql else ""
+    schema_editor.execute("DROP TRIGGER IF EXISTS fabric_workspace_fixed" + on.format("fabric_workspace"), params=None)
+    if postgresql:
+        schema_editor.execute("DROP FUNCTION IF EXISTS fabric_workspace_fixed()", params=None)
+        schema_editor.execute("DROP TRIGGER IF EXISTS fabric_event_emptied ON fabric_event", params=None)
+    install(apps, schema_editor)

@@ -10,9 +10,9 @@ from django.db import connection
 
 from fabric.core.audit import FIRST_PREV, CheckpointBody, checkpoint_digest, checkpoint_read
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.models import AuditLine, Checkpoint, Workspace
+from fabric.models import AuditLine, Checkpoint, Run, Workspace
 from fabric.models.audit import UNSEALED
-from fabric.selectors.audit import hash_of
+from fabric.selectors.audit import hash_of, was_erased
 from fabric.selectors.verify import Counted, Fault, Finding
 
 PAGE = 500
@@ -57,7 +57,8 @@ def verify_checkpoints(
 
     ``trusted``: the public keys that may have signed. ``folder``: where checkpoints were written outside the database.
     """
-    known = set(Workspace.objects.values_list("id", flat=True))
+    drills = dict(Workspace.objects.values_list("id", "drills_of_id"))
+    known = set(drills)
     for workspace_id in sorted(known | set(Checkpoint.objects.values_list("workspace_id", flat=True).distinct())):
         number, prev = 0, FIRST_PREV
         for row in Checkpoint.objects.filter(workspace_id=workspace_id).order_by("number").iterator(chunk_size=1):
@@ -76,7 +77,7 @@ def verify_checkpoints(
             if body.key not in trusted:
                 told = f"checkpoint {row.number} of workspace {workspace_id} is signed by key {body.key}, which is not this installation's: if it once was, name it with --key"
                 yield Finding(fault=Fault.UNTRUSTED_KEY, seq=row.number, says=told)
-            yield from _covered(body, run_id)
+            yield from _covered(body, run_id, erases=bool(drills.get(workspace_id)))
         if folder is not None:
             yield from _outside(workspace_id, folder)
 
@@ -95,8 +96,8 @@ def _body(row: Checkpoint, raw: bytes, prev: str, verified: Verified) -> tuple[C
     return body, ""
 
 
-def _covered(body: CheckpointBody, run_id: str) -> Iterator[Finding]:
-    """What a checkpoint says was there, and is not, or is something else."""
+def _covered(body: CheckpointBody, run_id: str, *, erases: bool) -> Iterator[Finding]:
+    """What a checkpoint says was there, and is not, or is something else. ``erases``: old runs of the workspace are erased whole, as those of drills are."""
     where = f"checkpoint {body.number} of workspace {body.workspace}"
     if not run_id and body.stream.seq:
         lines = AuditLine.objects.filter(workspace_id=body.workspace, seq=body.stream.seq)
@@ -113,6 +114,8 @@ def _covered(body: CheckpointBody, run_id: str) -> Iterator[Finding]:
         there = _hashes(asked)
         for name, seq, head in asked:
             if (name, seq) not in there:
+                if erases and was_erased(body.workspace, name) and not Run.objects.filter(id=name).exists():
+                    continue
                 told = f"run {name}: event {seq} is missing, which {where} covers: its end was cut off"
                 yield Finding(fault=Fault.COVERED_MISSING, run_id=name, seq=seq, says=told)
             elif there[name, seq] != head:

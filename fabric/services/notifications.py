@@ -17,7 +17,7 @@ from fabric.core.fingerprint import encode
 from fabric.core.notifications import Target, Told, key_of, rfc3339
 from fabric.core.text import clean_text
 from fabric.guardrails.compiled import looking, masked
-from fabric.models import Escalation, Event, Notification, NotificationTarget, Run
+from fabric.models import Escalation, Event, Notification, NotificationTarget, Run, Workspace
 from fabric.models.journal import NOTIFIED
 
 JSON = Any
@@ -27,6 +27,8 @@ LOOKBACK_US = 3_600 * US
 EVENTS_MAX = 500
 """Told to one target in one transaction."""
 REASON_CHARS_MAX = 500
+DRILLS = Workspace.objects.filter(drills_of__isnull=False).values("id")
+"""Where drills run: nobody is told of a failure that was made on purpose."""
 
 
 def notifications_wanted(targets: Sequence[Target]) -> bool:
@@ -58,7 +60,7 @@ def _untold(target: Target, read_to: int) -> QuerySet[Event]:
     since = NotificationTarget.objects.filter(id=target.id).values("since_at")
     told = Notification.objects.filter(run_id=OuterRef("run_id"), seq=OuterRef("seq"), target=target.id)
     found = Event.objects.filter(NOTIFIED, ~Exists(told), at__gte=read_to - LOOKBACK_US, kind__in=target.wants)
-    found = found.filter(at__gte=since[:1])
+    found = found.filter(at__gte=since[:1]).exclude(workspace_id__in=DRILLS)
     return (found.filter(workspace_id=target.workspace_id) if target.workspace_id else found).order_by("at")
 
 

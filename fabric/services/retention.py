@@ -7,8 +7,9 @@ they hold hashes, names, numbers and sentences about failures, no content.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from django.db import connection, transaction
 from django.db.models import Q
@@ -41,6 +42,18 @@ class Erased:
     """Events that lost their content."""
 
 
+class Beside(Protocol):
+    """What keeps runs of a workspace elsewhere, by a clock of its own, and erases them when their time has come."""
+
+    def __call__(self, workspace: Workspace, until: int, *, dry_run: bool) -> Iterable[tuple[str, int, int]]:
+        """Erases what ended up to ``until``, microseconds since the epoch: ``(run id, when it ended, events)`` each. ``dry_run``: what would be."""
+        ...
+
+
+BESIDE: list[Beside] = []
+"""What goes by a workspace's retention too; an application adds its own when it is ready."""
+
+
 def retention_set(*, actor: Actor, days: int | None) -> None:
     """Says how many days after its end a run's contents are kept in the actor's workspace; None: for good. Refused invalid."""
     if days is not None and not 1 <= days <= DAYS_MAX:
@@ -68,6 +81,8 @@ def retention_apply(*, dry_run: bool = False, now: int | None = None) -> list[Er
             erased = _would(run_id, ended_at) if dry_run else _erase(workspace, run_id, ended_at)
             if erased is not None:
                 done.append(erased)
+        for beside in BESIDE:
+            done += [Erased(*one) for one in beside(workspace, until, dry_run=dry_run)]
         if not dry_run:
             # Only forwards: a longer retention brings nothing back, and nothing before this is looked at again.
             Workspace.objects.filter(id=workspace.id, erased_until__lt=until).update(erased_until=until)

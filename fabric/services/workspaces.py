@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
 
 from django.contrib.auth import get_user_model
@@ -55,6 +56,12 @@ def drills_workspace_ensure(workspace_id: str) -> str:
         if created:
             audit_record(actor=system_actor(made.id), act=Act.WORKSPACE_CREATED, subject=made.name)
     return made.id
+
+
+@lru_cache(maxsize=1_024)
+def drills_owner(workspace_id: str) -> str | None:
+    """The workspace whose drills run in this one; None: it is nobody's drills'. Said once when a workspace is made, and never changed."""
+    return Workspace.objects.filter(id=workspace_id).values_list("drills_of_id", flat=True).first()
 
 
 def system_actor(workspace_id: str) -> Actor:

@@ -29,6 +29,7 @@ from simulator.kernel import faults, scripted, swarm
 from simulator.kernel.agents import Reply
 from simulator.kernel.published import Fabric
 from simulator.kernel.services import BOOK, CANCEL, FIND
+from simulator.kernel.swarm import AS_DRAWN, Names
 from simulator.kernel.world import World
 
 JSON = Any
@@ -133,8 +134,12 @@ def drive(
     person: Person = "reject",
     disturbed: Disturbing = undisturbing,
     work: Work = Work(),
+    names: Names = AS_DRAWN,
 ) -> World:
-    """The world of one run of the fabric, or of several one after the other, to its end. ``disturbed``: who stands in front of its models and tools."""
+    """The world of one run of the fabric, or of several one after the other, to its end. ``disturbed``: who stands in front of its models and tools.
+
+    ``names``: what its runs are called, where they are to be kept.
+    """
     setup = swarm.Setup(
         seed=seed,
         fabric=published(spec),
@@ -146,6 +151,7 @@ def drive(
         answers_within=0.01,
         verb="reject" if person == "reject" else "approve",
         raises=RAISES if person == "raise" else 0,
+        names=names,
     )
     made = World(setup)
     made.ask, made.serve = disturbed(made, cooperative, serving(spec, made.agents.run))
@@ -164,7 +170,11 @@ class Undisturbed:
 
 @lru_cache(maxsize=16)
 def _undisturbed(dumped: str, tier: Tier, seed: int) -> Undisturbed:
-    made = drive(FabricSpec.model_validate_json(dumped), tier, seed=seed)
+    return _driven(FabricSpec.model_validate_json(dumped), tier, seed, AS_DRAWN)
+
+
+def _driven(spec: FabricSpec, tier: Tier, seed: int, names: Names) -> Undisturbed:
+    made = drive(spec, tier, seed=seed, names=names)
     if made.watch.violations:
         broken = made.watch.violations[0]
         return Undisturbed(made, f"{broken.invariant}: {broken.sentence}")
@@ -179,6 +189,8 @@ def _undisturbed(dumped: str, tier: Tier, seed: int) -> Undisturbed:
     )
 
 
-def undisturbed(spec: FabricSpec, tier: Tier, *, seed: int) -> Undisturbed:
-    """The steady state before a drill: the fabric's run with nothing in its way."""
+def undisturbed(spec: FabricSpec, tier: Tier, *, seed: int, names: Names = AS_DRAWN) -> Undisturbed:
+    """The steady state before a drill: the fabric's run with nothing in its way. ``names``: what it is called, where it is to be kept."""
+    if names.salt:
+        return _driven(spec, tier, seed, names)
     return _undisturbed(spec.model_dump_json(by_alias=True), tier, seed)

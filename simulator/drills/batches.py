@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import logging
 import time
+from typing import TYPE_CHECKING
 
+from django.db import DatabaseError, transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from pydantic import ValidationError
@@ -15,6 +17,10 @@ from pydantic import ValidationError
 from fabric.adapters.duties import database_us
 from fabric.selectors.fabrics import revision_spec
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
+from simulator.drills.pruning import runs_prune
+
+if TYPE_CHECKING:
+    from simulator.drills.keeping import Kept
 
 log = logging.getLogger(__name__)
 SAID_MAX = 2_000
@@ -25,9 +31,19 @@ def batch_drill(batch: str, holder: str) -> int:
     """Drills what of a batch waits, until nothing does; how many were driven. It takes a core for seconds, so it has a process of its own."""
     driven = 0
     while (one := drill_claim(batch, holder)) is not None:
-        drill_end(one, holder, **drill_drive(one))
+        came, kept = drill_drive(one)
+        drill_end(one, holder, kept, **came)
+        _prune(one)
         driven += 1
     return driven
+
+
+def _prune(one: Drill) -> None:
+    """Has the runs of older drills of the same cell go. A role that may not delete them leaves them, and drills all the same."""
+    try:
+        runs_prune(one)
+    except DatabaseError:
+        log.exception("the runs of older drills of %s %s x %s could not be erased", one.scenario, one.failure, one.tier)
 
 
 def drill_claim(batch: str, holder: str) -> Drill | None:
@@ -42,8 +58,8 @@ def drill_claim(batch: str, holder: str) -> Drill | None:
             return one
 
 
-def drill_drive(one: Drill) -> dict[str, str]:
-    """Drives one: the columns that say what came of it."""
+def drill_drive(one: Drill) -> tuple[dict[str, str], Kept | None]:
+    """Drives one: the columns that say what came of it, and the runs that are kept of it."""
     from simulator.drills.driving import (
         driven,
     )  # It loads the engine and its world, which who only keeps drills can do without.
@@ -66,21 +82,39 @@ def drill_drive(one: Drill) -> dict[str, str]:
         "why": came.why,
         "run_id": came.run_id,
         "body": json.dumps({**came.body, "seconds": _since(began)}),
-    }
+    }, came.kept
 
 
-def _failed(said: str, began: float) -> dict[str, str]:
-    return {"status": Status.FAILED, "verdict": "error", "why": said, "body": json.dumps({"seconds": _since(began)})}
+def _failed(said: str, began: float) -> tuple[dict[str, str], None]:
+    body = json.dumps({"seconds": _since(began)})
+    return {"status": Status.FAILED, "verdict": "error", "why": said, "body": body}, None
 
 
 def _since(began: float) -> float:
     return round(time.monotonic() - began, 3)
 
 
-def drill_end(one: Drill, holder: str, **came: str) -> bool:
-    """Says what came of a drill; False: it was stopped, or taken for lost, meanwhile, and stays so."""
+def drill_end(one: Drill, holder: str, kept: Kept | None = None, /, **came: str) -> bool:
+    """Says what came of a drill, and keeps its runs; False: it was stopped, or taken for lost, meanwhile, and stays so."""
     mine = Drill.objects.filter(id=one.id, status=Status.RUNNING, holder=holder)
-    return bool(mine.update(ended_at=database_us(), **came))
+    with transaction.atomic():
+        if not mine.update(ended_at=database_us(), **came):
+            return False
+        if kept is not None and _keep(kept):
+            body = json.dumps({**json.loads(came.get("body", "{}")), "runs": kept.runs})
+            Drill.objects.filter(id=one.id).update(run_id=kept.run_id, body=body)
+    return True
+
+
+def _keep(kept: Kept) -> bool:
+    """Keeps a drill's runs. Its verdict stands without them too."""
+    from simulator.drills.keeping import keep
+
+    try:
+        return keep(kept)
+    except Exception:
+        log.exception("the runs of drill %s could not be kept", kept.drill_id)
+        return False
 
 
 def drills_abort(rows: QuerySet[Drill], *, by: str, why: str) -> int:

@@ -19,6 +19,7 @@ from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, Person
 from simulator.drills.observed import observed
 from simulator.drills.sustained import SUSTAINED, Sustained
+from simulator.kernel.swarm import AS_DRAWN, Names
 from simulator.kernel.world import World
 
 Verdict = Literal["pass", "deviated", "error", "unknown"]
@@ -55,10 +56,11 @@ def drive(
     seed: int,
     person: Person = "reject",
     recovers_after: int | None = None,
+    names: Names = AS_DRAWN,
 ) -> World:
     """The world of one run that meets the failure as often as it goes on, or until so many decisions were made about it, and of one after it that does not; to their ends."""
-    disturbed = until_put_back(met.disturbing(spec, recovers_after))
-    return baseline.drive(spec, tier, seed=seed, person=person, disturbed=disturbed, work=Work(starts_s=STARTS_S))
+    disturbed, work = until_put_back(met.disturbing(spec, recovers_after)), Work(starts_s=STARTS_S)
+    return baseline.drive(spec, tier, seed=seed, person=person, disturbed=disturbed, work=work, names=names)
 
 
 def promised_by(
@@ -114,8 +116,9 @@ def drill_told(
     seed: int = 1,
     person: Person = "reject",
     recovers_after: int | None = None,
+    names: Names = AS_DRAWN,
 ) -> Told:
-    """The same, with the worlds."""
+    """The same, with the worlds. ``names``: what their runs are called, where they are to be kept."""
     began = time.perf_counter()
     met, lacked = equipped(baseline.scripted_models(spec), failure)
     promised, unknown = promised_by(met, failure, tier, person, recovers_after)
@@ -125,10 +128,11 @@ def drill_told(
         cell = Cell(failure, tier, verdict, expected, seen, seed, why, lacked, time.perf_counter() - began)
         return Told(cell, met, before.world, world)
 
-    before = baseline.undisturbed(met, tier, seed=seed)
+    before = baseline.undisturbed(met, tier, seed=seed, names=names.of("before"))
     if before.why:
         return told("error", "not drilled", before.why)
-    world = drive(met, SUSTAINED[failure], tier, seed=seed, person=person, recovers_after=recovers_after)
+    during = names.of("during")
+    world = drive(met, SUSTAINED[failure], tier, seed=seed, person=person, recovers_after=recovers_after, names=during)
     verdict, seen = judged(world, promised)
     if verdict == "error":
         return told("error", "an invariant was broken", seen, world)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from simulator.drills.keeping import Kept
 from simulator.drills.models import Status
 
 JSON = Any
@@ -25,3 +26,5 @@ class Driven:
     """The run that was disturbed, where it is kept."""
     body: Mapping[str, JSON] = field(default_factory=dict)
     """What else is told; JSON."""
+    kept: Kept | None = None
+    """Its runs, which are written with its end; None: there are none, or they are written already."""

@@ -6,17 +6,20 @@ from collections.abc import Callable, Mapping
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.words import words
 from simulator.drills.cells import Told, drill_told
 from simulator.drills.driven import JSON, Driven
 from simulator.drills.driving_scenarios import virtual_scenario
+from simulator.drills.keeping import kept_of, names_of
 from simulator.drills.models import Drill, Status
 from simulator.drills.steady import steady_of
 from simulator.drills.story import story_of
 
 
 def virtual_cell(one: Drill, spec: FabricSpec) -> Driven:
-    """A cell in virtual time."""
-    told = drill_told(spec, FailureType(one.failure), Tier(one.tier), seed=one.seed)
+    """A cell in virtual time. Its runs are kept: the undisturbed one, the one that met the failure, and the one after it."""
+    failure, tier = FailureType(one.failure), Tier(one.tier)
+    told = drill_told(spec, failure, tier, seed=one.seed, names=names_of(one))
     cell = told.cell
     return Driven(
         status=Status.FAILED if cell.verdict == "error" else Status.COMPLETED,
@@ -25,6 +28,7 @@ def virtual_cell(one: Drill, spec: FabricSpec) -> Driven:
         observed=cell.observed,
         why=cell.why,
         body=_told(told),
+        kept=kept_of(one, f"{words(failure).capitalize()} in {words(tier)}", told.spec, told.before, told.world),
     )
 
 

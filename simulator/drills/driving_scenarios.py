@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
+from fabric.selectors.words import words
 from simulator.drills.driven import Driven
+from simulator.drills.keeping import kept_of, names_of
 from simulator.drills.models import Drill, Status
 from simulator.drills.story import story_of
 from simulator.scenarios.playing import Line, Played, play_told
@@ -26,8 +29,11 @@ def virtual_scenario(one: Drill, spec: FabricSpec) -> Driven:
         Tier(one.tier),
         seed=one.seed,
         overrides=json.loads(one.parameters or "{}"),
+        names=names_of(one),
     )
-    return driven_of(told.played, story_of(told.world, told.before))
+    title = f"{told.played.scenario.name} in {words(told.played.tier)}"
+    kept = kept_of(one, title, told.spec, told.before, told.world)
+    return replace(driven_of(told.played, story_of(told.world, told.before)), kept=kept)
 
 
 def driven_of(played: Played, story: Mapping[str, JSON]) -> Driven:

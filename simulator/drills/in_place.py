@@ -29,7 +29,8 @@ from simulator.drills.equipping import equipped, with_lookup
 from simulator.drills.expectation import Chain, chain_of
 from simulator.drills.live_asking import CAP_S
 from simulator.drills.models import Drill, Status
-from simulator.drills.putting_back import NOTHING, PutBack, acting_in, put_back, resting, start_key, tell
+from simulator.drills.names import start_key
+from simulator.drills.putting_back import NOTHING, PutBack, acting_in, put_back, resting, tell
 from simulator.drills.seam import in_the_drills_hands
 from simulator.drills.story import story_of_journals
 from simulator.drills.sustained import places

@@ -88,7 +88,7 @@ class Drill(models.Model):
     """What is to be said about the verdict."""
     stopped_by = models.TextField(blank=True, default="")
     run_id = KeyField(blank=True, default="", db_default="")
-    """The run that was disturbed, in the workspace of drills; empty: it was not kept, or there is none."""
+    """The run that was disturbed, in the workspace of drills; where none was, the undisturbed one. Empty: none is kept."""
     body = models.TextField(blank=True, default="{}")
     """JSON: ``equipped``, what the fabric was given so that the failure could be met, and ``seconds``, how long it took."""
 
@@ -101,6 +101,7 @@ class Drill(models.Model):
             Index(fields=["status", "batch", "place"], name="drill_open"),
             Index(fields=["workspace", "-id"], name="drill_list"),
             Index(fields=["batch", "place"], name="drill_of_batch"),
+            Index(fields=["workspace", "fabric", "-id"], condition=~Q(run_id=""), name="drill_kept"),
         )
         constraints = (
             UniqueConstraint(

@@ -25,6 +25,7 @@ from fabric.services.fabrics import drilled_withdraw
 from fabric.services.workspaces import system_actor
 from simulator.drills.models import LIVE as LIVE_MODE
 from simulator.drills.models import OPEN_STATUSES, Drill
+from simulator.drills.names import start_key
 
 REASON, NOTHING = "drill ended", "nothing was left to put back"
 WITHIN_S = 30.0
@@ -48,11 +49,6 @@ def acting_in(workspace_id: str) -> Actor:
     return Actor(name=seen.name, workspace_id=workspace_id, kind="system", roles=OPERATORS)
 
 
-def start_key(drill_id: str, part: str) -> str:
-    """By what the run of a part of a drill (``before``, ``during``, ``after``) is found again."""
-    return f"{drill_id}:{part}"
-
-
 def put_back(
     workspace_id: str, drill_id: str, *, within_s: float = WITHIN_S, meanwhile: Callable[[], object] = bool
 ) -> PutBack:
@@ -61,7 +57,7 @@ def put_back(
     ``meanwhile``: called again and again while a run is waited for.
     """
     actor = acting_in(workspace_id)
-    runs = Run.objects.filter(workspace_id=workspace_id, start_key__startswith=f"{drill_id}:")
+    runs = Run.objects.filter(workspace_id=workspace_id, start_key__startswith=start_key(drill_id, ""))
     live = list(runs.filter(LIVE).values_list("id", flat=True))
     wrong = [said for one in live if (said := _terminated(actor, one))]
     still = _going_on(live, within_s, meanwhile)

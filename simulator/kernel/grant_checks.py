@@ -24,7 +24,8 @@ WORST = (SettledBy.REAPED, SettledBy.UNKNOWN)
 def cap_workspace(world: World) -> None:
     """Gives the workspace of some seeds a cap."""
     if world.setup.seed % 5 == 0:
-        world.grants.set_cap("workspace:workspace", 60_000, workspace_id="workspace")
+        name = world.setup.names.workspace_id
+        world.grants.set_cap(f"workspace:{name}", 60_000, workspace_id=name)
 
 
 def session_of(world: World) -> str:

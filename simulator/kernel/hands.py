@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from fabric.core.context import Contents
 from fabric.core.envelope import Row, from_row
 from fabric.core.evolve import evolve
-from fabric.core.fingerprint import digest
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.forks import contents_of, kept_at
 from fabric.core.inputs import (
@@ -137,6 +136,6 @@ class Hands:
             contents=tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
             requested_by="operator",
         )
-        forked = digest(world.setup.seed, "fork", self._forks)
+        forked = world.setup.names.run_id(world.setup.seed, "fork", self._forks)
         world.watch.expect(forked, origin.tier, origin.seed, (point.stages, point.branches))
         self.outside.start(forked, origin.tier, origin.seed, given, given.deadline_at)

@@ -57,7 +57,7 @@ class Outside:
         """Schedules the starts and the accidents."""
         world, rng = self.world, self.world.rng
         for number, plan in enumerate(world.setup.runs):
-            run_id = digest(world.setup.seed, "run", number)
+            run_id = world.setup.names.run_id(world.setup.seed, "run", number)
             world.watch.expect(run_id, plan.tier, plan.seed)
             world.later(plan.at_s, self._start, run_id, plan)
             self.hands.begin(run_id)
@@ -87,7 +87,7 @@ class Outside:
         world = self.world
         new = NewRun(
             run_id=run_id,
-            workspace_id="workspace",
+            workspace_id=world.setup.names.workspace_id,
             revision_id=world.setup.fabric.revision_id,
             tier=tier,
             queue="default",

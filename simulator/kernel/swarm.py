@@ -10,7 +10,9 @@ from functools import lru_cache
 from random import Random
 from typing import Any, Literal
 
+from fabric.core.children import id_of
 from fabric.core.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
+from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
@@ -41,6 +43,30 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """What a world calls its runs. Nothing that is drawn, and nothing that is decided, depends on it."""
+
+    salt: str = ""
+    """Makes the ids of its runs its own, so that runs of several worlds of one seed can be kept side by side; empty: the seed's."""
+    workspace_id: str = "workspace"
+    """The workspace that its runs are of."""
+
+    def of(self, part: str) -> Names:
+        """The names of one of several worlds that are kept together."""
+        return Names(f"{self.salt} {part}", self.workspace_id) if self.salt else self
+
+    def run_id(self, seed: int, what: str, number: int) -> str:
+        """The id of a run that comes from outside; with a salt a UUID, like any run's that is kept."""
+        if not self.salt:
+            return digest(seed, what, number)
+        return id_of(digest(seed, self.salt), f"{what}.{number}")
+
+
+AS_DRAWN = Names()
+"""Those of the seed alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Setup:
     """Everything that a seed decides before time begins."""
 
@@ -59,6 +85,8 @@ class Setup:
     """Times the present cap that finance names with each approval of an overrun; 0: it is drawn, and none where ``verb`` is given."""
     documents: tuple[Document, ...] = DOCUMENTS
     """What is attached to the runs that have any."""
+    names: Names = AS_DRAWN
+    """What its runs are called."""
 
 
 def draw(seed: int) -> Setup:

@@ -25,7 +25,7 @@ from simulator.drills.equipping import equipped
 from simulator.drills.observed import first
 from simulator.drills.sustained import finds_nothing, nothing
 from simulator.kernel.agents import Reply
-from simulator.kernel.swarm import DOCUMENTS
+from simulator.kernel.swarm import AS_DRAWN, DOCUMENTS, Names
 from simulator.kernel.world import World
 from simulator.scenarios import meeting
 from simulator.scenarios.catalogue import Refused
@@ -131,12 +131,15 @@ def play_told(
     *,
     seed: int | None = None,
     overrides: Mapping[str, Scalar] | None = None,
+    names: Names = AS_DRAWN,
 ) -> Told:
-    """The same, with the worlds."""
+    """The same, with the worlds. ``names``: what their runs are called, where they are to be kept."""
     start, seed = datetime.now(UTC), scenario.seed if seed is None else seed
     ready = prepared(spec, scenario, overrides)
     injection, quiet, work = ready.injection, Injection((), ready.spec), ready.work
-    steady = baseline.drive(ready.spec, tier, seed=seed, disturbed=quiet.disturbing, work=work)
+    steady = baseline.drive(
+        ready.spec, tier, seed=seed, disturbed=quiet.disturbing, work=work, names=names.of("before")
+    )
     before = scenario.steady_state.check(observe(steady, quiet))
 
     def played(verdict: Verdict, why: str, world: World | None = None, *, aborted: bool = False) -> Played:
@@ -154,9 +157,8 @@ def play_told(
     if why := _broken(steady) or _not_held(before):
         return told(played("error", f"the steady state does not hold before anything is disturbed: {why}"))
     again = Work(work.text, work.documents, work.processes, STARTS_S)
-    world = baseline.drive(
-        ready.spec, tier, seed=seed, disturbed=until_put_back(_finding_nothing(injection)), work=again
-    )
+    disturbed = until_put_back(_finding_nothing(injection))
+    world = baseline.drive(ready.spec, tier, seed=seed, disturbed=disturbed, work=again, names=names.of("during"))
     if why := _broken(world):
         return told(played("error", why, world), world)
     during = observe(world, injection)

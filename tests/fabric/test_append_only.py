@@ -54,6 +54,7 @@ ALLOWED = [
     "UPDATE fabric_audit SET seq = 7, hash = 'h' WHERE id = 'a'",
     EVENT.format(seq=3),
 ]
+WORKSPACE = "INSERT INTO fabric_workspace (id, name, created_at, drills_of_id) VALUES ('{id}', '{id}', '2026-01-01 00:00:00+00:00', {of})"
 TABLES = ("event", "audit", "checkpoint")
 
 
@@ -113,6 +114,23 @@ def test_what_is_meant_is_allowed(database):
     assert {row[0] for row in database.run("SELECT seq FROM fabric_event WHERE payload IS NULL").fetchall()} == {1, 2}
 
 
+def test_events_of_drills_may_go_and_whose_drills_a_workspace_has_is_never_changed(database):
+    database.run(WORKSPACE.format(id="real", of="NULL"))
+    database.run(WORKSPACE.format(id="its-drills", of="'real'"))
+    database.run(EVENT.format(seq=3).replace("'w')", "'its-drills')"))
+    database.run(EVENT.format(seq=4).replace("'w')", "'real')"))
+    with pytest.raises(database.refusal, match="fabric_event is append-only"):
+        database.run("DELETE FROM fabric_event")
+    with pytest.raises(database.refusal, match="fabric_event is append-only"):
+        database.run("DELETE FROM fabric_event WHERE workspace_id = 'real'")
+    for change in ("drills_of_id = id", "drills_of_id = NULL", "id = 'w'"):
+        with pytest.raises(database.refusal, match="is said when it is made"):
+            database.run(f"UPDATE fabric_workspace SET {change} WHERE id LIKE '%'")
+    database.run("UPDATE fabric_workspace SET retention_days = 3")
+    database.run("DELETE FROM fabric_event WHERE workspace_id = 'its-drills'")
+    assert sorted(row[0] for row in database.run("SELECT seq FROM fabric_event").fetchall()) == [1, 2, 4]
+
+
 @pytest.mark.postgresql
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_cannot_be_emptied_at_once(postgresql_dsn, table):
@@ -125,7 +143,7 @@ def test_a_test_that_goes_past_them_leaves_them_as_they_were(sqlite_template, tm
     database = Sqlite(SqliteWorld(sqlite_template, tmp_path))
     named = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
     before = database.run(named).fetchall()
-    assert len(before) == 6
+    assert len(before) == 7
     with unguarded(database.connection):
         database.run(EVENT.format(seq=1))
         database.run("DELETE FROM fabric_event")

@@ -1,0 +1,65 @@
+"""What a drill's runs are called: ids of their own where they are kept, and nothing else is another for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from fabric.core.fingerprint import digest
+from simulator.drills.cells import drill_told
+from simulator.drills.chosen import default_table, samples
+from simulator.drills.covers import CELLS
+from simulator.drills.observed import observed
+from simulator.kernel import swarm
+from simulator.kernel.campaign import campaign
+from simulator.kernel.swarm import Names
+from simulator.kernel.world import World
+
+SPECS = {spec.name: spec for spec in (default_table(), *samples())}
+
+
+def kinds(world):
+    """What each run's journal says happened, and when."""
+    return [[(row.kind, row.at) for row in world.store.rows(run_id)] for run_id in world.store.run_ids()]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_no_decision_and_no_instant_of_any_cell_depends_on_what_its_runs_are_called(name):
+    met = 0
+    for failure, tier in CELLS:
+        plain = drill_told(SPECS[name], failure, tier, seed=5)
+        named = drill_told(SPECS[name], failure, tier, seed=5, names=Names("drill-1", "w"))
+        assert named.cell == plain.cell, (failure, tier)
+        for one, other in ((plain.before, named.before), (plain.world, named.world)):
+            assert one is not None
+            assert other is not None
+            assert kinds(one) == kinds(other), (failure, tier)
+            assert not set(one.store.run_ids()) & set(other.store.run_ids())
+        met += bool(observed(named.world).links)
+    assert met == len(CELLS), "each of them decided something"
+
+
+def test_runs_with_names_are_uuids_of_their_workspace_and_no_two_worlds_share_one():
+    failure, tier = CELLS[0]
+    tolds = [drill_told(default_table(), failure, tier, seed=5, names=Names(salt, "w")) for salt in ("a", "b")]
+    ids = [run_id for told in tolds for world in (told.before, told.world) for run_id in world.store.run_ids()]
+    assert len(set(ids)) == len(ids) == 6
+    assert all(str(UUID(run_id)) == run_id for run_id in ids)
+    assert {told.world.store.tables.runs[run_id].new.workspace_id for told in tolds for run_id in told.world.store.run_ids()} == {"w"}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [11, 40, 45])
+def test_a_world_without_names_is_the_seeds_alone_and_with_them_as_much_happens(seed):
+    """What a campaign finds is found again by its seed: ids are digests of it, as ever. 40 and 45 have a workspace with a cap."""
+    setup = swarm.draw(seed)
+    plain, named = World(setup), World(replace(setup, names=Names("a salt", "w")))
+    for world in (plain, named):
+        world.run()
+        assert not world.watch.violations
+    (report,) = campaign([seed])
+    assert plain.digest() == report.digest != named.digest()
+    assert digest(seed, "run", 0) in plain.store.run_ids()
+    capped = [scope for scope, _ in named.grants.all_budgets() if scope.startswith("workspace:")]
+    assert capped == (["workspace:w"] if seed % 5 == 0 else [])
