@@ -69,10 +69,11 @@ def checkpoint_make(
     """
     at = database_us()
     last, since, said = _before(workspace_id)
+    changed: Iterator[Covered]
     if only:
         changed = (one for run_id in only for one in _rows(_NAMED, workspace_id, run_id))
     elif not covers_runs:
-        changed = (one for one in ())
+        changed = iter(())
     else:
         changed = (one for one in _changed(workspace_id, since) if said.get(one[0]) != one[1])
     found: list[Covered] = []

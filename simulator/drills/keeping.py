@@ -51,7 +51,7 @@ class Kept:
     """The world of each part of it, and which of the runs that were started in it. Several parts may be in one world."""
 
     @property
-    def runs(self) -> dict[str, str]:
+    def runs(self) -> dict[Part, str]:
         """The run of each part: ids. A run that was never started is left out."""
         found = {part: roots(world)[number : number + 1] for part, (world, number) in self.parts.items()}
         return {part: ids[0] for part, ids in found.items() if ids}
@@ -73,7 +73,7 @@ class Kept:
 
     def part_of(self, root: str) -> Part | None:
         """Which part a run is that was started from outside; None: it ran beside them."""
-        return next((part for part, run_id in self.runs.items() if run_id == root), None)  # type: ignore[return-value]
+        return next((part for part, run_id in self.runs.items() if run_id == root), None)
 
 
 def names_of(one: Drill) -> Names:
