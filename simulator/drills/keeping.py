@@ -21,15 +21,13 @@ from fabric.runtime.batch_parts import EscalationChange
 from fabric.runtime.ports import Document
 from fabric.services.workspaces import drills_workspace_ensure
 from simulator.drills.models import Drill
-from simulator.drills.names import SAID, Part, start_key
+from simulator.drills.names import QUEUE, SAID, Part, start_key
 from simulator.kernel.memory_rows import InputRow, RunRow, Tables
 from simulator.kernel.memory_store import MemoryStore
 from simulator.kernel.swarm import Names
 from simulator.kernel.world import World
 
 log = logging.getLogger(__name__)
-QUEUE = "virtual clock"
-"""The queue that kept runs name. No run can be started for it: its name is none that a queue may have."""
 EVENTS_MAX = 20_000
 """A drill whose runs have more events together is not kept: a cell has some hundred."""
 ROWS = 500

@@ -9,6 +9,8 @@ Part = Literal["before", "during", "after"]
 PARTS: tuple[Part, ...] = get_args(Part)
 SAID: dict[str, str] = {"before": "undisturbed", "during": "disturbed", "after": "afterwards"}
 """A part in a word."""
+QUEUE = "virtual clock"
+"""The queue that runs in virtual time name. No run can be started for it: its name is none that a queue may have."""
 
 
 def start_key(drill_id: str, part: str) -> str:

@@ -17,7 +17,7 @@ from fabric.services.audit import audit_record
 from fabric.services.memory_retention import values_erase
 from fabric.services.workspaces import drills_workspace, system_actor
 from simulator.drills.models import Drill
-from simulator.drills.names import start_key
+from simulator.drills.names import QUEUE, start_key
 
 DRILLS_KEPT = 20
 """Newest drills of a cell, or of a scenario in a tier, whose runs are kept."""
@@ -64,7 +64,7 @@ def drill_runs_erase(one: Drill) -> bool:
     """Erases the runs of one drill; False: one of them goes on."""
     with transaction.atomic():
         ids = drill_run_ids(one)
-        if Run.objects.filter(id__in=ids, wake_at__isnull=False).exclude(state__in=ENDED).exists():
+        if Run.objects.filter(id__in=ids).exclude(state__in=ENDED).exclude(queue=QUEUE).exists():
             return False
         for rows in (Event, Inbox, Snapshot, Escalation, Attachment):
             rows.objects.filter(run_id__in=ids).delete()

@@ -43,7 +43,7 @@ from simulator.drills.batches import batch_drill, drill_claim, drill_drive, dril
 from simulator.drills.cells import drill_told
 from simulator.drills.keeping import Kept, keep
 from simulator.drills.models import Drill, Status
-from simulator.drills.names import PARTS, drill_of_key, start_key
+from simulator.drills.names import PARTS, QUEUE, drill_of_key, start_key
 from simulator.drills.services import drill_ask, drill_stop
 from simulator.kernel.clock import EPOCH_US, US
 from simulator.kernel.swarm import Names
@@ -123,7 +123,7 @@ def driven_spec(row):
 
 
 def test_no_worker_ever_takes_one(actor, one):
-    assert set(Run.objects.values_list("queue", "incarnation", "wake_at")) == {(keeping.QUEUE, None, None)}
+    assert set(Run.objects.values_list("queue", "incarnation", "wake_at")) == {(QUEUE, None, None)}
     assert not Inbox.objects.filter(consumed_seq__isnull=True).exists()
 
 
