@@ -201,8 +201,10 @@ def begin() -> None:
     if not _conductors:
         _conductors.extend(Conductor(mode=mode) for mode in LANES)
         _schedules.append(DutyThread((schedules_duty(LOOK_S, wake),), _conductors[0].name))
-        for one in (*_conductors, *_schedules):
-            one.start()
+        for conductor in _conductors:
+            conductor.start()
+        for schedules in _schedules:
+            schedules.start()
 
 
 def wake() -> None:

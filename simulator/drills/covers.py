@@ -63,6 +63,7 @@ KEEPS = frozenset(
             "in_place",
             "live",
             "live_asking",
+            "live_here",
             "models",
             "putting_back",
             "report_page",

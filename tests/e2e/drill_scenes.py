@@ -42,3 +42,35 @@ def drilled(home: Installation) -> Iterator[Scene]:
     yield Scene("drills-no-such-fabric", "/drills?fabric=nosuch", status=404)
     for verdict, found in home.stored("SELECT verdict, min(id) FROM drills_drill GROUP BY verdict ORDER BY verdict"):
         yield Scene(f"drill-{verdict or 'interrupted'}", f"/drills/{found}")
+
+
+ASKED_LIVE = """
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.services.workspaces import owner_actor
+from simulator.drills.services import drill_ask
+from simulator.drills.tasks import wake
+row = [(FailureType.PROVIDER, tier) for tier in Tier]
+drill_ask(actor=owner_actor(), fabric="small-model", cells=row, mode="live", seed=20261118, wake=wake)
+"""
+
+
+LIVE = "/drills?fabric=small-model&mode=live"
+NEVER_LIVE = (
+    Scene("drills-live-never", LIVE),
+    Scene("drills-live-ask-all", f"{LIVE}&ask=all"),
+    Scene("drills-live-ask-one", f"{LIVE}&ask=cost_overrun:batch"),
+    Scene("drills-live-ask-nothing", f"{LIVE}&ask=nothing", status=422),
+)
+"""Live drills before there are any, and what is said before they begin."""
+
+
+def lived(home: Installation) -> Iterator[Scene]:
+    """Live drills while they go on, and some that have ended, by this installation's own worker."""
+    for arguments in (("plan_malformed", "interactive"), ("unsafe_output", "batch")):
+        home.manage("drill", "small-model", "--live", "--here", "--failure", arguments[0], "--tier", arguments[1])
+    home.manage("shell", "--verbosity", "0", "-c", ASKED_LIVE)
+    yield Scene("drills-live-running", LIVE)
+    row = "SELECT min(id) FROM drills_drill WHERE mode = 'live' AND "
+    for name, which in (("pass", "verdict = 'pass'"), ("waiting", "status IN ('queued', 'running')")):
+        for (found,) in home.stored(row + which):
+            yield Scene(f"drill-live-{name}", f"/drills/{found}")

@@ -206,6 +206,8 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(drill_page_scenes.pages(home))
     camera.shoot(drill_scenes.drilled(home))
     camera.shoot(scenario_scenes.library(home))
+    camera.shoot(drill_scenes.NEVER_LIVE)
+    camera.shoot(drill_scenes.lived(home))
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")

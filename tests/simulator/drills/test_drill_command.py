@@ -179,3 +179,24 @@ def test_a_name_that_is_nobody_s_says_which_there_are():
     code, _, err = drill("research-dsk")
     assert code == 2
     assert err.startswith("no fabric is named 'research-dsk'; ")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("small-model", "--here"), "--here is of live drills: give --live as well"),
+        (("small-model", "--cap-s", "30"), "--cap-s is of drills with --live --here"),
+        (("--live", "--here"), "--here drills a fabric that is published here: give its name"),
+        (
+            ("small-model", "--live", "--here", "--cap-s", "1"),
+            "--cap-s: '1' is none; give a whole number from 5 to 3,600",
+        ),
+        (("small-model", "--live", "--here"), "no worker is alive, and a live drill needs one"),
+    ],
+)
+def test_what_cannot_be_drilled_here_is_a_sentence(given, said):
+    samples_publish(actor=owner_actor(), providers=frozenset())
+    code, out, err = drill(*given)
+    assert (code, out) == (2, "")
+    assert said in err

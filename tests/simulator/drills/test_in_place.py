@@ -181,3 +181,19 @@ def test_where_the_worker_is_killed_the_drill_is_interrupted_and_its_run_ended_b
         assert here.made.restarts == 1
     assert (one["status"], one["verdict"]) == ("interrupted", "")
     assert one["body"]["rollback"]["done"], one
+
+
+def test_by_command_it_is_drilled_here_told_like_any_other_and_kept():
+    with drilling("sqlite") as here:
+        name = here.publish()
+        told = here.made.manage(
+            "drill", name, "--live", "--here", "--failure", "plan_malformed", "--tier", "interactive", "--json"
+        )
+        kept = here.rows.read("SELECT mode, verdict FROM drills_drill")
+        with pytest.raises(RuntimeError, match="exit 1"):
+            here.made.manage("drill", name, "--live", "--here", "--failure", "provider_failure", "--tier", "batch", "--cap-s", "5")  # fmt: skip
+        [(status, why)] = here.rows.read("SELECT status, why FROM drills_drill WHERE failure = 'provider_failure'")
+    [cell] = told["cells"]
+    assert (cell["verdict"], cell["observed"], told["passed"]) == ("pass", "abort > aborted", 1)
+    assert kept == [("live", "pass")]
+    assert (status, why) == ("aborted", "it has taken 5 s, and stops at 5 s")

@@ -21,6 +21,7 @@ from simulator.drills import chosen
 from simulator.drills.cells import Cell, drilled
 from simulator.drills.chosen import DEFAULT_TABLE
 from simulator.drills.covers import CELLS
+from simulator.drills.live_asking import CAP_S_MAX, CAP_S_MIN
 from simulator.drills.report_page import page
 from simulator.drills.reports import Drilled, failed, json_line, junit, verdicts
 
@@ -69,6 +70,12 @@ class Command(FabricCommand):
             default="sqlite",
             help="with --live: what that installation has (sqlite)",
         )
+        parser.add_argument(
+            "--here",
+            action="store_true",
+            help="with --live: on this installation's own workers, in a workspace of drills; FABRIC is a published one. The drills are kept",
+        )
+        parser.add_argument("--cap-s", metavar="N", help="with --here: each drill is ended after so many seconds (180)")
         parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report, for a pipeline")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a report to read and to print")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -103,12 +110,34 @@ class Command(FabricCommand):
             raise Refused(
                 "--recovers is for drills in virtual time: leave out --live", code="invalid", field="recovers"
             )
+        if options["here"] or options["cap_s"] is not None:
+            return self._here(spec, cells, seed, options)
         if not options["live"]:
             return drilled(spec, cells, seed=seed, recovers_after=recovers)
         from simulator.drills.live import drilled_live  # What only it needs takes a second to load.
 
         self.tell(f"{spec.name}: starting an installation of its own on {options['db']}")
         return drilled_live(spec, cells, options["db"])
+
+    def _here(
+        self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
+    ) -> Iterable[Cell]:
+        if not options["here"] or not options["live"]:
+            field = "here" if options["here"] else "cap_s"
+            told = (
+                "--here is of live drills: give --live as well"
+                if options["here"]
+                else "--cap-s is of drills with --live --here"
+            )
+            raise Refused(told, code="invalid", field=field)
+        if options["samples"] or options["fabric"] != spec.name:
+            message = "--here drills a fabric that is published here: give its name, and neither a file nor --samples"
+            raise Refused(message, code="invalid", field="fabric")
+        from simulator.drills.live_here import drilled_here
+        from simulator.drills.tasks import wake
+
+        cap_s = None if options["cap_s"] is None else number_given("--cap-s", options["cap_s"], CAP_S_MIN, CAP_S_MAX)
+        return drilled_here(spec.name, cells, seed=seed, cap_s=cap_s, wake=wake)
 
     def _fabrics(self, options: dict[str, Any]) -> list[FabricSpec]:
         name = options["fabric"]
