@@ -13,7 +13,7 @@ from fabric.core import calls, guard, prompt
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.endpoints import endpoint_of, provider_scope
-from fabric.core.failover import Failover, Lost, PassedOver, choose
+from fabric.core.failover import ASKS_FIRST, Failover, Lost, PassedOver, choose
 from fabric.core.failure import Failure, Unfit, record
 from fabric.core.frozen import value
 from fabric.core.inputs import DecisionMade
@@ -148,12 +148,15 @@ def found(work: Work, failure: Failure, trip: Trip, *, anew: bool = False) -> Fo
     )
     trips: dict[str, Trip] = {}
 
+    # Looked at for a person, who is asked first: a token of those that runs share would be gone for a call that nobody makes.
+    takes = not anew and not ASKS_FIRST[work.run.tier]
+
     def refuses(name: str) -> PassedOver | None:
         if trip.mechanism == circuit_breaker.NAME and trip.evidence.scope == provider_scope(models[name]):
             return PassedOver(name, "the circuit breaker of its provider is open", "breaker")
         if name in failure.shut:
             return PassedOver(name, "a circuit breaker in front of it is open", "breaker")
-        refused = _refused(work, step, failure, name)
+        refused = _refused(work, step, failure, name, takes=takes)
         if refused is None:
             return None
         trips[name] = refused
@@ -205,8 +208,11 @@ def _weighed(work: Work, lost: Lost, choice: Failover, trips: Mapping[str, Trip]
     )
 
 
-def _refused(work: Work, step: Step, failure: Failure, name: str) -> Trip | None:
-    """Why a model may not take the call now: what it may cost at worst, the time that is left, and a retry token where the same endpoint is asked again."""
+def _refused(work: Work, step: Step, failure: Failure, name: str, *, takes: bool) -> Trip | None:
+    """Why a model may not take the call now: what it may cost at worst, the time that is left, and a retry token where the same endpoint is asked again.
+
+    ``takes``: the call is made if nothing speaks against it, so that the buckets that runs share give a token for it. Else the run's own is looked at alone.
+    """
     assert failure.issued is not None
     policy, issued = work.compiled.spec.policy, failure.issued
     again = Proposal(
@@ -214,7 +220,7 @@ def _refused(work: Work, step: Step, failure: Failure, name: str) -> Trip | None
         stage=step.stage,
         step_id=step.id,
         target=name,
-        command_id=issued.command_id,
+        command_id=issued.command_id if takes else "",
         attempt=issued.attempt + 1,
         timeout_s=calls.timeout_s(work),
     )

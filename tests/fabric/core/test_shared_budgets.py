@@ -4,19 +4,22 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core import guard
+from fabric.core.cost import Price
 from fabric.core.evolve import fold
 from fabric.core.grants import FABRIC, SESSION, WORKSPACE, Lacking, Need, Refusal, Shares, TokenWant, Want
 from fabric.core.inputs import CancelRequested, TimeReached
 from fabric.core.mechanisms import budget
 from fabric.core.mechanisms.contract import View
 from fabric.core.run import Run
-from fabric.core.taxonomy import Cause
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Cause, Tier
 from fabric.runtime.happenings import Denied, Granted
 from fabric.runtime.shares import SETTLES
 from fabric.runtime.undecided import Undecided
-from tests.fabric.core.fabrics import lone, proposal, spec
+from tests.fabric.core.fabrics import lone, proposal, spec, tree
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import fails, planned, summary
+from tests.fabric.core.test_ladder import cell
 from tests.fabric.core.tills import T_ASKED, Till
 
 HOUR = {"fabric_hour_usd_micros": 1_000_000}
@@ -268,6 +271,22 @@ def test_without_a_token_the_next_rung_follows():
     skipped = [fact.reason for fact in ended.of(ev.RungSkipped) if fact.reaction == "retry"]
     assert skipped[0] == "retry_budget_empty: the fabric's retry budget, which its runs share, is empty"
     assert ended.run.terminal
+
+
+NEAR = {"name": "other", "provider": "scripted"}
+PRICES = {"small": Price(1_000_000, 2_000_000), "other": Price(2_000_000, 4_000_000)}
+
+
+def test_a_model_of_the_same_endpoint_that_a_person_has_to_name_takes_no_token():
+    """In high-stakes it is looked at with each failure and each question, and asked by nobody: what others may need is not gone for that."""
+    given = tree(
+        roles=(), retry=RETRIES, table=cell("provider_failure", ("fallback_model", 1), "escalate", tier="high_stakes")
+    )
+    given["models"] = [{**given["models"][0], "fallbacks": ["other"]}, NEAR]
+    till = Till(tokens=5)
+    fabric, down = FabricSpec.model_validate(given), {"worker": fails(Cause.SERVER_ERROR)}
+    asked = world(fabric, till, down, tier=Tier.HIGH_STAKES, prices=PRICES).start().go()
+    assert (asked.question.fact.model, till.asked, till.tokens) == ("other", [], 5)
 
 
 def test_only_a_fabric_that_says_so_asks_nobody():
