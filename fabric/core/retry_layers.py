@@ -100,7 +100,7 @@ def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
     for failure in FailureType:
         for tier in Tier:
             cell = table[failure, tier]
-            of_cell = _of_cell(cell)
+            of_cell = _of_cell(cell, ROWS[failure])
             for stage in Stage:
                 rungs = tuple(_rungs(failure, tier, of_cell, of_stages[stage]))
                 layered[failure, tier, stage] = Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
@@ -126,15 +126,13 @@ def _rungs(failure: FailureType, tier: Tier, of_cell: _Laid, of_stage: _Laid) ->
         yield from of_stage.get(layer, ())
 
 
-def _of_cell(cell: Ladder) -> _Laid:
-    """What a cell leaves for the layers: its wait, and whatever is no call's."""
+def _of_cell(cell: Ladder, layers: tuple[Layer, ...]) -> _Laid:
+    """What a cell leaves for the layers: its wait, where the row has a failover that it can stand in front of, and whatever is no layer's."""
+    waits = tuple(rung for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER)
+    gone_up = CALL_LEVEL if Layer.FAILOVER in layers else CALL_LEVEL - {Reaction.WAIT_FOR_BREAKER}
     return {
-        Layer.FAILOVER: tuple(
-            _of(rung, Layer.FAILOVER) for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER
-        ),
-        Layer.RUN_FAILURE: tuple(
-            _of(rung, Layer.RUN_FAILURE) for rung in cell.rungs if rung.reaction not in CALL_LEVEL
-        ),
+        Layer.FAILOVER: tuple(_of(rung, Layer.FAILOVER) for rung in waits),
+        Layer.RUN_FAILURE: tuple(_of(rung, Layer.RUN_FAILURE) for rung in cell.rungs if rung.reaction not in gone_up),
     }
 
 

@@ -112,6 +112,20 @@ def test_every_ladder_of_a_layered_fabric_ends_as_its_cell_does():
         assert (row, tier) not in NEVER_BY_EDGE or Layer.EDGE_ROUTING not in standing
 
 
+def test_a_wait_stands_in_front_of_the_failover_or_where_there_is_none_in_its_own_cell():
+    """What an author wrote into a cell is in its ladder, once."""
+    cell = {
+        "rungs": [{"reaction": "wait_for_breaker", "times": 1}, {"reaction": "abort"}],
+        "deviation": "It is waited.",
+    }
+    table = {str(row): {"batch": cell} for row in FailureType}
+    compiled = compile_spec(spec(retry_layers=layers(), table=table), prices=PRICES)
+    for row in FailureType:
+        rungs = compiled.ladders.at(row, Tier.BATCH, Stage.FAN_OUT).rungs
+        [layer] = [rung.layer for rung in rungs if rung.reaction == "wait_for_breaker"]
+        assert layer is (Layer.FAILOVER if Layer.FAILOVER in ROWS[row] else Layer.RUN_FAILURE), row
+
+
 def test_a_fabric_without_the_preset_keeps_its_table_and_its_digest():
     plain, said = lone(), lone(retry_layers={"preset": "flow"})
     versions = [compile_spec(one, prices=PRICES).table_version for one in (plain, said)]
