@@ -13,7 +13,8 @@ from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills import baseline, steady
 from simulator.drills.afterwards import STARTS_S, until_put_back
 from simulator.drills.baseline import Work
-from simulator.drills.circumstances import NotComputed, promise
+from simulator.drills.bounds import NotComputed
+from simulator.drills.circumstances import promise
 from simulator.drills.covers import CELLS
 from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, Person
@@ -64,11 +65,18 @@ def drive(
 
 
 def promised_by(
-    spec: FabricSpec, failure: FailureType, tier: Tier, person: Person, recovers_after: int | None = None
+    spec: FabricSpec,
+    failure: FailureType,
+    tier: Tier,
+    person: Person,
+    recovers_after: int | None = None,
+    *,
+    alone: bool = True,
 ) -> tuple[Chain | None, str]:
-    """The promise, or why it is not known."""
+    """The promise, or why it is not known. ``alone``: no other run meets the same breakers and retry tokens."""
+    table = table_with(spec.decision_table)
     try:
-        return promise(spec, table_with(spec.decision_table), failure, tier, person, recovers_after), ""
+        return promise(spec, table, failure, tier, person, recovers_after, alone=alone), ""
     except NotComputed as error:
         return None, str(error)
 

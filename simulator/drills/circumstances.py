@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from fabric.core.breaker.policy import BreakerScope, SignalName
+from fabric.core.breaker.policy import BreakerScope
 from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
 from fabric.core.endpoints import endpoint_name
-from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
-from fabric.core.retry_layers import ROWS
 from fabric.core.signatures import effective_limit
 from fabric.core.spec import FabricSpec
-from fabric.core.taxonomy import Direct, FailureType, Tier
+from fabric.core.taxonomy import Direct, ErrorClass, FailureType, Tier
 from simulator.drills.baseline import RAISES
-from simulator.drills.expectation import Breaking, Chain, Circumstances, Person, expected
+from simulator.drills.beyond import known
+from simulator.drills.bounds import NotComputed
+from simulator.drills.calling import Calling, Other
+from simulator.drills.earlier import before_the_end
+from simulator.drills.expectation import Chain, Circumstances, Person, expected
+from simulator.drills.layers import behind, node_waits, options
+from simulator.drills.shields import counts
 
 _R, _F = Reaction, FailureType
 NO_BREAKER, NO_CHEAPER = "no circuit breaker counts the failure", "the failure is not one that a cheaper model ends"
@@ -53,22 +57,35 @@ OF_A_BRANCH = frozenset({_F.TOOL_LOOP, _F.NO_PROGRESS})
 """Failures of one branch of a fan-out: where it ends without a result, the fan-in policy decides about the stage."""
 
 
-class NotComputed(ValueError):
-    """What the table promises in this fabric is not known to this computation; the sentence says what stands in the way."""
+MET_IN: Mapping[FailureType, Stage] = {
+    _F.TOOL_LOOP: Stage.FAN_OUT,
+    _F.DEADLOCK: Stage.PLAN,
+    _F.COST_OVERRUN: Stage.FINALIZE,
+    _F.PROVIDER: Stage.FINALIZE,
+    _F.SCHEMA_GROUNDING: Stage.FINALIZE,
+    _F.PLAN_MALFORMED: Stage.PLAN,
+    _F.NO_PROGRESS: Stage.FAN_OUT,
+    _F.UNSAFE_OUTPUT: Stage.FINALIZE,
+}
+"""The stage of each failure as ``sustained`` makes it. Total over the failure types, by test."""
+CLASSES = {_F.PROVIDER: ErrorClass.TRANSIENT_INFRA, _F.COST_OVERRUN: ErrorClass.BUDGET_EXHAUSTED}
+"""The classes of failures that an edge may be for; the others' are deterministic."""
 
 
-def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Person) -> Circumstances:
+def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Circumstances:
     """What holds in this fabric beside its table."""
     cannot: dict[str, str] = {str(one): why for one, why in CANNOT[failure].items()}
     cannot[Accompaniment.TICKET] = "no ticket queue is configured"
     if spec.topology.planner is None:
         cannot[Reaction.REPLAN] = "the plan is fixed"
+    whose = spec.topology.planner if MET_IN[failure] is Stage.PLAN else spec.topology.finalizer
     if spec.topology.handover is None:
         cannot[Reaction.HANDOVER] = "nobody stands above"
+    elif spec.topology.handover == whose and MET_IN[failure] in (Stage.PLAN, Stage.FINALIZE):
+        cannot[Reaction.HANDOVER] = "whoever stands above does it already"
     if failure is FailureType.SCHEMA_GROUNDING and spec.gates.citations == "off":
         cannot[Reaction.RETRY] = "the agent was corrected as often as it may be"
-    breaker = _breaking(spec) if failure is FailureType.PROVIDER else None
-    if breaker is not None:
+    if failure is FailureType.PROVIDER:
         del cannot[Reaction.WAIT_FOR_BREAKER]
     counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
     return Circumstances(
@@ -77,7 +94,7 @@ def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Pe
         handover=HANDS_OVER.get(failure, "cure"),
         moves=failure is FailureType.COST_OVERRUN,
         step=failure not in WHOLE_STAGE,
-        call=failure is FailureType.PROVIDER,
+        calling=_calling(spec, tier) if failure is FailureType.PROVIDER else None,
         planned=failure is FailureType.DEADLOCK,
         answers=failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS),
         counted=effective_limit(spec.policy.failure_signature.limit) if counted else None,
@@ -86,9 +103,9 @@ def circumstances(spec: FabricSpec, failure: FailureType, tier: Tier, person: Pe
         overrun=failure is FailureType.COST_OVERRUN,
         ends_overrun=failure is FailureType.COST_OVERRUN and _room(spec),
         rounds=spec.policy.humans.failure_rounds,
-        fallbacks=0 if tier is Tier.HIGH_STAKES else _stand_ins(spec),  # There a person has to name one.
         static_answer=spec.safe_fallback is not None,
-        breaker=breaker,
+        error_class=CLASSES.get(failure, ErrorClass.DETERMINISTIC),
+        second=options(spec, table[failure, tier], failure, tier, Stage.PLAN),
     )
 
 
@@ -98,42 +115,32 @@ def _room(spec: FabricSpec) -> bool:
     return budget.session_usd_micros is None or budget.session_usd_micros >= RAISES * budget.run_usd_micros
 
 
-ALONE = frozenset({BreakerScope.AGENT, BreakerScope.STAGE})
-"""Scopes whose breakers meet the finalizer's calls and no others."""
-
-
-def _breaking(spec: FabricSpec) -> Breaking | None:
-    """The breaker in front of the finalizer that counts what its provider answers. One that other agents' calls move too, or of several signals of it, is not computed."""
-    found = [
-        (one, signal)
-        for one in spec.policy.breakers
-        for signal in one.signals
-        if SignalName.SERVER_ERROR in signal.names and one.before(_named(spec, one.scope))
-    ]
-    if not found:
-        return None
-    [(one, signal)] = found
-    if one.scope not in ALONE or signal.mode not in ("consecutive", "cumulative") or one.on_open != "none":
-        raise NotComputed(
-            f"policy.breakers: a drill takes one of an agent or stage that counts failures, and no fallback: not {one.scope}, {signal.mode}, {one.on_open}"
-        )
-    return Breaking(int(signal.threshold), one.max_trips)
-
-
-def _named(spec: FabricSpec, scope: BreakerScope) -> str:
-    """What the finalizer's calls are of, in that scope; empty: nothing that has a name."""
-    finalizer = spec.topology.finalizer
-    if scope is BreakerScope.STAGE:
-        return Stage.FINALIZE
-    if finalizer is None or scope not in (BreakerScope.AGENT, BreakerScope.PROVIDER):
-        return ""
-    return finalizer if scope is BreakerScope.AGENT else endpoint_name(spec.model(spec.agent(finalizer).model))
-
-
-def _stand_ins(spec: FabricSpec) -> int:
-    """How many models stand behind the finalizer's, whose provider fails."""
-    own = spec.agent(spec.topology.finalizer).model if spec.topology.finalizer else ""
-    return len(chain({model.name: model.fallbacks for model in spec.models}, own))
+def _calling(spec: FabricSpec, tier: Tier) -> Calling:
+    """The finalizer's call, whose provider fails, and what stands in front of it. NotComputed where the undisturbed run does not get there."""
+    agent, above = spec.topology.finalizer, spec.topology.handover or ""
+    if agent is None:
+        raise NotComputed("there is no finalizer whose call could fail")
+    deadlines = spec.policy.deadlines_of(tier)
+    models = {one.name: Other(endpoint=endpoint_name(one), capable=one.capable) for one in spec.models}
+    return Calling(
+        agent=agent,
+        above=above,
+        own={name: spec.agent(name).model for name in (agent, above) if name},
+        models=models,
+        behind=tuple(behind(spec, spec.agent(agent).model)),
+        needs=spec.needs(spec.agent(agent)),
+        swaps=tier is not Tier.HIGH_STAKES,  # There a person has to name one.
+        breakers=spec.policy.breakers,
+        stage=Stage.FINALIZE,
+        fabric=spec.name,
+        retry=spec.policy.retry,
+        layered=spec.policy.retry_layers.layered,
+        node=node_waits(spec.policy.retry_layers, Stage.FINALIZE),
+        call_s=deadlines.call_s,
+        stage_s=deadlines.stage_s,
+        run_s=deadlines.run_s,
+        earlier=before_the_end(spec, tier),
+    )
 
 
 def promise(
@@ -143,22 +150,37 @@ def promise(
     tier: Tier,
     person: Person,
     recovers_after: int | None = None,
+    *,
+    alone: bool = True,
 ) -> Chain:
-    """What the fabric's own table says will be decided about a failure that stays, or is gone after so many decisions. Raises NotComputed."""
+    """What the fabric's own table says will be decided about a failure that stays, or is gone after so many decisions. Raises NotComputed.
+
+    ``alone``: no other run moves the breakers and takes the retry tokens of those whom this one calls.
+    """
     if recovers_after is not None and failure is FailureType.COST_OVERRUN:
         raise NotComputed("what was spent stays spent: an overrun does not go away by itself")
-    if _layered(spec, failure):
-        raise NotComputed("retry layers stand before this cell, and what they do is not computed")
-    given = circumstances(spec, failure, tier, person)
+    if not alone and failure is FailureType.PROVIDER and _shares(spec):
+        raise NotComputed("other runs move the breakers, or take the retry tokens, that this cell hangs on")
+    given = circumstances(spec, table, failure, tier, person)
+    ladder = options(spec, table[failure, tier], failure, tier, _stage(spec, failure))
+    known(spec, failure, ladder)
     if failure not in OF_A_BRANCH:
-        return expected(table[failure, tier], given, None, recovers_after)
+        return expected(ladder, given, None, recovers_after)
     row = FailureType.SCHEMA_GROUNDING
-    gap = circumstances(spec, row, tier, person)
+    gap = circumstances(spec, table, row, tier, person)
     again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
-    fan_in = (table[row, tier], replace(gap, cannot=again, handover="plan", step=False))
-    return expected(table[failure, tier], given, fan_in, recovers_after)
+    merged = options(spec, table[row, tier], row, tier, Stage.FAN_OUT)
+    return expected(ladder, given, (merged, replace(gap, cannot=again, handover="plan", step=False)), recovers_after)
 
 
-def _layered(spec: FabricSpec, failure: FailureType) -> bool:
-    """Whether what the table promises of a failure comes behind retry layers, of which this computation knows nothing."""
-    return spec.policy.retry_layers.layered and (len(ROWS[failure]) > 1 or failure in OF_A_BRANCH)
+def _shares(spec: FabricSpec) -> bool:
+    """Whether a provider's failure hangs on what other runs of the same fabric or provider do."""
+    layers, breakers = spec.policy.retry_layers, spec.policy.breakers
+    return layers.layered or any(counts(one) and one.scope is not BreakerScope.TOOL for one in breakers)
+
+
+def _stage(spec: FabricSpec, failure: FailureType) -> Stage:
+    """Where the failure is met as ``sustained`` makes it. After the one who spends it all the critic is asked, where there is one."""
+    if failure is FailureType.COST_OVERRUN and spec.topology.critic is not None:
+        return Stage.VALIDATE
+    return MET_IN[failure]

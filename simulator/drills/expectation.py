@@ -1,7 +1,8 @@
 """What a cell of a fabric's decision table promises about a failure that does not go away: the chain of decisions, computed from the table alone.
 
 The computation knows the ladder, the counting rules of semantics.md 3 and which rungs can apply to the failure in this fabric. It shares no code
-with the engine's own choice (``fabric/core/ladder``), which it is held against: change a cell, and it expects something else.
+with the engine's own choice (``fabric/core/ladder``), which it is held against: change a cell, and it expects something else. What stands around a
+call that fails (breakers, other models, retry tokens, time) is ``calling``'s; what stands before a cell is ``layers``'.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fabric.core.decision_table import GRAVITY, Ladder, Reaction
+from fabric.core.decision_table import GRAVITY, Reaction
 from fabric.core.flow import RunState
+from fabric.core.taxonomy import ErrorClass
+from simulator.drills.calling import Calling, Line
+from simulator.drills.layers import Option
 
 Person = Literal["approve", "reject", "raise"]
 """What whoever is asked says, every time; ``raise``: approves, and names a new cap where the question takes one."""
@@ -55,20 +59,6 @@ def chain_of(facts: Iterable[tuple[str, Mapping[str, Any]]], state: RunState) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Breaking:
-    """The circuit breaker in front of the calls that fail, which meets no other call. Its cooldown is longer than any backoff."""
-
-    threshold: int
-    """Failures at which it opens: with the N-th counted, the next call is refused."""
-    max_trips: int
-    """It stops for good at so many; 0: never."""
-
-
-Meeting = Literal["failed", "refused", "probed"]
-"""How a failure is met: a call came back, was not let out, or went out as a probe and came back."""
-
-
-@dataclass(frozen=True, slots=True)
 class Circumstances:
     """What the table does not say: what can apply to this failure in this fabric, and how people answer."""
 
@@ -79,11 +69,13 @@ class Circumstances:
     handover: Literal["plan", "step", "cure"] = "cure"
     """What a handover gives away, once: the plan, which counts as a replan; the step that failed; ``cure``: the step, and with it the failure ends."""
     moves: bool = False
-    """Whether a replan moves the failure to another stage, which has counts of its own: the run has no money left for its plan either."""
+    """Whether a replan moves the failure to another stage, which has counts of its own: the run has no money left for its plan either..."""
+    second: tuple[Option, ...] = ()
+    """...and the rungs there; empty: the same."""
     step: bool = True
     """Whether the failure is one step's: an approval then holds for that step, and takes it to the last rung."""
-    call: bool = False
-    """Whether it is one call's: an approval then makes another call of it."""
+    calling: Calling | None = None
+    """The call that it is, where it is one call's: an approval then makes another call of it."""
     planned: bool = False
     """Whether it is the plan that an approval makes once more."""
     answers: bool = True
@@ -99,12 +91,10 @@ class Circumstances:
     """Whether the failure is one of money, so that an approval may name a new cap, which ends it..."""
     ends_overrun: bool = False
     """...where a session has room for what finance names."""
-    fallbacks: int = 0
-    """Models that may stand in for the one that failed, one after the other."""
     static_answer: bool = False
     """Whether the fabric has an answer for *safe fallback*."""
-    breaker: Breaking | None = None
-    """None: no breaker counts this failure."""
+    error_class: ErrorClass = ErrorClass.DETERMINISTIC
+    """Of the failure: an edge may be for one alone."""
 
 
 ENDS: Mapping[Reaction, RunState] = {
@@ -113,56 +103,66 @@ ENDS: Mapping[Reaction, RunState] = {
     Reaction.SURFACE: RunState.FAILED,
 }
 """States in which a reaction leaves a run (semantics.md 3, the table of end states); the others ask, go on, or depend on the fabric."""
-NOT_WHEN_REFUSED = frozenset({Reaction.RETRY, Reaction.FALLBACK_MODEL, Reaction.SAFE_FALLBACK})
-"""What a refused call takes no part in, before the last rung: nobody would be called, and the breaker names no fallback (``on_open`` none)."""
 PER_CALL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL})
 """Reactions that are counted per call: a call of a new plan is another one."""
+PER_NODE = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL})
+"""Reactions that are counted per branch of a plan: a new plan has others."""
 
 
 def expected(
-    ladder: Ladder,
+    ladder: tuple[Option, ...],
     given: Circumstances,
-    fan_in: tuple[Ladder, Circumstances] | None = None,
+    fan_in: tuple[tuple[Option, ...], Circumstances] | None = None,
     recovers_after: int | None = None,
 ) -> Chain:
-    """The chain of a failure that comes again after each reaction, until one of them ends the run.
+    """The chain of a failure that comes again after each reaction, until one of them ends the run. Raises NotComputed.
 
     ``fan_in``: the cell and the circumstances of a fan-in that lacks a result, where the failure is a branch's: to surface ends the branch alone.
-    ``recovers_after``: the failure is gone after so many decisions; a run that they have not ended completes.
+    ``recovers_after``: the failure is gone after so many decisions; a run that they have not ended completes, as soon as its call is let out.
     """
     links: list[Link] = []
     replanned: Counter[str] = Counter()
     walk = _Walk(ladder, given, links, replanned)
     gap = _Walk(*fan_in, links, replanned) if fan_in else None
-    while recovers_after is None or sum(link.what == "decided" for link in links) < recovers_after:
+    state: RunState | None = None
+    while state is None:
+        gone = recovers_after is not None and sum(link.what == "decided" for link in links) >= recovers_after
+        if walk.is_over(gone=gone):
+            state = RunState.COMPLETED
+            break
         state = walk.decide()
         if state is RunState.FAILED and gap is not None:
             before = replanned.total()
             state = gap.decide()
             if replanned.total() > before:
                 walk.planned_again()
-        if state is not None:
-            return Chain(tuple(links), state, walk.asked + (gap.asked if gap else 0))
-    return Chain(tuple(links), RunState.COMPLETED, walk.asked + (gap.asked if gap else 0))
+    return Chain(tuple(links), state, walk.asked + (gap.asked if gap else 0))
 
 
 class _Walk:
     """A ladder gone down, rung by rung. Every rung but the last has a finite number of uses, so it ends."""
 
-    def __init__(self, ladder: Ladder, given: Circumstances, links: list[Link], replanned: Counter[str]) -> None:
-        self.rungs, self.given, self.links = ladder.rungs, given, links
+    def __init__(
+        self, ladder: tuple[Option, ...], given: Circumstances, links: list[Link], replanned: Counter[str]
+    ) -> None:
+        self.rungs, self.given, self.links = ladder, given, links
         self.spent: Counter[int] = Counter()
         self.replanned, self.stage = replanned, "first"
-        self.failures = self.asked = self.swapped = 0
+        self.failures = self.asked = 0
         self.approved = self.handed_over = self.stopped = self.heard = False
-        self.counted = self.trips = 0
-        self.met: Meeting = "failed"
-        self.breaker: Literal["closed", "open", "cooled", "stopped"] = "closed"
+        self.line = None if given.calling is None else Line(given.calling)
+
+    def is_over(self, *, gone: bool) -> bool:
+        """Whether the failure is not met once more: it is ``gone``, or somebody else does the work, and no breaker stands in front."""
+        if self.line is None:
+            return gone
+        if self.approved and not gone and self.line.agent == self.line.of.agent:
+            return False  # The last rung is next, however the failure is met.
+        return self.line.attempt(well=gone)
 
     def decide(self) -> RunState | None:
-        """The failure is met once more: the state in which the run ends; None, it goes on."""
+        """What is decided about the failure: the state in which the run ends; None, it goes on."""
         self.failures += 1
-        self.met = self._meets()
         before = len(self.links)
         index = self._next()
         direct = self.given.counted is not None and self.failures >= self.given.counted and not self.heard
@@ -179,41 +179,23 @@ class _Walk:
         for index, rung in enumerate(self.rungs[:last]):
             if self.spent[index] >= (rung.times or 0):
                 continue
-            if not self.approved and not self._cannot(rung.reaction):
+            if not self.approved and not self._cannot(index):
                 return index
             self.links.append(Link("skipped", index, rung.reaction))
         return last
 
-    def _meets(self) -> Meeting:
-        """Moves the breaker by one call that would fail if it went out."""
-        given = self.given.breaker
-        if given is None or (self.breaker == "closed" and self.counted < given.threshold):
-            self.counted += 1
-            return "failed"
-        if self.breaker in ("open", "stopped"):
-            return "refused"
-        probe, self.counted = self.breaker == "cooled", 0
-        self.trips += 1
-        self.breaker = "stopped" if 0 < given.max_trips <= self.trips else "open"
-        return "probed" if probe else "refused"
-
-    def _cannot(self, reaction: Reaction) -> bool:
-        if reaction in self.given.cannot or (reaction is Reaction.HANDOVER and self.handed_over):
+    def _cannot(self, index: int) -> bool:
+        rung = self.rungs[index]
+        reaction = rung.reaction
+        if reaction in self.given.cannot or rung.error_class not in (None, self.given.error_class):
             return True
-        if reaction is Reaction.WAIT_FOR_BREAKER:
-            return self.met == "failed" or self.breaker == "stopped"
-        if self.met == "refused" and reaction in NOT_WHEN_REFUSED:
+        if reaction is Reaction.HANDOVER and self.handed_over:
             return True
-        if reaction is Reaction.FALLBACK_MODEL and (self.swapped >= self.given.fallbacks or self._would_refuse()):
+        if reaction is Reaction.SAFE_FALLBACK and not self.given.static_answer:
+            return True
+        if self.line is not None and self.line.cannot(reaction, self.spent[index]):
             return True
         return self._plans_again(reaction) and self.replanned[self.stage] >= self.given.replans
-
-    def _would_refuse(self) -> bool:
-        """Whether the next call would meet an open breaker, another model's too."""
-        given = self.given.breaker
-        return given is not None and (
-            self.met == "probed" or (self.breaker == "closed" and self.counted >= given.threshold)
-        )
 
     def _plans_again(self, reaction: Reaction) -> bool:
         return reaction is Reaction.REPLAN or (reaction is Reaction.HANDOVER and self.given.handover == "plan")
@@ -222,23 +204,32 @@ class _Walk:
         if reaction is Reaction.ESCALATE and self.asked >= self.given.rounds:
             reaction = Reaction.ABORT
         self.links.append(Link("decided", index, reaction))
-        if reaction is Reaction.WAIT_FOR_BREAKER:
-            self.breaker = "cooled"
+        if reaction in ENDS:
+            return ENDS[reaction]
         if reaction is Reaction.ESCALATE:
             self.asked += 1
-            return RunState.ABORTED if self.given.person == "reject" or self._too_much() else self._approved()
+            if self.given.person == "reject" or self._too_much():
+                return RunState.ABORTED
+            return self._approved()
         if reaction is Reaction.SAFE_FALLBACK:
             return RunState.COMPLETED if self.given.static_answer else RunState.FAILED
         if reaction is Reaction.TERMINATE:
             return self._stopped()
+        self._goes_on(index, reaction)
+        cured = reaction is Reaction.HANDOVER and self.given.handover == "cure" and self.line is None
+        return RunState.COMPLETED if cured else None
+
+    def _goes_on(self, index: int, reaction: Reaction) -> None:
+        """What a reaction after which the run goes on changes."""
         if self._plans_again(reaction):
             self.replanned[self.stage] += 1
             self.planned_again()
-        self.swapped += reaction is Reaction.FALLBACK_MODEL
+        elif self.line is not None:
+            self.line.done(reaction, self.spent[index] - 1)
         if reaction is Reaction.HANDOVER:
             self.handed_over = True
-            return RunState.COMPLETED if self.given.handover == "cure" else None
-        return ENDS.get(reaction)
+        if reaction in (Reaction.RETRY_NODE, Reaction.HANDOVER):
+            self._forget(PER_CALL)
 
     def _too_much(self) -> bool:
         """Whether finance names more than may be given: that is no answer, and the question expires."""
@@ -251,9 +242,9 @@ class _Walk:
             return RunState.COMPLETED if self.replanned[self.stage] < self.given.replans else RunState.ABORTED
         self.approved = self.given.step
         self.heard = True
-        if self.given.call:
-            self._other_call()
-            self.swapped = 0
+        if self.line is not None:
+            self._forget(PER_CALL)
+            self.line.done(Reaction.ESCALATE, 0)
         if self.given.planned:
             if self.replanned[self.stage] >= self.given.replans:
                 return RunState.ABORTED
@@ -265,22 +256,26 @@ class _Walk:
         if self.given.answers:
             return RunState.COMPLETED
         again, self.stopped = self.stopped, True
-        self._other_call()
-        self.swapped = min(self.swapped, 1)  # The model that stands in goes on; the others may follow it once more.
-        return RunState.FAILED if again or Reaction.TERMINATE in self.given.cannot else None
+        if again or Reaction.TERMINATE in self.given.cannot:
+            return RunState.FAILED
+        self._forget(PER_CALL)
+        if self.line is not None:
+            self.line.done(Reaction.TERMINATE, 0)
+        return None
 
     def planned_again(self) -> None:
-        """What was spent survives a replan, retries excepted: the new plan makes its own calls."""
-        self._other_call()
-        self.swapped = 0
-        if self.given.handover == "step":
+        """What was spent survives a replan, retries excepted: the new plan makes its own calls, and its branches are other nodes."""
+        self._forget(PER_CALL | PER_NODE)
+        if self.line is not None:
+            self.line.planned_again()
+        if self.given.handover != "plan":
             self.handed_over = False  # The new plan is its own agent's again.
-        moved = self.given.moves and self.stage == "first"
-        self.stage = "second" if moved else self.stage
-        if moved:
+        if self.given.moves and self.stage == "first":
+            self.stage = "second"
+            self.rungs = self.given.second or self.rungs
             self.spent.clear()
 
-    def _other_call(self) -> None:
+    def _forget(self, reactions: frozenset[Reaction]) -> None:
         for index, rung in enumerate(self.rungs):
-            if rung.reaction in PER_CALL:
+            if rung.reaction in reactions:
                 self.spent[index] = 0

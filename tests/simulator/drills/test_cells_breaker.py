@@ -103,7 +103,17 @@ def test_a_breaker_that_names_others_is_none_of_the_cell_s(scope, only, met):
     assert named.observed == plain.observed
 
 
-def test_a_breaker_that_others_move_too_is_not_computed():
-    cell = drill(behind_breaker(3, scope="provider"), FailureType.PROVIDER, BATCH)
-    assert (cell.verdict, cell.expected) == ("unknown", "not known")
-    assert cell.why.startswith("policy.breakers: a drill takes one of an agent or stage")
+@pytest.mark.parametrize("scope", ["provider", "fabric"])
+@pytest.mark.parametrize("line", [line.strip() for line in CHAINS.strip().splitlines()])
+def test_answers_of_others_before_change_nothing_about_a_streak(scope, line):
+    tier, threshold, trips, chain = (part.strip() for part in line.split("|"))
+    cell = drill(behind_breaker(int(threshold), int(trips), scope), FailureType.PROVIDER, Tier(tier))
+    assert (cell.verdict, cell.expected, cell.observed) == ("pass", chain, chain)
+
+
+def test_a_breaker_of_tools_meets_no_call_of_a_model():
+    cell = drill(behind_breaker(1, scope="tool"), FailureType.PROVIDER, BATCH)
+    assert (cell.verdict, cell.observed) == (
+        "pass",
+        "retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted",
+    )

@@ -1,0 +1,160 @@
+"""What stands before and in a cell: the rungs that a failure goes down, with the layers of preset ``fabro`` where a fabric has them.
+
+Read out of semantics.md ("Retry layers") once more, beside ``fabric/core/retry_layers``, which the engine lays its ladders by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fabric.core.decision_table import Accompaniment, Ladder, Reaction
+from fabric.core.flow import Stage
+from fabric.core.retry_policy import Edge, RetryLayers
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import ErrorClass, FailureType, Tier
+from simulator.drills.bounds import Span
+
+_R, _F = Reaction, FailureType
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A rung: what is done, how often, and for which failures."""
+
+    reaction: Reaction
+    times: int | None
+    with_: tuple[Accompaniment, ...] = ()
+    error_class: ErrorClass | None = None
+    """An edge that is for failures of this class alone; None: for any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How often something is tried, the first time included, and how long between: seconds before the first retry, and its growth."""
+
+    attempts: int
+    base_s: float
+    factor: float
+
+    def before(self, retry: int) -> Span:
+        """How long the wait before the retry of that number lasts, from 1: with its jitter, and never longer than a minute."""
+        grown = self.base_s * self.factor ** (retry - 1)
+        return Span(min(LONGEST_S, 0.5 * grown), min(LONGEST_S, 1.5 * grown))
+
+
+LONGEST_S = 60.0
+CALLS = Waits(4, 1.0, 2.0)
+"""Of a model's call: 3 retries from 1 s x2."""
+NODE_PRESETS: Mapping[str, Waits] = {
+    "none": Waits(1, 0.0, 1.0),
+    "standard": Waits(5, 0.2, 2.0),
+    "aggressive": Waits(5, 0.5, 2.0),
+    "linear": Waits(3, 0.5, 1.0),
+    "patient": Waits(3, 2.0, 3.0),
+}
+MOST = 20
+"""Uses of one rung."""
+
+Part = Literal["calls", "failover", "nodes", "edges", "targets", "rest"]
+STANDS: Mapping[FailureType, tuple[Part, ...]] = {
+    _F.TOOL_LOOP: ("rest",),
+    _F.DEADLOCK: ("rest",),
+    _F.COST_OVERRUN: ("failover", "edges", "rest"),
+    _F.PROVIDER: ("calls", "failover", "nodes", "edges", "targets", "rest"),
+    _F.SCHEMA_GROUNDING: ("edges", "targets", "rest"),
+    _F.PLAN_MALFORMED: ("edges", "targets", "rest"),
+    _F.NO_PROGRESS: ("rest",),
+    _F.UNSAFE_OUTPUT: ("rest",),
+}
+"""Which layers a row has, in their order. Total over the failure types, by test."""
+TAKEN_UP = (_R.RETRY, _R.FALLBACK_MODEL)
+"""Rungs of a cell whose place the layers take."""
+LEADS = {"replan": _R.REPLAN, "handover": _R.HANDOVER}
+
+
+def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, stage: Stage) -> tuple[Option, ...]:
+    """The rungs of a failure that happens in that stage, in their order."""
+    own = tuple(Option(rung.reaction, rung.times, rung.with_) for rung in cell.rungs)
+    layers = spec.policy.retry_layers
+    if layers.preset != "fabro":
+        return own
+    left = tuple(one for one in own if one.reaction not in TAKEN_UP)
+    waits = tuple(one for one in left if one.reaction is _R.WAIT_FOR_BREAKER)
+    parts = STANDS[failure]
+    if "failover" in parts:
+        left = tuple(one for one in left if one not in waits)
+    edges = () if (failure, tier) == (_F.COST_OVERRUN, Tier.HIGH_STAKES) else tuple(_edges(spec, stage))
+    said: Mapping[Part, tuple[Option, ...]] = {
+        "calls": (Option(_R.RETRY, CALLS.attempts - 1),),
+        "failover": (*waits, *_failover(spec)),
+        "nodes": tuple(_nodes(layers, stage)),
+        "edges": edges,
+        "targets": tuple(_targets(spec, stage)),
+        "rest": left,
+    }
+    return tuple(one for part in parts for one in said[part])
+
+
+def node_waits(layers: RetryLayers, stage: Stage) -> Waits:
+    """How often a node of that stage is tried: by its preset, else by its own count, else by the fabric's, else three times more."""
+    own = layers.stages.get(stage)
+    if own is not None and own.retry_policy is not None:
+        return NODE_PRESETS[own.retry_policy]
+    counts = (own.max_retries if own is not None else None, layers.max_retries, 3)
+    return Waits(next(count for count in counts if count is not None) + 1, 5.0, 2.0)
+
+
+def _failover(spec: FabricSpec) -> Iterator[Option]:
+    """As often as the longest chain of the fabric has models."""
+    if longest := max(len(behind(spec, model.name)) for model in spec.models):
+        yield Option(_R.FALLBACK_MODEL, min(longest, MOST))
+
+
+def behind(spec: FabricSpec, name: str) -> list[str]:
+    """The models that may stand in for one, nearest first: those that it names, then those that they name, each once."""
+    found: list[str] = []
+    ahead = list(spec.model(name).fallbacks)
+    while ahead:
+        one = ahead.pop(0)
+        if one != name and one not in found:
+            found.append(one)
+            ahead += spec.model(one).fallbacks
+    return found
+
+
+def _nodes(layers: RetryLayers, stage: Stage) -> Iterator[Option]:
+    more = node_waits(layers, stage).attempts - 1
+    if more:
+        yield Option(_R.RETRY_NODE, min(more, MOST))
+    own = layers.stages.get(stage)
+    if own is not None and own.allow_partial:
+        yield Option(_R.ACCEPT_PARTIAL, 1)
+
+
+def _edges(spec: FabricSpec, stage: Stage) -> Iterator[Option]:
+    """The stage's, then the fabric's; the same one once."""
+    layers, seen = spec.policy.retry_layers, list[Edge]()
+    own = layers.stages.get(stage)
+    for edge in (*(own.edges if own is not None else ()), *layers.edges):
+        if edge not in seen:
+            seen.append(edge)
+            yield replace(_leads(spec, edge.to), error_class=edge.failure_class)
+
+
+def _targets(spec: FabricSpec, stage: Stage) -> Iterator[Option]:
+    """Node, node fallback, fabric, fabric fallback; each once."""
+    layers, seen = spec.policy.retry_layers, list[str]()
+    own = layers.stages.get(stage)
+    named = (own.retry_target, own.fallback_retry_target) if own is not None else ()
+    for to in (*named, layers.retry_target, layers.fallback_retry_target):
+        if to is not None and to not in seen:
+            seen.append(to)
+            yield _leads(spec, to)
+
+
+def _leads(spec: FabricSpec, to: str) -> Option:
+    """To the plan within the stage's replans; to the agent above once."""
+    reaction = LEADS[to]
+    return Option(reaction, min(spec.policy.limits.replans_per_stage, MOST) if reaction is _R.REPLAN else 1)
