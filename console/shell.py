@@ -99,7 +99,7 @@ DRILL_TABS: tuple[Tab, ...] = (
     Tab("drills", "Coverage", ("drills-ask", "drills-stop")),
     Tab("scenarios", "Library", (*tuple(name for name in ROUTES if name.startswith("scenario-")), "scenario")),
     Tab("drills-runs", "Runs"),
-    Tab("drills-schedules", "Schedules"),
+    Tab("drills-schedules", "Schedules", ("drills-schedule",)),
 )
 """The bar above the drills' pages (``drills/tabs.html``), in its order. A tab whose page there is not is left out."""
 BOARD = ("drills", "drills-ask", "drills-stop")

@@ -26,6 +26,7 @@ from console.api import (
     memories,
     notifications,
     runs,
+    schedules,
 )
 from console.api.bodies import read_json
 from console.api.problems import RETRY_AFTER, FieldError, Problem
@@ -66,6 +67,7 @@ ROUTERS = (
     escalations.router,
     breakers.router,
     lever.router,
+    schedules.router,
     drills.router,
     notifications.router,
 )

@@ -59,6 +59,13 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-drills-lever", "GET"): Scope.READ,
     ("api-drills-lever-pull", "POST"): Scope.RUN,
     ("api-drills-lever-release", "POST"): Scope.RUN,
+    ("api-drills-schedules", "GET"): Scope.READ,
+    ("api-drills-schedules", "POST"): Scope.RUN,
+    ("api-drills-schedule", "POST"): Scope.RUN,
+    ("api-drills-schedule-pause", "POST"): Scope.RUN,
+    ("api-drills-schedule-resume", "POST"): Scope.RUN,
+    ("api-drills-schedule-delete", "POST"): Scope.RUN,
+    ("api-drills-schedule-run", "POST"): Scope.RUN,
     ("api-notifications", "GET"): Scope.READ,
     ("api-notification-resend", "POST"): Scope.RUN,
 }

@@ -53,6 +53,8 @@ READS = {"exportRun", "exportMemories"}
 AT_ONCE = {
     *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
     *("askForDrills", "stopDrills", "pullDrillLever", "releaseDrillLever"),
+    *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
+    "runDrillSchedule",
 }
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
 again is refused (409, 404), and says so."""

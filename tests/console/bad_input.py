@@ -21,7 +21,8 @@ from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
-from simulator.drills.models import Drill
+from simulator.drills.models import Drill, Schedule
+from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask
 from simulator.library.services import scenario_save
 from tests.fabric.services.told import HOOK, notification_row
@@ -130,6 +131,20 @@ FORMS = {
     ),
     "scenario-duplicate": FormCase(("to",), {"to": "a-copy"}, 409, "is that of another scenario", (302, 409, 413, 422)),
     "scenario-delete": FormCase(("version",), {"version": "1"}, 404, "no scenario", (404, 409, 413, 422)),
+    "drills-schedules": FormCase(
+        ("fabric", "what", "cron", "reason"),
+        {"fabric": "doubtful", "what": "stale", "cron": "0 3 * * *", "reason": "Each night."},
+        302,
+        "",
+        (302, 413, 422),
+    ),
+    "drills-schedule": FormCase(
+        ("act", "version", "fabric", "what", "cron", "reason"),
+        {"act": "pause", "version": "1"},
+        409,
+        "paused it already",
+        (302, 403, 404, 409, 413, 422),
+    ),
     "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
     "fabric-memory": FormCase(
         ("act", "key", "version", "value", "reason"),
@@ -165,6 +180,7 @@ def run(actor, doubtful):
     notification_row(actor, found.id)
     drilled(actor, "guarded")
     scenario_save(actor=actor, source=plain("doubtful"))
+    schedule_create(actor=actor, fabric="guarded", cron="0 3 * * *")
     return found
 
 
@@ -177,6 +193,11 @@ def drilled(actor, fabric):
 def _drilled(workspace_id):
     one = Drill.objects.filter(workspace_id=workspace_id).first()
     return {"drill_id": one.id, "batch": one.batch} if one else {}
+
+
+def _scheduled(workspace_id):
+    one = Schedule.objects.filter(workspace_id=workspace_id).first()
+    return {"schedule_id": one.id} if one else {}
 
 
 def remember(fabric_id, key="budget", version=1, **more):
@@ -213,6 +234,7 @@ def foreign(stranger):
     } | {
         "notification_id": notification_row(stranger, theirs.run_id),
         **drilled(stranger, "theirs"),
+        "schedule_id": schedule_create(actor=stranger, fabric="theirs", cron="0 3 * * *").id,
     }
 
 
@@ -251,6 +273,7 @@ def filled(address, run, question, **named):
         "digest": BREAKER,
         "notification_id": key_of(run.id, 1, HOOK.id),
         **_drilled(run.workspace_id),
+        **_scheduled(run.workspace_id),
         **named,
     }
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)

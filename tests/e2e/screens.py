@@ -31,6 +31,7 @@ from tests.e2e import (
     drill_page_scenes,
     drill_scenes,
     held_scenes,
+    lever_scenes,
     memory_scenes,
     notification_scenes,
     scenario_scenes,
@@ -208,6 +209,7 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(scenario_scenes.library(home))
     camera.shoot(drill_scenes.NEVER_LIVE)
     camera.shoot(drill_scenes.lived(home))
+    camera.shoot(lever_scenes.pages(home))
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")

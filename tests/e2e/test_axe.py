@@ -113,6 +113,7 @@ KNOWN = {
     "digest": "92e507dd97e0",
     "memory": "notes",
     "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",
+    "schedule_id": "01a20c1a-59b1-77f1-bef2-cf6045060838",
 }
 
 

@@ -1,0 +1,69 @@
+"""The lever and the schedules of drills: none, several in each state, a form that was refused, and every page while the lever is pulled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from playwright.sync_api import Page
+
+from tests.e2e.installation import Installation
+from tests.e2e.scenes import Scene
+
+SCHEDULED = """
+from fabric.adapters.duties import database_us
+from fabric.services.workspaces import owner_actor
+from simulator.drills.models import Drill, Schedule
+from simulator.drills.schedules import schedule_create, schedule_pause
+from simulator.scenarios.shipped import library
+actor = owner_actor()
+nightly = schedule_create(actor=actor, fabric="small-model", cron="0 3 * * *", cells="stale", reason="What changed since yesterday.")
+weekly = schedule_create(actor=actor, fabric="small-model", cron="30 5 * * 0", cells="all")
+played = schedule_create(actor=actor, fabric="small-model", cron="15 */2 * * 1-5", scenario=next(iter(library())))
+schedule_pause(actor=actor, schedule=weekly.id, version=1)
+batch = Drill.objects.filter(scenario="").order_by("-id").first().batch
+Schedule.objects.filter(id=nightly.id).update(last_at=database_us() - 3_600_000_000, last_batch=batch)
+Schedule.objects.filter(id=played.id).update(last_at=database_us(), last_said="the scenario waits to be played in small-model, or is played right now: wait for the verdict, or stop it first")
+"""
+LIVE = """
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.services.workspaces import owner_actor
+from simulator.drills.batches import drill_claim
+from simulator.drills.models import Drill
+from simulator.drills.services import drill_ask
+asked = drill_ask(actor=owner_actor(), fabric="small-model", cells=[(FailureType.PROVIDER, tier) for tier in Tier], seed=20261118)
+Drill.objects.filter(batch=asked.batch).update(mode="live")
+drill_claim(asked.batch, "nobody")
+"""
+
+
+def _sent(button: str, **fields: str) -> Callable[[Page], None]:
+    def act(page: Page) -> None:
+        for name, value in fields.items():
+            page.locator(f"#{name}").fill(value)
+        page.locator(f"#{button}").click()
+        page.wait_for_load_state("load")
+
+    return act
+
+
+def pages(home: Installation) -> Iterator[Scene]:
+    """The scenes, in their order."""
+    yield Scene("schedules-none", "/drills/schedules")
+    home.manage("shell", "--verbosity", "0", "-c", SCHEDULED)
+    yield Scene("schedules-full", "/drills/schedules")
+    yield Scene("schedules-refused", "/drills/schedules", _sent("schedule-create", cron="*/5 * * * *"), 422)
+    ((one,),) = home.stored("SELECT min(id) FROM drills_schedule")
+    yield Scene("schedule-one", f"/drills/schedules/{one}")
+    yield Scene(
+        "schedule-deleting", f"/drills/schedules/{one}", lambda page: page.locator("#delete-box summary").click()
+    )
+    yield Scene("lever-at-rest", "/drills/lever")
+    yield Scene("lever-refused", "/drills/lever", _sent("lever-pull"), 422)
+    home.manage("shell", "--verbosity", "0", "-c", LIVE)
+    yield Scene("lever-live-drill", "/runs")
+    yield Scene("lever-live-coverage", "/drills?fabric=small-model")
+    home.manage("drill_lever", "pull", "--reason", "The provider asked for quiet until noon.")
+    yield Scene("lever-pulled", "/drills/lever")
+    yield Scene("lever-pulled-coverage", "/drills?fabric=small-model")
+    yield Scene("lever-pulled-overview", "/")
+    home.manage("drill_lever", "release", "--reason", "It is noon.")
