@@ -25,6 +25,7 @@ Schedule.objects.filter(id=nightly.id).update(last_at=database_us() - 3_600_000_
 Schedule.objects.filter(id=played.id).update(last_at=database_us(), last_said="the scenario waits to be played in small-model, or is played right now: wait for the verdict, or stop it first")
 """
 LIVE = """
+from fabric.models import Duty
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.workspaces import owner_actor
 from simulator.drills.batches import drill_claim
@@ -32,8 +33,13 @@ from simulator.drills.models import Drill
 from simulator.drills.services import drill_ask
 asked = drill_ask(actor=owner_actor(), fabric="small-model", cells=[(FailureType.PROVIDER, tier) for tier in Tier], seed=20261118)
 Drill.objects.filter(batch=asked.batch).update(mode="live")
+Duty.objects.update_or_create(name="drills-live", defaults={"holder": "nobody", "held_until": 2**60})
 drill_claim(asked.batch, "nobody")
 """
+
+
+def _opened(page: Page) -> None:
+    page.locator("#delete-box summary").click()
 
 
 def _sent(button: str, **fields: str) -> Callable[[Page], None]:
@@ -46,24 +52,25 @@ def _sent(button: str, **fields: str) -> Callable[[Page], None]:
     return act
 
 
-def pages(home: Installation) -> Iterator[Scene]:
-    """The scenes, in their order."""
-    yield Scene("schedules-none", "/drills/schedules")
+def parts(home: Installation) -> Iterator[list[Scene]]:
+    """The scenes, in their order: what a part shows is there once the one before it was taken."""
+    yield [Scene("schedules-none", "/drills/schedules")]
     home.manage("shell", "--verbosity", "0", "-c", SCHEDULED)
-    yield Scene("schedules-full", "/drills/schedules")
-    yield Scene("schedules-refused", "/drills/schedules", _sent("schedule-create", cron="*/5 * * * *"), 422)
     ((one,),) = home.stored("SELECT min(id) FROM drills_schedule")
-    yield Scene("schedule-one", f"/drills/schedules/{one}")
-    yield Scene(
-        "schedule-deleting", f"/drills/schedules/{one}", lambda page: page.locator("#delete-box summary").click()
-    )
-    yield Scene("lever-at-rest", "/drills/lever")
-    yield Scene("lever-refused", "/drills/lever", _sent("lever-pull"), 422)
+    yield [
+        Scene("schedules-full", "/drills/schedules"),
+        Scene("schedules-refused", "/drills/schedules", _sent("schedule-create", cron="*/5 * * * *"), 422),
+        Scene("schedule-one", f"/drills/schedules/{one}"),
+        Scene("schedule-deleting", f"/drills/schedules/{one}", _opened),
+        Scene("lever-at-rest", "/drills/lever"),
+        Scene("lever-refused", "/drills/lever", _sent("lever-pull"), 422),
+    ]
     home.manage("shell", "--verbosity", "0", "-c", LIVE)
-    yield Scene("lever-live-drill", "/runs")
-    yield Scene("lever-live-coverage", "/drills?fabric=small-model")
+    yield [Scene("lever-live-drill", "/runs"), Scene("lever-live-coverage", "/drills?fabric=small-model")]
     home.manage("drill_lever", "pull", "--reason", "The provider asked for quiet until noon.")
-    yield Scene("lever-pulled", "/drills/lever")
-    yield Scene("lever-pulled-coverage", "/drills?fabric=small-model")
-    yield Scene("lever-pulled-overview", "/")
+    yield [
+        Scene("lever-pulled", "/drills/lever"),
+        Scene("lever-pulled-coverage", "/drills?fabric=small-model"),
+        Scene("lever-pulled-overview", "/"),
+    ]
     home.manage("drill_lever", "release", "--reason", "It is noon.")

@@ -209,7 +209,8 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(scenario_scenes.library(home))
     camera.shoot(drill_scenes.NEVER_LIVE)
     camera.shoot(drill_scenes.lived(home))
-    camera.shoot(lever_scenes.pages(home))
+    for part in lever_scenes.parts(home):
+        camera.shoot(part)
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")
