@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from console.views import (
     breakers,
+    drill_downloads,
     drill_page,
     drills,
     fabrics,
@@ -72,8 +73,12 @@ urlpatterns = [
     path("drills/library/<slug:scenario_name>/scenario.json", scenario_edit.as_experiment, name="scenario-json"),
     path("drills/schedules", schedules.schedules, name="drills-schedules"),
     path("drills/schedules/<slug:schedule_id>", schedules.schedule, name="drills-schedule"),
+    path("drills/batches/<slug:batch>/report/<slug:form>", drill_downloads.of_batch, name="drills-batch-report"),
+    path("drills/report/<slug:form>", drill_downloads.of_coverage, name="drills-report"),
     path("drills/<slug:drill_id>", drill_page.drill, name="drill"),
     path("drills/<slug:drill_id>/live", drill_page.live, name="drill-live"),
+    path("drills/<slug:drill_id>/pytest", drill_downloads.as_pytest, name="drill-pytest"),
+    path("drills/<slug:drill_id>/report/<slug:form>", drill_downloads.report, name="drill-report"),
     path("fabrics", fabrics.fabrics, name="fabrics"),
     path("fabrics/<str:name>", fabrics.fabric, name="fabric"),
     path("fabrics/<str:name>/r<int:number>", fabrics.revision, name="fabric-revision"),

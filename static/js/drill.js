@@ -40,12 +40,27 @@ function off() {
   }
 }
 
+function copy(button) {
+  const said = (words) => (button.querySelector("span").textContent = words);
+  const text = document.getElementById(button.dataset.copy).textContent;
+  const done = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error("no clipboard"));
+  done.then(() => said("Copied"), () => said("Not copied: the browser did not allow it"));
+}
+
 document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (button) return copy(button);
+  for (const menu of document.querySelectorAll(".menu-of[open]")) if (!menu.contains(event.target)) menu.open = false;
   if (event.target.closest?.("#player-play")) toggle();
   else if (event.isTrusted && event.target.closest?.("[data-player] a")) stop();
 });
 
 document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && document.querySelector(".menu-of[open]");
+  if (menu) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || off()) return;
   if (!document.querySelector("[data-player]") || document.querySelector("dialog[open]")) return;
   // What has a use of its own for the key keeps it: fields, buttons, and what scrolls.

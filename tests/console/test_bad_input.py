@@ -119,7 +119,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "nam
     "notification_id": "fedcba9876543210fedcba9876543210",
 }
 """Each kind of id in an address, and one that there is not."""
-WITHIN = {"memory", "seq", "number", "card", "token"}
+WITHIN = {"memory", "seq", "number", "card", "token", "form"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 

@@ -74,5 +74,7 @@ def pages(home: Installation) -> Iterator[Scene]:
     for name, act in (("breaker", nothing), ("loop", _steps), ("asked", _unfold), ("deviates", _steps)):
         yield Scene(f"one-drill-{name}", f"/drills/{ids[name]}", act)
     yield Scene("one-drill-at", f"/drills/{ids['breaker']}?at=20")
+    yield Scene("one-drill-reports", f"/drills/{ids['loop']}", lambda page: page.locator("#reports").click())
+    yield Scene("one-drill-pytest", f"/drills/{ids['deviates']}/pytest")
     for name in ("runs", "aborts"):
         yield Scene(f"one-drill-{name}", f"/drills/{ids[name]}")

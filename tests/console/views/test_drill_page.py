@@ -201,3 +201,39 @@ def test_a_live_drill_says_that_it_is_one(actor, driven):
 def test_without_a_story_there_is_nothing_to_draw_and_nothing_to_play():
     assert picture_of({}, []) is None
     assert player_of({}, "1") is None
+
+
+# -- what the page gives away ------------------------------------------------------------------------------------------
+
+
+def test_a_drill_is_copied_and_downloaded_as_a_test(browser, driven):
+    page = browser.get(f"{PAGE}/{driven}")
+    assert f'id="as-pytest" href="/drills/{driven}/pytest"' in page.content.decode()
+    shown = browser.get(f"{PAGE}/{driven}/pytest").content.decode()
+    assert 'data-copy="pytest-text"' in shown
+    file = browser.get(f"{PAGE}/{driven}/pytest?form=file")
+    assert file.headers["Content-Disposition"] == 'attachment; filename="test_provider_failure_batch.py"'
+    assert file.content.decode() in unescape(shown)
+    Drill.objects.filter(id=driven).update(mode="live")
+    assert browser.get(f"{PAGE}/{driven}/pytest").status_code == 409
+    assert "as-pytest" not in browser.get(f"{PAGE}/{driven}").content.decode()
+
+
+@pytest.mark.parametrize(("form", "media"), [("html", "text/html"), ("json", "application/json"), ("junit", "application/xml")])  # fmt: skip
+def test_reports_of_one_of_its_batch_and_of_the_coverage_are_downloads(browser, driven, form, media):
+    batch = Drill.objects.get(id=driven).batch
+    page = browser.get(f"{PAGE}/{driven}").content.decode()
+    assert f'href="/drills/{driven}/report/{form}"' in page
+    for address in (f"{driven}/report/{form}", f"batches/{batch}/report/{form}", f"report/{form}?fabric=small"):
+        answer = browser.get(f"{PAGE}/{address}")
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith(media)
+        assert answer.headers["Content-Disposition"].startswith("attachment; filename=")
+        assert b"provider" in answer.content
+
+
+def test_reports_that_there_are_not(browser, driven):
+    batch = Drill.objects.get(id=driven).batch
+    for address in (f"{driven}/report/pdf", f"batches/{batch}/report/journal", "report/pdf?fabric=small", "none/report/json"):  # fmt: skip
+        assert browser.get(f"{PAGE}/{address}").status_code == 404
+    assert browser.get(f"{PAGE}/{driven}/report/journal").status_code == 409
