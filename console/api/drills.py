@@ -87,8 +87,8 @@ class DrillsIn(Given):
         default=None,
         ge=1,
         le=CAP_USD_MICROS_MAX,
-        description="Of live ones: each is ended when its runs have cost more by their meters, micro-dollars; null: the lesser of a run's cap and a dollar, "
-        "and of a cost overrun two runs' caps and a micro-dollar.",
+        description="Of live ones: each is ended when its runs have cost more by their meters, micro-dollars; null: the lesser of three runs' caps and a dollar, "
+        "and of a cost overrun four runs' caps and a micro-dollar.",
         examples=[None],
     )
     reason: str = Field(

@@ -20,12 +20,10 @@ from fabric.selectors.standing import workers_alive_count
 from fabric.selectors.words import dollars, duration
 from simulator.drills.covers import Cell
 from simulator.drills.lever import lever_of
-from simulator.drills.live_asking import CAP_S, CAP_S_MAX, CAP_S_MIN, How, may_ask_live
+from simulator.drills.live_asking import CAP_S, CAP_S_MAX, CAP_S_MIN, RUNS, How, may_ask_live
 from simulator.drills.models import LIVE
 from simulator.drills.services import cells_meant
 
-RUNS = 3
-"""Of each drill: one undisturbed, one that meets the failure, and one undisturbed again."""
 NAMED = 3
 """So many cells are named one by one."""
 

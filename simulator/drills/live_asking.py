@@ -16,6 +16,8 @@ from simulator.drills.models import MODES, VIRTUAL
 
 CAP_S, CAP_S_MIN, CAP_S_MAX = 180, 5, 3_600
 """Seconds that a live drill takes at most: its three runs together."""
+RUNS = 3
+"""Of each drill: one undisturbed, one that meets the failure, and one undisturbed again."""
 CAP_USD_MICROS = 1_000_000
 CAP_USD_MICROS_MAX = 1_000_000_000_000
 START = "python3 manage.py up"
@@ -35,13 +37,13 @@ class How:
     def cap_of(self, failure: FailureType) -> int | None:
         """What the runs of a drill may cost together by their meters, micro-dollars; None: it is virtual, and costs nothing.
 
-        Unless it was named: the lesser of a run's cap and a dollar. An overrun bills a whole run's cap by itself, so that its drill may cost two and that micro-dollar.
+        Unless it was named: the lesser of what its three runs may spend and a dollar. An overrun bills a whole run's cap and a micro-dollar by itself, which come on top, whatever that is.
         """
         if self.mode == VIRTUAL or self.cap_usd_micros is not None:
             return self.cap_usd_micros
         if failure is FailureType.COST_OVERRUN:
-            return 2 * self.run_usd_micros + 1
-        return min(self.run_usd_micros, CAP_USD_MICROS)
+            return (RUNS + 1) * self.run_usd_micros + 1
+        return min(RUNS * self.run_usd_micros, CAP_USD_MICROS)
 
     @property
     def told(self) -> Mapping[str, Any]:

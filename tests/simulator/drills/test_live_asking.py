@@ -77,7 +77,7 @@ def test_unless_they_are_named_caps_follow_the_fabrics_own_and_an_overrun_may_bi
     found = live(actor, cells=(ONE, OVERRUN))
     assert {row.failure: (row.cap_usd_micros, row.cap_s) for row in Drill.objects.all()} == {
         "provider_failure": (CAP_USD_MICROS, CAP_S),
-        "cost_overrun": (2 * 1_000_000 + 1, CAP_S),
+        "cost_overrun": (4 * 1_000_000 + 1, CAP_S),
     }
     line = AuditLine.objects.get(kind="drills_asked")
     assert json.loads(line.body).items() >= {"batch": found.batch, "mode": "live", "cap_s": CAP_S}.items()
