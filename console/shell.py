@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -188,7 +188,15 @@ class Frame:
             found = _or_else(lambda: going_of(actor, batch), None)
         except Refused:  # Its last row was deleted meanwhile.
             return None
-        return None if found is None or (found.on_board and self.here in BOARD) else found
+        board = self.request.GET
+        told = found and self.here in BOARD and found.on_board(board.get("fabric", ""), board.get("mode", ""))
+        return None if told else found
+
+    @property
+    def query(self) -> str:
+        """By which the frame is asked for alone: the page that it stands around, and of the coverage whose it is."""
+        of_board = {name: self.request.GET[name] for name in ("fabric", "mode") if name in self.request.GET}
+        return urlencode({"at": self.here, **(of_board if self.here in BOARD else {})})
 
     @cached_property
     def workspace(self) -> str:

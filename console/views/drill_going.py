@@ -42,10 +42,10 @@ class Going:
         """Whether it is driven on real workers, and costs money."""
         return self.batch.drills[0].mode != VIRTUAL
 
-    @property
-    def on_board(self) -> bool:
-        """Whether the coverage of its fabric tells of it itself: cells, in virtual time."""
-        return not self.live and not self.batch.drills[0].scenario
+    def on_board(self, fabric: str, mode: str) -> bool:
+        """Whether the coverage of a fabric (empty: of the one that was drilled last) tells of it itself: its cells, in that mode."""
+        one = self.batch.drills[0]
+        return not one.scenario and one.mode == (mode or VIRTUAL) and fabric in ("", one.fabric)
 
 
 def going_of(actor: Actor, batch: str) -> Going:

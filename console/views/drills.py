@@ -21,6 +21,7 @@ from console.forms import sentence
 from console.views import drill_live, errors
 from console.views.drill_asking import NAME_MAX, AskForm, asked_words, cells_of
 from console.views.drill_going import Going
+from console.views.drill_last import last_of
 from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark
 from console.views.fabric_table import RungLine, cell_anchor, table_of
 from console.views.overview import SHARED_S, fresh_part
@@ -191,6 +192,7 @@ def _page(
         "board": _boards.fresh(actor, seen),
         "now_ms": now_ms,
         "problem": problem,
+        "last": last_of(actor, _address(found.name, mode), request.GET.get("before", "")),
     }
     return render(request, "drills/coverage.html", shown, status=status)
 

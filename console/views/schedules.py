@@ -16,13 +16,13 @@ from django.views.decorators.http import require_http_methods
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
-from console.views.drill_words import CELLS, ENDED, Mark
+from console.views.drill_last import came_marks
+from console.views.drill_words import Mark
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabrics_list
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills import tasks
-from simulator.drills.models import Status
 from simulator.drills.schedules import (
     SCHEDULES_MAX,
     ScheduleView,
@@ -37,7 +37,6 @@ from simulator.drills.schedules import (
 )
 from simulator.drills.schedules_due import schedule_run
 from simulator.drills.schedules_when import CRON_CHARS_MAX
-from simulator.drills.selectors import State
 from simulator.library.selectors import scenarios_list
 
 NAME_MAX = 200
@@ -86,8 +85,7 @@ class Row:
     @property
     def came(self) -> list[tuple[Mark, int]]:
         """What its last batch came to."""
-        words = {**{str(state): CELLS[state] for state in State}, **{str(status): ENDED[status] for status in Status}}
-        return [(Mark(*words[name], "plain"), self.one.came[name]) for name in words if self.one.came.get(name)]
+        return came_marks(self.one.came)
 
     @property
     def what(self) -> str:

@@ -31,6 +31,7 @@ from simulator.drills.batches import (
     drills_wait,
 )
 from simulator.drills.models import LIVE, VIRTUAL, Drill
+from simulator.drills.recent import drills_prune
 from simulator.drills.schedules_due import schedules_duty
 
 log = logging.getLogger(__name__)
@@ -129,6 +130,7 @@ class Conductor:
         while not self._ending.is_set() and (batch := batch_next(self.lane.mode)) is not None:
             self._do(batch)
             self._clear()
+            drills_prune(batch)
 
     def _clear(self) -> None:
         """Nobody drives anything now. A process that is to end leaves to the next one what has to be put back: its own worker takes no input any more."""

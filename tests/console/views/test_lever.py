@@ -8,7 +8,7 @@ import pytest
 
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import AuditLine
-from simulator.drills.batches import drill_claim
+from simulator.drills.batches import drill_claim, drill_end
 from simulator.drills.lever import lever_of, lever_pull
 from simulator.drills.models import Drill, Status
 from simulator.drills.services import drill_ask
@@ -130,3 +130,24 @@ def test_one_in_virtual_time_is_told_on_the_drills_pages_alone_and_there_once(br
     assert "A drill is running. 1 of 1: provider-down × long-running batch on small@r1" in banner(
         browser.get("/drills")
     )
+
+
+# -- what was drilled last ---------------------------------------------------------------------------------------------
+
+
+def test_the_last_batches_stand_below_the_coverage_and_go_on(browser, actor, small):
+    assert "Nothing was drilled yet." in text(browser.get("/drills"))
+    for _ in range(12):
+        asked = drill_ask(actor=actor, fabric=small, cells=(ONE,), reason="Before the release.")
+        drill_end(drill_claim(asked.batch, "h"), "h", status=Status.COMPLETED, verdict="pass")
+    page = browser.get("/drills").content.decode()
+    assert page.count('<tr id="b-') == 10
+    (older,) = re.findall(r'id="last-older" href="([^"]+)"', page)
+    assert re.search(
+        r'<tr id="b-.*?1 cell<span class="two">virtual</span>.*?1 pass.*?owner.*?Before the release\.', page, re.DOTALL
+    )
+    rest = browser.get(older.replace("&amp;", "&")).content.decode()
+    assert rest.count('<tr id="b-') == 2
+    assert 'id="last-newest"' in rest
+    assert 'id="last-older"' not in rest
+    assert "There are none before." in text(browser.get("/drills?fabric=small&before=0"))
