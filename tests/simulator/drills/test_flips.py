@@ -11,7 +11,8 @@ from simulator.drills.cells import drill, drive, judged
 from simulator.drills.circumstances import promise
 from simulator.drills.covers import CELLS
 from simulator.drills.sustained import SUSTAINED
-from tests.simulator.drills.drilled import drilled, with_cell
+from tests.simulator.drills.drilled import ANSWER, drilled, with_cell
+from tests.simulator.drills.variants import ROOM, layered, with_fallbacks, with_policy
 
 LAST = [reaction for reaction in Reaction if reaction not in BOUNDED_ONLY]
 
@@ -70,3 +71,58 @@ def test_another_limit_than_the_judge_reads_deviates_and_is_expected_where_it_is
     world = drive(other, SUSTAINED[failure], tier, seed=1, person=person)
     assert judged(world, mine)[0] == "deviated"
     assert drill(other, failure, tier, person=person).verdict == "pass"
+
+
+def under(mode: str = "consecutive", threshold: float = 2, scope: str = "stage", **more: object) -> FabricSpec:
+    """Three models at endpoints of their own behind the one that all use, and a breaker in front of whoever fails; deadlines that any cooldown fits into."""
+    signal = {"names": ["server_error"], "mode": mode, "threshold": threshold, "min_calls": more.pop("min_calls", 3)}
+    one = {"scope": scope, "signals": [signal], "cooldown_s": 600.0, **more}
+    return with_policy(with_fallbacks(drilled(safe_fallback=ANSWER), 1), breakers=[one], deadlines=ROOM)
+
+
+SHORT = {**ROOM, "batch": {**ROOM["batch"], "stage_s": 500}}
+"""A cooldown does not fit into a stage."""
+
+
+def behind_layers(fallbacks: int = 0, **said: object) -> FabricSpec:
+    return layered(with_fallbacks(drilled(lead=True), fallbacks), **said)
+
+
+def nodes(**said: object) -> FabricSpec:
+    return behind_layers(stages={"finalize": said})
+
+
+AROUND = {
+    "a breaker's threshold": (under(), under(threshold=3), Tier.BATCH),
+    "its mode": (under(scope="fabric", threshold=3), under("rate", 0.9, scope="fabric"), Tier.BATCH),
+    "its share": (under("rate", 0.4), under("rate", 0.99, min_calls=20), Tier.BATCH),
+    "of how many calls": (under("rate", 0.5, min_calls=2), under("rate", 0.5, min_calls=4), Tier.BATCH),
+    "its scope": (under(), under(scope="tool"), Tier.BATCH),
+    "whom it stands in front of": (under(), under(only=["plan"]), Tier.BATCH),
+    "trips until it stops": (under(max_trips=3), under(max_trips=1), Tier.BATCH),
+    "what it lets stand in": (under(threshold=1, on_open="model"), under(threshold=1), Tier.INTERACTIVE),
+    "retries of a node": (behind_layers(max_retries=0), behind_layers(max_retries=1), Tier.INTERACTIVE),
+    "its own retries": (nodes(max_retries=2), nodes(max_retries=1), Tier.BATCH),
+    "its preset": (nodes(retry_policy="none"), nodes(retry_policy="linear"), Tier.HIGH_STAKES),
+    "an edge": (nodes(max_retries=0), nodes(max_retries=0, edges=[{"to": "replan"}]), Tier.BATCH),
+    "its class": (
+        nodes(max_retries=0, edges=[{"to": "replan", "failure_class": "transient_infra"}]),
+        nodes(max_retries=0, edges=[{"to": "replan", "failure_class": "deterministic"}]),
+        Tier.BATCH,
+    ),
+    "a retry target": (nodes(max_retries=0), nodes(max_retries=0, retry_target="handover"), Tier.BATCH),
+    "models behind the one": (behind_layers(1, max_retries=0), behind_layers(2, max_retries=0), Tier.INTERACTIVE),
+    "retry tokens": (behind_layers(), with_policy(behind_layers(), retry={"bucket": 5}), Tier.INTERACTIVE),
+    "the time of a stage": (under(), with_policy(under(), deadlines=SHORT), Tier.BATCH),
+}
+"""What stands around a provider's failure: a fabric, the same with something else, and the tier that shows it."""
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_stands_around_a_call_is_another_promise_and_another_run(name):
+    one, other, tier = AROUND[name]
+    failure, sustained = FailureType.PROVIDER, SUSTAINED[FailureType.PROVIDER]
+    promises = chain(one, failure, tier), chain(other, failure, tier)
+    worlds = drive(one, sustained, tier, seed=1), drive(other, sustained, tier, seed=1)
+    found = [[judged(world, promised)[0] for promised in promises] for world in worlds]
+    assert found == [["pass", "deviated"], ["deviated", "pass"]]
