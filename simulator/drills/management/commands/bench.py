@@ -9,6 +9,7 @@ with ``--peers`` beside the same flow on DBOS and LangGraph, each in an environm
 ``manage.py bench chord``: flow5 through a Celery worker beside the same as a Celery chord, and messages a run.
 ``manage.py bench capped``: runs in real worker processes under a cap of their fabric's hour; ``--kill-between`` of the workers are killed.
 ``manage.py bench turn``: what the guard of one tool call and a whole turn cost in process, early and late in a step; with ``--peers`` beside a turn on LangGraph.
+``manage.py bench drills``: cells and simulated runs a second of one core in drills of virtual time.
 ``manage.py bench spends``: real processes that spend against shared caps, and are killed between any two lines with ``--kill-between``.
 """
 
@@ -52,6 +53,7 @@ class Command(BaseCommand):
         "idle: statements a second, connections, threads and memory of a worker without runs and with --paused that wait. "
         "chord: runs a second and messages a run through Celery, beside a Celery chord. "
         "fanout: microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
+        "drills: cells and simulated runs a second of one core, in virtual time. "
         "turn: microseconds of the guard for one tool call and of a whole turn, at turns 10 and 200. "
         "spends, capped: whether shared caps hold, of bare calls and of whole runs; it fails when one does not."
     )
@@ -213,6 +215,11 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from None
         self._say(found, options)
 
+    def _drills(self, options: dict[str, Any]) -> None:
+        from simulator.bench import drills
+
+        self._say(drills.measure(options["rounds"]), options)
+
     def _in_own_database(self, options: dict[str, Any]) -> None:
         command = [sys.executable, str(database.ROOT / "manage.py"), "bench", options["work"]]
         for name in ("db", "events", *NUMBERS, "kill_between"):
@@ -229,6 +236,7 @@ WORKS: Mapping[str, Callable[[Command, dict[str, Any]], None]] = {
     "audit": Command._audit,
     "capped": Command._capped,
     "chord": Command._chord,
+    "drills": Command._drills,
     "fanout": Command._fanout,
     "flow5": Command._flow5,
     "idle": Command._idle,

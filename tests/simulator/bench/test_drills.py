@@ -1,0 +1,15 @@
+import pytest
+
+from simulator.bench import drills
+from simulator.drills.chosen import samples
+
+
+@pytest.mark.slow
+def test_all_cells_of_what_is_shipped_are_drilled_and_their_runs_counted():
+    """Each cell has a run that is disturbed, and each fabric one in each tier that is not."""
+    found = drills.measure(1)
+    fabrics = 1 + len(samples())
+    assert (found["cells"], found["not_passed"]) == (24 * fabrics, 0)
+    assert found["runs"] >= 24 * fabrics + 3 * fabrics
+    for figure, counted in (("cells_per_s", "cells"), ("runs_per_s_a_core", "runs")):
+        assert found[figure] == pytest.approx(found[counted] / found["seconds_of_one_core"], rel=0.01)
