@@ -1,28 +1,15 @@
-"""The batches that were drilled last, as a part of the drills' pages; and what drills came to, in badges."""
+"""The batches that were drilled last, as a part of the drills' pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from console.views.drill_words import CELLS, ENDED, Mark
+from console.views.drill_marks import came_marks
 from fabric.core.actor import Actor
-from simulator.drills.models import Status
 from simulator.drills.recent import batches_recent
-from simulator.drills.selectors import State
 
 SHOWN = 10
 """Batches on a page."""
-WORDS: Mapping[str, tuple[str, str, str]] = {
-    **{str(state): CELLS[state] for state in State},
-    **{str(status): ENDED[status] for status in Status if str(status) not in set(State)},
-}
-"""Word, tone and icon of what a drill came to: its verdict, or how it ended where it has none."""
-
-
-def came_marks(came: Mapping[str, int]) -> list[tuple[Mark, int]]:
-    """How many drills came to what, in the order in which states are told."""
-    return [(Mark(*WORDS[name], "plain"), came[name]) for name in WORDS if came.get(name)]
 
 
 def last_of(actor: Actor, here: str, before: str) -> dict[str, Any]:

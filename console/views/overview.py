@@ -16,12 +16,14 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
+from console.views.drill_marks import came_marks
 from console.views.overview_words import ALWAYS, TILES, everything, headline, line, put, tile_address
 from fabric.core.actor import Actor
 from fabric.selectors.attention import DECIDED_DAYS, attention, review_queue
 from fabric.selectors.errors import Refused
 from fabric.selectors.overview import first_steps, spend, states, workers
 from fabric.selectors.time_limit import TookTooLong, time_limit
+from simulator.drills.standing import WRONG, Standing, drills_standing
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,9 @@ ANSWERED_S = 2.0
 """A card that takes longer has failed."""
 SHARED_S = 0.9
 """So long one rendering serves everybody who looks at a workspace: a little less than the page's second."""
+
+STANDS = 4
+"""Fabrics whose cells are named; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ CARDS: Mapping[str, Card] = {
     "spend": Card("Spend", spend),
     "reviews": Card("Reviews", review_queue),
     "workers": Card("Workers", workers),
+    "drills": Card("Drills", lambda actor, now: drills_standing(actor)),
 }
 """The cards by the name of their template."""
 
@@ -103,6 +109,15 @@ def _shown(answers: Mapping[str, Answer]) -> dict[str, Any]:
             (tile, *TILES[tile.tile], tile_address(tile.tile)) for tile in tiles if tile.count or tile.tile in ALWAYS
         ],
         "days": DECIDED_DAYS,
+        **_stands(answers["drills"].found if "drills" in answers else None),
+    }
+
+
+def _stands(found: Standing | None) -> dict[str, Any]:
+    wrong = found.wrong if found else ()
+    return {
+        "stands": [(one, came_marks({state: one.counts.get(state, 0) for state in WRONG})) for one in wrong[:STANDS]],
+        "more_stands": max(0, len(wrong) - STANDS),
     }
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
-from console.views.drill_last import came_marks
+from console.views.drill_marks import came_marks
 from console.views.drill_words import Mark
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused

@@ -70,7 +70,17 @@ KEEPS = frozenset(
             "report_style",
             "reports",
         ),
-        *("lever", "recent", "schedules", "schedules_due", "schedules_when", "selectors", "services", "tasks"),
+        *(
+            "lever",
+            "recent",
+            "schedules",
+            "schedules_due",
+            "schedules_when",
+            "selectors",
+            "standing",
+            "services",
+            "tasks",
+        ),
     }
 )
 """Modules of ``drills`` that keep drills and have no part in any verdict; its folders have none either."""

@@ -20,6 +20,8 @@ from fabric.models import Escalation, Fabric, Incarnation, Revision, Run
 from fabric.selectors.attention import Attention, Group, Item, Kind
 from fabric.selectors.fabrics import run_cap, scripted
 from fabric.selectors.overview import TILE_OF, States, Tile, TileCount
+from simulator.drills.batches import drill_claim, drill_end
+from simulator.drills.services import drill_ask
 from tests.console.views.test_runs import HOSTILE, queued
 from tests.fabric.services.world import ran
 
@@ -255,8 +257,9 @@ def test_a_card_that_fails_leaves_the_others_alone(browser, broken, worker):
 READS = {
     "fabric_incarnation": {"workers", "attention"},
     "fabric_escalation": {"reviews", "attention"},
-    "fabric_revision": {"steps", "attention", "spend"},
-    "fabric_run": set(CARDS),
+    "fabric_revision": {"steps", "attention", "spend", "drills"},
+    "fabric_run": set(CARDS) - {"drills"},
+    "drills_drill": {"drills"},
 }
 """Tables, and the cards that read them; the attention list reads a run's ceiling, too."""
 
@@ -336,6 +339,20 @@ def test_a_card_that_there_is_not(browser):
 def test_parts_lead_to_the_page_without_the_script(browser, address):
     answer = browser.get(address)
     assert (answer.status_code, answer.headers["Location"]) == (302, "/")
+
+
+def test_the_drills_card_names_what_is_wrong_and_leads_to_the_coverage(browser, actor, small, worker):
+    assert "was never drilled." in text(browser.get("/overview/cards/drills", headers=SCRIPT))
+    asked = drill_ask(actor=actor, fabric=small, cells="all")
+    while (one := drill_claim(asked.batch, "h")) is not None:
+        drill_end(one, "h", status="completed", verdict="deviated" if one.place == 3 else "pass")
+    card = text(browser.get("/overview/cards/drills", headers=SCRIPT))
+    assert 'href="/drills?fabric=small">small</a> <small>23 of 24 proven for r1' in card
+    assert re.search(r'data-tone="danger">.*?1 deviated</span>', card, flags=re.DOTALL)
+    again = drill_ask(actor=actor, fabric=small, cells="all").batch
+    while (one := drill_claim(again, "h")) is not None:
+        drill_end(one, "h", status="completed", verdict="pass")
+    assert "Every cell that was drilled does what its table says" in text(browser.get("/"))
 
 
 # -- live --------------------------------------------------------------------------------------------------------------
