@@ -50,6 +50,7 @@ ROUTES: Mapping[str, Policy] = {
     "run-resume": Policy.SIGNED_IN,
     "run-fork": Policy.SIGNED_IN,
     "run-export": Policy.SIGNED_IN,
+    "run-scenario": Policy.SIGNED_IN,
     "run-question": Policy.SIGNED_IN,
     "run-event": Policy.SIGNED_IN,
     "run-event-json": Policy.SIGNED_IN,

@@ -21,6 +21,7 @@ from console.views import (
     run_export,
     runs,
     runs_list,
+    scenario_capture,
     scenario_edit,
     scenario_page,
     scenarios,
@@ -45,6 +46,7 @@ urlpatterns = [
         path(f"runs/<uuid:run_id>/{name}", run_control.hold, {"name": name}, f"run-{name}")
         for name in run_control.HOLDS
     ),
+    path("runs/<uuid:run_id>/scenario", scenario_capture.capture, name="run-scenario"),
     path("runs/<uuid:run_id>/export", run_export.export, name="run-export"),
     path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),
     path("runs/<uuid:run_id>/question", runs.question, name="run-question"),

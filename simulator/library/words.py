@@ -73,7 +73,18 @@ MEANS: Mapping[str, Callable[[Any], str]] = {
 """What a parameter says that is not about which chances are taken. Total, with ``WHICH``, over the fields of all parameters, by test."""
 WHICH = frozenset(
     {
-        *("times", "every", "from_call", "from_occurrence", "from_question", "agent", "role", "stage", "tool"),
+        *(
+            "times",
+            "every",
+            "from_call",
+            "from_occurrence",
+            "from_question",
+            "agent",
+            "role",
+            "stage",
+            "tool",
+            "branch",
+        ),
         *("provider", "from_s", "to_s", "branches", "at_s", "at_effect", "worker"),
     }
 )
@@ -143,7 +154,8 @@ def _of(given: Times) -> str:
     if not isinstance(given, Calls):
         return ""
     whose = f" of {given.agent or ROLES[given.role or 'worker']}" if given.agent or given.role else ""
-    return whose + (f" in {given.stage.replace('_', '-')}" if given.stage else "")
+    where = f" in {given.stage.replace('_', '-')}" if given.stage else ""
+    return f"{whose}{where}{f' {given.branch}' if given.branch else ''}"
 
 
 def _end(given: Times) -> str:

@@ -30,11 +30,12 @@ class Times(Parameters):
 
 
 class Calls(Times):
-    """Model calls, counted in each run among those that match. Without an agent, a role or a stage: those that the fault is about."""
+    """Model calls, counted in each run among those that match. Without an agent, a role, a stage or a branch of the fan-out: those that the fault is about."""
 
     agent: Annotated[str, Field(min_length=1)] | None = None
     role: Role | None = None
     stage: StageName | None = None
+    branch: Count | None = None
     from_call: Count = 1
 
     @model_validator(mode="after")

@@ -97,8 +97,9 @@ def _matching(given: Calls, spec: FabricSpec, where: Places) -> Callable[[ModelR
     agent = given.agent if given.role is None else agent_of(given.role, spec, where)
 
     def matches(request: ModelRequest) -> bool:
-        stage = request.command_id.partition(".")[0]
-        return (agent is None or request.agent == agent) and (given.stage is None or stage == given.stage)
+        stage, branch = request.command_id.partition(".")[0], _BRANCH.match(request.command_id)
+        ours = (agent is None or request.agent == agent) and (given.stage is None or stage == given.stage)
+        return ours and (given.branch is None or (branch is not None and int(branch[1]) + 1 == given.branch))
 
     return matches
 

@@ -78,6 +78,7 @@ FORMS = {
     "run-terminate": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
     "run-pause": FormCase(("reason",), {"reason": "Not now."}, 302, "", (302, 413, 422)),
     "run-resume": FormCase((), {}, 302, "", (302,)),
+    "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (409, 422)),
     "run-export": FormCase((), {}, 200, "", done=200),
     "run-fork": FormCase(
         ("what", "value", "start_key"),

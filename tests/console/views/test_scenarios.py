@@ -24,8 +24,9 @@ from simulator.library.services import scenario_change, scenario_save
 from simulator.scenarios.catalogue import PORTS
 from simulator.scenarios.chaostoolkit import experiment_of
 from simulator.scenarios.shipped import library
-from tests.fabric.services.world import SMALL
+from tests.fabric.services.world import SMALL, ran
 from tests.simulator.library.sources import source
+from tests.simulator.library.test_capturing import FAILING
 
 PAGE = "/drills/library"
 ONE = f"{PAGE}/rate-limit-then-healthy"
@@ -322,3 +323,32 @@ def test_one_that_cannot_be_read_is_shown_with_why_and_can_be_mended(browser, ac
     assert browser.post(f"{PAGE}/mine/ask", PLAY).status_code == 422
     assert browser.get(f"{PAGE}/mine/scenario.json").status_code == 409
     assert browser.post(f"{PAGE}/mine/edit", {"source": source(), "version": "1"}).status_code == 302
+
+
+# -- captured ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_met_a_failure_offers_to_be_kept_as_a_scenario(browser, actor):
+    run = ran(actor, fabric_publish(actor=actor, source=FAILING["server_error"]).name)
+    address = f"/runs/{run.id}/scenario"
+    assert f'href="{address}"' in browser.get(f"/runs/{run.id}").content.decode()
+    shown = text(browser.get(address))
+    assert "503, or another error of the endpoint's own: each model call of planner in plan 1" not in shown
+    assert "model call of planner in plan" in shown
+    assert "All that failed is repeated." in shown
+    answer = browser.post(address, {"name": "what-broke"}, follow=True)
+    assert answer.redirect_chain == [("/drills/library/what-broke?fabric=small", 302)]
+    assert f"Captured from run {run.id}" in text(answer)
+    again = browser.post(address, {"name": "what-broke"})
+    assert again.status_code == 409
+    assert "The name what-broke is that of another scenario" in text(again)
+    assert browser.post(address, {"name": "x" * 101}).status_code == 422
+
+
+def test_a_run_that_met_nothing_offers_nothing(browser, actor, small):
+    run = ran(actor, small)
+    assert f"/runs/{run.id}/scenario" not in browser.get(f"/runs/{run.id}").content.decode()
+    assert "Nothing of this run can be made to happen again, as none of its calls failed." in text(
+        browser.get(f"/runs/{run.id}/scenario")
+    )
+    assert browser.post(f"/runs/{run.id}/scenario", {"name": "x"}).status_code == 409

@@ -30,7 +30,7 @@ ASKED = {
 """What a drill has to be able to do, in the words of who asked for it."""
 UNITS = ("_s", "_tokens", "_share")
 COUNTS = {"times", "every", "from_call", "from_occurrence", "from_question", "at_effect", "period", "branches"}
-COUNTS |= {"calls", "briefs", "worker", "status", "score"}
+COUNTS |= {"calls", "briefs", "worker", "status", "score", "branch"}
 WORDS = {"agent", "role", "stage", "provider", "tool", "document", "how", "billed"}
 
 

@@ -34,7 +34,7 @@ SCENARIO_FILES = (".toml", ".json")
 class Command(FabricCommand):
     """Exit code 0: done, and every tier passed; 1: one did not, or was not shown; 2: bad input; 130: Ctrl-C."""
 
-    help = "List, show, check, play, import and export failure scenarios."
+    help = "List, show, check, play, import, export and capture failure scenarios."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """One action of them."""
@@ -53,6 +53,10 @@ class Command(FabricCommand):
         exporting.add_argument("name", metavar="NAME")
         exporting.add_argument("--chaostoolkit", action="store_true", help="as an experiment of chaostoolkit, in JSON")
         exporting.add_argument("--output", type=Path, metavar="FILE", help="where to (standard output)")
+
+        capturing = actions.add_parser("capture", help="keep the failures of a run as a scenario")
+        capturing.add_argument("run", metavar="RUN", help="the run's id")
+        capturing.add_argument("--name", default="", help="of the scenario (made of the run's)")
 
     def act(self, options: dict[str, Any]) -> int:
         """Does it."""
@@ -175,6 +179,15 @@ class Command(FabricCommand):
             to.write_text(text, encoding="utf-8")
         return OK
 
+    def do_capture(self, options: dict[str, Any]) -> int:
+        """Keeps the failures of a run."""
+        from simulator.library.capturing import scenario_capture
+
+        found = scenario_capture(actor=owner_actor(), run_id=options["run"], name=options["name"])
+        self.tell(*found.left_out)
+        self.stdout.write(f"{found.view.name} is in the library")
+        return OK
+
 
 ACTIONS: Mapping[str, Callable[[Command, dict[str, Any]], int]] = {
     "list": Command.do_list,
@@ -183,6 +196,7 @@ ACTIONS: Mapping[str, Callable[[Command, dict[str, Any]], int]] = {
     "run": Command.do_run,
     "import": Command.do_import,
     "export": Command.do_export,
+    "capture": Command.do_capture,
 }
 
 
