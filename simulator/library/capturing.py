@@ -72,7 +72,7 @@ def _read(run: RunView) -> Facts:
     return facts_of(_events(rows.iterator(chunk_size=2_000)), cap)
 
 
-def _events(rows: Iterable[tuple[int, str, int, bytes]]) -> Iterable[facts.Event]:
+def _events(rows: Iterable[tuple[int, str, int, bytes | memoryview]]) -> Iterable[facts.Event]:
     for seq, kind, version, header in rows:
         if kind in facts.READ:
             yield seq, kind, fact_json(from_row(seq, kind, version, bytes(header)))
