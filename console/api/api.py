@@ -26,6 +26,7 @@ from console.api import (
     memories,
     notifications,
     runs,
+    scenarios,
     schedules,
 )
 from console.api.bodies import read_json
@@ -68,6 +69,7 @@ ROUTERS = (
     breakers.router,
     lever.router,
     schedules.router,
+    scenarios.router,
     drills.router,
     notifications.router,
 )

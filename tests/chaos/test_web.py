@@ -48,13 +48,13 @@ EACH = [
 _numbers = count(1)
 
 
-READS = {"exportRun", "exportMemories"}
+READS = {"exportRun", "exportMemories", "checkScenario"}
 """POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
 AT_ONCE = {
     *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
     *("askForDrills", "stopDrills", "pullDrillLever", "releaseDrillLever"),
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
-    "runDrillSchedule",
+    *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
 }
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
 again is refused (409, 404), and says so."""

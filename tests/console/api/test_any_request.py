@@ -10,9 +10,11 @@ from schemathesis import checks
 
 from console.api.openapi import schema as document
 from fabric.models import Escalation
+from simulator.library.services import scenario_save
 from tests.console.bad_input import drilled
 from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
+from tests.simulator.library.sources import plain
 
 REQUESTS = 20
 """Made up for an operation, beside those that the schema's bounds and examples give. All of it takes less than a minute."""
@@ -39,6 +41,7 @@ def known(actor, doubtful):
     run = ran(actor, doubtful)
     return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id} | {
         "notification_id": notification_row(actor, run.id),
+        "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
 

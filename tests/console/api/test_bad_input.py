@@ -24,12 +24,14 @@ from console.api.openapi import example, operations, resolved, schema
 from console.body_limit import body_max
 from fabric.models import Escalation, Event, Inbox, Run
 from fabric.selectors.escalations import escalations_open
+from simulator.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.test_errors import HOSTILE
 from tests.console.bad_input import drilled, foreign
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, escaped
 from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
+from tests.simulator.library.sources import plain
 
 __all__ = ["foreign"]
 
@@ -47,6 +49,7 @@ def ids(actor, doubtful):
     run = ran(actor, doubtful)
     return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id} | {
         "notification_id": notification_row(actor, run.id),
+        "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
 
@@ -231,7 +234,7 @@ def test_every_kind_of_id_is_known_here(ids, foreign):
 def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign, name):
     unknown = {"run_id": str(uuid4()), "name": "nobodys", "escalation_id": "0123456789abcdef"}
     unknown["notification_id"] = "fedcba9876543210fedcba9876543210"
-    unknown |= {"drill_id": str(uuid4()), "batch": str(uuid4())}
+    unknown |= {"scenario_name": "nobodys", "drill_id": str(uuid4()), "batch": str(uuid4())}
     told = []
     ask(program, name, unknown)  # What is asked once and kept has been asked.
     for named in (unknown, foreign):

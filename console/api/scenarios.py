@@ -1,0 +1,250 @@
+"""Scenarios: the library, having one played, checking, importing and exporting them, and capturing a run's failures as one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest
+from ninja import Body, Path, Router, Status
+from pydantic import Field
+
+from console.api.callers import actor_of
+from console.api.drills import FABRIC, FAILURE, AskedOut, FailureName, TierName
+from console.api.schemas import Given, Instant, Told, instant
+from fabric.core.taxonomy import Tier
+from fabric.services.runs import REASON_CHARS_MAX
+from simulator.drills import tasks
+from simulator.drills.services import SEED_MAX
+from simulator.library.asking import scenario_ask
+from simulator.library.capturing import scenario_capture
+from simulator.library.selectors import ScenarioView, scenario_get, scenarios_list
+from simulator.library.services import NAME_MAX, importable, scenario_import
+from simulator.library.words import disturbances_words
+from simulator.scenarios.chaostoolkit import experiment_of
+from simulator.scenarios.reading import BYTES_MAX
+from simulator.scenarios.scenario import Scenario
+
+router = Router(tags=["scenarios"])
+NAME = "The scenario's name."
+EXAMPLE = "endpoint-down"
+LEFT_OUT = "What cannot be done here, or not be repeated, a sentence each."
+TOML = 'name = "mine"\ntitle = "The endpoint is down"\ndescription = "It stays so."\n\n[[disturbance]]\nfault = "unavailable"\n'
+Parameter = bool | int | float | str
+
+
+class SourceIn(Given):
+    """A scenario as text."""
+
+    source: str = Field(
+        max_length=BYTES_MAX, description="TOML, or an experiment of chaostoolkit in JSON.", examples=[TOML]
+    )
+
+
+class ImportIn(SourceIn):
+    """A scenario to be kept."""
+
+    name: str = Field(
+        default="",
+        max_length=NAME_MAX,
+        description="In place of the one that it says; empty: as it says.",
+        examples=[""],
+    )
+
+
+class CaptureIn(Given):
+    """What a captured scenario is called."""
+
+    name: str = Field(
+        default="", max_length=NAME_MAX, description="Empty: it is made of the run's id.", examples=["what-broke"]
+    )
+
+
+NO_NAME = CaptureIn()
+
+
+class PlayIn(Given):
+    """How a scenario is played."""
+
+    tiers: list[TierName] | None = Field(
+        default=None,
+        max_length=len(Tier),
+        description="In which tiers; null: all that it is for.",
+        examples=[["batch"]],
+    )
+    parameters: dict[str, Parameter] = Field(
+        default_factory=dict, description="In place of the scenario's own, by name.", examples=[{"status": 500}]
+    )
+    number: int | None = Field(
+        default=None, ge=1, lt=2**31, description="Number of the revision; null: the published one.", examples=[None]
+    )
+    seed: int | None = Field(
+        default=None, ge=0, le=SEED_MAX, description="Of the runs; null: the scenario's own.", examples=[None]
+    )
+    reason: str = Field(
+        default="", max_length=REASON_CHARS_MAX, description="Kept with the drills.", examples=["Before the release."]
+    )
+
+
+class ScenarioOut(Told):
+    """A scenario of the library."""
+
+    name: str = Field(description=NAME, examples=[EXAMPLE])
+    title: str = Field(description="What it is about.", examples=["The endpoint answers 503 for ever"])
+    origin: Literal["shipped", "ours", "captured"] = Field(
+        description="ours: written or imported in this workspace; captured: made of a run's failures."
+    )
+    failure: FailureName | None = Field(description=f"{FAILURE} Null: it promises no decision.")
+    tiers: list[TierName] = Field(description="For which it is.")
+    seed: int = Field(description="Of its runs, where no other is given.", examples=[1])
+    faults: list[str] = Field(description="What it makes happen, by name.", examples=[["unavailable"]])
+    problems: list[str] = Field(description="Why this version cannot read it; empty: it can.", examples=[[]])
+
+
+class ScenarioFullOut(ScenarioOut):
+    """A scenario with its source."""
+
+    description: str = Field(description="What it makes happen, and what follows.", examples=["It stays so."])
+    words: list[str] = Field(description="Each disturbance as a sentence.", examples=[["503: each model call"]])
+    parameters: dict[str, Parameter] = Field(description="By name, each with its default.", examples=[{"status": 503}])
+    source: str = Field(description="TOML.", examples=[TOML])
+    captured_from: str = Field(description="The run whose failures it repeats; empty: none.", examples=[""])
+    version: int = Field(description="Grows with each change; 0: it is shipped.", examples=[0])
+    made_by: str = Field(description="Who made it; empty: it is shipped.", examples=[""])
+    made_at: Instant | None = Field(description="When it was made; null: it is shipped.")
+
+
+class ScenariosOut(Told):
+    """The library."""
+
+    items: list[ScenarioOut] = Field(description="The workspace's own first, then those that are shipped.")
+
+
+class CheckedOut(Told):
+    """A scenario that can be read."""
+
+    scenario: ScenarioOut = Field(description="What it is.")
+    words: list[str] = Field(description="Each disturbance as a sentence.", examples=[["503: each model call"]])
+    left_out: list[str] = Field(description=LEFT_OUT, examples=[[]])
+
+
+class KeptOut(Told):
+    """A scenario that was kept."""
+
+    scenario: ScenarioFullOut = Field(description="What it is.")
+    left_out: list[str] = Field(description=LEFT_OUT, examples=[[]])
+
+
+class ExportOut(Told):
+    """A scenario to be taken away."""
+
+    toml: str = Field(description="As it is written here.", examples=[TOML])
+    chaostoolkit: dict[str, Any] = Field(description="As an experiment of chaostoolkit.", examples=[{"title": "Down"}])
+
+
+Named = Annotated[str, Path(description=NAME, example=EXAMPLE)]
+
+
+@router.get("/scenarios", response=ScenariosOut, url_name="api-scenarios", operation_id="listScenarios")
+def list_scenarios(request: HttpRequest) -> ScenariosOut:
+    """List scenarios. The workspace's own, and those that are shipped."""
+    return ScenariosOut(items=[ScenarioOut(**_told(one)) for one in scenarios_list(actor_of(request))])
+
+
+@router.post("/scenarios", response={201: KeptOut}, url_name="api-scenarios", operation_id="importScenario")
+def import_scenario(request: HttpRequest, body: Annotated[ImportIn, Body()]) -> Any:
+    """Import a scenario. It is kept in the library; what of an experiment cannot be done here is left out, and said."""
+    found = scenario_import(actor=actor_of(request), text=body.source, name=body.name)
+    return Status(201, KeptOut(scenario=_full(found.view), left_out=list(found.left_out)))
+
+
+@router.post("/scenarios/check", response=CheckedOut, url_name="api-scenarios-check", operation_id="checkScenario")
+def check_scenario(request: HttpRequest, body: Annotated[SourceIn, Body()]) -> CheckedOut:
+    """Check a scenario. Every mistake is told with its line and path; nothing is kept."""
+    one, source, left_out = importable(body.source)
+    view = ScenarioView(name=one.name, origin="ours", source=source, scenario=one)
+    return CheckedOut(scenario=ScenarioOut(**_told(view)), words=disturbances_words(one), left_out=list(left_out))
+
+
+@router.get("/scenarios/{scenario_name}", response=ScenarioFullOut, url_name="api-scenario", operation_id="getScenario")
+def get_scenario(request: HttpRequest, scenario_name: Named) -> ScenarioFullOut:
+    """Get a scenario. With its source, and what it makes happen in words."""
+    return _full(scenario_get(actor_of(request), scenario_name))
+
+
+@router.get(
+    "/scenarios/{scenario_name}/export",
+    response=ExportOut,
+    url_name="api-scenario-export",
+    operation_id="exportScenario",
+)
+def export_scenario(request: HttpRequest, scenario_name: Named) -> ExportOut:
+    """Export a scenario. As TOML, and as an experiment of chaostoolkit."""
+    seen = scenario_get(actor_of(request), scenario_name)
+    return ExportOut(toml=seen.source, chaostoolkit=experiment_of(seen.readable()))
+
+
+@router.post(
+    "/fabrics/{name}/scenarios/{scenario_name}/drills",
+    response={202: AskedOut},
+    url_name="api-scenario-drills",
+    operation_id="playScenario",
+)
+def play_scenario(
+    request: HttpRequest,
+    name: Annotated[str, Path(description=FABRIC, example="research-desk")],
+    scenario_name: Named,
+    body: Annotated[PlayIn, Body()],
+) -> Any:
+    """Play a scenario in a fabric. A drill for each tier, in virtual time; nothing is called and nothing is spent."""
+    asked = scenario_ask(
+        actor=actor_of(request),
+        fabric=name,
+        scenario=scenario_name,
+        tiers="all" if body.tiers is None else [Tier(one) for one in body.tiers],
+        parameters=body.parameters,
+        number=body.number,
+        seed=body.seed,
+        reason=body.reason,
+        wake=tasks.wake,
+    )
+    return Status(202, AskedOut(batch=asked.batch, drills=list(asked.drills), left_out=asked.left_out))
+
+
+@router.post("/runs/{run_id}/scenario", response={201: KeptOut}, url_name="api-run-scenario", operation_id="captureRun")
+def capture_run(
+    request: HttpRequest,
+    run_id: Annotated[str, Path(description="Id of the run.", example="01a1df21-a48f-7b1d-a5a3-cd2e9bf09d91")],
+    body: Annotated[CaptureIn, Body()] = NO_NAME,
+) -> Any:
+    """Capture a run. What failed in it becomes a scenario, which makes the same decisions when it is played in the same fabric."""
+    found = scenario_capture(actor=actor_of(request), run_id=run_id, name=body.name)
+    return Status(201, KeptOut(scenario=_full(found.view), left_out=list(found.left_out)))
+
+
+def _told(view: ScenarioView) -> dict[str, Any]:
+    one = view.scenario
+    return {
+        "name": view.name,
+        "title": view.title,
+        "origin": view.origin,
+        "failure": one.failure.value if one and one.failure else None,
+        "tiers": [tier.value for tier in one.tiers] if one else [],
+        "seed": one.seed if one else 0,
+        "faults": list(dict.fromkeys(each.fault for each in one.disturbance)) if one else [],
+        "problems": list(view.problems),
+    }
+
+
+def _full(view: ScenarioView) -> ScenarioFullOut:
+    one: Scenario | None = view.scenario
+    return ScenarioFullOut(
+        **_told(view),
+        description=one.description if one else "",
+        words=disturbances_words(one) if one else [],
+        parameters=dict(one.parameters) if one else {},
+        source=view.source,
+        captured_from=view.captured_from,
+        version=view.version,
+        made_by=view.made_by,
+        made_at=instant(view.made_at) if view.made_at else None,
+    )

@@ -1,0 +1,97 @@
+"""Scenarios over the API: the library, one, checking, importing, playing, exporting, and capturing a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fabric.services.fabrics import fabric_publish
+from simulator.drills.batches import batch_drill
+from simulator.drills.models import Drill, StoredScenario
+from simulator.scenarios.chaostoolkit import experiment_of, imported
+from simulator.scenarios.shipped import library
+from tests.fabric.services.world import ran
+from tests.simulator.library.sources import source
+from tests.simulator.library.test_capturing import FAILING
+
+LIST = "/api/v1/scenarios"
+PLAY = "/api/v1/fabrics/small/scenarios/endpoint-down/drills"
+
+
+def test_the_library_and_one_of_it(program, small):
+    items = program.get(LIST).json()["items"]
+    assert [one["name"] for one in items] == list(library())
+    one = program.get(f"{LIST}/endpoint-down").json()
+    assert {name: one[name] for name in ("origin", "failure", "faults", "parameters", "version", "made_at")} == {
+        "origin": "shipped",
+        "failure": "provider_failure",
+        "faults": ["unavailable"],
+        "parameters": {"role": "finalizer", "status": 503},
+        "version": 0,
+        "made_at": None,
+    }
+    assert one["words"][0].startswith("503, or another error")
+    assert program.get(f"{LIST}/nosuch").status_code == 404
+
+
+def test_one_is_checked_kept_and_taken_away_again(program, actor):
+    wrong = program.post(f"{LIST}/check", {"source": source().replace("finalizer", "finaliser")})
+    assert wrong.status_code == 422
+    assert "ine 12, disturbance.0.role: " in wrong.json()["detail"]
+    good = program.post(f"{LIST}/check", {"source": source()})
+    assert (good.status_code, good.json()["scenario"]["failure"]) == (200, "provider_failure")
+    assert not StoredScenario.objects.exists()
+    kept = program.post(LIST, {"source": source(), "name": "kept"})
+    assert kept.status_code == 201
+    assert (kept.json()["scenario"]["name"], kept.json()["scenario"]["version"]) == ("kept", 1)
+    assert program.post(LIST, {"source": source(), "name": "kept"}).status_code == 409
+    taken = program.get(f"{LIST}/kept/export").json()
+    assert taken["toml"] == StoredScenario.objects.get().source
+    assert imported(json.dumps(taken["chaostoolkit"])).scenario.name == "kept"
+
+
+def test_an_experiment_comes_in_with_what_is_left_out(program, actor):
+    tree = experiment_of(library()["tool-error"]) | {"controls": []}
+    kept = program.post(LIST, {"source": json.dumps(tree), "name": "theirs"})
+    assert kept.json()["left_out"] == ["controls: controls are not applied here, and are left out"]
+
+
+def test_one_is_played(program, small):
+    asked = program.post(PLAY, {"tiers": ["batch"], "parameters": {"status": 500}, "seed": 7, "reason": "Why not."})
+    assert asked.status_code == 202
+    (drill,) = asked.json()["drills"]
+    assert program.post(PLAY, {"tiers": ["batch"]}).status_code == 409
+    batch_drill(asked.json()["batch"], "h")
+    seen = program.get(f"/api/v1/drills/{drill}").json()
+    assert {name: seen[name] for name in ("scenario", "failure", "tier", "seed", "verdict", "reason")} == {
+        "scenario": "endpoint-down", "failure": "provider_failure", "tier": "batch", "seed": 7, "verdict": "pass", "reason": "Why not.",
+    }  # fmt: skip
+
+
+def test_one_around_a_run_enters_no_row(program, small):
+    asked = program.post(PLAY.replace("endpoint-down", "messages-lost"), {"tiers": ["batch"]}).json()
+    assert program.get(f"/api/v1/drills/{asked['drills'][0]}").json()["failure"] is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"tiers": []}, {"tiers": ["slow"]}, {"parameters": {"nosuch": 1}}, {"parameters": {"status": "x"}}, {"seed": -1}],
+)
+def test_what_cannot_be_played_is_refused(program, small, body):
+    assert program.post(PLAY, body).status_code == 422
+    assert not Drill.objects.exists()
+
+
+def test_a_run_is_captured(program, actor):
+    run = ran(actor, fabric_publish(actor=actor, source=FAILING["server_error"]).name)
+    kept = program.post(f"/api/v1/runs/{run.id}/scenario", {"name": "what-broke"})
+    assert kept.status_code == 201
+    one = kept.json()["scenario"]
+    assert (one["name"], one["origin"], one["captured_from"], one["failure"]) == (
+        "what-broke",
+        "captured",
+        run.id,
+        "provider_failure",
+    )
+    assert program.post(f"/api/v1/runs/{run.id}/scenario", {"name": "what-broke"}).status_code == 409
