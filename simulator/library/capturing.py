@@ -16,9 +16,10 @@ from fabric.selectors.runs import RunView, run_get
 from fabric.selectors.words import cut
 from simulator.drills.services import SEED_MAX
 from simulator.library import facts
-from simulator.library.facts import Facts, facts_of
+from simulator.library.facts import facts_of
 from simulator.library.selectors import ScenarioView, scenario_get
 from simulator.library.services import NAME_MAX, checked, free_name, renamed, scenario_save
+from simulator.library.strikings import Facts
 from simulator.scenarios.reading import BYTES_MAX, dump, scenario_of
 from simulator.scenarios.scenario import REQUEST, Scenario
 
