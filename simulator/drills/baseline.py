@@ -152,6 +152,7 @@ def drive(
         verb="reject" if person == "reject" else "approve",
         raises=RAISES if person == "raise" else 0,
         names=names,
+        caps=False,
     )
     made = World(setup)
     made.ask, made.serve = disturbed(made, cooperative, serving(spec, made.agents.run))

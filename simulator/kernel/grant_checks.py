@@ -22,8 +22,8 @@ WORST = (SettledBy.REAPED, SettledBy.UNKNOWN)
 
 
 def cap_workspace(world: World) -> None:
-    """Gives the workspace of some seeds a cap."""
-    if world.setup.seed % 5 == 0:
+    """Gives the workspace of some seeds a cap, where caps are drawn."""
+    if world.setup.caps and world.setup.seed % 5 == 0:
         name = world.setup.names.workspace_id
         world.grants.set_cap(f"workspace:{name}", 60_000, workspace_id=name)
 

@@ -85,6 +85,8 @@ class Setup:
     """Times the present cap that finance names with each approval of an overrun; 0: it is drawn, and none where ``verb`` is given."""
     documents: tuple[Document, ...] = DOCUMENTS
     """What is attached to the runs that have any."""
+    caps: bool = True
+    """Whether the workspace has a cap where the seed says so; False: nobody gave it one."""
     names: Names = AS_DRAWN
     """What its runs are called."""
 

@@ -92,6 +92,13 @@ def test_a_session_without_room_for_the_new_cap_leaves_the_question_to_expire(ti
     assert (cell.verdict, cell.observed) == ("pass", chain)
 
 
+@pytest.mark.parametrize("seed", [4, 5])
+def test_no_seed_gives_the_workspace_of_a_drill_a_cap_that_nobody_set(seed):
+    """The overrun of one run is not left in the way of the next."""
+    cell = drill(drilled(), FailureType.COST_OVERRUN, BATCH, seed=seed)
+    assert (cell.verdict, cell.why) == ("pass", "")
+
+
 def test_a_cap_that_is_not_taken_is_a_deviation(monkeypatch):
     monkeypatch.setattr(raised_cap, "raise_to", lambda *asked: None)
     cell = drill(drilled(), FailureType.COST_OVERRUN, HIGH, person="raise")
