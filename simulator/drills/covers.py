@@ -61,6 +61,8 @@ KEEPS = frozenset(
             "conductor",
             "covers",
             "in_place",
+            "in_place_scenarios",
+            "strikes_told",
             "live",
             "live_asking",
             "live_here",

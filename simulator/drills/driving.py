@@ -50,10 +50,18 @@ def live_cell(one: Drill, spec: FabricSpec) -> Driven:
     return in_place.live_cell(one, spec)
 
 
+def live_scenario(one: Drill, spec: FabricSpec) -> Driven:
+    """A scenario on the installation itself."""
+    from simulator.drills import in_place_scenarios  # The same.
+
+    return in_place_scenarios.live_scenario(one, spec)
+
+
 DRIVES: Mapping[tuple[str, bool], Callable[[Drill, FabricSpec], Driven]] = {
     ("virtual", False): virtual_cell,
     ("virtual", True): virtual_scenario,
     ("live", False): live_cell,
+    ("live", True): live_scenario,
 }
 """By mode, and by whether a scenario is played."""
 

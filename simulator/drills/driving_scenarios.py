@@ -14,7 +14,8 @@ from simulator.drills.driven import Driven
 from simulator.drills.keeping import kept_of, names_of
 from simulator.drills.models import Drill, Status
 from simulator.drills.story import story_of
-from simulator.scenarios.playing import Line, Played, play_told
+from simulator.scenarios.judging import Line
+from simulator.scenarios.playing import Played, play_told
 from simulator.scenarios.probes import Checked
 from simulator.scenarios.reading import read
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from fabric.selectors.words import count, dollars, duration
 from fabric.services.fabrics import drilled_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import drills_workspace_ensure
-from simulator.drills.baseline import REQUEST
+from simulator.drills.baseline import Work
 from simulator.drills.cells import promised_by, verdict_of
 from simulator.drills.driven import Driven
 from simulator.drills.equipping import equipped, with_lookup
@@ -34,7 +34,6 @@ from simulator.drills.putting_back import NOTHING, PutBack, acting_in, put_back,
 from simulator.drills.seam import in_the_drills_hands
 from simulator.drills.story import story_of_journals
 from simulator.drills.sustained import places
-from simulator.kernel.swarm import DOCUMENTS
 
 JSON = Any
 LOOK_S = 0.1
@@ -80,22 +79,28 @@ class Place:
     workspace_id: str
     began: float
     """When it began, on the monotonic clock, seconds."""
+    work: Work = field(default_factory=Work)
+    abort: Callable[[int, float], str] = lambda cost, seconds: ""
+    """Why the disturbed run is to be stopped that has cost so many micro-dollars and taken so many seconds; empty: it may go on."""
     runs: dict[str, str] = field(default_factory=dict)
     """Ids by part: ``before``, ``during``, ``after``."""
 
-    def run(self, part: str, *, text: str = REQUEST) -> Ran:
+    def run(self, part: str) -> Ran:
         """Starts the run of a part, and waits until it rests. Raises Ended; Refused where it cannot be started."""
         actor = acting_in(self.workspace_id)
         spec = self.struck if part == "during" else self.quiet
         drilled_publish(actor=actor, spec=spec)
         started = run_start(
-            store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=spec.name, text=text,
-            documents=DOCUMENTS, tier=self.one.tier, priority=PRIORITY, start_key=start_key(self.one.id, part),
+            store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric=spec.name, text=self.work.text,
+            documents=self.work.documents, tier=self.one.tier, priority=PRIORITY, start_key=start_key(self.one.id, part),
         )  # fmt: skip
         self.runs[part] = started.run_id
         self._tell()
-        while not resting(str(self._row(part)["state"])):
+        began = time.monotonic()
+        while not resting(str((row := self._row(part))["state"])):
             self.look()
+            if part == "during" and (why := self.abort(int(row["cost_usd_micros"]), time.monotonic() - began)):
+                raise Ended(why)
             time.sleep(LOOK_S)
         return self._ran(part)
 
@@ -130,6 +135,11 @@ class Place:
     def put_back(self) -> PutBack:
         """Puts back what it has done."""
         return put_back(self.workspace_id, self.one.id)
+
+    def settle(self, back: PutBack) -> None:
+        """Waits until every worker has heard of what was closed."""
+        if back.closed:
+            time.sleep(SETTLED_S)
 
     def _row(self, part: str) -> Mapping[str, JSON]:
         return Run.objects.values("state", "reason", "cost_usd_micros").get(id=self.runs[part])
@@ -201,8 +211,7 @@ def _drill(place: Place, came: Came, promised: Chain | None, unknown: str) -> No
     came.put_back(back)
     if not back.done:
         return
-    if back.closed:
-        time.sleep(SETTLED_S)
+    place.settle(back)
     if (why_not := came.steady("after", place.run("after"))) and came.verdict == "pass":
         came.judge("deviated", str(during.chain), f"the steady state does not hold afterwards: {why_not}")
 

@@ -34,7 +34,7 @@ class How:
     """As it was asked for; None: the failure's own."""
     cap_s: int | None = None
 
-    def cap_of(self, failure: FailureType) -> int | None:
+    def cap_of(self, failure: FailureType | None) -> int | None:
         """What the runs of a drill may cost together by their meters, micro-dollars; None: it is virtual, and costs nothing.
 
         Unless it was named: the lesser of what its three runs may spend and a dollar. An overrun bills a whole run's cap and a micro-dollar by itself, which come on top, whatever that is.

@@ -115,6 +115,22 @@ class Drill(models.Model):
         return f"{self.failure} {self.tier} of {self.fabric_id} r{self.number}"
 
 
+class Strike(models.Model):
+    """That a fault of a live scenario struck a call, told by the worker that struck it. ``at``: microseconds since the epoch, on the database's clock."""
+
+    id = KeyField(primary_key=True, default=new_id)
+    drill = models.ForeignKey(Drill, models.CASCADE, related_name="strikes")
+    run_id = KeyField()
+    fault = KeyField()
+    """A name of ``scenarios.catalogue.FAULTS``."""
+    command_id = models.TextField()
+    attempt = models.PositiveIntegerField()
+    at = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.fault} {self.command_id}#{self.attempt}"
+
+
 class StoredScenario(models.Model):
     """A scenario that somebody wrote, imported or captured. Instants are microseconds since the epoch, on the database's clock."""
 

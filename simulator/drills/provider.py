@@ -27,12 +27,16 @@ class DrillProvider:
     """
 
     def __init__(self) -> None:
-        self._failing = FailingProvider()
+        from simulator.drills.strikes_told import strike_tell  # Of no use to who only knows sustained failures.
+        from simulator.scenarios.seam import Striking
+
+        self._failing, self._striking = FailingProvider(), Striking(strike_tell)
 
     async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
         """One answer. Never raises: options that nobody can read are a failed call that says so."""
+        port = self._striking if "disturbances" in request.model.options else self._failing
         try:
-            return await self._failing.ask(request)
+            return await port.ask(request)
         except (KeyError, TypeError, ValueError) as error:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             message = f"the options of model {request.model.name!r} are no drill's ({said})"

@@ -19,7 +19,8 @@ from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.lever import lever_rests
-from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill
+from simulator.drills.live_asking import How, how_asked
+from simulator.drills.models import LIVE, OPEN_STATUSES, VIRTUAL, Drill
 from simulator.drills.services import Asked, seed_of
 from simulator.library.covering import scenario_covers
 from simulator.library.selectors import ScenarioView, scenario_get
@@ -39,20 +40,26 @@ def scenario_ask(
     seed: int | None = None,
     number: int | None = None,
     reason: str = "",
+    mode: str = VIRTUAL,
+    cap_usd_micros: int | None = None,
+    cap_s: int | None = None,
     wake: Callable[[], None] = lambda: None,
 ) -> Asked:
-    """Asks for drills of a fabric that play a scenario in virtual time, one for each tier; ``all`` of its own.
+    """Asks for drills of a fabric that play a scenario, one for each tier; ``all`` of its own.
 
     ``parameters``: in place of the scenario's own. ``seed``: without it the scenario's own. ``number``: of the revision; without it the published one. A tier in which
     the scenario waits or runs already is left out. ``wake``: called when the rows are there.
-    Raises Refused: not_found, invalid (a tier that the scenario does not have; parameters that do not fit, or an agent that the fabric has not), conflict.
+    ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``.
+    Raises Refused: not_found, invalid (a tier that the scenario does not have; parameters that do not fit, or an agent that the fabric has not; live, a fault that cannot
+    be), conflict, and of live ones forbidden and unavailable.
     """
     page, seen = revision_get(actor, fabric, number), scenario_get(actor, scenario)
     one = seen.readable()
     given = dict(parameters or {})
     wanted = _tiers(one, tiers)
     fits(page, one, given)
-    mine = Drill.objects.filter(fabric_id=page.fabric.id, mode=VIRTUAL, scenario=seen.name, status__in=OPEN_STATUSES)
+    how = _how(actor, page, one, mode, cap_usd_micros, cap_s)
+    mine = Drill.objects.filter(fabric_id=page.fabric.id, mode=mode, scenario=seen.name, status__in=OPEN_STATUSES)
     open_now = set(mine.values_list("tier", flat=True))
     left = [tier for tier in wanted if str(tier) not in open_now]
     if not left:
@@ -60,14 +67,14 @@ def scenario_ask(
         raise Refused(message, code="conflict", field="tiers")
     picked = seed_of(one.seed if seed is None else seed)
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
-    rows = _rows(actor, page, seen, left, given, picked, why)
+    rows = _rows(actor, page, seen, left, given, picked, why, how)
     try:
         with transaction.atomic():
             lever_rests(actor.workspace_id)
             for row in rows:
                 row.save(force_insert=True)
             told = {"batch": rows[0].batch, "number": page.number, "tiers": list(map(str, left)), "seed": picked}
-            subject, more = page.fabric.id, {"scenario": seen.name, "reason": why or None}
+            subject, more = page.fabric.id, {"scenario": seen.name, "reason": why or None, **how.told}
             audit_record(actor=actor, act=Act.DRILLS_ASKED, subject=subject, **told, **more)
     except IntegrityError:
         message = "somebody else asked for this scenario at the same moment: look at the page again"
@@ -85,6 +92,17 @@ def fits(page: RevisionPage, scenario: Scenario, parameters: Mapping[str, Scalar
     except catalogue.Refused as error:
         told = tuple(map(str, error.problems))
         raise Refused(told[0], code="invalid", field="parameters", problems=told) from None
+
+
+def _how(
+    actor: Actor, page: RevisionPage, one: Scenario, mode: str, cap_usd_micros: int | None, cap_s: int | None
+) -> How:
+    """How it is played. Raises Refused as ``how_asked`` does, and invalid for a fault that cannot be live."""
+    how = how_asked(actor, page.spec, mode, cap_usd_micros, cap_s)
+    if mode == LIVE and (problems := one.only_virtual()):
+        sentences = tuple(map(str, problems))
+        raise Refused(sentences[0], code="invalid", field="mode", problems=sentences)
+    return how
 
 
 def _tiers(scenario: Scenario, tiers: Sequence[Tier] | Literal["all"]) -> tuple[Tier, ...]:
@@ -108,6 +126,7 @@ def _rows(
     parameters: Mapping[str, Scalar],
     seed: int,
     reason: str,
+    how: How,
 ) -> list[Drill]:
     batch, now, one = new_id(), database_us(), seen.readable()
     revision = Revision.objects.get(fabric_id=page.fabric.id, number=page.number)
@@ -117,7 +136,9 @@ def _rows(
             fabric_id=page.fabric.id,
             revision_id=revision.id,
             number=page.number,
-            mode=VIRTUAL,
+            mode=how.mode,
+            cap_usd_micros=how.cap_of(one.failure),
+            cap_s=how.cap_s,
             scenario=seen.name,
             source=seen.source,
             parameters=json.dumps(dict(parameters)),

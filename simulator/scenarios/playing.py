@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from fabric.core.derivation import Derived, Rules, derived_all
 from fabric.core.envelope import from_row
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
@@ -31,30 +30,13 @@ from simulator.scenarios import meeting
 from simulator.scenarios.catalogue import Refused
 from simulator.scenarios.injection import Injection
 from simulator.scenarios.journal import Journal, journal_of
+from simulator.scenarios.judging import Line, judged, lines_of, not_held
 from simulator.scenarios.observing import observe
 from simulator.scenarios.probes import Checked, Observed
 from simulator.scenarios.scenario import Disturbance, Scalar, Scenario
 
 PROCESSES = 2
 """Workers: where one dies or stands still, another takes over."""
-
-
-AROUND = frozenset({"store", "broker", "process", "clock"})
-"""Ports at which a run asks nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A decision: what the table says of the failure that it was about, and what was decided."""
-
-    seq: int
-    expected: str
-    observed: str
-
-    @property
-    def same(self) -> bool:
-        """Whether they are the same."""
-        return self.expected == self.observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +136,7 @@ def play_told(
     def told(one: Played, world: World | None = None) -> Told:
         return Told(one, ready.spec, steady, world)
 
-    if why := _broken(steady) or _not_held(before):
+    if why := _broken(steady) or not_held(before):
         return told(played("error", f"the steady state does not hold before anything is disturbed: {why}"))
     again = Work(work.text, work.documents, work.processes, STARTS_S)
     disturbed = until_put_back(_finding_nothing(injection))
@@ -186,20 +168,21 @@ class Prepared:
 def prepared(spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scalar] | None = None) -> Prepared:
     """A scenario made ready for a fabric. Raises Refused for parameters that do not fit, and for whom the fabric has not."""
     disturbances = scenario.disturbances(overrides)
-    met, lacked = _equipped(baseline.scripted_models(spec), scenario, disturbances)
+    met, lacked = equipped_for(baseline.scripted_models(spec), scenario, disturbances)
     injection = Injection(disturbances, met)
     if absent := injection.absent():
         raise Refused(absent)
-    return Prepared(met, lacked, injection, _work(scenario))
+    return Prepared(met, lacked, injection, work_of(scenario))
 
 
-def _work(scenario: Scenario) -> Work:
+def work_of(scenario: Scenario) -> Work:
+    """What its runs are asked, and on how many workers."""
     given = scenario.workload
     documents = tuple(Document(one.name, one.text) for one in given.documents) or DOCUMENTS
     return Work(given.request, documents, PROCESSES)
 
 
-def _equipped(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturbance, ...]) -> tuple[FabricSpec, str]:
+def equipped_for(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturbance, ...]) -> tuple[FabricSpec, str]:
     """The fabric with whoever the failure, and the disturbances, need to be met."""
     lacked = []
     if scenario.failure is not None:
@@ -232,35 +215,17 @@ def _broken(world: World) -> str:
     return "".join(f"{one.invariant}: {one.sentence}" for one in broken)
 
 
-def _not_held(checked: tuple[Checked, ...]) -> str:
-    return "; ".join(f"{one.probe}: {one.why_not}" for one in checked if not one.met)
-
-
 def _judged(played: Played, steady: World) -> tuple[Verdict, str]:
     """What a scenario that was played to its end has shown."""
-    if not any(played.struck.values()):
-        return "unknown", "nothing was struck: the run made no such call"
-    failure = played.scenario.failure
-    if failure is not None and not played.lines:
-        return "unknown", "the failure was met by nobody: no decision was made"
-    if wrong := [line for line in played.lines if not line.same]:
-        return "deviated", f"event {wrong[0].seq}: {wrong[0].observed}, where the table has {wrong[0].expected}"
     assert played.during is not None
-    usual = str(first(steady).state)
-    if failure is None and not played.lines and played.during.state != usual:
-        return "deviated", f"it promises a run that ends as ever, {usual}, and it ended {played.during.state}"
-    if played.lines and not _may_decide(played.scenario):
-        return "deviated", f"what strikes around a run promises no decision, and one was made: {played.observed}"
-    if failure is not None and not played.lines[0].observed.startswith(f"{failure}: "):
-        return "deviated", f"it names the row {failure}, and the first decision was {played.lines[0].observed}"
-    if why := _not_held(played.after):
-        return "deviated", f"the steady state does not hold afterwards: {why}"
-    return "pass", ""
-
-
-def _may_decide(scenario: Scenario) -> bool:
-    """Whether it strikes what a run asks; what befalls its workers, database, broker and clocks is no failure of its own."""
-    return any(one.fault.port not in AROUND for one in scenario.disturbances())
+    return judged(
+        played.scenario,
+        struck=played.struck,
+        lines=played.lines,
+        during=played.during,
+        usual=str(first(steady).state),
+        after=played.after,
+    )
 
 
 def _after(scenario: Scenario, world: World, injection: Injection) -> tuple[Checked, ...]:
@@ -271,15 +236,5 @@ def _after(scenario: Scenario, world: World, injection: Injection) -> tuple[Chec
 def _lines(world: World, spec: FabricSpec) -> tuple[Line, ...]:
     """Each decision of the disturbed run, derived from its journal and the fabric's table alone."""
     run = first(world)
-    compiled = baseline.published(spec).compiled
     events = [from_row(row.seq, row.kind, row.version, row.header) for row in world.store.rows(run.id)]
-    found = derived_all(events, run.tier, lambda topology, version: Rules.of(compiled, topology))
-    return tuple(_line(one) for one in found)
-
-
-def _line(one: Derived) -> Line:
-    seen = f"{one.fact.failure_type or 'direct'}: {one.fact.reaction}"
-    if one.verdict == "equal":
-        return Line(one.seq, seen, seen)
-    derived = ", ".join(f"{each.field} {each.derived}" for each in one.differences) or "another table"
-    return Line(one.seq, derived, seen)
+    return lines_of(events, run.tier, baseline.published(spec).compiled)

@@ -74,12 +74,21 @@ Selects = Callable[[ModelRequest, float], bool]
 
 def selecting(disturbance: Disturbance, spec: FabricSpec, where: Places) -> Selects:
     """Which calls a disturbance strikes. It counts, so that one world has one of its own."""
+    given = disturbance.parameters
+    if isinstance(given, Calls) and given.role is not None:
+        named = given.model_copy(update={"role": None, "agent": agent_of(given.role, spec, where)})
+        return selecting_of(Disturbance(disturbance.fault, named))
+    return selecting_of(disturbance)
+
+
+def selecting_of(disturbance: Disturbance) -> Selects:
+    """The same of one that names no role."""
     given, needs = disturbance.parameters, NEEDS.get(disturbance.fault.name)
     if isinstance(given, Outage):
         return _during(given)
     if isinstance(given, Branches):
         return _in_branches(given)
-    matches = _matching(given, spec, where) if isinstance(given, Calls) else _any
+    matches = _matching(given) if isinstance(given, Calls) else _any
     assert isinstance(given, Times)
     tally = Tally(given.from_call if isinstance(given, Calls) else 1, given.every, given.times)
 
@@ -93,8 +102,8 @@ def _any(request: ModelRequest) -> bool:
     return True
 
 
-def _matching(given: Calls, spec: FabricSpec, where: Places) -> Callable[[ModelRequest], bool]:
-    agent = given.agent if given.role is None else agent_of(given.role, spec, where)
+def _matching(given: Calls) -> Callable[[ModelRequest], bool]:
+    agent = given.agent
 
     def matches(request: ModelRequest) -> bool:
         stage, branch = request.command_id.partition(".")[0], _BRANCH.match(request.command_id)

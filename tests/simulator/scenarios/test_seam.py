@@ -1,0 +1,113 @@
+"""Disturbances at the drills' provider: each that can be live strikes a real call in real time as it does in a virtual world."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+
+from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.spec import ModelSpec
+from fabric.core.taxonomy import Cause
+from fabric.runtime.call_ports import ToolOffer
+from simulator.kernel.published import QUERY
+from simulator.scenarios.catalogue import FAULTS, Refused, parameters_of
+from simulator.scenarios.scenario import Disturbance
+from simulator.scenarios.seam import Striking, options_of
+from tests.fabric.adapters.providers.asking import request
+from tests.simulator.drills.drilled import drilled
+
+LIVE = {name: fault for name, fault in FAULTS.items() if fault.live}
+GIVEN = {"outage": {"to_s": 60.0}, "slow": {"delay_s": 0.01}, "dropped_stream": {"after_s": 0.01}}
+"""Parameters of those that need some, or would take long."""
+PLANNED = {"twin_briefs", "spawning", "malformed_plan"}
+JUDGED = {"low_confidence"}
+NO_ANSWER = {
+    "rate_limit": Cause.RATE_LIMIT,
+    "rate_limit_retry_after": Cause.RATE_LIMIT,
+    "unavailable": Cause.SERVER_ERROR,
+    "outage": Cause.SERVER_ERROR,
+    "hang": Cause.TIMEOUT,
+    "trickle": Cause.TIMEOUT,
+    "dropped_stream": Cause.DROPPED_STREAM,
+    "html": Cause.MALFORMED_ANSWER,
+    "unsafe": Cause.CONTENT_FILTER,
+}
+SPEC = drilled()
+
+
+class Asking:
+    """A provider that is told disturbances, and what it said had struck."""
+
+    def __init__(self, *disturbances, within_s=1.0):
+        told = json.loads(json.dumps(options_of(SPEC, disturbances)))  # As a revision keeps them.
+        options = {**told, "instead_of": "scripted", "drill": "d"}
+        self.model = ModelSpec(name="model", provider="drill", options=options)
+        self.struck, self.within_s = Counter(), within_s
+        self.port = Striking(self.strike)
+
+    async def strike(self, asked, fault):
+        self.struck[fault] += 1
+
+    def ask(self, **changed):
+        return asyncio.run(self.port.ask(request(self.within_s, model=self.model, **changed)))
+
+
+def one(name, **values):
+    return Disturbance(FAULTS[name], parameters_of(FAULTS[name], {**GIVEN.get(name, {}), **values}))
+
+
+def met(name):
+    """A request that the fault can strike."""
+    output = "plan" if name in PLANNED else "critique" if name in JUDGED else "summary"
+    return {
+        "output": output,
+        "tools": (ToolOffer(name="lookup", description="", parameters=QUERY),),
+        "command_id": "fan_out.0.one.1",
+    }
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_every_fault_that_can_be_live_strikes_a_call(name):
+    asking = Asking(one(name))
+    said = asking.ask(**met(name))
+    assert asking.struck == {name: 1}
+    if name in NO_ANSWER:
+        assert isinstance(said, CallFailed)
+        assert said.cause is NO_ANSWER[name]
+    else:
+        assert isinstance(said, ModelReplied)
+
+
+def test_the_calls_of_each_run_are_counted_for_themselves():
+    asking = Asking(one("rate_limit", from_call=2, times=1))
+    kinds = [asking.ask(run_id=run).kind for run in ("r1", "r1", "r1", "r2", "r2")]
+    assert kinds == ["model_replied", "call_failed", "model_replied", "model_replied", "call_failed"]
+    assert asking.struck == {"rate_limit": 2}
+
+
+def test_a_role_is_the_agent_that_has_it():
+    asking = Asking(one("rate_limit", role="finalizer"))
+    finalizer = SPEC.topology.finalizer
+    assert asking.ask(agent="somebody").kind == "model_replied"
+    assert asking.ask(agent=finalizer).kind == "call_failed"
+
+
+def test_an_outage_is_of_the_provider_whose_place_is_taken():
+    assert Asking(one("outage", provider="scripted")).ask().kind == "call_failed"
+    assert Asking(one("outage", provider="openai")).ask().kind == "model_replied"
+
+
+def test_what_comes_later_than_the_deadline_is_a_timeout_at_the_deadline():
+    said = Asking(one("slow", delay_s=60.0), within_s=0.2).ask()
+    assert (said.cause, said.billed) == (Cause.TIMEOUT, True)
+    assert Asking(one("hang"), within_s=0.2).ask().billed is False
+
+
+@pytest.mark.parametrize("name", ["tool_error", "crash", "handoff_cycle"])
+def test_a_fault_that_cannot_be_live_is_refused_by_its_name(name):
+    values = {"at_s": 1.0} if name == "crash" else {}
+    with pytest.raises(Refused, match=f"{name} cannot be injected live"):
+        options_of(SPEC, [one(name, **values)])
