@@ -59,12 +59,7 @@ def scenario_ask(
     wanted = _tiers(one, tiers)
     fits(page, one, given)
     how = _how(actor, page, one, mode, cap_usd_micros, cap_s)
-    mine = Drill.objects.filter(fabric_id=page.fabric.id, mode=mode, scenario=seen.name, status__in=OPEN_STATUSES)
-    open_now = set(mine.values_list("tier", flat=True))
-    left = [tier for tier in wanted if str(tier) not in open_now]
-    if not left:
-        message = f"{seen.name} waits to be played in {fabric}, or is played right now: wait for the verdict, or stop it first"
-        raise Refused(message, code="conflict", field="tiers")
+    left = _left(page, seen.name, wanted, mode)
     picked = seed_of(one.seed if seed is None else seed)
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     rows = _rows(actor, page, seen, left, given, picked, why, how)
@@ -92,6 +87,17 @@ def fits(page: RevisionPage, scenario: Scenario, parameters: Mapping[str, Scalar
     except catalogue.Refused as error:
         told = tuple(map(str, error.problems))
         raise Refused(told[0], code="invalid", field="parameters", problems=told) from None
+
+
+def _left(page: RevisionPage, name: str, wanted: Sequence[Tier], mode: str) -> list[Tier]:
+    """The tiers in which it neither waits nor runs. Raises Refused conflict where there is none."""
+    mine = Drill.objects.filter(fabric_id=page.fabric.id, mode=mode, scenario=name, status__in=OPEN_STATUSES)
+    open_now = set(mine.values_list("tier", flat=True))
+    left = [tier for tier in wanted if str(tier) not in open_now]
+    if not left:
+        message = f"{name} waits to be played in {page.fabric.name}, or is played right now: wait for the verdict, or stop it first"
+        raise Refused(message, code="conflict", field="tiers")
+    return left
 
 
 def _how(
