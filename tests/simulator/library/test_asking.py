@@ -12,12 +12,14 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_get
 from fabric.services.fabrics import fabric_publish
 from simulator.drills.batches import batch_drill
+from simulator.drills.chosen import default_table
 from simulator.drills.models import Drill, Status
 from simulator.drills.selectors import coverage, drill_get, drills_recent
 from simulator.library.asking import scenario_ask
-from simulator.library.covering import drill_fresh
+from simulator.library.covering import drill_fresh, scenario_covers
 from simulator.library.selectors import scenario_source, scenarios_shown
 from simulator.library.services import scenario_change, scenario_save
+from simulator.scenarios.shipped import shipped
 from tests.fabric.services.world import SMALL
 from tests.simulator.library.sources import source
 
@@ -153,6 +155,14 @@ def test_a_verdict_goes_stale_with_the_fabric_and_with_the_scenario(actor, small
     assert fresh(actor, seen)
     fabric_publish(actor=actor, source=SMALL.replace("instructions: Read.", "instructions: Read it."))
     assert not fresh(actor, seen)
+
+
+def test_a_verdict_is_about_the_parameters_that_it_was_reached_with():
+    spec, one = default_table(), shipped("endpoint-down")
+    own = scenario_covers(spec, one, {}, BATCH)
+    assert scenario_covers(spec, one, {"status": 503}, BATCH) == own, "its own, given"
+    assert scenario_covers(spec, one, {"status": 500}, BATCH) != own
+    assert scenario_covers(spec, one, {}, FAST) != own
 
 
 def test_a_ladder_of_another_tier_leaves_it_fresh(actor, small):
