@@ -16,6 +16,7 @@ from ninja.parser import Parser
 
 from console.api import (
     breakers,
+    drill_reports,
     drills,
     escalations,
     events,
@@ -71,6 +72,7 @@ ROUTERS = (
     schedules.router,
     scenarios.router,
     drills.router,
+    drill_reports.router,
     notifications.router,
 )
 for router in ROUTERS:

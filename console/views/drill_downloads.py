@@ -15,26 +15,20 @@ from simulator.drills.as_pytest import pytest_of
 from simulator.drills.selectors import DrillView, batch_get, coverage, drill_get
 from simulator.drills.stored_reports import Report, batch_report, coverage_report, drill_report
 
+PYTHON = "text/x-python; charset=utf-8"
 
-def pytest_text(actor: Actor, seen: DrillView) -> str:
+
+def pytest_report(actor: Actor, seen: DrillView) -> Report:
     """A drill as a test. Refused conflict for a live one."""
-    return pytest_of(seen, fabric_dump(revision_get(actor, seen.fabric, seen.number).spec))
-
-
-def pytest_name(seen: DrillView) -> str:
-    """The name of the file that holds it."""
+    text = pytest_of(seen, fabric_dump(revision_get(actor, seen.fabric, seen.number).spec))
     what = (seen.scenario or str(seen.failure)).replace("-", "_")
-    return f"test_{what}_{seen.tier}.py"
+    return Report(text, PYTHON, f"test_{what}_{seen.tier}.py")
 
 
 def sent(report: Report) -> HttpResponse:
     """A report as a download: what it holds is not shown under this console's own address."""
-    return _file(report.text, report.media, report.name)
-
-
-def _file(text: str, media: str, name: str) -> HttpResponse:
-    response = HttpResponse(text, content_type=media)
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response = HttpResponse(report.text, content_type=report.media)
+    response.headers["Content-Disposition"] = f'attachment; filename="{report.name}"'
     return response
 
 
@@ -43,10 +37,10 @@ def as_pytest(request: HttpRequest, drill_id: str) -> HttpResponse:
     """The page with the test, to be copied; with ``form=file`` the file. 409: a live drill."""
     actor = actor_of(request.user)
     seen = drill_get(actor, drill_id)
-    text, name = pytest_text(actor, seen), pytest_name(seen)
+    made = pytest_report(actor, seen)
     if request.GET.get("form") == "file":
-        return _file(text, "text/x-python; charset=utf-8", name)
-    shown = {"one": seen, "title": cell_words(seen), "text": text, "name": name}
+        return sent(made)
+    shown = {"one": seen, "title": cell_words(seen), "text": made.text, "name": made.name}
     return render(request, "drills/pytest.html", shown)
 
 

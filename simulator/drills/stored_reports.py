@@ -20,7 +20,8 @@ from simulator.scenarios.problems import Unreadable
 from simulator.scenarios.reading import read
 
 JSON = Any
-Form = Literal["html", "json", "junit", "journal"]
+Written = Literal["html", "json", "junit"]
+Form = Literal[Written, "journal"]
 FORMS: Mapping[str, tuple[str, str]] = {
     "html": ("text/html; charset=utf-8", "html"),
     "json": ("application/json", "json"),

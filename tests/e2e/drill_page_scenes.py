@@ -32,7 +32,7 @@ DRIVEN = """
 from fabric.adapters.duties import database_us
 from fabric.core.taxonomy import FailureType as F, Tier
 from fabric.services.workspaces import owner_actor
-from simulator.drills.batches import drill_claim, drill_drive, drill_end
+from simulator.drills.batches import drill_drive, drill_end
 from simulator.drills.models import Drill, Status
 from simulator.drills.services import drill_ask
 def drilled(name, fabric, failure, tier, drive=True, **columns):
@@ -41,7 +41,8 @@ def drilled(name, fabric, failure, tier, drive=True, **columns):
     # Nobody else is to take it: what drives drills in this installation takes whatever waits.
     mine.update(status=Status.RUNNING, holder="pictures", started_at=database_us())
     if drive:
-        mine.update(ended_at=database_us(), **drill_drive(mine.get()))
+        came, kept = drill_drive(mine.get())
+        drill_end(mine.get(), "pictures", kept, **came)
     mine.update(**columns)
     print(name, asked.drills[0])
 drilled("breaker", "guarded", F.PROVIDER, Tier.BATCH)

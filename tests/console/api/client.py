@@ -76,8 +76,8 @@ def check(method: str, path: str, answer: Any) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
     fine = answer.status_code < 400
     if answer.streaming:  # A file.
-        documented = promised(method, path)["responses"][str(answer.status_code)]
-        assert list(documented["content"]) == [answer.headers["Content-Type"]]
+        documented = promised(method, path.partition("?")[0])["responses"][str(answer.status_code)]
+        assert answer.headers["Content-Type"] in documented["content"]
         return
     assert answer.headers["Content-Type"].partition(";")[0] == MEDIA[fine], answer.content[:300]
     told = json.loads(answer.content)

@@ -1,5 +1,6 @@
 """Drills over the API: coverage, asking, one drill, and stopping."""
 
+import json
 from typing import get_args
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from console.api.drills import FailureName, ModeName, StateName, TierName
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import Incarnation
-from simulator.drills.batches import drill_claim, drill_end
+from simulator.drills.batches import batch_drill, drill_claim, drill_end
 from simulator.drills.models import MODES, Drill, Status
 from simulator.drills.selectors import State
 
@@ -83,3 +84,25 @@ def test_live_ones_are_asked_for_with_their_caps_and_counted_for_themselves(prog
     for more in ({"mode": "both"}, {"mode": "live", "cap_s": 1}, {"mode": "live", "cap_usd_micros": 0}, {"cap_s": 60}):
         assert program.post(DRILLS, {"cells": [ONE], **more}).status_code == 422
     assert program.get(f"{DRILLS}?mode=both").status_code == 422
+
+
+@pytest.mark.parametrize(("form", "media"), [("html", "text/html"), ("json", "application/json"), ("junit", "application/xml")])  # fmt: skip
+def test_reports_of_one_of_its_batch_and_of_the_coverage(program, small, form, media):
+    asked = program.post(DRILLS, {"cells": [ONE], "seed": 7}).json()
+    batch_drill(asked["batch"], "h")
+    (drill_id,) = asked["drills"]
+    for of in (f"/api/v1/drills/{drill_id}", f"/api/v1/drills/batches/{asked['batch']}", DRILLS):
+        answer = program.get(f"{of}/report?form={form}")
+        assert (answer.status_code, answer.headers["Content-Type"].partition(";")[0]) == (200, media)
+        assert b"provider" in b"".join(answer.streaming_content)
+    assert json.loads(b"".join(program.get(f"{DRILLS}/report").streaming_content))["passed"] == 1
+
+
+def test_a_drill_as_a_test_and_what_there_is_no_report_of(program, small):
+    asked = program.post(DRILLS, {"cells": [ONE], "seed": 7}).json()
+    one = f"/api/v1/drills/{asked['drills'][0]}"
+    assert b"def test_provider_failure_batch():" in b"".join(program.get(f"{one}/pytest").streaming_content)
+    assert program.get(f"{one}/report?form=journal").status_code == 409
+    assert program.get(f"{one}/report?form=pdf").status_code == 422
+    assert program.get("/api/v1/drills/none/report").status_code == 404
+    assert program.get("/api/v1/drills/none/pytest").status_code == 404
