@@ -76,8 +76,8 @@ document.addEventListener("keydown", (event) => {
 
 // Each moment has an address: whoever copies it sends somebody there.
 document.addEventListener("htmx:after:swap", (event) => {
-  const at = event.detail.ctx?.sourceElement?.getAttribute?.("href");
-  if (at?.startsWith("?at=")) history.replaceState(history.state, "", at);
+  const at = document.querySelector("[data-player]")?.dataset.player;
+  if (at && event.detail.ctx?.sourceElement?.closest?.("[data-player]")) history.replaceState(history.state, "", `?at=${at}`);
   show();
 });
 document.addEventListener("htmx:error", stop);
