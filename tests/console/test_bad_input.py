@@ -114,6 +114,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "nam
     "scenario_name": "nosuch",
     "drill_id": str(uuid4()),
     "batch": str(uuid4()),
+    "schedule_id": str(uuid4()),
     "scope": f"fabric:{uuid4()}",
     "digest": "0123456789ab",
     "notification_id": "fedcba9876543210fedcba9876543210",
