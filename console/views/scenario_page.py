@@ -40,7 +40,7 @@ from fabric.selectors.standing import workers_alive_count
 from fabric.selectors.words import dollars, duration
 from simulator.drills import tasks
 from simulator.drills.selectors import drills_recent
-from simulator.drills.services import SEED_MAX
+from simulator.drills.services import SEED_MAX, may_stop
 from simulator.library.asking import scenario_ask
 from simulator.library.selectors import ScenarioView, scenario_get, scenarios_shown
 from simulator.library.services import NAME_MAX, free_name, may_change
@@ -244,6 +244,7 @@ def _drills(actor: Actor, seen: ScenarioView, fabric: FabricView | None) -> str:
         "recent": [(one, drill_mark(one)) for one in recent],
         "more": more,
         "open": bool(waiting),
+        "stops": list(dict.fromkeys(one.batch for one in waiting.values() if may_stop(actor, one.asked_by))),
         "workers": workers_alive_count(),
     }
     return render_to_string("drills/scenario_drills.html", shown)

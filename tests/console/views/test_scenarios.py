@@ -211,6 +211,15 @@ def test_the_part_that_changes_is_there_for_the_script_alone(browser, small):
     assert asked.status_code == 302
 
 
+def test_what_waits_is_stopped_from_its_page_by_whoever_asked(browser, vera, actor, small):
+    browser.post(f"{ONE}/ask", PLAY)
+    assert 'form="stop-form"' not in vera.get(ONE).content.decode()
+    address = re.search(r'form="stop-form" formaction="([^"]+)"', browser.get(ONE).content.decode())[1]
+    assert browser.post(address, {"fabric": "small"}).status_code == 302
+    assert Drill.objects.get().status == "aborted"
+    assert 'form="stop-form"' not in browser.get(ONE).content.decode()
+
+
 # -- of one's own ------------------------------------------------------------------------------------------------------
 
 
