@@ -15,7 +15,8 @@ from fabric.services.workspaces import drills_workspace_ensure
 from simulator.drills.batches import drill_claim, drill_end
 from simulator.drills.in_place import Came
 from simulator.drills.models import Status
-from simulator.drills.putting_back import PutBack, acting_in, left_behind, put_back, put_back_what_was_left, start_key
+from simulator.drills.names import start_key
+from simulator.drills.putting_back import PutBack, acting_in, left_behind, put_back, put_back_what_was_left
 from simulator.drills.seam import in_the_drills_hands
 from simulator.drills.selectors import drill_get
 from simulator.drills.services import drill_ask
