@@ -13,6 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
+from console import drilled
 from console.api import callers
 from console.views import errors
 from fabric.core.actor import Actor
@@ -63,6 +64,7 @@ ROUTES: Mapping[str, Policy] = {
     "drills": Policy.SIGNED_IN,
     "drills-live": Policy.SIGNED_IN,
     "drills-ask": Policy.SIGNED_IN,
+    "drills-runs": Policy.SIGNED_IN,
     "drills-stop": Policy.SIGNED_IN,
     "drills-lever": Policy.SIGNED_IN,
     "drills-schedules": Policy.SIGNED_IN,
@@ -168,6 +170,16 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     return workspaces.actor_of(user)
 
 
+def actor_on_run(request: HttpRequest) -> Actor:
+    """Who acts on the run that the address names: of a drill's run, who looks on in the workspace of drills."""
+    found: Actor = request.actor_on_run  # type: ignore[attr-defined]
+    return found
+
+
+def _enter(request: HttpRequest, route: str, run_id: str) -> None:
+    request.actor_on_run = drilled.actor_on(actor_of(request.user), route, run_id)  # type: ignore[attr-defined]
+
+
 def is_staff(user: AbstractBaseUser | AnonymousUser, actor: Actor | None = None) -> bool:
     """Whether a signed-in user looks after the installation. ``actor``: the user's, where the caller has it already."""
     return bool(getattr(user, "is_staff", False)) or OWNER in (actor or actor_of(user)).roles
@@ -202,8 +214,12 @@ class AccessMiddleware:
             raise PermissionDenied(f"the address {request.path} has no access policy")
         try:
             allowed = _meets(policy, request.user)
+            if allowed and match and "run_id" in match.kwargs:
+                _enter(request, match.view_name, str(match.kwargs["run_id"]))
         except DatabaseError as error:
             return errors.database_away(request, error)
+        except Refused as refusal:
+            return errors.refused(request, refusal)
         if allowed is not None:
             return (
                 None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
@@ -15,10 +15,13 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.debug import sensitive_variables
 
+from console import drilled
 from console.api.problems import RETRY_AFTER, Problem
 from console.api.responses import id_of, problem_response
 from console.throttle import API, count
+from console.views.errors import STATUS
 from fabric.core.actor import Actor
+from fabric.selectors.errors import Refused
 from fabric.services import workspaces
 from fabric.services.tokens import NotAccepted, Scope, token_use
 
@@ -121,12 +124,23 @@ def admit(request: HttpRequest, route: str) -> HttpResponse | None:
         request.caller = _caller(request)  # type: ignore[attr-defined]
         _may(caller_of(request), route, request.method or "")
         _not_too_often(caller_of(request))
+        request.caller = _on_its_run(request, route)  # type: ignore[attr-defined]
     except Problem as problem:
         return problem_response(request, problem)
+    except Refused as refusal:
+        return problem_response(request, Problem(STATUS[refusal.code], refusal.message))
     except (OperationalError, InterfaceError) as error:
         log.warning("request %s found the database unavailable: %s", id_of(request), error)
         return problem_response(request, Problem(503, headers={"Retry-After": RETRY_AFTER}))
     return None
+
+
+def _on_its_run(request: HttpRequest, route: str) -> Caller:
+    """The caller, who looks on in the workspace of drills where the address names a run of theirs."""
+    caller, match = caller_of(request), request.resolver_match
+    if match is None or "run_id" not in match.kwargs:
+        return caller
+    return replace(caller, actor=drilled.actor_on(caller.actor, route, str(match.kwargs["run_id"])))
 
 
 @sensitive_variables("header", "presented")

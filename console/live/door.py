@@ -22,6 +22,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from console.access import actor_of
+from console.drilled import actor_on
 from console.live.ended import ended_among
 from console.live.source import keep_connection
 from console.live.watch import RunKey
@@ -172,6 +173,7 @@ def _person(cookie: str) -> tuple[Actor | None, str]:
 
 def _admission(actor: Actor, run_id: str) -> Admission:
     try:
-        return Admission(RunKey(actor.workspace_id, run_get(actor, run_id).id))
+        on_it = actor_on(actor, "live-run", run_id)
+        return Admission(RunKey(on_it.workspace_id, run_get(on_it, run_id).id))
     except Refused as refusal:
         return Admission(code=TRY_AGAIN if refusal.code == "unavailable" else NOT_ALLOWED)

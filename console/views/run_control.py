@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from console.access import actor_of
+from console.access import actor_on_run
 from console.forms import ForkForm, ReasonForm, sentence
 from console.views import errors
 from fabric import wiring
@@ -128,7 +128,7 @@ def offered(run: RunView) -> list[str]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def hold(request: HttpRequest, run_id: UUID, name: str) -> HttpResponse:
     """Say what follows first; a POST does it. 422: a reason is missing; 409: it is not possible any more."""
-    actor, key, one = actor_of(request.user), str(run_id), HOLDS[name]
+    actor, key, one = actor_on_run(request), str(run_id), HOLDS[name]
     view = run_get(actor, key)
     made = Form if one.reason == "none" else ReasonForm
     form = made(request.POST if request.method == "POST" else None)
@@ -155,7 +155,7 @@ def hold(request: HttpRequest, run_id: UUID, name: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def fork(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
     """What a fork from that event keeps, with what can be edited; a POST starts it. 422: an edit does not fit, and is kept."""
-    actor, key = actor_of(request.user), str(run_id)
+    actor, key = actor_on_run(request), str(run_id)
     origin = fork_origin(store=wiring.store(), actor=actor, run_id=key, seq=seq)
     form = (
         ForkForm(request.POST)

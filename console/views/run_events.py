@@ -15,7 +15,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from console.access import actor_of
+from console.access import actor_on_run
 from console.views import json_tree
 from console.views.event_line import EventLine, Line, lines_of
 from console.views.inspect import inspect
@@ -36,6 +36,7 @@ from fabric.selectors.run_events import (
     stages_around,
 )
 from fabric.selectors.runs import RunView, run_get
+from simulator.drills.kept import drill_of
 
 DENSITIES = (
     ("compact", "Compact", "decisions, trips, stage edges, questions, results"),
@@ -198,6 +199,7 @@ def event_context(actor: Actor, run: RunView, state: ListState, seq: int) -> dic
         "stage_before": address(stage_before),
         "stage_after": address(stage_after),
         "here": reverse("run-event", args=(run.id, seq)),
+        "forks": drill_of(run) is None,
         "in_list": f"{reverse('run', args=(run.id,))}{state.query(before=seq + 1, event=seq)}#events",
         "run_id": run.id,
         "run": run,
@@ -219,7 +221,7 @@ def verdict(row: EventRow) -> str:
 @require_safe
 def event(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
     """One event in full: as a page, or as the part that the run's page shows beside its events."""
-    actor = actor_of(request.user)
+    actor = actor_on_run(request)
     shown = event_context(actor, run_get(actor, str(run_id)), list_state(request.GET), seq)
     template = "runs/event.html" if request.headers.get("HX-Request") else "runs/event_page.html"
     return _varying(render(request, template, shown))
@@ -228,7 +230,7 @@ def event(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
 @require_safe
 def event_json(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
     """The children of one place in an event's content: a fragment, or a page of its own without a script."""
-    actor = actor_of(request.user)
+    actor = actor_on_run(request)
     record = event_get(actor, str(run_id), seq)
     path, begin = str(request.GET.get("path", "")), list_state(QueryDict(f"after={request.GET.get('from', '')[:9]}"))
     if record.state != "kept":
@@ -246,7 +248,7 @@ def event_json(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
 def download(request: HttpRequest, run_id: UUID) -> StreamingHttpResponse:
     """The run's events as lines of JSON, streamed: ``?form=journal`` with hashes, to be verified and replayed, or ``readable``."""
     form = str(request.GET.get("form", "journal"))
-    lines = EventLines(actor_of(request.user), str(run_id), form)
+    lines = EventLines(actor_on_run(request), str(run_id), form)
     response = StreamingHttpResponse(_pages(lines), content_type="application/x-ndjson")
     response.headers["Content-Disposition"] = f'attachment; filename="run-{run_id}.{form}.ndjson"'
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -7,11 +7,11 @@ from uuid import UUID
 from django.http import FileResponse, HttpRequest
 from django.views.decorators.http import require_POST
 
-from console.access import actor_of
+from console.access import actor_on_run
 from console.exporting import bundle_response
 
 
 @require_POST
 def export(request: HttpRequest, run_id: UUID) -> FileResponse:
     """A ZIP file. 503: no key, or no place to write to."""
-    return bundle_response(actor_of(request.user), str(run_id))
+    return bundle_response(actor_on_run(request), str(run_id))

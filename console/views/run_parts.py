@@ -32,6 +32,7 @@ from fabric.selectors.run_story import RunStory
 from fabric.selectors.runs import RunView, run_outcome
 from fabric.selectors.standing import queue_place
 from fabric.selectors.words import words
+from simulator.drills.kept import drill_of
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def page_of(
 
 def head_context(actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None) -> dict[str, Any]:
     """The header; of a run that no worker has begun, also its place in the queue."""
-    return {"page": page_of(actor, run, story, beside=beside), **queue_context(actor, run)}
+    return {"page": page_of(actor, run, story, beside=beside), "drill": drill_of(run), **queue_context(actor, run)}
 
 
 def queue_context(actor: Actor, run: RunView) -> dict[str, Any]:

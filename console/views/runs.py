@@ -9,9 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from console.access import actor_of
+from console.access import actor_on_run
 from console.live.source import panels
 from console.live.stories import AT_ONCE, stories
+from console.views.run_marks import marks_of
 from console.views.questions import cards
 from console.views.run_events import events_context
 from console.views.run_page import VIEWS
@@ -26,7 +27,7 @@ from fabric.selectors.runs import run_get
 @require_safe
 def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """A run: where it stands, what it asks, how it ended; one of its views; its events as they come. ``?part=`` is one part alone."""
-    actor, key = actor_of(request.user), str(run_id)
+    actor, key = actor_on_run(request), str(run_id)
     at_most = None if request.GET.get("whole") == "1" else AT_ONCE
     wanted = request.GET.get("part", "")
     if wanted:
@@ -44,6 +45,7 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         "looking_back": not listed["list"].tail,
         "catching_up": at_most is not None and stories.behind(actor, found) > at_most,
         "ancestors": ancestors_of(actor, found.parent_run_id),
+        "marks": marks_of(found),
         "questions": cards(actor, questions),
         "now_ms": time.time_ns() // 1_000_000,
     }
@@ -83,7 +85,7 @@ def _part(actor: Actor, run_id: str, name: str, at_most: int | None) -> HttpResp
 @require_safe
 def question(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """The part of a run's page that asks for a decision: made for whoever looks, so each page fetches its own."""
-    actor, key = actor_of(request.user), str(run_id)
+    actor, key = actor_on_run(request), str(run_id)
     view = run_get(actor, key)
     questions = cards(actor, escalations_open(actor, key))
     return render(request, "runs/questions.html", {"run_id": key, "run": view, "questions": questions})

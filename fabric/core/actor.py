@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -17,3 +17,5 @@ class Actor:
     roles: frozenset[str] = frozenset()
     via: str = ""
     """What acts in the name, where it is not the person's own sign-in: ``token:NAME``."""
+    drills_id: str = field(default="", compare=False)
+    """The workspace in which the drills of this one run, where it was looked up with the actor; empty: there is none, or nobody looked."""

@@ -140,6 +140,11 @@ def fabric_ids(actor: Actor) -> Ids:
     return dict(found.values_list("name", "id")[:FABRICS_MAX])
 
 
+def rows_named(workspace_id: str, ids: Sequence[str]) -> list[RunRow]:
+    """Those of these runs that are in a workspace, in no order."""
+    return [RunRow(*row) for row in _rows(Run.objects.filter(workspace_id=workspace_id, id__in=ids))] if ids else []
+
+
 def runs_page(
     actor: Actor, query: Query, fabrics: Ids, *, limit: int = 50, before: str | None = None, after: str | None = None
 ) -> Page:

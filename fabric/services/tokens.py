@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Literal
@@ -27,7 +27,7 @@ from fabric.core.audit import Act
 from fabric.models import ApiToken
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
-from fabric.services.workspaces import actor_of, owner_ensure
+from fabric.services.workspaces import acting_in, actor_of, owner_ensure
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
     if not row.user.is_active:
         return "inactive"
     _note_use(row, at)
-    actor = replace(actor_of(row.user), workspace_id=row.workspace_id, via=f"token:{row.name}")
+    actor = acting_in(actor_of(row.user), row.workspace_id, f"token:{row.name}")
     return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
 
 

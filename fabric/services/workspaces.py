@@ -11,10 +11,11 @@ from hashlib import sha256
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db import transaction
+from django.db.models import OuterRef, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.models import LoginLink, Workspace
+from fabric.models import LoginLink, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
 
 DEFAULT_WORKSPACE = "default"
@@ -85,7 +86,31 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     name = user.get_username()
     groups = user.groups.values_list("name", flat=True) if isinstance(user, User) else ()
     roles = OWNER_ROLES if name == OWNER else frozenset(groups)
-    return Actor(name=name, workspace_id=workspace_default(), kind="person", roles=roles)
+    workspace_id, drills_id = _default_and_drills()
+    return Actor(name=name, workspace_id=workspace_id, kind="person", roles=roles, drills_id=drills_id)
+
+
+def _default_and_drills() -> tuple[str, str]:
+    """The default workspace and the one in which its drills run, empty where there is none: both in the one statement that each request has."""
+    drills = Workspace.objects.filter(drills_of_id=OuterRef("id")).values("id")[:1]
+    found = Workspace.objects.filter(name=DEFAULT_WORKSPACE).values_list("id", Subquery(drills)).first()
+    return (workspace_default(), "") if found is None else (found[0], found[1] or "")
+
+
+def acting_in(actor: Actor, workspace_id: str, via: str) -> Actor:
+    """The same actor in a workspace that may be another one, by a token or the like."""
+    drills_id = actor.drills_id if workspace_id == actor.workspace_id else drills_workspace(workspace_id) or ""
+    return replace(actor, workspace_id=workspace_id, via=via, drills_id=drills_id)
+
+
+def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
+    """Who looks at a run of the drills of the actor's workspace: the same name in there, without any role. None: it is no such run.
+
+    ``actor``: with ``drills_id``, as ``actor_of`` gives it. One look into an index where there is such a workspace, else none.
+    """
+    if not actor.drills_id or not Run.objects.filter(id=run_id, workspace_id=actor.drills_id).exists():
+        return None
+    return replace(actor, workspace_id=actor.drills_id, roles=frozenset(), drills_id="")
 
 
 def people_held(workspace_id: str) -> frozenset[str] | None:

@@ -29,6 +29,7 @@ from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
 from tests.e2e import (
     drill_page_scenes,
+    drill_run_scenes,
     drill_scenes,
     held_scenes,
     lever_scenes,
@@ -206,6 +207,7 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(memory_scenes.SCENES)
     camera.shoot(drill_page_scenes.pages(home))
     camera.shoot(drill_scenes.drilled(home))
+    camera.shoot(drill_run_scenes.drill_runs(home))
     camera.shoot(scenario_scenes.library(home))
     camera.shoot(drill_scenes.NEVER_LIVE)
     camera.shoot(drill_scenes.lived(home))

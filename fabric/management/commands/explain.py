@@ -11,7 +11,7 @@ from fabric import wiring
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.selectors.explain import VERDICTS, Explained, as_json, reaction_words, run_explain
 from fabric.selectors.words import instant, words
-from fabric.services.workspaces import owner_actor
+from fabric.services.workspaces import actor_inside_drills, owner_actor
 
 STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}
 
@@ -31,7 +31,8 @@ class Command(FabricCommand):
 
     def act(self, options: dict[str, Any]) -> int:
         """Explains it."""
-        found = run_explain(owner_actor(), options["run"], wiring.compiled)
+        actor = owner_actor()
+        found = run_explain(actor_inside_drills(actor, options["run"]) or actor, options["run"], wiring.compiled)
         run = found.run
         if options["json"]:
             told = [as_json(one) for one in found.decisions]

@@ -1,0 +1,241 @@
+"""Runs of drills under the addresses of runs: seen by whoever may see the workspace, changed by nobody, in no list of real runs, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from console.access import ROUTES
+from console.drilled import CHANGES
+from console.live.door import NOT_ALLOWED, admissions
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.models import Run
+from fabric.selectors.attention import attention
+from fabric.selectors.runs import runs_list
+from fabric.services.tokens import Scope, token_create
+from fabric.services.workspaces import actor_of, drills_workspace, login_link_create, owner_actor
+from simulator.drills.batches import batch_drill
+from simulator.drills.models import Drill
+from simulator.drills.services import drill_ask
+from tests.unguarded import unguarded
+
+SEEN = (
+    "",
+    "?view=events",
+    "?view=graph",
+    "?view=protections",
+    "?view=cost",
+    "?view=io",
+    "/events/3",
+    "/events.ndjson",
+    "/question",
+)
+API = ("", "/events", "/explain")
+CHANGING = ("cancel", "terminate", "pause", "resume", "fork/5")
+
+
+@pytest.fixture
+def one(actor, small):
+    """A drill in virtual time with its runs."""
+    found = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.BATCH)], seed=7)
+    batch_drill(found.batch, "h")
+    return Drill.objects.get(batch=found.batch)
+
+
+@pytest.fixture
+def token(owner):
+    return token_create(actor=owner_actor(), name="t", scopes=tuple(Scope)).secret
+
+
+def asked(secret, method, path, **body):
+    client = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}")
+    return getattr(client, method)(f"/api/v1/runs/{path}", **({"data": json.dumps(body), "content_type": "application/json"} if method == "post" else {}))  # fmt: skip
+
+
+def signed_in(name, *groups):
+    user, _ = User.objects.get_or_create(username=name)
+    user.groups.set([Group.objects.get_or_create(name=group)[0] for group in groups])
+    client = Client(HTTP_HOST="127.0.0.1")
+    client.post(f"/login/{login_link_create(user)}")
+    return client
+
+
+@pytest.mark.parametrize("path", SEEN)
+def test_every_page_of_a_run_shows_a_drills_run(browser, one, path):
+    for run_id in json.loads(one.body)["runs"].values():
+        assert browser.get(f"/runs/{run_id}{path}").status_code == 200
+
+
+def test_its_page_says_that_it_is_a_drill_and_leads_to_the_drill_and_to_the_real_fabric(browser, one):
+    page = browser.get(f"/runs/{one.run_id}").content.decode()
+    assert 'id="drill-mark" data-tone="drill"' in page
+    assert "<b>Drill: provider failure × long-running batch</b>" in page
+    assert "virtual clock, seed 7" in page
+    assert f'href="/drills/{one.id}"' in page
+    assert '<a href="/fabrics/small/r1">small@r1</a>' in page
+    assert "Start one like this" not in page
+    for word, run_id in json.loads(one.body)["runs"].items():
+        assert f'href="/runs/{run_id}"' in page, word
+    assert "Fork from here" not in browser.get(f"/runs/{one.run_id}/events/3").content.decode()
+    assert "Fork from here" in browser.get(f"/runs/{real(one)}/events/1").content.decode()
+
+
+def real(one):
+    """A drill's run made a real one: the same rows in the workspace itself."""
+    run = Run.objects.get(id=json.loads(one.body)["runs"]["before"])
+    with unguarded():
+        run.events.update(workspace_id=one.workspace_id)
+        Run.objects.filter(id=run.id).update(workspace_id=one.workspace_id, fabric_id=one.fabric_id, start_key="")
+    return run.id
+
+
+@pytest.mark.parametrize("path", API)
+def test_the_api_gives_it(token, one, path):
+    answer = asked(token, "get", f"{one.run_id}{path}")
+    assert answer.status_code == 200
+    assert one.run_id in answer.content.decode() or path == "/events"
+
+
+def test_it_can_be_exported_and_a_socket_follows_it(browser, token, one):
+    assert asked(token, "post", f"{one.run_id}/export").status_code == 200
+    cookie = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    (admission,) = admissions([(cookie, one.run_id)]).values()
+    assert admission.key.workspace_id == drills_workspace(one.workspace_id)
+
+
+def test_routes_that_change_a_run_are_all_known():
+    names = {route for route in ROUTES if route.startswith(("run-", "api-run-"))}
+    reads = {"run-export", "run-question", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-events", "api-run-export"}  # fmt: skip
+    assert set(CHANGES) == names - reads
+
+
+@pytest.mark.parametrize("how", CHANGING)
+def test_nothing_of_a_run_in_virtual_time_can_be_changed(browser, token, one, how):
+    before = list(Run.objects.order_by("id").values())
+    for answer in (
+        browser.get(f"/runs/{one.run_id}/{how}"),
+        browser.post(f"/runs/{one.run_id}/{how}", {"reason": "x"}),
+    ):
+        assert answer.status_code == 409
+        assert "This is the run of a drill in virtual time: it has ended" in answer.content.decode()
+    answer = asked(token, "post", f"{one.run_id}/{how.partition('/')[0]}", seq=5, reason="x")
+    assert (answer.status_code, answer.json()["type"].rpartition("#")[2]) == (409, "problem-conflict")
+    assert "drill it again" in answer.json()["detail"]
+    assert list(Run.objects.order_by("id").values()) == before
+
+
+def test_a_live_drills_run_is_ended_by_operators_alone_and_paused_by_nobody(owner, browser, one):
+    Drill.objects.update(mode="live")
+    Run.objects.filter(id=one.run_id).update(state="waiting", ended_at=None)
+    vera = signed_in("vera")
+    assert vera.get(f"/runs/{one.run_id}").status_code == 200
+    assert vera.post(f"/runs/{one.run_id}/cancel").status_code == 403
+    assert browser.post(f"/runs/{one.run_id}/pause").status_code == 409
+    assert signed_in("oscar", "operator").post(f"/runs/{one.run_id}/cancel", {"reason": "enough"}).status_code == 302
+
+
+def test_who_looks_in_there_has_no_role(one):
+    from fabric.services.workspaces import actor_inside_drills
+
+    inside = actor_inside_drills(owner_actor(), one.run_id)
+    assert (inside.name, inside.roles, inside.workspace_id) == (
+        "owner",
+        frozenset(),
+        drills_workspace(one.workspace_id),
+    )
+    assert actor_inside_drills(inside, one.run_id) is None
+
+
+def test_no_list_of_real_runs_has_one(browser, actor, token, one):
+    ids = json.loads(one.body)["runs"].values()
+    assert runs_list(actor) == []
+    for path in (
+        "/",
+        "/runs",
+        "/reviews",
+        "/breakers",
+        "/notifications",
+        "/search?q=What",
+        f"/search?q={one.run_id}",
+        "/fabrics/small",
+    ):
+        page = browser.get(path).content.decode()
+        assert not [run_id for run_id in ids if run_id in page and f"q={run_id}" not in path], path
+    listed = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {token}").get("/api/v1/runs").json()
+    assert listed["runs"] == []
+    now = Run.objects.order_by("-ended_at").values_list("ended_at", flat=True)[0]
+    assert not [run_id for run_id in ids if run_id in repr(attention(actor, now))]
+
+
+def test_somebody_of_another_workspace_finds_nothing(browser, token, one, monkeypatch):
+    with unguarded():
+        Run.objects.update(workspace_id="elsewhere")
+    for path in SEEN:
+        assert browser.get(f"/runs/{one.run_id}{path}").status_code == 404
+    for path in API:
+        assert asked(token, "get", f"{one.run_id}{path}").status_code == 404
+    cookie = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    assert [found.code for found in admissions([(cookie, one.run_id)]).values()] == [NOT_ALLOWED]
+
+
+def test_a_page_costs_no_statement_more_without_drills_and_one_look_with_them(browser, one):
+    def statements(path):
+        browser.get(path)
+        with CaptureQueriesContext(connection) as seen:
+            assert browser.get(path).status_code == 200
+        return [query["sql"] for query in seen]
+
+    path = f"/runs/{real(one)}"
+    with_drills = statements(path)
+    assert len([sql for sql in with_drills if drills_workspace(one.workspace_id) in sql]) <= 1
+    Drill.objects.all().delete()
+    Run.objects.filter(workspace_id=drills_workspace(one.workspace_id)).delete()
+    with unguarded():
+        Run.objects.model._meta.get_field("workspace").related_model.objects.filter(drills_of__isnull=False).update(
+            drills_of=None
+        )
+    assert len(statements(path)) == len(with_drills) - 1
+
+
+def test_the_list_of_drills_runs_has_each_with_its_drills_verdict(browser, actor, one):
+    page = browser.get("/drills/runs?fabric=small").content.decode()
+    for run_id in json.loads(one.body)["runs"].values():
+        assert f'id="run-{run_id}"' in page
+    assert f'id="of-{one.id}"' in page
+    assert "Undisturbed" in page
+    assert 'id="tab-drills-runs"' in page
+    assert browser.get("/drills/runs?fabric=none").status_code == 404
+
+
+def test_the_list_goes_on_a_page_at_a_time(browser, actor, one, monkeypatch):
+    from console.views import drill_runs
+
+    found = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.INTERACTIVE)])
+    batch_drill(found.batch, "h")
+    monkeypatch.setattr(drill_runs, "PAGE", 1)
+    first = browser.get("/drills/runs").content.decode()
+    assert f"of-{found.drills[0]}" in first
+    assert f"of-{one.id}" not in first
+    second = browser.get(f"/drills/runs?before={found.drills[0]}").content.decode()
+    assert f"of-{one.id}" in second
+    assert "Older drills" in first
+    assert "Older drills" not in second
+
+
+def test_the_list_without_any_leads_to_the_coverage(browser, small):
+    page = browser.get("/drills/runs").content.decode()
+    assert "No run of a drill is kept." in page
+    assert 'href="/drills"' in page
+
+
+def test_the_actor_knows_the_workspace_of_drills_in_the_statement_that_it_takes_anyway(owner, actor):
+    with CaptureQueriesContext(connection) as seen:
+        actor_of(owner)
+    assert [("drills_of_id" in query["sql"]) for query in seen][-1]
+    assert len(seen) == 1, "the workspace with that of its drills"

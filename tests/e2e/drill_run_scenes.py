@@ -1,0 +1,29 @@
+"""Runs of drills: driven in virtual time and kept, on the pages of runs and in their list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.e2e.installation import Installation
+from tests.e2e.scenes import Scene
+
+KEPT = """
+from fabric.services.workspaces import owner_actor
+from simulator.drills.batches import batch_drill
+from simulator.drills.models import Drill
+from simulator.drills.services import drill_ask
+Drill.objects.filter(status__in=("queued", "running")).update(status="aborted")
+batch_drill(drill_ask(actor=owner_actor(), fabric="small-model", cells="all", seed=20261118).batch, "scenes")
+"""
+
+
+def drill_runs(home: Installation) -> Iterator[Scene]:
+    """The list of them without any and with some, and the pages of the runs of one drill."""
+    yield Scene("drill-runs-none", "/drills/runs")
+    home.manage("shell", "--verbosity", "0", "-c", KEPT)
+    yield Scene("drill-runs", "/drills/runs?fabric=small-model")
+    kept = "SELECT run_id FROM drills_drill WHERE failure = 'provider_failure' AND tier = 'batch' AND run_id <> '' ORDER BY id DESC LIMIT 1"
+    ((run_id,),) = home.stored(kept)
+    yield Scene("drill-run", f"/runs/{run_id}")
+    yield Scene("drill-run-event", f"/runs/{run_id}/events/5")
+    yield Scene("drill-run-refused", f"/runs/{run_id}/cancel", status=409)
