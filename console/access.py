@@ -219,7 +219,7 @@ class AccessMiddleware:
         except DatabaseError as error:
             return errors.database_away(request, error)
         except Refused as refusal:
-            return errors.refused(request, refusal)
+            return errors.page(request, errors.STATUS[refusal.code], refusal.message, errors.DRILLS_RUN)
         if allowed is not None:
             return (
                 None

@@ -14,6 +14,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills import tasks
 from simulator.drills.live_asking import CAP_S_MAX, CAP_S_MIN, CAP_USD_MICROS_MAX
+from simulator.drills.names import PARTS
 from simulator.drills.selectors import Coverage, DrillView, coverage, drill_get
 from simulator.drills.services import SEED_MAX, drill_ask, drill_stop
 
@@ -124,6 +125,14 @@ class RollbackOut(Told):
     )
 
 
+class RunsOut(Told):
+    """The runs of a drill that are kept: ids, which the operations on runs that only read take. Null: there is none."""
+
+    before: str | None = Field(description="The undisturbed one.", examples=[EXAMPLE_ID])
+    during: str | None = Field(description="The disturbed one.", examples=[EXAMPLE_ID])
+    after: str | None = Field(description="The one after everything was put back.", examples=[EXAMPLE_ID])
+
+
 class DrillOut(Told):
     """One drill: a cell of a revision, or a scenario in a tier, in virtual time."""
 
@@ -159,6 +168,7 @@ class DrillOut(Told):
     equipped: list[str] = Field(
         description="What the fabric was given so that the failure could be met.", examples=[["a planner"]]
     )
+    runs: RunsOut = Field(description="Its runs.")
     asked_by: str = Field(description="Who asked for it.", examples=["owner"])
     reason: str = Field(description="Why, where it was said.", examples=[""])
     asked_at: Instant = Field(description="When it was asked for.")
@@ -307,6 +317,7 @@ def drill_told(one: DrillView) -> DrillOut:
         status=one.status.value,
         rollback=RollbackOut(**one.body["rollback"]) if one.body.get("rollback") else None,
         equipped=list(one.equipped),
+        runs=RunsOut(**{part: one.body.get("runs", {}).get(part) for part in PARTS}),
         asked_by=one.asked_by,
         reason=one.reason,
         asked_at=instant(one.asked_at),

@@ -60,11 +60,15 @@ OUTSIDE = {"login", ""}
 """Next steps that are there for a stranger too; for any other, a stranger is asked to sign in."""
 
 
-def page(request: HttpRequest, status: int, message: str) -> HttpResponse:
-    """An error page, inside the frame for who is signed in; for a request made by the page's script, the sentence alone."""
+DRILLS_RUN = Shown("The run of a drill", "Not done", "drill", "drill", "Runs of drills", "drills-runs")
+"""What is not done to a drill's run, whatever the status."""
+
+
+def page(request: HttpRequest, status: int, message: str, shown: Shown | None = None) -> HttpResponse:
+    """An error page, inside the frame for who is signed in; for a request made by the page's script, the sentence alone. ``shown``: in place of what the status has."""
     if request.headers.get("HX-Request"):
         return HttpResponse(message, status=status, content_type="text/plain; charset=utf-8")
-    shown = SHOWN.get(status, SHOWN[400])
+    shown = shown or SHOWN.get(status, SHOWN[400])
     known = {"status": status, "shown": shown, "message": message, "here": _here(request)}
     try:
         inside = getattr(request, "user", None) is not None and request.user.is_authenticated

@@ -15,7 +15,7 @@ from simulator.drills.models import Drill
 from simulator.drills.names import PARTS, SAID, drill_of_key
 from simulator.drills.selectors import DrillView, view
 
-PAGE = 20
+PAGE = 10
 """Drills in one page of the list: three runs each."""
 
 

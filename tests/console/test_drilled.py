@@ -239,3 +239,12 @@ def test_the_actor_knows_the_workspace_of_drills_in_the_statement_that_it_takes_
         actor_of(owner)
     assert [("drills_of_id" in query["sql"]) for query in seen][-1]
     assert len(seen) == 1, "the workspace with that of its drills"
+
+
+def test_the_api_tells_the_runs_of_a_drill(token, one):
+    client = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {token}")
+    told = client.get(f"/api/v1/drills/{one.id}").json()
+    assert told["runs"] == json.loads(one.body)["runs"]
+    assert asked(token, "get", told["runs"]["after"]).json()["state"] == "completed"
+    Drill.objects.update(body="{}")
+    assert client.get(f"/api/v1/drills/{one.id}").json()["runs"] == {"before": None, "during": None, "after": None}

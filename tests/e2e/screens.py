@@ -197,6 +197,7 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(scenes.STRANGER)
     camera.state = owner = signed_in(camera, home.login_link())
     camera.shoot(scenes.EMPTY)
+    camera.shoot(drill_run_scenes.NONE)
     with unpublished(home):
         camera.shoot(scenes.UNPUBLISHED)
     with camera.page() as page:
