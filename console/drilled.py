@@ -16,9 +16,16 @@ from simulator.drills.kept import drill_of_run_id
 CHANGES: Mapping[str, bool] = {
     f"{door}run-{name}": live
     for door in ("", "api-")
-    for name, live in {"cancel": True, "terminate": True, "pause": False, "resume": False, "fork": False}.items()
+    for name, live in {
+        "cancel": True,
+        "terminate": True,
+        "pause": False,
+        "resume": False,
+        "fork": False,
+        "scenario": False,
+    }.items()
 }
-"""Routes that change a run, by name; True: an operator may take them to the run of a live drill."""
+"""Routes that change a run, or make something of it, by name; True: an operator may take them to the run of a live drill."""
 
 
 def actor_on(actor: Actor, route: str, run_id: str) -> Actor:

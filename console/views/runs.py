@@ -12,9 +12,9 @@ from django.views.decorators.http import require_safe
 from console.access import actor_on_run
 from console.live.source import panels
 from console.live.stories import AT_ONCE, stories
-from console.views.run_marks import marks_of
 from console.views.questions import cards
 from console.views.run_events import events_context
+from console.views.run_marks import marks_of
 from console.views.run_page import VIEWS
 from console.views.run_parts import ALONE, WITH_MARGINS, beside_of, page_of, part, tabs
 from fabric.core.actor import Actor

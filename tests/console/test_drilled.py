@@ -37,7 +37,7 @@ SEEN = (
     "/question",
 )
 API = ("", "/events", "/explain")
-CHANGING = ("cancel", "terminate", "pause", "resume", "fork/5")
+CHANGING = ("cancel", "terminate", "pause", "resume", "fork/5", "scenario")
 
 
 @pytest.fixture
