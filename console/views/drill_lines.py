@@ -60,12 +60,11 @@ def disturbed(seen: DrillView) -> Fact:
     return found if isinstance(found, dict) else {}
 
 
-def lines_of(seen: DrillView) -> list[Shown]:
-    """Every line; none where a drill has nothing to compare."""
+def lines_of(seen: DrillView, run: str = "") -> list[Shown]:
+    """Every line; none where a drill has nothing to compare. ``run``: the run whose events they lead to; empty: none can be looked at."""
     if seen.verdict == State.ERROR:
         return []
     found = _of_a_scenario(seen) if seen.body.get("lines") else _of_a_cell(seen)
-    run = run_of(seen)
     if not run:
         return found
     page = reverse("run", args=[run])

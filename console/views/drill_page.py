@@ -24,7 +24,9 @@ from console.views.drill_words import STRIKES, Mark, cell_words, drill_mark
 from console.views.fabric_table import cell_anchor
 from console.views.overview import fresh_part
 from fabric.core.actor import Actor
+from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get
+from fabric.selectors.runs import run_get
 from simulator.drills.models import Status
 from simulator.drills.selectors import DrillView, State, drill_get, drills_recent
 from simulator.drills.services import SEED_MAX
@@ -42,7 +44,7 @@ def drill(request: HttpRequest, drill_id: str) -> HttpResponse:
     seen = drill_get(actor, drill_id)
     at = request.GET.get("at", "")
     if request.headers.get("HX-Request"):
-        return render(request, "drills/watch.html", watch_of(seen, at))
+        return render(request, "drills/watch.html", watch_of(seen, at, _run(actor, seen)))
     now_ms = time.time_ns() // 1_000_000
     shown = {"one": seen, "title": cell_words(seen), "board": _board(actor, seen, at), "now_ms": now_ms}
     shown |= {"given": json.dumps(dict(seen.parameters)), "another": secrets.randbelow(SEED_MAX) + 1}
@@ -68,8 +70,8 @@ def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
     published = fabric_get(actor, seen.fabric)
     others, _ = drills_recent(actor, fabric=seen.fabric, limit=OTHERS + 1, **_like(seen))
     table = f"{reverse('fabric-revision', args=[seen.fabric, seen.number])}?tab=table"
-    watch = watch_of(seen, at)
-    run = run_of(seen)
+    run = _run(actor, seen)
+    watch = watch_of(seen, at, run)
     return {
         **watch,
         "mark": drill_mark(seen),
@@ -87,11 +89,20 @@ def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
     }
 
 
-def watch_of(seen: DrillView, at: str) -> dict[str, Any]:
-    """The part that a moment of the player changes: the lines, the picture, and the player itself."""
+def _run(actor: Actor, seen: DrillView) -> str:
+    """The disturbed run, where it was kept and the actor may look at it; empty: not."""
+    run = run_of(seen)
+    try:
+        return run and run_get(actor, run).id
+    except Refused:
+        return ""
+
+
+def watch_of(seen: DrillView, at: str, run: str = "") -> dict[str, Any]:
+    """The part that a moment of the player changes: the lines, the picture, and the player itself. ``run``: whose events the lines lead to."""
     story = seen.body.get("story")
     told = story if isinstance(story, dict) else {}
-    player, lines = player_of(told, at), lines_of(seen)
+    player, lines = player_of(told, at), lines_of(seen, run)
     here = player if player is not None and player.chosen else None
     return {
         "one": seen,

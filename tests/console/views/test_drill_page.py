@@ -20,6 +20,7 @@ from simulator.drills.selectors import drill_get
 from simulator.drills.services import drill_ask
 from simulator.drills.story import KINDS
 from simulator.scenarios.shipped import FOLDER
+from tests.fabric.services.world import ran
 
 PAGE = "/drills"
 ONE = (FailureType.PROVIDER, Tier.BATCH)
@@ -118,15 +119,16 @@ def test_a_step_of_the_pages_script_gets_the_part_that_a_moment_changes(browser,
     assert "<html" not in part
 
 
-def test_a_run_that_was_kept_is_opened_at_the_event_of_each_line(browser, driven):
-    row = Drill.objects.get(id=driven)
+def test_a_run_that_can_be_looked_at_is_opened_at_the_event_of_each_line(browser, actor, small, driven):
+    run = ran(actor, small).id
+    Drill.objects.filter(id=driven).update(run_id=run)
     page = browser.get(f"{PAGE}/{driven}").content.decode()
-    seq = json.loads(row.body)["story"]["disturbed"]["decisions"][0]["seq"]
-    assert f'href="/runs/{row.run_id}?event={seq}"' in page
-    assert f'id="open-run" href="/runs/{row.run_id}"' in page
-    Drill.objects.filter(id=driven).update(run_id="")
-    told(driven, runs=None)
-    assert "/runs/" not in browser.get(f"{PAGE}/{driven}").content.decode().partition('id="drill"')[2]
+    seq = json.loads(Drill.objects.get(id=driven).body)["story"]["disturbed"]["decisions"][0]["seq"]
+    assert f'href="/runs/{run}?event={seq}"' in page
+    assert f'id="open-run" href="/runs/{run}"' in page
+    assert browser.get(f"/runs/{run}?event={seq}").status_code == 200
+    Drill.objects.filter(id=driven).update(run_id=RUN)
+    assert f"/runs/{RUN}" not in browser.get(f"{PAGE}/{driven}").content.decode()
 
 
 def test_hostile_texts_of_a_story_stay_texts(browser, driven):
@@ -177,7 +179,7 @@ def test_the_decisions_of_a_scenario_are_held_against_the_table_line_by_line(act
         {"seq": 7, "expected": "provider_failure: retry", "observed": "provider_failure: retry", "evidence": "event 7"},
         {"seq": 9, "expected": "provider_failure: surface", "observed": "direct: abort", "evidence": "event 9"},
     ]
-    shown = lines_of(replace(seen, scenario="endpoint-down", run_id="", body={"lines": lines, "runs": {"during": RUN}}))
+    shown = lines_of(replace(seen, scenario="endpoint-down", body={"lines": lines}), RUN)
     assert [(one.how, one.expected.words, one.observed.words) for one in shown] == [
         ("same", "provider failure: retry", "provider failure: retry"),
         ("deviates", "provider failure: surface", "direct: abort"),
