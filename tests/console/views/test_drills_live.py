@@ -115,6 +115,8 @@ def test_what_cannot_be_asked_for_is_told(browser, small, worker):
     answer = browser.get(f"{LIVE}&ask=nothing")
     assert answer.status_code == 422
     assert "is no cell" in text(answer)
+    assert "There is nothing to drill live" in text(answer)
+    assert 'id="cap_s"' not in answer.content.decode(), "nothing can be begun"
     assert browser.get(f"{PAGE}?fabric=none&mode=live&ask=all").status_code == 404
 
 
