@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
+from console.drilled import actor_on
 from console.views.drill_lines import Shown, at_moment, lines_of, run_of
 from console.views.drill_moments import player_of
 from console.views.drill_side import disturbance_of, steady_of
@@ -93,7 +94,7 @@ def _run(actor: Actor, seen: DrillView) -> str:
     """The disturbed run, where it was kept and the actor may look at it; empty: not."""
     run = run_of(seen)
     try:
-        return run and run_get(actor, run).id
+        return run and run_get(actor_on(actor, "run", run), run).id
     except Refused:
         return ""
 

@@ -20,7 +20,6 @@ from simulator.drills.selectors import drill_get
 from simulator.drills.services import drill_ask
 from simulator.drills.story import KINDS
 from simulator.scenarios.shipped import FOLDER
-from tests.fabric.services.world import ran
 
 PAGE = "/drills"
 ONE = (FailureType.PROVIDER, Tier.BATCH)
@@ -119,9 +118,8 @@ def test_a_step_of_the_pages_script_gets_the_part_that_a_moment_changes(browser,
     assert "<html" not in part
 
 
-def test_a_run_that_can_be_looked_at_is_opened_at_the_event_of_each_line(browser, actor, small, driven):
-    run = ran(actor, small).id
-    Drill.objects.filter(id=driven).update(run_id=run)
+def test_a_run_that_can_be_looked_at_is_opened_at_the_event_of_each_line(browser, driven):
+    run = Drill.objects.get(id=driven).run_id
     page = browser.get(f"{PAGE}/{driven}").content.decode()
     seq = json.loads(Drill.objects.get(id=driven).body)["story"]["disturbed"]["decisions"][0]["seq"]
     assert f'href="/runs/{run}?event={seq}"' in page
