@@ -125,7 +125,7 @@ class RollbackOut(Told):
     )
 
 
-class RunsOut(Told):
+class DrillRunsOut(Told):
     """The runs of a drill that are kept: ids, which the operations on runs that only read take. Null: there is none."""
 
     before: str | None = Field(description="The undisturbed one.", examples=[EXAMPLE_ID])
@@ -168,7 +168,7 @@ class DrillOut(Told):
     equipped: list[str] = Field(
         description="What the fabric was given so that the failure could be met.", examples=[["a planner"]]
     )
-    runs: RunsOut = Field(description="Its runs.")
+    runs: DrillRunsOut = Field(description="Its runs.")
     asked_by: str = Field(description="Who asked for it.", examples=["owner"])
     reason: str = Field(description="Why, where it was said.", examples=[""])
     asked_at: Instant = Field(description="When it was asked for.")
@@ -317,7 +317,7 @@ def drill_told(one: DrillView) -> DrillOut:
         status=one.status.value,
         rollback=RollbackOut(**one.body["rollback"]) if one.body.get("rollback") else None,
         equipped=list(one.equipped),
-        runs=RunsOut(**{part: one.body.get("runs", {}).get(part) for part in PARTS}),
+        runs=DrillRunsOut(**{part: one.body.get("runs", {}).get(part) for part in PARTS}),
         asked_by=one.asked_by,
         reason=one.reason,
         asked_at=instant(one.asked_at),
