@@ -114,59 +114,59 @@ def create_schedule(request: HttpRequest, body: Annotated[ScheduleIn, Body()]) -
 
 
 @router.post(
-    "/drills/schedules/{schedule}",
+    "/drills/schedules/{schedule_id}",
     response=ScheduleOut,
     url_name="api-drills-schedule",
     operation_id="changeDrillSchedule",
 )
-def change_schedule(request: HttpRequest, schedule: ID, body: Annotated[ScheduleChangeIn, Body()]) -> ScheduleOut:
+def change_schedule(request: HttpRequest, schedule_id: ID, body: Annotated[ScheduleChangeIn, Body()]) -> ScheduleOut:
     """Change a schedule of drills. For who made it, the owner and operators."""
-    return _told(schedule_change(actor=actor_of(request), schedule=schedule, **body.model_dump()))
+    return _told(schedule_change(actor=actor_of(request), schedule=schedule_id, **body.model_dump()))
 
 
 @router.post(
-    "/drills/schedules/{schedule}/pause",
+    "/drills/schedules/{schedule_id}/pause",
     response=ScheduleOut,
     url_name="api-drills-schedule-pause",
     operation_id="pauseDrillSchedule",
 )
-def pause_schedule(request: HttpRequest, schedule: ID, body: Annotated[SeenIn, Body()]) -> ScheduleOut:
+def pause_schedule(request: HttpRequest, schedule_id: ID, body: Annotated[SeenIn, Body()]) -> ScheduleOut:
     """Pause a schedule of drills. It asks for nothing until it is resumed."""
-    return _told(schedule_pause(actor=actor_of(request), schedule=schedule, version=body.version))
+    return _told(schedule_pause(actor=actor_of(request), schedule=schedule_id, version=body.version))
 
 
 @router.post(
-    "/drills/schedules/{schedule}/resume",
+    "/drills/schedules/{schedule_id}/resume",
     response=ScheduleOut,
     url_name="api-drills-schedule-resume",
     operation_id="resumeDrillSchedule",
 )
-def resume_schedule(request: HttpRequest, schedule: ID, body: Annotated[SeenIn, Body()]) -> ScheduleOut:
+def resume_schedule(request: HttpRequest, schedule_id: ID, body: Annotated[SeenIn, Body()]) -> ScheduleOut:
     """Resume a schedule of drills. It asks at its next instant; those that it missed are over."""
-    return _told(schedule_resume(actor=actor_of(request), schedule=schedule, version=body.version))
+    return _told(schedule_resume(actor=actor_of(request), schedule=schedule_id, version=body.version))
 
 
 @router.post(
-    "/drills/schedules/{schedule}/delete",
+    "/drills/schedules/{schedule_id}/delete",
     response=ScheduleGone,
     url_name="api-drills-schedule-delete",
     operation_id="deleteDrillSchedule",
 )
-def delete_schedule(request: HttpRequest, schedule: ID, body: Annotated[SeenIn, Body()]) -> ScheduleGone:
+def delete_schedule(request: HttpRequest, schedule_id: ID, body: Annotated[SeenIn, Body()]) -> ScheduleGone:
     """Delete a schedule of drills. What it asked for stays."""
-    schedule_delete(actor=actor_of(request), schedule=schedule, version=body.version)
-    return ScheduleGone(deleted=schedule)
+    schedule_delete(actor=actor_of(request), schedule=schedule_id, version=body.version)
+    return ScheduleGone(deleted=schedule_id)
 
 
 @router.post(
-    "/drills/schedules/{schedule}/run",
+    "/drills/schedules/{schedule_id}/run",
     response={202: AskedOut},
     url_name="api-drills-schedule-run",
     operation_id="runDrillSchedule",
 )
-def run_schedule(request: HttpRequest, schedule: ID) -> Any:
+def run_schedule(request: HttpRequest, schedule_id: ID) -> Any:
     """Run a schedule of drills now. What it asks for is asked for at once, in the caller's name; its next instant stays."""
-    asked = schedule_run(actor=actor_of(request), schedule=schedule, wake=tasks.wake)
+    asked = schedule_run(actor=actor_of(request), schedule=schedule_id, wake=tasks.wake)
     return Status(202, AskedOut(batch=asked.batch, drills=list(asked.drills), left_out=asked.left_out))
 
 

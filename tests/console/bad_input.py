@@ -181,14 +181,14 @@ def run(actor, doubtful):
     notification_row(actor, found.id)
     drilled(actor, "guarded")
     scenario_save(actor=actor, source=plain("doubtful"))
-    schedule_create(actor=actor, fabric="guarded", cron="0 3 * * *")
     return found
 
 
 def drilled(actor, fabric):
-    """Drills that wait: the names of one of them and of its batch."""
+    """Drills that wait, and a schedule: the names of one of them, of its batch and of the schedule."""
     asked = drill_ask(actor=actor, fabric=fabric, cells="all")
-    return {"drill_id": asked.drills[0], "batch": asked.batch}
+    schedule = schedule_create(actor=actor, fabric=fabric, cron="0 3 * * *")
+    return {"drill_id": asked.drills[0], "batch": asked.batch, "schedule_id": schedule.id}
 
 
 def _drilled(workspace_id):
@@ -235,7 +235,6 @@ def foreign(stranger):
     } | {
         "notification_id": notification_row(stranger, theirs.run_id),
         **drilled(stranger, "theirs"),
-        "schedule_id": schedule_create(actor=stranger, fabric="theirs", cron="0 3 * * *").id,
     }
 
 

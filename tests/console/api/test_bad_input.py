@@ -234,7 +234,12 @@ def test_every_kind_of_id_is_known_here(ids, foreign):
 def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign, name):
     unknown = {"run_id": str(uuid4()), "name": "nobodys", "escalation_id": "0123456789abcdef"}
     unknown["notification_id"] = "fedcba9876543210fedcba9876543210"
-    unknown |= {"scenario_name": "nobodys", "drill_id": str(uuid4()), "batch": str(uuid4())}
+    unknown |= {
+        "scenario_name": "nobodys",
+        "drill_id": str(uuid4()),
+        "batch": str(uuid4()),
+        "schedule_id": str(uuid4()),
+    }
     told = []
     ask(program, name, unknown)  # What is asked once and kept has been asked.
     for named in (unknown, foreign):
