@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.e2e.conftest import begun
@@ -37,43 +35,6 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
     assert len(seeds) == 2
     assert seeds[0] == seeds[1]
     assert visitor.complaints == []
-
-
-def test_the_player_steps_by_keys_plays_by_itself_and_gives_each_moment_an_address(visit):
-    visitor = visit("/drills?fabric=research-desk")
-    page = visitor.page
-    page.get_by_role("button", name="Drill unsafe output, low-latency interactive").click()
-    page.locator('#cell-unsafe_output-interactive[data-v="pass"] a').click()
-    at = page.locator(".moment .at")
-    last = at.inner_text()
-    page.keyboard.press("Home")
-    at.get_by_text("moment 1 of").wait_for()
-    page.keyboard.press("ArrowRight")
-    at.get_by_text("moment 2 of").wait_for()
-    page.wait_for_url(re.compile(r"\?at=2$"))
-    page.keyboard.press(" ")
-    page.locator('#player-play[aria-pressed="true"]').wait_for()
-    at.get_by_text("moment 4 of").wait_for()
-    page.keyboard.press(" ")
-    page.locator('#player-play[aria-pressed="false"]').wait_for()
-    page.locator(".ghosts .g-now").wait_for()
-    page.keyboard.press("End")
-    page.wait_for_function("last => document.querySelector('.moment .at').innerText === last", arg=last)
-    assert page.locator("tr[aria-current=step]").count() == 1
-    assert visitor.complaints == []
-
-
-def test_without_a_script_the_player_is_a_list_of_addresses(visit):
-    page = visit("/drills?fabric=research-desk", java_script_enabled=False).page
-    page.get_by_role("button", name="Drill no progress, high-stakes regulated").click()
-    while page.locator(OPEN).count():
-        page.locator("#live").click()
-    page.locator("#cell-semantic_no_progress-high_stakes a").first.click()
-    page.get_by_role("link", name="First").click()
-    page.get_by_text("moment 1 of").wait_for()
-    page.get_by_role("link", name="Next").click()
-    page.get_by_text("moment 2 of").wait_for()
-    assert not page.locator("#player-play").is_visible()
 
 
 def test_without_a_script_they_are_asked_for_and_shown_by_loading_again(visit, installation):
