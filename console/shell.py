@@ -154,6 +154,9 @@ class Frame:
         """Route name of the page; when the frame is asked for alone, of the page that it stands around."""
         match = self.request.resolver_match
         name = (match.view_name or "") if match else ""
+        seen: Actor | None = getattr(self.request, "actor_on_run", None)
+        if seen is not None and self.actor is not None and seen.workspace_id != self.actor.workspace_id:
+            return "drills-runs"  # The run of a drill lies under the drills.
         return self.request.GET.get("at", "") if name == "frame" else name
 
     @property

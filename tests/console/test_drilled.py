@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.conf import settings
@@ -70,6 +71,13 @@ def signed_in(name, *groups):
 def test_every_page_of_a_run_shows_a_drills_run(browser, one, path):
     for run_id in json.loads(one.body)["runs"].values():
         assert browser.get(f"/runs/{run_id}{path}").status_code == 200
+
+
+def test_it_lies_under_the_drills(browser, one):
+    page = browser.get(f"/runs/{one.run_id}").content.decode()
+    links = page[page.index('id="nav-links"') :].partition("</nav>")[0]
+    (current,) = (link for link in re.findall("<a [^>]*>", links) if "aria-current" in link)
+    assert 'href="/drills"' in current
 
 
 def test_its_page_says_that_it_is_a_drill_and_leads_to_the_drill_and_to_the_real_fabric(browser, one):
