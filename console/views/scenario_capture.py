@@ -26,9 +26,15 @@ SHOWN = 50
 
 
 class NameForm(forms.Form):
-    """What the scenario is to be called; empty: by the run's id."""
+    """What the scenario is to be called; the page proposes a name."""
 
-    name = forms.CharField(required=False, max_length=NAME_MAX)
+    name = forms.CharField(
+        max_length=NAME_MAX,
+        error_messages={
+            "required": "the scenario has no name: give it one",
+            "max_length": f"a name has at most {NAME_MAX} characters: shorten it",
+        },
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,8 +47,8 @@ def capture(request: HttpRequest, run_id: UUID) -> HttpResponse:
         name = request.POST.get("name", "")[:NAME_MAX]
         try:
             if not form.is_valid():
-                raise Refused(f"a name has at most {NAME_MAX} characters: shorten it", code="invalid", field="name")
-            made = scenario_capture(actor=actor, run_id=run.id, name=form.cleaned_data["name"].strip())
+                raise Refused(form.errors["name"][0], code="invalid", field="name")
+            made = scenario_capture(actor=actor, run_id=run.id, name=form.cleaned_data["name"])
         except Refused as refusal:
             problems, status = [sentence(refusal.message)], errors.STATUS[refusal.code]
         else:

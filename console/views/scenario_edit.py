@@ -60,7 +60,7 @@ class SourceForm(forms.Form):
     """A scenario as text, or as a file."""
 
     source = forms.CharField(required=False, strip=False, max_length=BYTES_MAX)
-    file = forms.FileField(required=False)
+    file = forms.FileField(required=False, widget=forms.FileInput)
     version = forms.IntegerField(required=False, min_value=0, max_value=2**31 - 1)
 
     def clean(self) -> dict[str, Any]:
@@ -84,7 +84,13 @@ class SourceForm(forms.Form):
 class CopyForm(forms.Form):
     """The name of a copy."""
 
-    to = forms.CharField(required=False, max_length=NAME_MAX)
+    to = forms.CharField(
+        max_length=NAME_MAX,
+        error_messages={
+            "required": "the copy has no name: give it one",
+            "max_length": f"a name has at most {NAME_MAX} characters: give a shorter one",
+        },
+    )
 
 
 class DeleteForm(forms.Form):
@@ -141,8 +147,8 @@ def duplicate(request: HttpRequest, scenario_name: str) -> HttpResponse:
     seen = scenario_get(actor, scenario_name)
     try:
         if not form.is_valid():
-            raise Refused(f"a name has at most {NAME_MAX} characters: give a shorter one", code="invalid", field="to")
-        made = scenario_duplicate(actor=actor, name=seen.name, to=form.cleaned_data["to"].strip())
+            raise Refused(form.errors["to"][0], code="invalid", field="to")
+        made = scenario_duplicate(actor=actor, name=seen.name, to=form.cleaned_data["to"])
     except Refused as refusal:
         return said_on_page(request, actor, seen, list(refusal.problems), errors.STATUS[refusal.code])
     messages.success(request, f"{made.name} is a copy of {seen.name}, and yours to change.")

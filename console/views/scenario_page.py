@@ -112,7 +112,7 @@ def ask(request: HttpRequest, scenario_name: str) -> HttpResponse:
         "fabric": request.POST.get("fabric", "")[:NAME_MAX],
         "tiers": request.POST.getlist("tier"),
         "seed": request.POST.get("seed", "")[:20],
-        "parameters": {key[2:]: value for key, value in request.POST.items() if key.startswith("p-")},
+        "parameters": {key[2:]: request.POST[key] for key in request.POST if key.startswith("p-")},
     }
     if not form.is_valid() or seen.scenario is None:
         said = {field: [str(one) for one in problems] for field, problems in form.errors.items()}

@@ -78,7 +78,7 @@ FORMS = {
     "run-terminate": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
     "run-pause": FormCase(("reason",), {"reason": "Not now."}, 302, "", (302, 413, 422)),
     "run-resume": FormCase((), {}, 302, "", (302,)),
-    "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (409, 422)),
+    "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (302, 409, 422)),
     "run-export": FormCase((), {}, 200, "", done=200),
     "run-fork": FormCase(
         ("what", "value", "start_key"),
@@ -114,7 +114,11 @@ FORMS = {
         ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "pulled already", (302, 409, 413, 422)
     ),
     "scenario-new": FormCase(
-        ("source", "file"), {"source": WRITTEN}, 409, "is that of another scenario", (409, 413, 422)
+        ("source", "file", "version"),
+        {"source": WRITTEN},
+        409,
+        "is that of another scenario",
+        (409, 413, 422),
     ),
     "scenario-ask": FormCase(
         ("fabric", "number", "tier", "seed", "given", "do"),

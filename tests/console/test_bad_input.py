@@ -28,7 +28,7 @@ PARAMETERS = (
     *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
-    *("enters", "port", "origin"),
+    *("enters", "port", "origin", "mode"),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
 

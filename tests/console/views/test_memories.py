@@ -86,7 +86,7 @@ def test_who_may_only_look_has_no_button_and_is_refused(browser, fabric_id, monk
     monkeypatch.setattr(memories, "OPERATORS", frozenset({"nobody"}))
     response = browser.get(f"{PAGE}?key=budget")
     assert "This is for operators and the owner" in text(response)
-    assert b"btn danger" not in response.content
+    assert b">Delete budget</button>" not in response.content
     assert browser.post(PAGE, {"key": "budget", "version": 1, "reason": "No."}).status_code == 403
 
 
@@ -132,7 +132,7 @@ def test_a_deleted_key_shows_its_history_and_can_be_written_anew(browser, fabric
     shown = text(response)
     assert "Nothing stands here: no run reads it." in shown
     assert re.search(r"2 deleted a deletion owner : It is wrong\. .* 1 replaced erased reader in", shown)
-    assert b"btn danger" not in response.content
+    assert b">Delete budget</button>" not in response.content
     assert browser.post(PAGE, WRITTEN | {"key": "budget"})["Location"] == TAB
 
 

@@ -90,6 +90,11 @@ def rules_of(run):
     return lambda topology, version: Rules.table_alone(tables[version]) if version in tables else None
 
 
+OTHER_TABLES = {1: 25, 4: 7, 5: 6, 6: 8, 7: 9}
+"""Decisions by a table that there is not any more, by format. Of the first format's fabrics those with cells of their own were not kept; in the others retry layers
+stand in front of cells whose wait for a breaker was left out then, and is not now."""
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
 def test_each_decision_derives_from_its_journal(path):
     found = Counter()
@@ -99,8 +104,7 @@ def test_each_decision_derives_from_its_journal(path):
             assert one.verdict != "different", (run["run_id"], one.seq, one.differences)
             found[one.verdict] += 1
     assert found["equal"] >= 70
-    # Of the first format's fabrics those with cells of their own were not kept.
-    assert found["other_table"] == (25 if golden.format_of(path) == 1 else 0)
+    assert found["other_table"] == OTHER_TABLES.get(golden.format_of(path), 0)
 
 
 def test_models_are_chosen_again_in_the_newest_journals():

@@ -15,7 +15,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.fabric_yaml import fabric_dump
 from fabric.services.samples import SAMPLES, samples_publish
 from fabric.services.workspaces import owner_actor
-from tests.simulator.drills.drilled import drilled, with_cell
+from tests.simulator.drills.drilled import with_cell
 from tests.simulator.drills.test_cells import by_hand
 
 FIELDS = ["failure", "tier", "verdict", "expected", "observed", "seed"]
@@ -117,16 +117,11 @@ def test_a_promise_that_is_not_kept_is_told_with_both_chains_and_exit_code_1(mon
     assert "    expected: replan > replan > abort > aborted" in err.splitlines()
 
 
-def test_what_is_not_known_is_no_pass(tmp_path):
-    path = tmp_path / "layered.yaml"
-    policy = drilled().policy.model_dump(mode="json") | {
-        "retry_layers": {"preset": "fabro", "deviation": "it is drilled"}
-    }
-    path.write_text(fabric_dump(drilled(policy=policy, reviewers=("owner",))))
-    code, out, _ = drill(str(path), "--failure", "provider_failure", "--tier", "batch", "--json")
+def test_what_is_not_known_is_no_pass():
+    code, out, _ = drill("--failure", "cost_overrun", "--tier", "batch", "--recovers", "1", "--json")
     [cell] = json.loads(out)["cells"]
     assert (code, cell["verdict"], cell["expected"]) == (1, "unknown", "not known")
-    assert cell["observed"].endswith("retry layers stand before this cell, and what they do is not computed")
+    assert cell["observed"].endswith("what was spent stays spent: an overrun does not go away by itself")
 
 
 def broken(tmp_path: Path) -> str:
