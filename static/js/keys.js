@@ -14,6 +14,7 @@ const DOES = {
   previous: () => step(-1),
   open: (_row, event) => open(event),
   press: (row) => press(row),
+  player: null, // The page of a drill has them: drill.js.
   close: null, // A dialog closes itself.
   submit: (_row, event) => submit(event),
 };

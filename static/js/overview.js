@@ -20,8 +20,15 @@ function own(handle) {
   };
 }
 
+// What is over stands as it is: nothing that its reader does there, the player of a drill for one, is undone by asking again.
+const over = () => board.querySelector("[data-over]") !== null;
+
 // A page that nobody sees, or that somebody paused, asks nothing.
 board.addEventListener("htmx:before:request", own((event) => {
+  if (over()) {
+    event.preventDefault();
+    return look(badge(), "ended");
+  }
   if (!paused() && !document.hidden) return;
   event.preventDefault();
   if (!paused()) look(badge(), "paused");
