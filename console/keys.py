@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Do = Literal["go", "search", "palette", "actions", "sheet", "next", "previous", "open", "press", "close", "submit"]
+Do = Literal[
+    "go", "search", "palette", "actions", "sheet", "next", "previous", "open", "press", "player", "close", "submit"
+]
 """What a key does; ``static/js/keys.js`` has one function for each, total by test."""
 
 
@@ -76,7 +78,12 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
     ),
     (
         "On the drills",
-        (Key("R", "drill all cells", "press", "drill-all"),),
+        (
+            Key("R", "drill all cells", "press", "drill-all"),
+            Key("← →", "previous and next moment of a drill", "player"),
+            Key("Home End", "its first and its last moment", "player"),
+            Key("Space", "play it, and pause", "player"),
+        ),
     ),
     (
         "On a page",
