@@ -23,6 +23,7 @@ from fabric.selectors.attention import DECIDED_DAYS, attention, review_queue
 from fabric.selectors.errors import Refused
 from fabric.selectors.overview import first_steps, spend, states, workers
 from fabric.selectors.time_limit import TookTooLong, time_limit
+from simulator.drills.selectors import State
 from simulator.drills.standing import WRONG, Standing, drills_standing
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,9 @@ def board(actor: Actor, now: int) -> str:
     """All cards and the sentence above them, as HTML. The same for whoever looks at the workspace."""
     answers = {name: answer(name, actor, now) for name in CARDS}
     failed = [one.title for one in answers.values() if one.problem]
-    head = headline(answers["attention"].found, answers["states"].found, failed)
+    head = headline(
+        answers["attention"].found, answers["states"].found, failed, deviated=_deviated(answers["drills"].found)
+    )
     shown = {"answers": answers, "headline": head, **_shown(answers)}
     return render_to_string("overview/board.html", shown)
 
@@ -111,6 +114,10 @@ def _shown(answers: Mapping[str, Answer]) -> dict[str, Any]:
         "days": DECIDED_DAYS,
         **_stands(answers["drills"].found if "drills" in answers else None),
     }
+
+
+def _deviated(found: Standing | None) -> int:
+    return sum(one.counts.get(State.DEVIATED, 0) for one in found.wrong) if found else 0
 
 
 def _stands(found: Standing | None) -> dict[str, Any]:

@@ -153,12 +153,19 @@ class Headline:
 
 
 def headline(
-    attention: Attention | None, states: States | None, failed: Sequence[str], *, live: bool = True
+    attention: Attention | None, states: States | None, failed: Sequence[str], *, deviated: int = 0
 ) -> Headline:
-    """The overview's sentence. ``attention`` or ``states`` None: they did not load; ``failed``: titles of the cards that did not."""
+    """The overview's sentence. ``attention`` or ``states`` None: they did not load; ``failed``: titles of the cards that did not.
+
+    ``deviated``: cells whose last drill did not do what the table says. They are no trouble of a run, so they are named where there is no other.
+    """
     lede = " ".join(part for part in (_counts(states), _missing(failed)) if part)
     if attention is None:
         return Headline("Cannot tell whether anything is wrong: the list did not load", lede, "danger")
+    if not attention.groups and deviated:
+        cells = "one cell" if deviated == 1 else f"{deviated:,} cells"
+        last = "its last drill" if deviated == 1 else "their last drills"
+        return Headline(f"No run needs attention, and {cells} deviated in {last}", lede, "warn")
     if not attention.groups:
         return Headline("Nothing is wrong", lede, "ok" if not failed else "warn")
     parts = [put(group) for group in attention.groups[:NAMED]]

@@ -90,6 +90,13 @@ def test_the_sentence(case):
     assert (found.sentence, found.tone) == (sentence, tone)
 
 
+def test_a_cell_that_deviated_is_named_where_no_run_is_in_trouble():
+    one, two = (headline(Attention(()), CALM, [], deviated=many) for many in (1, 2))
+    assert (one.sentence, one.tone) == ("No run needs attention, and one cell deviated in its last drill", "warn")
+    assert two.sentence == "No run needs attention, and 2 cells deviated in their last drills"
+    assert headline(Attention((group(Kind.OVERDUE),)), CALM, [], deviated=2).sentence == "One review is overdue"
+
+
 def test_what_is_not_known_is_never_said_to_be_well():
     found = headline(None, CALM, ["Needs attention"])
     assert found.sentence.startswith("Cannot tell")
