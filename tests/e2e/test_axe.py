@@ -19,7 +19,11 @@ from console.views.run_page import VIEWS
 from tests.e2e.accessibility import axe, findings
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
+from tests.e2e.drill_run_scenes import KEPT
 from tests.e2e.drill_scenes import DRILLED
+from tests.e2e.lever_scenes import LIVE, SCHEDULED
+from tests.e2e.scenario_scenes import PLAYED
 from tests.fabric.services.test_memories import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -201,6 +205,67 @@ def drill_id(installation) -> str:
 def test_an_installation_where_much_has_happened(visit, run_id, drill_id):
     known = {**KNOWN, "run_id": run_id, "drill_id": drill_id}
     assert looked_at(visit(NOWHERE).page, [*pages(known), *views(run_id), *ALSO]) == {}
+
+
+@pytest.fixture(scope="module")
+def drills(installation, drill_id) -> list[str]:
+    """Addresses of all that drills are seen by: drills with a story of each end, as they wait, run and were stopped, their runs, scenarios, schedules."""
+    installation.publish(GUARDED)
+    told = installation.manage("shell", "--verbosity", "0", "-c", DRIVEN)
+    ids = dict(line.split() for line in told.splitlines())
+    for done in (KEPT, PLAYED, SCHEDULED):
+        installation.manage("shell", "--verbosity", "0", "-c", done)
+    ((run_id,),) = installation.stored("SELECT max(run_id) FROM drills_drill WHERE run_id <> ''")
+    ((schedule,),) = installation.stored("SELECT min(id) FROM drills_schedule")
+    return [
+        *(f"/drills/{one}" for one in ids.values()),
+        f"/drills/{ids['breaker']}?at=20",
+        f"/drills/{ids['deviates']}/pytest",
+        "/drills/runs?fabric=small-model",
+        f"/runs/{run_id}",
+        f"/runs/{run_id}/events/5",
+        "/drills?fabric=small-model&mode=live",
+        "/drills?fabric=small-model&mode=live&ask=all",
+        "/drills/library?fabric=small-model",
+        "/drills/library/endpoint-down?fabric=small-model",
+        "/drills/library/written-by-another-version?fabric=small-model",
+        "/drills/library/endpoint-down-of-ours/edit",
+        "/drills/schedules",
+        f"/drills/schedules/{schedule}",
+    ]
+
+
+def test_drills_with_all_that_is_seen_of_them(visit, drills):
+    page = visit(NOWHERE).page
+    assert looked_at(page, drills) == {}
+
+
+def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
+    page = visit().page
+    page.add_init_script(axe())
+    page.goto("/drills/library/endpoint-down?fabric=small-model")
+    page.get_by_role("button", name="Dry run").click()
+    page.locator("#dry").wait_for()
+    assert at_both_sizes(page) == []
+    page.goto("/drills/schedules")
+    page.locator("#cron").fill("every night")
+    page.locator("#schedule-create").click()
+    page.locator("#e-cron").wait_for()
+    assert at_both_sizes(page) == []
+    page.goto("/drills/lever")
+    page.locator("#lever-pull").click()
+    page.locator("#e-reason").wait_for()
+    assert at_both_sizes(page) == []
+
+
+def test_drills_that_run_live_and_the_lever_pulled(visit, installation, drills):
+    installation.manage("shell", "--verbosity", "0", "-c", LIVE)
+    page = visit(NOWHERE).page
+    seen = ("/", "/drills?fabric=small-model", "/drills/lever", "/drills/schedules")
+    assert looked_at(page, seen) == {}
+    installation.manage("drill_lever", "pull", "--reason", "The provider asked for quiet until noon.")
+    assert looked_at(page, seen) == {}
+    installation.manage("drill_lever", "release", "--reason", "It is noon.")
 
 
 def test_an_event_of_each_kind(visit, installation, run_id):
