@@ -47,6 +47,35 @@ StateName = Literal["pass", "deviated", "error", "unknown", "stale", "never", "q
 """``State``, by test."""
 
 
+Mode = Annotated[
+    ModeName,
+    Field(
+        description="virtual: in the simulated world, on its clock; live: on this installation's workers, broker, database and clock, with scripted answers, "
+        "for the owner and operators.",
+        examples=["virtual"],
+    ),
+]
+CapS = Annotated[
+    int | None,
+    Field(
+        ge=CAP_S_MIN,
+        le=CAP_S_MAX,
+        description="Of live ones: each is ended after so many seconds; null: 180.",
+        examples=[None],
+    ),
+]
+CapUsdMicros = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=CAP_USD_MICROS_MAX,
+        description="Of live ones: each is ended when its runs have cost more by their meters, micro-dollars; null: the lesser of three runs' caps and a dollar, "
+        "and of a cost overrun four runs' caps and a micro-dollar.",
+        examples=[None],
+    ),
+]
+
+
 class CellIn(Given):
     """A cell of the decision table."""
 
@@ -71,27 +100,9 @@ class DrillsIn(Given):
         description="Makes each drill the same as another with it; null: one is drawn.",
         examples=[None],
     )
-    mode: ModeName = Field(
-        default="virtual",
-        description="virtual: in the simulated world, on its clock; live: on this installation's workers, broker, database and clock, with scripted answers, "
-        "for the owner and operators.",
-        examples=["virtual"],
-    )
-    cap_s: int | None = Field(
-        default=None,
-        ge=CAP_S_MIN,
-        le=CAP_S_MAX,
-        description="Of live ones: each is ended after so many seconds; null: 180.",
-        examples=[None],
-    )
-    cap_usd_micros: int | None = Field(
-        default=None,
-        ge=1,
-        le=CAP_USD_MICROS_MAX,
-        description="Of live ones: each is ended when its runs have cost more by their meters, micro-dollars; null: the lesser of three runs' caps and a dollar, "
-        "and of a cost overrun four runs' caps and a micro-dollar.",
-        examples=[None],
-    )
+    mode: Mode = "virtual"
+    cap_s: CapS = None
+    cap_usd_micros: CapUsdMicros = None
     reason: str = Field(
         default="",
         max_length=REASON_CHARS_MAX,
@@ -134,7 +145,7 @@ class DrillRunsOut(Told):
 
 
 class DrillOut(Told):
-    """One drill: a cell of a revision, or a scenario in a tier, in virtual time."""
+    """One drill: a cell of a revision, or a scenario in a tier, in virtual time or live."""
 
     id: str = Field(description=DRILL_ID, examples=[EXAMPLE_ID])
     batch: str = Field(description=BATCH, examples=[EXAMPLE_BATCH])

@@ -9,7 +9,7 @@ from ninja import Body, Path, Router, Status
 from pydantic import Field
 
 from console.api.callers import actor_of
-from console.api.drills import FABRIC, FAILURE, AskedOut, FailureName, TierName
+from console.api.drills import FABRIC, FAILURE, AskedOut, CapS, CapUsdMicros, FailureName, Mode, TierName
 from console.api.schemas import Given, Instant, Told, instant
 from fabric.core.taxonomy import Tier
 from fabric.services.runs import REASON_CHARS_MAX
@@ -80,6 +80,9 @@ class PlayIn(Given):
     seed: int | None = Field(
         default=None, ge=0, le=SEED_MAX, description="Of the runs; null: the scenario's own.", examples=[None]
     )
+    mode: Mode = "virtual"
+    cap_s: CapS = None
+    cap_usd_micros: CapUsdMicros = None
     reason: str = Field(
         default="", max_length=REASON_CHARS_MAX, description="Kept with the drills.", examples=["Before the release."]
     )
@@ -195,7 +198,7 @@ def play_scenario(
     scenario_name: Named,
     body: Annotated[PlayIn, Body()],
 ) -> Any:
-    """Play a scenario in a fabric. A drill for each tier, in virtual time; nothing is called and nothing is spent."""
+    """Play a scenario in a fabric. A drill for each tier, in virtual time or live; no model is called and nothing is spent."""
     asked = scenario_ask(
         actor=actor_of(request),
         fabric=name,
@@ -205,6 +208,9 @@ def play_scenario(
         number=body.number,
         seed=body.seed,
         reason=body.reason,
+        mode=body.mode,
+        cap_s=body.cap_s,
+        cap_usd_micros=body.cap_usd_micros,
         wake=tasks.wake,
     )
     return Status(202, AskedOut(batch=asked.batch, drills=list(asked.drills), left_out=asked.left_out))

@@ -18,15 +18,13 @@ from simulator.drills.services import SEED_MAX, Asked, Which
 WHICH: tuple[Which, ...] = ("all", "stale")
 NAME_MAX = 100
 MICROS = 1_000_000
+WHERE = {VIRTUAL: "in virtual time", LIVE: "on this installation"}
+"""Where drills of a mode are done, in words; total, by test."""
 
 
-class AskForm(forms.Form):
-    """Which cells of which fabric somebody wants to be drilled. ``cells``: ``all``, ``stale``, a failure for its row, or ``FAILURE:TIER``. The last three are of live drills."""
+class HowForm(forms.Form):
+    """In which mode drills are wanted, and the caps of live ones."""
 
-    fabric = forms.CharField(max_length=NAME_MAX)
-    cells = forms.CharField(max_length=NAME_MAX)
-    number = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
-    seed = forms.IntegerField(required=False, min_value=0, max_value=SEED_MAX)
     mode = forms.ChoiceField(required=False, choices=[(mode, mode) for mode in MODES])
     cap_s = forms.IntegerField(required=False, min_value=CAP_S_MIN, max_value=CAP_S_MAX)
     cap_usd = forms.DecimalField(required=False, min_value=0.000001, max_digits=12, decimal_places=6)
@@ -38,7 +36,7 @@ class AskForm(forms.Form):
         return self.data.get("mode") == LIVE
 
     def how(self) -> dict[str, Any]:
-        """The mode, the caps and the reason, as ``drill_ask`` takes them."""
+        """The mode, the caps and the reason, as ``drill_ask`` and ``scenario_ask`` take them."""
         given = self.cleaned_data
         cap = given["cap_usd"]
         return {
@@ -47,6 +45,15 @@ class AskForm(forms.Form):
             "cap_usd_micros": None if cap is None else int(cap * MICROS),
             "reason": given["reason"],
         }
+
+
+class AskForm(HowForm):
+    """Which cells of which fabric somebody wants to be drilled. ``cells``: ``all``, ``stale``, a failure for its row, or ``FAILURE:TIER``."""
+
+    fabric = forms.CharField(max_length=NAME_MAX)
+    cells = forms.CharField(max_length=NAME_MAX)
+    number = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+    seed = forms.IntegerField(required=False, min_value=0, max_value=SEED_MAX)
 
 
 def cells_of(text: str) -> Sequence[Cell] | Which:
@@ -65,5 +72,4 @@ def asked_words(asked: Asked, mode: str) -> str:
     """What was asked for, in a sentence or two."""
     count, left = len(asked.drills), asked.left_out
     rest = f" {left} that wait{'s' if left == 1 else ''} or run already left out." if left else ""
-    where = "on this installation" if mode == LIVE else "in virtual time"
-    return f"{'One cell is' if count == 1 else f'{count} cells are'} drilled {where}.{rest}"
+    return f"{'One cell is' if count == 1 else f'{count} cells are'} drilled {WHERE[mode]}.{rest}"

@@ -28,6 +28,7 @@ from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.runs import run_get
+from simulator.drills.lever import lever_of
 from simulator.drills.models import Status
 from simulator.drills.selectors import DrillView, State, drill_get, drills_recent
 from simulator.drills.services import SEED_MAX
@@ -86,6 +87,7 @@ def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
         "steady": steady_of(seen),
         "disturbance": disturbance_of(seen),
         "run": reverse("run", args=[run]) if run else "",
+        "lever": lever_of(actor),
         "others": [(other, drill_mark(other)) for other in others if other.id != seen.id][:OTHERS],
     }
 

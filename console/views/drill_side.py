@@ -19,6 +19,8 @@ from simulator.scenarios.scenario import Scenario
 
 JSON = Any
 PHASES = ("before", "during", "after")
+DISTURBED = "it is disturbed then"
+"""Why the steady state of a scenario does not have to hold during its disturbed run."""
 SEAMS: Mapping[FailureType, tuple[str, str]] = {
     FailureType.TOOL_LOOP: ("model port, the first worker with a tool that only reads", "its first turn"),
     FailureType.DEADLOCK: ("model port, the planner", "its first plan"),
@@ -72,7 +74,9 @@ def steady_of(seen: DrillView) -> list[Phase]:
     steady = seen.body.get("steady")
     if not isinstance(steady, dict):
         return []
-    return [_phase(name, steady.get(name), held=str(steady.get("not_judged", {}).get(name, ""))) for name in PHASES]
+    free = {"during": DISTURBED} if seen.scenario else {}
+    held = {**free, **steady.get("not_judged", {})}
+    return [_phase(name, steady.get(name), held=str(held.get(name, ""))) for name in PHASES]
 
 
 def _phase(name: str, told: JSON, *, held: str) -> Phase:

@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
-from console.views.scenario_page import address
-from console.views.scenario_words import enters_words
+from console.views.scenario_words import address, enters_words
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs import run_get
 from simulator.library.capturing import capturable, captured_name, scenario_capture

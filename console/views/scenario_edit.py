@@ -14,7 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
-from console.views.scenario_page import address, said_on_page
+from console.views.scenario_page import said_on_page
+from console.views.scenario_words import address
 from fabric.selectors.errors import Refused
 from simulator.library.selectors import ScenarioView, scenario_get
 from simulator.library.services import (

@@ -6,11 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
 
 from console.templatetags.marks import FAILURES
 from console.views.drill_words import Mark, cell_mark
 from fabric.core.taxonomy import Tier
 from fabric.selectors.words import words
+from simulator.drills.models import VIRTUAL
 from simulator.drills.selectors import DrillView, State
 from simulator.library.covering import drill_fresh
 from simulator.library.selectors import Origin, ScenarioView
@@ -50,6 +54,11 @@ def enters_words(scenario: Scenario | None) -> str:
     return FAILURES[scenario.failure] if scenario.failure else AROUND_A_RUN
 
 
+def address(name: str, fabric: str = "") -> str:
+    """Of a scenario's page."""
+    return reverse("scenario", args=[name]) + (f"?{urlencode({'fabric': fabric})}" if fabric else "")
+
+
 def port_choices() -> list[tuple[str, str]]:
     """Ports, to filter by."""
     return [(port, PORT_WORDS[port]) for port in PORTS]
@@ -76,9 +85,10 @@ def tolerance_words(tolerance: Tolerance) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TierCell:
-    """What is known of a scenario in a tier of a fabric."""
+    """What is known of a scenario in a tier of a fabric, by drills of one mode."""
 
     tier: Tier
+    mode: str
     mark: Mark | None
     """None: it is not for this tier."""
     drill: DrillView | None
@@ -95,22 +105,26 @@ def tier_cells(
     revision_id: str,
     shown: Mapping[tuple[str, Tier], DrillView],
     waiting: Mapping[tuple[str, Tier], DrillView],
+    mode: str = VIRTUAL,
 ) -> list[TierCell]:
     """A cell for each tier."""
-    return [
-        _cell(view, tier, revision_id, shown.get((view.name, tier)), waiting.get((view.name, tier))) for tier in Tier
-    ]
+    found = []
+    for tier in Tier:
+        last, now = shown.get((view.name, tier)), waiting.get((view.name, tier))
+        found.append(TierCell(tier, mode, _mark(view, tier, revision_id, last, now), now or last))
+    return found
 
 
-def _cell(view: ScenarioView, tier: Tier, revision_id: str, last: DrillView | None, now: DrillView | None) -> TierCell:
+def _mark(
+    view: ScenarioView, tier: Tier, revision_id: str, last: DrillView | None, now: DrillView | None
+) -> Mark | None:
     if now is not None:
-        return TierCell(tier, cell_mark(State(now.status)), now)
+        return cell_mark(State(now.status))
     if view.scenario is None or tier not in view.scenario.tiers:
-        return TierCell(tier, None, last)
+        return None
     if last is None:
-        return TierCell(tier, cell_mark(State.NEVER), None)
-    fresh = drill_fresh(last, revision_id, view.source)
-    return TierCell(tier, cell_mark(State(last.verdict) if fresh else State.STALE), last)
+        return cell_mark(State.NEVER)
+    return cell_mark(State(last.verdict) if drill_fresh(last, revision_id, view.source) else State.STALE)
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------

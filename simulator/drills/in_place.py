@@ -32,6 +32,7 @@ from simulator.drills.models import Drill, Status
 from simulator.drills.names import start_key
 from simulator.drills.putting_back import NOTHING, PutBack, acting_in, put_back, resting, tell
 from simulator.drills.seam import in_the_drills_hands
+from simulator.drills.shields import counts
 from simulator.drills.story import story_of_journals
 from simulator.drills.sustained import places
 
@@ -173,11 +174,20 @@ def failing(spec: FabricSpec, failure: FailureType) -> tuple[FabricSpec, dict[st
     return met, {"failure": str(failure), "places": asdict(places(met))}
 
 
+def is_alone(spec: FabricSpec) -> bool:
+    """Whether the run that meets the failure is the only one that moves the breakers and takes the retry tokens that its promise hangs on.
+
+    No other drill does: the rows of breakers and retry buckets are a fabric's or an endpoint's, and both are a drill's own (``seam``). The undisturbed run before is
+    of the same drill. It leaves full buckets full, and a count of failures as it was; a breaker that goes by a share of the calls counts its answers too.
+    """
+    return not any(counts(one) and signal.mode == "rate" for one in spec.policy.breakers for signal in one.signals)
+
+
 def live_cell(one: Drill, spec: FabricSpec) -> Driven:
     """A cell, live. Aborted, without a verdict, where it met a cap."""
     failure, tier = FailureType(one.failure), Tier(one.tier)
     met, lacked = equipped(spec, failure)
-    promised, unknown = promised_by(met, failure, tier, "reject")
+    promised, unknown = promised_by(met, failure, tier, "reject", alone=is_alone(met))
     place = place_of(one, *failing(met, failure))
     came = Came(body={"equipped": [lacked] if lacked else [], "steady": {"title": TITLE}, "runs": place.runs})
     came.expected = str(promised) if promised is not None else "not known"

@@ -149,12 +149,15 @@ def journal(seen: DrillView) -> str:
     except Unreadable as error:
         raise Refused(f"its scenario cannot be read by this version: {error}", code="conflict", field="form") from None
     steady = seen.body.get("steady") or {}
-    after = _checked(steady.get("after"))
+    before, after = (_checked(steady.get(part)) for part in ("before", "after"))
+    if len(before) < len(scenario.steady_state.probes):
+        message = "it was ended before anybody had looked at its steady state: there is nothing to keep a journal of"
+        raise Refused(message, code="conflict", field="form")
     return journal_of(
         scenario,
         start=datetime.fromtimestamp(seen.started_at / 1e6, UTC),
         end=datetime.fromtimestamp(seen.ended_at / 1e6, UTC),
-        before=_checked(steady.get("before")),
+        before=before,
         after=after or None,
         struck=seen.body.get("struck") if after else None,
         ended=_ended(seen),

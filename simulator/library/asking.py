@@ -56,7 +56,7 @@ def scenario_ask(
     page, seen = revision_get(actor, fabric, number), scenario_get(actor, scenario)
     one = seen.readable()
     given = dict(parameters or {})
-    wanted = _tiers(one, tiers)
+    wanted = tiers_meant(one, tiers)
     fits(page, one, given)
     how = _how(actor, page, one, mode, cap_usd_micros, cap_s)
     left = _left(page, seen.name, wanted, mode)
@@ -89,6 +89,13 @@ def fits(page: RevisionPage, scenario: Scenario, parameters: Mapping[str, Scalar
         raise Refused(told[0], code="invalid", field="parameters", problems=told) from None
 
 
+def can_be_live(scenario: Scenario) -> None:
+    """Refused invalid, a sentence for each fault that cannot be injected live."""
+    if problems := scenario.only_virtual():
+        sentences = tuple(map(str, problems))
+        raise Refused(sentences[0], code="invalid", field="mode", problems=sentences)
+
+
 def _left(page: RevisionPage, name: str, wanted: Sequence[Tier], mode: str) -> list[Tier]:
     """The tiers in which it neither waits nor runs. Raises Refused conflict where there is none."""
     mine = Drill.objects.filter(fabric_id=page.fabric.id, mode=mode, scenario=name, status__in=OPEN_STATUSES)
@@ -105,13 +112,13 @@ def _how(
 ) -> How:
     """How it is played. Raises Refused as ``how_asked`` does, and invalid for a fault that cannot be live."""
     how = how_asked(actor, page.spec, mode, cap_usd_micros, cap_s)
-    if mode == LIVE and (problems := one.only_virtual()):
-        sentences = tuple(map(str, problems))
-        raise Refused(sentences[0], code="invalid", field="mode", problems=sentences)
+    if mode == LIVE:
+        can_be_live(one)
     return how
 
 
-def _tiers(scenario: Scenario, tiers: Sequence[Tier] | Literal["all"]) -> tuple[Tier, ...]:
+def tiers_meant(scenario: Scenario, tiers: Sequence[Tier] | Literal["all"]) -> tuple[Tier, ...]:
+    """Those that are meant, in the scenario's order. Refused invalid for one that it is not for, and for none."""
     if tiers == "all":
         return scenario.tiers
     if missing := [tier for tier in tiers if tier not in scenario.tiers]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fabric.core.taxonomy import Tier
+from simulator.drills.cells import Verdict
 from simulator.drills.driving_scenarios import body_of
 from simulator.drills.reports import TAGS, element, seconds_told, xml_text
 from simulator.library.previews import Preview
@@ -15,13 +17,48 @@ from simulator.scenarios.playing import Played
 JSON = Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """What a scenario came to in one tier, wherever it was played."""
+
+    tier: Tier
+    verdict: Verdict
+    expected: str
+    observed: str
+    why: str
+    seed: int
+    equipped: str
+    seconds: float
+    """That it took, by the clock of who waited for it."""
+    body: Mapping[str, JSON]
+    """What else is told of it, as ``driving_scenarios.body_of`` does."""
+    journal: Callable[[], str]
+    """Its record, as chaostoolkit writes one. Raises Refused where there is none."""
+
+
+def play_virtual(one: Played) -> Play:
+    """One in virtual time."""
+    return Play(
+        tier=one.tier,
+        verdict=one.verdict,
+        expected=one.expected,
+        observed=one.observed,
+        why=one.why,
+        seed=one.seed,
+        equipped=one.equipped,
+        seconds=(one.end - one.start).total_seconds(),
+        body=body_of(one),
+        journal=lambda: one.journal().written(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Plays:
     """A scenario that was played in a fabric."""
 
     scenario: str
     fabric: str
-    played: Sequence[Played]
+    played: Sequence[Play]
     seconds: float
 
     @property
@@ -42,9 +79,9 @@ def plays_json(plays: Plays) -> dict[str, JSON]:
     }
 
 
-def _tier(one: Played) -> dict[str, JSON]:
+def _tier(one: Play) -> dict[str, JSON]:
     told = {name: getattr(one, name) for name in ("verdict", "expected", "observed", "why", "seed")}
-    return {"tier": str(one.tier), **told, **body_of(one)}
+    return {"tier": str(one.tier), **told, **one.body}
 
 
 def preview_json(one: Preview) -> dict[str, JSON]:
@@ -83,10 +120,9 @@ def plays_junit(plays: Plays) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + element("testsuites", attributes, [suite]) + "\n"
 
 
-def _case(plays: Plays, one: Played) -> str:
-    seconds = (one.end - one.start).total_seconds()
+def _case(plays: Plays, one: Play) -> str:
     name, of = f"{plays.scenario} x {one.tier}", f"scenarios.{plays.fabric}"
-    attributes = {"name": name, "classname": of, "time": seconds_told(seconds)}
+    attributes = {"name": name, "classname": of, "time": seconds_told(one.seconds)}
     tag = TAGS[one.verdict]
     if not tag:
         return element("testcase", attributes)

@@ -126,9 +126,9 @@ Shown = Mapping[tuple[str, Tier], DrillView]
 """By scenario and tier."""
 
 
-def scenarios_shown(actor: Actor, fabric: str, name: str = "") -> tuple[Shown, Shown]:
-    """The newest drill of each scenario in a fabric and a tier that came to an end, and the one that waits or runs. ``name``: of one scenario only."""
-    rows = Drill.objects.filter(workspace_id=actor.workspace_id, fabric__name=clean_text(fabric)[0], mode=VIRTUAL)
+def scenarios_shown(actor: Actor, fabric: str, name: str = "", mode: str = VIRTUAL) -> tuple[Shown, Shown]:
+    """The newest drill of each scenario in a fabric and a tier that came to an end, and the one that waits or runs, of one mode. ``name``: of one scenario only."""
+    rows = Drill.objects.filter(workspace_id=actor.workspace_id, fabric__name=clean_text(fabric)[0], mode=mode)
     rows = rows.filter(scenario=clean_text(name)[0]) if name else rows.exclude(scenario="")
     open_now = rows.filter(status__in=OPEN_STATUSES)
     ended = rows.exclude(verdict="").values("scenario", "tier").annotate(newest=Max("id")).values_list("newest")

@@ -121,7 +121,7 @@ FORMS = {
         (409, 413, 422),
     ),
     "scenario-ask": FormCase(
-        ("fabric", "number", "tier", "seed", "given", "do"),
+        ("fabric", "number", "tier", "seed", "given", "do", "mode", "sure", "cap_s", "cap_usd", "reason"),
         {"fabric": "doubtful", "tier": "batch", "seed": "7"},
         409,
         "waits to be played",

@@ -72,5 +72,8 @@ def parts(home: Installation) -> Iterator[list[Scene]]:
         Scene("lever-pulled", "/drills/lever"),
         Scene("lever-pulled-coverage", "/drills?fabric=small-model"),
         Scene("lever-pulled-overview", "/"),
+        Scene("lever-pulled-scenario", "/drills/library/endpoint-down?fabric=small-model"),
     ]
+    for (ended,) in home.stored("SELECT min(id) FROM drills_drill WHERE verdict = 'pass'"):
+        yield [Scene("lever-pulled-drill", f"/drills/{ended}")]
     home.manage("drill_lever", "release", "--reason", "It is noon.")

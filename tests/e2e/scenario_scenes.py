@@ -49,6 +49,19 @@ def misfit(page: Page) -> None:
     page.locator("#e-seed").wait_for()
 
 
+def live(page: Page) -> None:
+    page.get_by_role("radio", name="Live").check()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator("#begin-live").wait_for()
+
+
+def wrong_caps(page: Page) -> None:
+    live(page)
+    page.locator("#cap_s").fill("2")
+    page.locator("#begin-live").click()
+    page.locator("#e-cap_s").wait_for()
+
+
 def delete(page: Page) -> None:
     page.locator("summary.danger").click()
 
@@ -69,6 +82,11 @@ def library(home: Installation) -> Iterator[Scene]:
     yield Scene("scenario", "/drills/library/endpoint-down?fabric=small-model")
     yield Scene("scenario-dry", "/drills/library/endpoint-down?fabric=small-model", dry)
     yield Scene("scenario-misfit", "/drills/library/endpoint-down?fabric=small-model", misfit, 422)
+    yield Scene("scenario-live-ask", "/drills/library/rate-limit-then-healthy?fabric=small-model", live)
+    yield Scene(
+        "scenario-live-ask-wrong", "/drills/library/rate-limit-then-healthy?fabric=small-model", wrong_caps, 422
+    )
+    yield Scene("scenario-not-live", "/drills/library/tool-error?fabric=small-model")
     yield Scene("scenario-ours", "/drills/library/endpoint-down-of-ours?fabric=small-model", delete)
     yield Scene("scenario-unreadable", "/drills/library/written-by-another-version?fabric=small-model")
     yield Scene("scenario-new", "/drills/library/new")
@@ -78,3 +96,11 @@ def library(home: Installation) -> Iterator[Scene]:
         "SELECT verdict, min(id) FROM drills_drill WHERE scenario <> '' AND verdict <> '' GROUP BY verdict ORDER BY verdict"
     ):
         yield Scene(f"scenario-drill-{verdict}", f"/drills/{found}")
+
+
+def lived(home: Installation) -> Iterator[Scene]:
+    """One that was played live by this installation's own worker, and in virtual time."""
+    home.manage("scenario", "run", "rate-limit-then-healthy", "small-model", "--live", "--here", "--tier", "batch")
+    yield Scene("scenario-lived", "/drills/library/rate-limit-then-healthy?fabric=small-model")
+    for (found,) in home.stored("SELECT max(id) FROM drills_drill WHERE mode = 'live' AND scenario <> ''"):
+        yield Scene("drill-live-scenario", f"/drills/{found}")

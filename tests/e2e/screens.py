@@ -212,6 +212,7 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(scenario_scenes.library(home))
     camera.shoot(drill_scenes.NEVER_LIVE)
     camera.shoot(drill_scenes.lived(home))
+    camera.shoot(scenario_scenes.lived(home))
     for part in lever_scenes.parts(home):
         camera.shoot(part)
     camera.shoot(held_scenes.held(home, ids))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fabric.models import Incarnation
 from fabric.services.fabrics import fabric_publish
 from simulator.drills.batches import batch_drill
 from simulator.drills.models import Drill, StoredScenario
@@ -69,6 +70,24 @@ def test_one_is_played(program, small):
     }  # fmt: skip
 
 
+def test_one_is_played_live_with_its_caps(program, small):
+    live = {"tiers": ["batch"], "mode": "live", "cap_s": 60, "cap_usd_micros": 5_000}
+    refused = program.post(PLAY, live)
+    assert (refused.status_code, Drill.objects.count()) == (503, 0)
+    assert "No worker is alive" in refused.content.decode()
+    Incarnation.objects.create(name="w", started_at=0, lease_until=2**53)
+    asked = program.post(PLAY, live)
+    assert asked.status_code == 202
+    seen = program.get(f"/api/v1/drills/{asked.json()['drills'][0]}").json()
+    assert {name: seen[name] for name in ("mode", "scenario", "cap_s", "cap_usd_micros", "rollback")} == {
+        "mode": "live", "scenario": "endpoint-down", "cap_s": 60, "cap_usd_micros": 5_000, "rollback": None,
+    }  # fmt: skip
+    cannot = program.post(PLAY.replace("endpoint-down", "tool-error"), {"mode": "live"})
+    assert cannot.status_code == 422
+    assert "cannot be injected live" in cannot.json()["detail"]
+    assert cannot.json()["errors"][0]["path"] == "mode"
+
+
 def test_one_around_a_run_enters_no_row(program, small):
     asked = program.post(PLAY.replace("endpoint-down", "messages-lost"), {"tiers": ["batch"]}).json()
     assert program.get(f"/api/v1/drills/{asked['drills'][0]}").json()["failure"] is None
@@ -76,7 +95,18 @@ def test_one_around_a_run_enters_no_row(program, small):
 
 @pytest.mark.parametrize(
     "body",
-    [{"tiers": []}, {"tiers": ["slow"]}, {"parameters": {"nosuch": 1}}, {"parameters": {"status": "x"}}, {"seed": -1}],
+    [
+        {"tiers": []},
+        {"tiers": ["slow"]},
+        {"parameters": {"nosuch": 1}},
+        {"parameters": {"status": "x"}},
+        {"seed": -1},
+        {"mode": "both"},
+        {"mode": "live", "cap_s": 1},
+        {"mode": "live", "cap_usd_micros": 0},
+        {"cap_s": 60},
+        {"cap_usd_micros": 9},
+    ],
 )
 def test_what_cannot_be_played_is_refused(program, small, body):
     assert program.post(PLAY, body).status_code == 422

@@ -171,6 +171,24 @@ def test_what_was_not_met_is_said_and_what_is_not_held_against_the_cell_as_well(
     assert (before.mark.tone, before.answer) == ("neutral", "not asked")
 
 
+@pytest.mark.parametrize(("not_judged", "tone"), [({}, "danger"), ({"after": "a breaker"}, "warn")])
+def test_what_is_not_held_against_the_cell_is_no_red_line(browser, driven, not_judged, tone):
+    probes = [{"probe": "state", "output": "failed", "said": "run failed", "why_not": "it ended failed"}]
+    body = {"steady": {"before": [], "during": [], "after": probes, "not_judged": not_judged}}
+    Drill.objects.filter(id=driven).update(body=json.dumps(body))
+    page = browser.get(f"{PAGE}/{driven}").content.decode()
+    assert re.findall(r'<small class="broken" data-tone="(\w+)">it ended failed</small>', page) == [tone]
+
+
+def test_a_scenario_is_disturbed_while_it_is_disturbed(actor, driven):
+    steady = {
+        part: [{"probe": "state", "output": "failed", "why_not": "'failed' is not 'completed'"}]
+        for part in ("before", "during", "after")
+    }
+    seen = replace(drill_get(actor, driven), scenario="endpoint-down", body={"steady": steady})
+    assert [one.mark.tone for one in steady_of(seen)] == ["danger", "warn", "danger"]
+
+
 def test_the_decisions_of_a_scenario_are_held_against_the_table_line_by_line(actor, driven):
     seen = drill_get(actor, driven)
     lines = [

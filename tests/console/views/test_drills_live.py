@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from console.views.drill_asking import WHERE
 from console.views.drills import MODES
 from fabric.models import AuditLine, Incarnation
 from fabric.services.workspaces import login_link_create
@@ -35,6 +36,7 @@ def fields(page):
 
 def test_each_mode_has_a_word():
     assert tuple(MODES) == models.MODES
+    assert set(WHERE) == set(models.MODES)
 
 
 def test_live_coverage_is_a_matrix_of_its_own(browser, actor, small, worker):

@@ -187,6 +187,8 @@ def test_a_name_that_is_nobody_s_says_which_there_are():
             ("small-model", "--live", "--here", "--cap-s", "1"),
             "--cap-s: '1' is none; give a whole number from 5 to 3,600",
         ),
+        (("small-model", "--cap-usd", "1"), "--cap-usd is of drills with --live --here"),
+        (("small-model", "--live", "--here", "--cap-usd", "0"), "--cap-usd: '0' is none; give dollars from 0.000001"),
         (("small-model", "--live", "--here"), "no worker is alive, and a live drill needs one"),
     ],
 )

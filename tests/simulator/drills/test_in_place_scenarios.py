@@ -10,6 +10,7 @@ from tests.simulator.drills.test_in_place import drilling
 
 pytestmark = pytest.mark.slow
 PLAYED, VIRTUAL_ONLY = "rate-limit-then-healthy", "tool-error"
+ABORTED = "it has taken 5 s, and stops at 5 s"
 ASK = """
 import json
 from fabric.core.taxonomy import Tier
@@ -41,3 +42,20 @@ def test_a_scenario_is_played_by_real_workers_and_one_whose_faults_cannot_be_is_
     assert all(line["expected"] == line["observed"] for line in one["body"]["lines"])
     assert one["body"]["rollback"]["done"], json.dumps(one)
     assert set(one["body"]["steady"]) == {"title", "before", "during", "after"}
+
+
+def test_by_command_it_is_played_here_told_like_any_other_and_kept():
+    with drilling("sqlite") as here:
+        run = ("scenario", "run", PLAYED, here.publish(), "--live", "--here", "--tier", "batch")
+        told = here.made.manage(*run, "--set", "retry_after_s=1.0", "--json")
+        kept = here.rows.read("SELECT mode, scenario, verdict, cap_usd_micros FROM drills_drill")
+        with pytest.raises(RuntimeError, match="exit 1"):
+            here.made.manage(*run, "--set", "retry_after_s=60.0", "--cap-s", "5", "--cap-usd", "0.5")
+        [(status, why, cap)] = here.rows.read(
+            "SELECT status, why, cap_usd_micros FROM drills_drill ORDER BY id DESC LIMIT 1"
+        )
+        assert here.put_back()
+    [tier] = told["tiers"]
+    assert (tier["verdict"], tier["struck"], told["passed"]) == ("pass", {"rate_limit_retry_after": 2}, 1)
+    assert [row[:3] for row in kept] == [("live", PLAYED, "pass")]
+    assert (status, why, cap) == ("aborted", ABORTED, 500_000)

@@ -7,17 +7,23 @@ import asyncio
 import pytest
 
 from fabric.adapters.tools.outbound import Gate
+from fabric.core.breaker.passing import name_of, row_scope
+from fabric.core.breaker.policy import BreakerScope
 from fabric.core.endpoints import endpoint_name
+from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ModelReplied
+from fabric.core.mechanisms.retry_budget import buckets
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.services.publication import Installation, publication_problems
 from fabric.wiring import compile_revision
+from simulator.drills.cells import promised_by
 from simulator.drills.chosen import default_table, samples
-from simulator.drills.in_place import failing
+from simulator.drills.in_place import failing, is_alone
 from simulator.drills.provider import DrillProvider
 from simulator.drills.seam import PROVIDER, in_the_drills_hands
 from tests.fabric.adapters.providers.asking import request
+from tests.fabric.core.breaker.test_passing import MODEL
 from tests.simulator.drills.drilled import behind_breaker, drilled
 from tests.simulator.kernel.worlds import PRICED
 
@@ -49,6 +55,42 @@ def test_two_drills_share_no_endpoint_and_one_keeps_its_models_apart_as_they_wer
     assert not set(first) & set(second)
     assert first[0] == first[1] != first[2]
     assert one.name != other.name
+
+
+def test_two_drills_share_no_row_of_a_breaker_or_of_a_retry_bucket():
+    rows = []
+    for n, drill in enumerate((ONE, OTHER)):
+        held = in_the_drills_hands(drilled(), drill, {})
+        call = replace(MODEL, step_id="finalize", agent="finalizer", model="model")
+        names = {scope: name_of(scope, held, call) for scope in BreakerScope}
+        guards = {row_scope(scope, f"fabric-{n}", name) for scope, name in names.items() if name}
+        rows.append(guards | {bucket for bucket, _ in buckets(held.policy.retry, f"fabric-{n}", held, "model")})
+    assert len(rows[0]) == len(rows[1]) == 4
+    assert not rows[0] & rows[1]
+
+
+RATE = {"names": ["server_error"], "mode": "rate", "threshold": 0.5, "min_calls": 2}
+
+
+@pytest.mark.parametrize(
+    ("signals", "alone"),
+    [
+        ([], True),
+        ([{**RATE, "mode": "consecutive", "threshold": 2}], True),
+        ([{**RATE, "mode": "window", "threshold": 2}], True),
+        ([RATE], False),
+        ([{**RATE, "names": ["rate_limit"]}], True),
+    ],
+    ids=["no breaker", "a streak", "a count", "a share", "a share of what a 503 is not"],
+)
+def test_a_drill_is_alone_but_for_its_own_undisturbed_run_whose_answers_a_share_counts(signals, alone):
+    policy = drilled().policy.model_dump(mode="json")
+    breakers = [{"scope": "agent", "signals": signals}] if signals else []
+    spec = drilled(policy={**policy, "breakers": breakers})
+    assert is_alone(spec) is alone
+    promised, why = promised_by(spec, FailureType.PROVIDER, Tier.BATCH, "reject", alone=is_alone(spec))
+    assert (promised is not None) is alone
+    assert ("other runs move the breakers" in why) is not alone
 
 
 def test_a_breaker_in_front_of_a_provider_stands_in_front_of_what_is_in_its_place():

@@ -10,7 +10,12 @@ import pytest
 from django.core.management import call_command
 
 from fabric.core.taxonomy import Tier
-from simulator.drills.models import StoredScenario
+from fabric.models import Incarnation
+from fabric.services.errors import Refused
+from simulator.drills.batches import drill_claim, drill_end
+from simulator.drills.models import Drill, Status, StoredScenario
+from simulator.library.live_here import played_here
+from simulator.library.reports import Plays, plays_json, plays_junit
 from simulator.scenarios.chaostoolkit import experiment_of
 from simulator.scenarios.journal import read_journal
 from simulator.scenarios.reading import read
@@ -151,6 +156,16 @@ def test_a_dry_run_says_what_would_be_struck_and_strikes_nothing():
         (("run", "nosuch.toml"), "nosuch.toml cannot be read: No such file or directory"),
         (("run", "endpoint-down", "--junit", "."), "--junit: . is no file"),
         (("export", "nosuch"), "there is no scenario 'nosuch'"),
+        (
+            ("run", "endpoint-down", "small", "--live"),
+            "--live plays a scenario on this installation: give --here as well",
+        ),
+        (("run", "endpoint-down", "small", "--here"), "--here is of live drills: give --live as well"),
+        (("run", "endpoint-down", "small", "--cap-usd", "1"), "--cap-usd is of drills with --live --here"),
+        (("run", "endpoint-down", "--live", "--here"), "give the names of both, and no file"),
+        (("run", "mine.toml", "small", "--live", "--here"), "give the names of both, and no file"),
+        (("run", "endpoint-down", "small", "--live", "--here", "--dry"), "--dry strikes nothing"),
+        (("run", "endpoint-down", "small", "--live", "--here", "--cap-s", "1"), "--cap-s: '1' is none"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(actor, arguments, said):
@@ -158,6 +173,84 @@ def test_what_cannot_be_done_is_one_sentence(actor, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "x", "NaN", "1e9", "0.0000001", "1" * 30])
+def test_a_cost_cap_that_is_none_is_refused_with_what_may_be_given(actor, given):
+    code, out, err = scenario("run", "endpoint-down", "small", "--live", "--here", "--cap-usd", given)
+    assert (code, out) == (2, "")
+    assert "is none; give dollars from 0.000001 to 1,000,000, six decimal places at most" in err
+
+
+def test_what_is_played_here_is_told_as_in_virtual_time(actor, small):
+    Incarnation.objects.create(name="w", started_at=0, lease_until=2**53)
+    asked = []
+
+    def worker():
+        """What a worker does when it is woken: each drill of the batch comes to its end."""
+        chain = {"expected": "provider_failure: retry", "observed": "retry > surface > failed"}
+        held = [
+            {"probe": name, "output": output, "why_not": ""}
+            for name, output in (("state", "completed"), ("violations", 0))
+        ]
+        body = json.dumps(
+            {"struck": {"unavailable": 2}, "equipped": ["a finalizer"], "steady": {"before": held, "after": held}}
+        )
+        for row, (status, verdict, why) in zip(list(Drill.objects.order_by("place")), CAME, strict=True):
+            asked.append((row.mode, row.tier, row.cap_s, row.cap_usd_micros, row.parameters, row.seed))
+            assert drill_end(
+                drill_claim(row.batch, "h"), "h", status=status, verdict=verdict, why=why, body=body, **chain
+            )
+
+    found = list(
+        played_here(
+            "small", "endpoint-down", list(Tier), parameters={"status": 500}, seed=7, cap_s=30, cap_usd_micros=250_000, wake=worker,
+        )
+    )  # fmt: skip
+    assert asked == [("live", tier, 30, 250_000, '{"status": 500}', 7) for tier in Tier]
+    plays = Plays("endpoint-down", "small", found, 1.0)
+    told = plays_json(plays)
+    assert (told["fabric"], told["passed"], told["failed"]) == ("small", 1, 2)
+    assert [(one["tier"], one["verdict"], one["why"], one["struck"], one["lines"]) for one in told["tiers"]] == [
+        ("interactive", "pass", "", {"unavailable": 2}, []),
+        ("batch", "deviated", "it did otherwise", {"unavailable": 2}, []),
+        ("high_stakes", "unknown", "aborted: it has taken 30 s", {"unavailable": 2}, []),
+    ]
+    suite = ET.fromstring(plays_junit(plays))[0]
+    assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("3", "1", "1")
+    assert [read_journal(one.journal()).status for one in found] == ["completed", "completed", "aborted"]
+
+
+def test_who_stops_listening_stops_what_is_left(actor, small):
+    Incarnation.objects.create(name="w", started_at=0, lease_until=2**53)
+
+    def worker():
+        row = Drill.objects.get(place=0)
+        drill_end(drill_claim(row.batch, "h"), "h", status=Status.COMPLETED, verdict="pass")
+
+    told = played_here("small", "endpoint-down", list(Tier), parameters={}, seed=None, cap_s=None, cap_usd_micros=None, wake=worker)  # fmt: skip
+    first = next(told)
+    assert first.verdict == "pass"
+    with pytest.raises(Refused, match="before anybody had looked at its steady state"):
+        first.journal()
+    told.close()
+    rows = Drill.objects.order_by("place").values_list("status", "why")
+    assert list(rows)[1:] == [("aborted", "the command that waited for them was ended")] * 2
+
+
+CAME = (
+    (Status.COMPLETED, "pass", ""),
+    (Status.COMPLETED, "deviated", "it did otherwise"),
+    (Status.ABORTED, "", "it has taken 30 s"),
+)
+
+
+def test_without_a_worker_nothing_is_asked_for(actor, small):
+    code, out, err = scenario("run", "endpoint-down", "small", "--live", "--here")
+    assert (code, out) == (2, "")
+    assert "no worker is alive, and a live drill needs one" in err
+    assert scenario("run", "tool-error", "small", "--live", "--here")[0] == 2
+    assert not Drill.objects.exists()
 
 
 def test_export_and_import_give_back_the_same(actor, tmp_path):

@@ -21,13 +21,14 @@ from simulator.drills import chosen
 from simulator.drills.cells import Cell, drilled
 from simulator.drills.chosen import DEFAULT_TABLE
 from simulator.drills.covers import CELLS
-from simulator.drills.live_asking import CAP_S_MAX, CAP_S_MIN
+from simulator.drills.management.here import Caps, add_here, here_given
+from simulator.drills.management.numbers import number_given
 from simulator.drills.report_page import page
 from simulator.drills.reports import Drilled, failed, json_line, junit, verdicts
 
 JSON = Any
 FILES = (".yaml", ".yml", ".json")
-SEEDS, DECISIONS, DIGITS = 2**32 - 1, 1_000, 10
+SEEDS, DECISIONS = 2**32 - 1, 1_000
 REPORTS: Mapping[str, Callable[..., str]] = {"junit": junit, "html": page}
 """By option, what writes the report."""
 Word = TypeVar("Word", FailureType, Tier)
@@ -70,12 +71,7 @@ class Command(FabricCommand):
             default="sqlite",
             help="with --live: what that installation has (sqlite)",
         )
-        parser.add_argument(
-            "--here",
-            action="store_true",
-            help="with --live: on this installation's own workers, in a workspace of drills; FABRIC is a published one. The drills are kept",
-        )
-        parser.add_argument("--cap-s", metavar="N", help="with --here: each drill is ended after so many seconds (180)")
+        add_here(parser, what="FABRIC is a published one")
         parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report, for a pipeline")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write a report to read and to print")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -110,8 +106,8 @@ class Command(FabricCommand):
             raise Refused(
                 "--recovers is for drills in virtual time: leave out --live", code="invalid", field="recovers"
             )
-        if options["here"] or options["cap_s"] is not None:
-            return self._here(spec, cells, seed, options)
+        if (caps := here_given(options)) is not None:
+            return self._here(spec, cells, seed, caps, options)
         if not options["live"]:
             return drilled(spec, cells, seed=seed, recovers_after=recovers)
         from simulator.drills.live import drilled_live  # What only it needs takes a second to load.
@@ -120,24 +116,22 @@ class Command(FabricCommand):
         return drilled_live(spec, cells, options["db"])
 
     def _here(
-        self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
+        self,
+        spec: FabricSpec,
+        cells: Sequence[tuple[FailureType, Tier]],
+        seed: int,
+        caps: Caps,
+        options: dict[str, Any],
     ) -> Iterable[Cell]:
-        if not options["here"] or not options["live"]:
-            field = "here" if options["here"] else "cap_s"
-            told = (
-                "--here is of live drills: give --live as well"
-                if options["here"]
-                else "--cap-s is of drills with --live --here"
-            )
-            raise Refused(told, code="invalid", field=field)
         if options["samples"] or options["fabric"] != spec.name:
             message = "--here drills a fabric that is published here: give its name, and neither a file nor --samples"
             raise Refused(message, code="invalid", field="fabric")
         from simulator.drills.live_here import drilled_here
         from simulator.drills.tasks import wake
 
-        cap_s = None if options["cap_s"] is None else number_given("--cap-s", options["cap_s"], CAP_S_MIN, CAP_S_MAX)
-        return drilled_here(spec.name, cells, seed=seed, cap_s=cap_s, wake=wake)
+        return drilled_here(
+            spec.name, cells, seed=seed, cap_s=caps.cap_s, cap_usd_micros=caps.cap_usd_micros, wake=wake
+        )
 
     def _fabrics(self, options: dict[str, Any]) -> list[FabricSpec]:
         name = options["fabric"]
@@ -175,17 +169,6 @@ def known_words(option: str, given: Sequence[str] | None, names: type[Word]) -> 
             )
         found.append(names(one))
     return found
-
-
-def number_given(option: str, given: str, least: int, most: int) -> int:
-    """A whole number of an option. Refused for what is none, or out of range."""
-    if not given.isdecimal() or not given.isascii() or len(given) > DIGITS or not least <= int(given) <= most:
-        raise Refused(
-            f"{option}: {given[:40]!r} is none; give a whole number from {least} to {most:,}",
-            code="invalid",
-            field=option[2:],
-        )
-    return int(given)
 
 
 def _told(fabric: str, cell: Cell) -> Iterator[str]:

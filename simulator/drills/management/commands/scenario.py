@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandParser
 
@@ -17,15 +17,20 @@ from fabric.services.errors import Refused
 from fabric.services.workspaces import owner_actor
 from fabric.services.yaml_tree import BYTES_MAX as FABRIC_BYTES_MAX
 from simulator.drills import chosen
-from simulator.drills.management.commands.drill import FILES, SEEDS, known_words, number_given, writable
+from simulator.drills.management.commands.drill import FILES, SEEDS, known_words, writable
+from simulator.drills.management.here import Caps, add_here, here_given
+from simulator.drills.management.numbers import number_given
 from simulator.library.selectors import ScenarioView, scenario_get, scenarios_list, shipped_views
 from simulator.library.services import importable, scenario_import
 from simulator.library.words import AROUND_A_RUN, disturbances_words, touched
 from simulator.scenarios import catalogue
 from simulator.scenarios.chaostoolkit import experiment_of
-from simulator.scenarios.playing import Played, play
+from simulator.scenarios.playing import play
 from simulator.scenarios.reading import BYTES_MAX
-from simulator.scenarios.scenario import Scenario, overridden
+from simulator.scenarios.scenario import Scalar, Scenario, overridden
+
+if TYPE_CHECKING:
+    from simulator.library.reports import Play
 
 JSON = Any
 SCENARIO_FILES = (".toml", ".json")
@@ -45,7 +50,7 @@ class Command(FabricCommand):
         showing.add_argument("name", metavar="NAME")
         checking = actions.add_parser("check", help="read a file, and say everything that is wrong with it")
         checking.add_argument("file", type=Path, metavar="FILE", help="TOML, or an experiment of chaostoolkit in JSON")
-        _running(actions.add_parser("run", help="play a scenario in a fabric, in virtual time, and judge it"))
+        _running(actions.add_parser("run", help="play a scenario in a fabric, in virtual time or live, and judge it"))
         importing = actions.add_parser("import", help="keep the scenario in a file")
         importing.add_argument("file", type=Path, metavar="FILE", help="TOML, or an experiment of chaostoolkit in JSON")
         importing.add_argument("--name", default="", help="in place of the one that it says")
@@ -102,6 +107,7 @@ class Command(FabricCommand):
 
     def do_run(self, options: dict[str, Any]) -> int:
         """Plays it, tier by tier; each is told as it comes."""
+        caps = _live(options)
         one, spec = _scenario(options["scenario"]), _fabric(options["fabric"])
         tiers = _tiers(one, options["tier"])
         seed = None if options["seed"] is None else number_given("--seed", options["seed"], 0, SEEDS)
@@ -111,30 +117,39 @@ class Command(FabricCommand):
             given = overridden(one, options["set"])
             if options["dry"]:
                 return self._dry(spec, one, tiers, seed, given, options)
-            return self._played(spec, one, tiers, seed, given, options)
+            virtual = _virtual(spec, one, tiers, seed, given)
+            lived = None if caps is None else _lived(spec, options["scenario"], tiers, seed, given, caps)
+            return self._played(spec, one, lived or virtual, options)
         except catalogue.Refused as error:
             told = tuple(map(str, error.problems))
             raise Refused(told[0], code="invalid", field="set", problems=told) from None
 
-    def _played(self, spec: FabricSpec, one: Scenario, tiers: list[Tier], seed: int | None, given: Any, options: Any) -> int:  # fmt: skip
+    def _played(self, spec: FabricSpec, one: Scenario, told: Iterable[Play], options: dict[str, Any]) -> int:
         from simulator.library.reports import Plays, plays_json, plays_junit
 
         began, found = time.perf_counter(), []
-        for tier in tiers:
-            found.append(play(spec, one, tier, seed=seed, overrides=given))
-            self.tell(*_told(one.name, found[-1]))
+        for each in told:
+            found.append(each)
+            self.tell(*_told(one.name, each))
         plays = Plays(one.name, spec.name, found, time.perf_counter() - began)
         if options["junit"] is not None:
             options["junit"].write_text(plays_junit(plays), encoding="utf-8")
-        if (path := options["journal"]) is not None:
-            for each in found:
-                to = path if len(found) == 1 else path.with_stem(f"{path.stem}-{each.tier}")
-                to.write_text(each.journal().written(), encoding="utf-8")
+        if options["journal"] is not None:
+            self._journals(found, options["journal"])
         if options["json"]:
             self.put(plays_json(plays))
         else:
             self.stdout.write(f"{plays.passed} of {len(found)} tiers passed, in {plays.seconds:.1f} s")
         return OK if plays.passed == len(found) else OTHER_END
+
+    def _journals(self, found: Sequence[Play], path: Path) -> None:
+        """Writes the record of each tier. A live one that was ended before its steady state was looked at has none."""
+        for each in found:
+            to = path if len(found) == 1 else path.with_stem(f"{path.stem}-{each.tier}")
+            try:
+                to.write_text(each.journal(), encoding="utf-8")
+            except Refused as refusal:
+                self.tell(f"{each.tier}: no journal was written: {refusal.message}")
 
     def _dry(self, spec: FabricSpec, one: Scenario, tiers: list[Tier], seed: int | None, given: Any, options: Any) -> int:  # fmt: skip
         from simulator.library.previews import preview
@@ -214,11 +229,54 @@ def _running(parser: CommandParser) -> None:
     parser.add_argument(
         "--dry", action="store_true", help="say what would be struck; only the undisturbed run is driven"
     )
+    parser.add_argument(
+        "--live", action="store_true", help="with --here: on real workers, broker, database and clock, in real time"
+    )
+    add_here(parser, what="NAME is one of the library, and FABRIC a published one")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report, for a pipeline")
     parser.add_argument(
         "--journal", type=Path, metavar="FILE", help="write its record as chaostoolkit does; of several tiers FILE-TIER"
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+
+def _virtual(
+    spec: FabricSpec, one: Scenario, tiers: Sequence[Tier], seed: int | None, given: Mapping[str, Scalar]
+) -> Iterator[Play]:
+    """Each tier as it is played in virtual time."""
+    from simulator.library.reports import play_virtual  # It loads the engine and its world.
+
+    for tier in tiers:
+        yield play_virtual(play(spec, one, tier, seed=seed, overrides=given))
+
+
+def _lived(
+    spec: FabricSpec, name: str, tiers: Sequence[Tier], seed: int | None, given: Mapping[str, Scalar], caps: Caps
+) -> Iterator[Play]:
+    """Each tier as it is played on this installation."""
+    from simulator.drills.tasks import wake
+    from simulator.library.live_here import played_here
+
+    return played_here(
+        spec.name, name, tiers, parameters=given, seed=seed, cap_s=caps.cap_s, cap_usd_micros=caps.cap_usd_micros, wake=wake,
+    )  # fmt: skip
+
+
+def _live(options: dict[str, Any]) -> Caps | None:
+    """The caps where it is played live on this installation. Refused invalid for what does not go together."""
+    caps = here_given(options)
+    if caps is None:
+        if options["live"]:
+            raise Refused(
+                "--live plays a scenario on this installation: give --here as well", code="invalid", field="live"
+            )
+        return None
+    if options["dry"]:
+        raise Refused("--dry strikes nothing: leave out --live and --here, or --dry", code="invalid", field="dry")
+    if options["scenario"].endswith(SCENARIO_FILES) or not options["fabric"] or options["fabric"].endswith(FILES):
+        message = "--here plays a scenario of the library in a fabric that is published here: give the names of both, and no file"
+        raise Refused(message, code="invalid", field="fabric")
+    return caps
 
 
 def _listed(one: ScenarioView) -> dict[str, Any]:
@@ -269,7 +327,7 @@ def _tiers(one: Scenario, given: list[str] | None) -> list[Tier]:
     return [tier for tier in one.tiers if tier in (wanted or one.tiers)]
 
 
-def _told(name: str, one: Played) -> Iterator[str]:
+def _told(name: str, one: Play) -> Iterator[str]:
     given = f"  (given {one.equipped})" if one.equipped else ""
     yield f"{name} x {one.tier}: {one.verdict}, {one.observed}{given}"
     if one.verdict == "deviated":
