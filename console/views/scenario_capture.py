@@ -46,7 +46,7 @@ def capture(request: HttpRequest, run_id: UUID) -> HttpResponse:
         name = request.POST.get("name", "")[:NAME_MAX]
         try:
             if not form.is_valid():
-                raise Refused(form.errors["name"][0], code="invalid", field="name")
+                raise Refused(str(form.errors["name"][0]), code="invalid", field="name")
             made = scenario_capture(actor=actor, run_id=run.id, name=form.cleaned_data["name"])
         except Refused as refusal:
             problems, status = [sentence(refusal.message)], errors.STATUS[refusal.code]

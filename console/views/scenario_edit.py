@@ -148,7 +148,7 @@ def duplicate(request: HttpRequest, scenario_name: str) -> HttpResponse:
     seen = scenario_get(actor, scenario_name)
     try:
         if not form.is_valid():
-            raise Refused(form.errors["to"][0], code="invalid", field="to")
+            raise Refused(str(form.errors["to"][0]), code="invalid", field="to")
         made = scenario_duplicate(actor=actor, name=seen.name, to=form.cleaned_data["to"])
     except Refused as refusal:
         return said_on_page(request, actor, seen, list(refusal.problems), errors.STATUS[refusal.code])
