@@ -106,27 +106,34 @@ def _stored(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _store(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
+def revision_ensure(*, workspace_id: str, spec: FabricSpec, by: str = "") -> tuple[Fabric, Revision]:
+    """The fabric of that name, and its revision with just this content; both are made where they are not there. Nothing is published.
+
+    ``by``: who made the revision. In the caller's transaction; IntegrityError where somebody else makes the next revision at the same moment.
+    """
     digest = spec.digest()
-    fabric, _ = Fabric.objects.get_or_create(
-        workspace_id=actor.workspace_id, name=spec.name, defaults={"title": spec.title}
+    fabric, _ = Fabric.objects.get_or_create(workspace_id=workspace_id, name=spec.name, defaults={"title": spec.title})
+    if (found := Revision.objects.filter(fabric=fabric, digest=digest).first()) is not None:
+        return fabric, found
+    last = Revision.objects.filter(fabric=fabric).aggregate(last=Max("number"))["last"] or 0
+    made = Revision.objects.create(
+        workspace_id=workspace_id,
+        fabric=fabric,
+        number=last + 1,
+        digest=digest,
+        spec=spec.model_dump_json(by_alias=True),
+        published_by=by,
     )
-    revision = Revision.objects.filter(fabric=fabric, digest=digest).first()
-    if revision is not None and fabric.published_id == revision.id:
+    return fabric, made
+
+
+def _store(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
+    fabric, revision = revision_ensure(workspace_id=actor.workspace_id, spec=spec, by=actor.name)
+    if fabric.published_id == revision.id:
         return revision.number, False
-    if revision is None:
-        last = Revision.objects.filter(fabric=fabric).aggregate(last=Max("number"))["last"] or 0
-        revision = Revision.objects.create(
-            workspace_id=actor.workspace_id,
-            fabric=fabric,
-            number=last + 1,
-            digest=digest,
-            spec=spec.model_dump_json(by_alias=True),
-            published_by=actor.name,
-        )
     fabric.published, fabric.title = revision, spec.title
     fabric.save(update_fields=["published", "title"])
     caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
-    told = {"revision": revision.number, "digest": digest}
+    told = {"revision": revision.number, "digest": revision.digest}
     audit_record(actor=actor, act=Act.FABRIC_PUBLISHED, subject=spec.name, **told)
     return revision.number, True

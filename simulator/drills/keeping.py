@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import Max
 
 from fabric.adapters.journal_rows import PRIORITIES
 from fabric.core.envelope import Row
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.spec import FabricSpec
-from fabric.models import Attachment, Escalation, Event, Fabric, Family, Inbox, Revision, Run
+from fabric.models import Attachment, Escalation, Event, Family, Inbox, Revision, Run
 from fabric.runtime.batch_parts import EscalationChange
 from fabric.runtime.ports import Document
+from fabric.services.fabrics import revision_ensure
 from fabric.services.workspaces import drills_workspace_ensure
 from simulator.drills.models import Drill
 from simulator.drills.names import QUEUE, SAID, Part, start_key
@@ -98,26 +98,10 @@ def keep(kept: Kept) -> bool:
         log.warning("the runs of drill %s have %s events and are not kept", kept.drill_id, f"{kept.events:,}")
         return False
     with transaction.atomic():
-        revision = drilled_revision(workspace_id=kept.workspace_id, spec=kept.spec)
+        _, revision = revision_ensure(workspace_id=kept.workspace_id, spec=kept.spec)
         for number, world in enumerate(kept.worlds):
             _write(kept, revision, world, number)
     return True
-
-
-def drilled_revision(*, workspace_id: str, spec: FabricSpec) -> Revision:
-    """The revision in the workspace of drills that holds a fabric as it was drilled; it is made the first time, and published to nobody."""
-    fabric, _ = Fabric.objects.get_or_create(workspace_id=workspace_id, name=spec.name, defaults={"title": spec.title})
-    digest = spec.digest()
-    if (found := Revision.objects.filter(fabric=fabric, digest=digest).first()) is not None:
-        return found
-    last = Revision.objects.filter(fabric=fabric).aggregate(last=Max("number"))["last"] or 0
-    return Revision.objects.create(
-        workspace_id=workspace_id,
-        fabric=fabric,
-        number=last + 1,
-        digest=digest,
-        spec=spec.model_dump_json(by_alias=True),
-    )
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
