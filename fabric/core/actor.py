@@ -17,5 +17,7 @@ class Actor:
     roles: frozenset[str] = frozenset()
     via: str = ""
     """What acts in the name, where it is not the person's own sign-in: ``token:NAME``."""
+    signed_in_at: int = field(default=0, compare=False)
+    """When the person last signed in, microseconds since the epoch; 0: that is not known, or no person did."""
     drills_id: str = field(default="", compare=False)
     """The workspace in which the drills of this one run, where it was looked up with the actor; empty: there is none, or nobody looked."""

@@ -1,12 +1,14 @@
 """Tables only. What writes them: ``services`` and the stores in ``adapters``; what reads them: ``selectors``."""
 
 from fabric.models.audit import AuditLine, Checkpoint, Duty
+from fabric.models.claims import ReviewClaim, ReviewViewer, TicketClosure
 from fabric.models.escalations import Escalation
 from fabric.models.fabrics import Fabric, Revision
 from fabric.models.incarnations import Incarnation
 from fabric.models.journal import Event, Inbox, Snapshot
 from fabric.models.keys import KeyField, new_id
 from fabric.models.logins import LoginLink
+from fabric.models.members import Invitation, Member
 from fabric.models.memories import MemoryEntry
 from fabric.models.notifications import Notification, NotificationTarget
 from fabric.models.runs import Attachment, Family, Priority, Run
@@ -40,18 +42,23 @@ __all__ = [
     "GuardCount",
     "Inbox",
     "Incarnation",
+    "Invitation",
     "KeyField",
     "LoginLink",
+    "Member",
     "MemoryEntry",
     "Notification",
     "NotificationTarget",
     "Priority",
     "RetryBucket",
+    "ReviewClaim",
+    "ReviewViewer",
     "Revision",
     "Run",
     "SharedBudget",
     "SharedGrant",
     "Snapshot",
+    "TicketClosure",
     "Workspace",
     "new_id",
 ]

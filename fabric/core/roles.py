@@ -1,0 +1,75 @@
+"""Roles of people in a workspace, and what each lets them do (docs/semantics.md "Roles").
+
+A member holds any number of roles. Eight of them carry rights; any other word that a member holds is a name under which fabrics may ask for
+people (``reviewers``, a cell's ``role``, ``onward_to``), and carries none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """A role that carries rights."""
+
+    OWNER = "owner"
+    EDITOR = "editor"
+    OPERATOR = "operator"
+    REVIEWER = "reviewer"
+    FINANCE = "finance"
+    SAFETY = "safety"
+    AUDITOR = "auditor"
+    VIEWER = "viewer"
+
+
+class Right(StrEnum):
+    """What a role may carry. Answering a question is none of them: that is for whoever the question asks (``eligibility``)."""
+
+    LOOK = "look"
+    """See fabrics, runs, reviews and drills."""
+    RUN = "run"
+    """Start and fork runs, ask for virtual drills."""
+    CONTROL = "control"
+    """Cancel, terminate, pause and resume runs."""
+    EDIT = "edit"
+    """Change and publish fabrics and scenarios."""
+    OPERATE = "operate"
+    """Move breakers, write memories by hand, drill live, pull the lever, have notifications sent again, hand reviews to others."""
+    MEMBERS = "members"
+    """Invite people, give and take roles, make and revoke others' tokens."""
+    AUDIT = "audit"
+    """Read the audit stream and export decisions."""
+
+
+_ALL = frozenset(Role)
+RIGHTS: Mapping[Right, frozenset[Role]] = {
+    Right.LOOK: _ALL,
+    Right.RUN: frozenset({Role.OWNER, Role.EDITOR, Role.OPERATOR}),
+    Right.CONTROL: frozenset({Role.OWNER, Role.EDITOR, Role.OPERATOR}),
+    Right.EDIT: frozenset({Role.OWNER, Role.EDITOR}),
+    Right.OPERATE: frozenset({Role.OWNER, Role.OPERATOR}),
+    Right.MEMBERS: frozenset({Role.OWNER}),
+    Right.AUDIT: frozenset({Role.OWNER, Role.AUDITOR}),
+}
+"""Who has a right; total by test."""
+
+MEANS: Mapping[Role, str] = {
+    Role.OWNER: "runs the workspace: members, fabrics, operations and audit; answers what asks for an owner",
+    Role.EDITOR: "changes and publishes fabrics, starts and stops runs",
+    Role.OPERATOR: "starts and stops runs, moves breakers, drills live, hands reviews to others",
+    Role.REVIEWER: "answers questions that name nobody else",
+    Role.FINANCE: "answers what costs too much, and names new caps",
+    Role.SAFETY: "lets outputs pass that a gate held back",
+    Role.AUDITOR: "reads the audit stream and exports decisions",
+    Role.VIEWER: "looks on",
+}
+"""What people are told of a role; total by test."""
+
+PEOPLE_ONLY = frozenset({Role.OWNER, Role.REVIEWER, Role.FINANCE, Role.SAFETY})
+"""Roles that no service account may hold: it would decide, or say who does."""
+
+
+def has(held: Collection[str], right: Right) -> bool:
+    """Whether somebody with these roles has a right."""
+    return not RIGHTS[right].isdisjoint(held)
