@@ -66,14 +66,26 @@ def _in_front(fabric_id: str, driver: RunDriver, command: CallModel | CallTool) 
             yield row, breaker.kind
 
 
+def _last_closed(store: GuardStore, row: GuardRow) -> int:
+    """The generation in which a breaker was last closed, 0 for never. Whoever was let pass before is a probe no longer: closed, it lets everybody pass."""
+    changes = store.changes(row.scope, row.kind)
+    return max((one.generation for one in changes if _state(one.state) == "closed"), default=0)
+
+
+def _state(written: str) -> str:
+    """The state of a row as it is written: what says none is closed."""
+    said: str = json.loads(written).get("state", "closed") if written else "closed"
+    return said
+
+
 class Probes:
     """The calls that are out as probes, as their processes send them and hear of them, and what endpoints said they want to wait for; what a row says of its
     permits, and of when its cooldown is over, is not believed.
     """
 
     def __init__(self) -> None:
-        self._out: dict[Key, dict[str, int]] = {}
-        """By row and holder: until when the call may take."""
+        self._out: dict[Key, dict[str, tuple[int, int]]] = {}
+        """By row and holder: until when the call may take, and the row's generation when it was let pass."""
         self._past: dict[str, list[_Out]] = {}
         """By holder."""
         self._waits: dict[Key, int] = {}
@@ -110,23 +122,24 @@ class Probes:
         gates = gates_for(fabric_id, driver.compiled, driver.run, command)
         holder = holder_of(driver.run.id, command.command_id, command.attempt)
         for gate, row in zip(gates, store.guards([(gate.key.scope, gate.key.kind) for gate in gates]), strict=True):
-            state = json.loads(row.state).get("state", "closed") if row.state else "closed"
+            state = _state(row.state)
             self._past.setdefault(holder, []).append(_Out(store, gate, row, state != "closed"))
             if state == "closed":
                 continue
-            if said := self._unpermitted(gate, row, state, holder):
+            if said := self._unpermitted(store, gate, row, state, holder):
                 return f"{command.command_id}#{command.attempt} {said}"
         return ""
 
-    def _unpermitted(self, gate: Gate, row: GuardRow, state: str, holder: str) -> str:
+    def _unpermitted(self, store: GuardStore, gate: Gate, row: GuardRow, state: str, holder: str) -> str:
         if state != "half_open" or row.permits.get(holder, 0) <= row.asked_at:
             return f"goes out past the breaker of {row.scope}, which is {state}"
         early_us = self._waits.get((row.scope, row.kind), 0) - row.asked_at
         if early_us > 0:
             return f"probes {row.scope} {early_us / SECOND_US:g} s before its Retry-After is over"
         out = self._out.setdefault((row.scope, row.kind), {})
-        out[holder] = row.permits[holder]
-        probing = sum(until > row.asked_at for until in out.values())
+        out[holder] = (row.permits[holder], row.generation)
+        closed = _last_closed(store, row)
+        probing = sum(until > row.asked_at and generation > closed for until, generation in out.values())
         most = gate.breaker.half_open_max
         return (
             f"is one of {probing} probes of {row.scope} that are out at once, and {most} may be"
