@@ -58,6 +58,7 @@ ROUTES: Mapping[str, Policy] = {
     "run-events-download": Policy.SIGNED_IN,
     "reviews": Policy.SIGNED_IN,
     "reviews-news": Policy.SIGNED_IN,
+    "review": Policy.SIGNED_IN,
     "decide": Policy.SIGNED_IN,
     "decision-undo": Policy.SIGNED_IN,
     "decision-continue": Policy.SIGNED_IN,

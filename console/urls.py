@@ -56,6 +56,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/events/<int:seq>/json", run_events.event_json, name="run-event-json"),
     path("reviews", reviews.reviews, name="reviews"),
     path("reviews/news", reviews.news, name="reviews-news"),
+    path("reviews/<slug:escalation_id>", reviews.review, name="review"),
     path("reviews/<str:escalation_id>/decision", reviews.decide, name="decide"),
     path("reviews/<str:escalation_id>/undo", reviews.undo, name="decision-undo"),
     path("reviews/<str:escalation_id>/continue", reviews.go_on, name="decision-continue"),

@@ -136,6 +136,13 @@ def _seen(text: str) -> dict[str, str]:
     return {name: word for name, _, word in pairs if name.isascii() and name.isalnum() and len(name) <= ID_CHARS_MAX}
 
 
+@require_safe
+def review(request: HttpRequest, escalation_id: str) -> HttpResponse:
+    """One question, open or answered, by itself. 404: there is none in this workspace."""
+    actor = actor_of(request.user)
+    return _shown(request, card(actor, escalation_get(actor, escalation_id)), 200)
+
+
 @require_POST
 def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
     """Record an answer, which its run takes when the time in which it can be taken back is over.

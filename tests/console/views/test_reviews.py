@@ -397,3 +397,15 @@ def test_a_token_cap_that_cannot_be_is_kept_with_what_is_wrong(browser, crowded,
     assert answer.status_code == 422
     assert f'value="{cap}"' in answer.content.decode()
     assert not Inbox.objects.filter(run_id=crowded.run_id, input_id__startswith="decision").exists()
+
+
+def test_a_question_has_an_address_of_its_own_open_and_answered(browser, question):
+    page = browser.get(f"/reviews/{question.id}").content.decode()
+    assert f'action="/reviews/{question.id}/decision"' in page
+    Escalation.objects.filter(id=question.id).update(
+        decided_at=question.opened_at + 1, verb="approve", decided_by="ana"
+    )
+    page = browser.get(f"/reviews/{question.id}").content.decode()
+    assert "ana" in page
+    assert 'name="verb"' not in page
+    assert browser.get("/reviews/0123456789abcdef").status_code == 404
