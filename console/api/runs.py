@@ -11,6 +11,7 @@ from django.urls import reverse
 from ninja import Body, Header, Path, Query, Router, Status
 from pydantic import Field
 
+from console import drilled
 from console.api.callers import actor_of
 from console.api.families import EXAMPLE_ID
 from console.api.problems import FieldError, Problem
@@ -191,10 +192,10 @@ def list_runs(
     ] = None,
 ) -> RunsOut:
     """List runs. The newest first, a page at a time."""
-    below = None if parent is None else str(parent)
-    found = runs_list(
-        actor_of(request), limit=limit + 1, before=cursor, state=state, fabric=fabric, tier=tier, parent=below
-    )
+    actor, below = actor_of(request), None if parent is None else str(parent)
+    if below is not None:
+        actor = drilled.actor_on(actor, "api-runs", below)
+    found = runs_list(actor, limit=limit + 1, before=cursor, state=state, fabric=fabric, tier=tier, parent=below)
     more = found[limit - 1].cursor if len(found) > limit else None
     return RunsOut(runs=[RunOut(**columns_told(view)) for view in found[:limit]], next_cursor=more)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -18,6 +19,8 @@ from simulator.drills.services import SEED_MAX, Asked, Which
 WHICH: tuple[Which, ...] = ("all", "stale")
 NAME_MAX = 100
 MICROS = 1_000_000
+CAP_S_WORDS = f"Give the time cap in whole seconds, {CAP_S_MIN} to {CAP_S_MAX:,}."
+CAP_USD_WORDS = "Give the cost cap in dollars, above 0 and below 1,000,000, with six decimals at most."
 WHERE = {VIRTUAL: "in virtual time", LIVE: "on this installation"}
 """Where drills of a mode are done, in words; total, by test."""
 
@@ -26,9 +29,26 @@ class HowForm(forms.Form):
     """In which mode drills are wanted, and the caps of live ones."""
 
     mode = forms.ChoiceField(required=False, choices=[(mode, mode) for mode in MODES])
-    cap_s = forms.IntegerField(required=False, min_value=CAP_S_MIN, max_value=CAP_S_MAX)
-    cap_usd = forms.DecimalField(required=False, min_value=0.000001, max_digits=12, decimal_places=6)
-    reason = forms.CharField(required=False, max_length=REASON_CHARS_MAX)
+    cap_s = forms.IntegerField(
+        required=False,
+        min_value=CAP_S_MIN,
+        max_value=CAP_S_MAX,
+        error_messages=dict.fromkeys(("invalid", "min_value", "max_value"), CAP_S_WORDS),
+    )
+    cap_usd = forms.DecimalField(
+        required=False,
+        min_value=Decimal("0.000001"),
+        max_digits=12,
+        decimal_places=6,
+        error_messages=dict.fromkeys(
+            ("invalid", "min_value", "max_digits", "max_decimal_places", "max_whole_digits"), CAP_USD_WORDS
+        ),
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=REASON_CHARS_MAX,
+        error_messages={"max_length": f"Make the reason shorter: at most {REASON_CHARS_MAX:,} characters are kept."},
+    )
 
     @property
     def live(self) -> bool:

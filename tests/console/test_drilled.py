@@ -103,6 +103,17 @@ def real(one):
     return run.id
 
 
+def test_the_api_lists_what_a_drills_run_spawned(token, one):
+    runs = json.loads(one.body)["runs"]
+    parent, child = runs["before"], one.run_id
+    with unguarded():
+        Run.objects.filter(id=child).update(parent_run_id=parent)
+    client = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {token}")
+    found = client.get("/api/v1/runs", {"parent": parent}).json()["runs"]
+    assert [run["id"] for run in found] == [child]
+    assert client.get("/api/v1/runs").json()["runs"] == [], "drills' runs are in no list of real ones"
+
+
 @pytest.mark.parametrize("path", API)
 def test_the_api_gives_it(token, one, path):
     answer = asked(token, "get", f"{one.run_id}{path}")

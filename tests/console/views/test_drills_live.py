@@ -79,13 +79,29 @@ def test_one_cell_is_asked_for_with_the_caps_that_were_given(browser, small, wor
     assert told.items() >= {"mode": "live", "cap_s": 30, "cap_usd_micros": 250_000}.items()
 
 
-@pytest.mark.parametrize(("field", "given"), [("cap_s", "2"), ("cap_s", "soon"), ("cap_usd", "-1")])
-def test_a_cap_that_is_none_is_told_beside_it_and_what_was_given_stays(browser, small, worker, field, given):
+SECONDS = "Give the time cap in whole seconds, 5 to 3,600."
+DOLLARS = "Give the cost cap in dollars, above 0 and below 1,000,000, with six decimals at most."
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "said"),
+    [
+        ("cap_s", "2", SECONDS),
+        ("cap_s", "3601", SECONDS),
+        ("cap_s", "soon", SECONDS),
+        ("cap_usd", "-1", DOLLARS),
+        ("cap_usd", "free", DOLLARS),
+        ("cap_usd", "1.0000001", DOLLARS),
+        ("cap_usd", "1000000", DOLLARS),
+    ],
+)
+def test_a_cap_that_is_none_is_told_beside_it_and_what_was_given_stays(browser, small, worker, field, given, said):
     sent = {**fields(browser.get(f"{LIVE}&ask=all")), field: given, "reason": "Why not."}
     answer = browser.post(f"{PAGE}/ask", sent)
     page = answer.content.decode()
     assert answer.status_code == 422
     assert re.search(rf'id="{field}"[^>]*value="{given}" aria-invalid="true"', page)
+    assert text(answer).count(said) == 1
     assert "Why not." in page
     assert not Drill.objects.exists()
 
