@@ -15,11 +15,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from console import drilled
 from console.api import callers
+from console.signed_in import actor_in
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.runtime.ports import StoreUnavailable
 from fabric.selectors.errors import Refused
-from fabric.services import workspaces
 
 
 class Policy(StrEnum):
@@ -27,6 +27,9 @@ class Policy(StrEnum):
 
     PUBLIC = "public"
     SIGNED_IN = "signed_in"
+    """A member of the workspace."""
+    ACCOUNT = "account"
+    """Whoever is signed in, a member or not."""
     API = "api"
     """A bearer token or a session, and the operation's scope (``console.api.callers``)."""
     STAFF = "staff"
@@ -37,7 +40,7 @@ ROUTES: Mapping[str, Policy] = {
     "healthz": Policy.PUBLIC,
     "login": Policy.PUBLIC,
     "login-link": Policy.PUBLIC,
-    "logout": Policy.SIGNED_IN,
+    "logout": Policy.ACCOUNT,
     "overview": Policy.SIGNED_IN,
     "overview-live": Policy.SIGNED_IN,
     "overview-card": Policy.SIGNED_IN,
@@ -165,10 +168,13 @@ SOCKETS: Mapping[str, Policy] = {"live-run": Policy.SIGNED_IN}
 
 
 def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
-    """The actor that services and selectors take, for a signed-in user. PermissionDenied for anybody else."""
+    """The actor that services and selectors take, for the signed-in user of a request: looked up once for it.
+
+    PermissionDenied for nobody, Refused for who is no member.
+    """
     if not user.is_authenticated or not user.is_active:
         raise PermissionDenied
-    return workspaces.actor_of(user)
+    return actor_in(user)
 
 
 def actor_on_run(request: HttpRequest) -> Actor:
@@ -215,6 +221,11 @@ class AccessMiddleware:
             raise PermissionDenied(f"the address {request.path} has no access policy")
         try:
             allowed = _meets(policy, request.user)
+        except DatabaseError as error:
+            return errors.database_away(request, error)
+        except Refused as refusal:
+            return errors.page(request, 403, refusal.message, errors.NO_MEMBER)
+        try:
             if allowed and match and "run_id" in match.kwargs:
                 _enter(request, match.view_name, str(match.kwargs["run_id"]))
         except DatabaseError as error:
@@ -243,7 +254,10 @@ class AccessMiddleware:
 
 
 def _meets(policy: Policy, user: AbstractBaseUser | AnonymousUser) -> bool | None:
-    """Whether a signed-in user meets the policy; None for nobody."""
+    """Whether a signed-in user meets the policy; None for nobody. Refused for who is no member where that is asked."""
     if not user.is_authenticated:
         return None
-    return policy is not Policy.STAFF or is_staff(user)
+    if policy is Policy.ACCOUNT:
+        return True
+    actor = actor_of(user)
+    return policy is not Policy.STAFF or is_staff(user, actor)

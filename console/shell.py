@@ -125,8 +125,11 @@ class Frame:
 
     @cached_property
     def actor(self) -> Actor | None:
-        """Who looks; None for a stranger and while the database is away."""
-        return _or_else(lambda: actor_of(self.request.user) if self.request.user.is_authenticated else None, None)
+        """Who looks; None for a stranger, for who is no member, and while the database is away."""
+        try:
+            return _or_else(lambda: actor_of(self.request.user) if self.request.user.is_authenticated else None, None)
+        except Refused:
+            return None
 
     @cached_property
     def links(self) -> list[Link]:

@@ -6,15 +6,45 @@ sockets go by (``console.live.ended``) hold for every request too (OWASP ASVS 5.
 
 from __future__ import annotations
 
+import secrets
+import time
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.middleware import AuthenticationMiddleware
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from console.live.ended import ended_among
+from fabric.core.actor import Actor
+from fabric.services.workspaces import actor_of
+
+ACTOR, SIGNED_IN_AT = "fabric_actor", "fabric_signed_in_at"
+"""What is kept with the user of a request, who lives no longer than it: the actor, and when the sign-in began (microseconds; 0: not known)."""
+
+
+def actor_in(user: AbstractBaseUser | AnonymousUser) -> Actor:
+    """The actor whom the signed-in user of a request is: looked up once for it. Refused forbidden for who is no member."""
+    found: Actor | None = getattr(user, ACTOR, None)
+    if found is None:
+        found = actor_of(user, signed_in_at=getattr(user, SIGNED_IN_AT, None))
+        setattr(user, ACTOR, found)
+    return found
+
+
+def signed_in_by(user: Any, session: SessionBase) -> Any:
+    """The user of a session, who knows from when the sign-in is."""
+    if user.is_authenticated:
+        setattr(user, SIGNED_IN_AT, session.get("signed_in_at", 0))
+    return user
+
+
+def sign_in_begin(session: SessionBase) -> None:
+    """Notes in a new session from when it is, and what signing out ends it and closes its sockets by."""
+    # Not the session's key: with signed cookies that is the cookie itself.
+    session["mark"], session["signed_in_at"] = secrets.token_hex(8), time.time_ns() // 1_000
 
 
 class SignedInMiddleware(AuthenticationMiddleware):
@@ -27,7 +57,9 @@ class SignedInMiddleware(AuthenticationMiddleware):
 
         def still() -> Any:
             mark = request.session.get("mark", "")
-            return AnonymousUser() if found.is_authenticated and mark and ended_among([mark]) else found
+            if found.is_authenticated and mark and ended_among([mark]):
+                return AnonymousUser()
+            return signed_in_by(found, request.session)
 
         request.user = SimpleLazyObject(still)  # type: ignore[assignment]
         request.auser = sync_to_async(still)

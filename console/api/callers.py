@@ -18,11 +18,11 @@ from django.views.decorators.debug import sensitive_variables
 from console import drilled
 from console.api.problems import RETRY_AFTER, Problem
 from console.api.responses import id_of, problem_response
+from console.signed_in import actor_in
 from console.throttle import API, count
 from console.views.errors import STATUS
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
-from fabric.services import workspaces
 from fabric.services.tokens import NotAccepted, Scope, token_use
 
 log = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ def _browser(request: HttpRequest) -> Caller:
     if not _is_our_own(request):
         message = "the request comes without this session's CSRF token: send it in the X-CSRFToken header, or use a bearer token"
         raise Problem(403, message)
-    return Caller(workspaces.actor_of(user), frozenset(Scope))
+    return Caller(actor_in(user), frozenset(Scope))
 
 
 class _Csrf(CsrfViewMiddleware):

@@ -26,6 +26,7 @@ from console.drilled import actor_on
 from console.live.ended import ended_among
 from console.live.source import keep_connection
 from console.live.watch import RunKey
+from console.signed_in import signed_in_by
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs import run_get
@@ -149,8 +150,8 @@ def admissions(wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Ad
         ended = ended_among({mark for _, mark in people.values()})
         for cookie, run_id in pairs:
             actor, mark = people[cookie]
-            if actor is None or mark in ended:
-                answers[cookie, run_id] = Admission(code=SIGNED_OUT)
+            if isinstance(actor, int) or mark in ended:
+                answers[cookie, run_id] = Admission(code=actor if isinstance(actor, int) else SIGNED_OUT)
                 continue
             if (actor, run_id) not in runs:
                 runs[actor, run_id] = _admission(actor, run_id)
@@ -161,14 +162,17 @@ def admissions(wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Ad
     return answers
 
 
-def _person(cookie: str) -> tuple[Actor | None, str]:
+def _person(cookie: str) -> tuple[Actor | int, str]:
+    """Who comes with a cookie, or the code that a socket is closed with; and the mark of the sign-in."""
     # Read anew from the cookie: what the handshake found may have been revoked since.
     request: Any = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookie or None)
     try:
-        return actor_of(get_user(request)), request.session.get("mark", "")
+        return actor_of(signed_in_by(get_user(request), request.session)), request.session.get("mark", "")
     except PermissionDenied:
-        return None, ""
+        return SIGNED_OUT, ""
+    except Refused:
+        return NOT_ALLOWED, ""
 
 
 def _admission(actor: Actor, run_id: str) -> Admission:

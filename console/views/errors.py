@@ -63,6 +63,9 @@ OUTSIDE = {"login", ""}
 DRILLS_RUN = Shown("The run of a drill", "Not done", "drill", "drill", "Runs of drills", "drills-runs")
 """What is not done to a drill's run, whatever the status."""
 
+NO_MEMBER = Shown("No member here", "No permission", "neutral", "lock", "Sign in again", "login")
+"""What somebody is told who is signed in and no member of the workspace (any more): outside the frame, which would show them the workspace."""
+
 
 def page(request: HttpRequest, status: int, message: str, shown: Shown | None = None) -> HttpResponse:
     """An error page, inside the frame for who is signed in; for a request made by the page's script, the sentence alone. ``shown``: in place of what the status has."""
@@ -74,7 +77,7 @@ def page(request: HttpRequest, status: int, message: str, shown: Shown | None = 
         inside = getattr(request, "user", None) is not None and request.user.is_authenticated
     except DatabaseError:
         return _alone(request, status, known)
-    if inside:
+    if inside and shown is not NO_MEMBER:
         return render(request, "errors/page.html", known, status=status)
     if shown.to not in OUTSIDE:
         known["shown"] = shown._replace(step="Sign in", to="login")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 
 from django.conf import settings
 from django.contrib import auth
@@ -16,6 +15,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.live.process import signed_out
+from console.signed_in import sign_in_begin
 from console.throttle import LOGIN, count, give_back
 from console.views import errors
 from fabric.services.workspaces import login_link_consume, sign_out_record
@@ -51,8 +51,7 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         return errors.page(request, 410, message)
     give_back(LOGIN, address)
     auth.login(request, user, backend=BACKEND)
-    # What signing out closes the sockets by. Not the session's key: with signed cookies that is the cookie itself.
-    request.session["mark"] = secrets.token_hex(8)
+    sign_in_begin(request.session)
     return redirect(_next(request) or settings.LOGIN_REDIRECT_URL)
 
 

@@ -73,3 +73,13 @@ PEOPLE_ONLY = frozenset({Role.OWNER, Role.REVIEWER, Role.FINANCE, Role.SAFETY})
 def has(held: Collection[str], right: Right) -> bool:
     """Whether somebody with these roles has a right."""
     return not RIGHTS[right].isdisjoint(held)
+
+
+def held_in(text: str) -> frozenset[str]:
+    """The roles in a member's row, where they stand with commas between."""
+    return frozenset(text.split(",")) - {""}
+
+
+def written(roles: Collection[str]) -> str:
+    """Roles as a member's row has them: in the order of the alphabet, so that the same ones are the same text."""
+    return ",".join(sorted(roles))

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from typing import Literal
@@ -27,7 +27,7 @@ from fabric.core.audit import Act
 from fabric.models import ApiToken
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
-from fabric.services.workspaces import acting_in, actor_of, owner_ensure
+from fabric.services.workspaces import actor_of, owner_ensure
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_n
 
 @sensitive_variables("presented", "hashed")
 def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> TokenHolder | NotAccepted:
-    """Who calls with this token, or why it is not accepted. Its last use is noted."""
+    """Who calls with this token, or why it is not accepted. Its last use is noted. Refused forbidden: whom it acts for is no member (any more)."""
     if not presented.startswith(PREFIX) or len(presented) > TOKEN_CHARS_MAX:
         return "unknown"
     hashed = _hash(presented)
@@ -159,7 +159,7 @@ def token_use(presented: str, *, now: Callable[[], int] = _machine_now) -> Token
     if not row.user.is_active:
         return "inactive"
     _note_use(row, at)
-    actor = acting_in(actor_of(row.user), row.workspace_id, f"token:{row.name}")
+    actor = replace(actor_of(row.user, workspace_id=row.workspace_id), via=f"token:{row.name}")
     return TokenHolder(row.name, actor, frozenset(Scope(scope) for scope in row.scopes.split(",")))
 
 

@@ -11,19 +11,21 @@ from hashlib import sha256
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db import transaction
-from django.db.models import OuterRef, Subquery
+from django.db.models import Exists, OuterRef, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.models import LoginLink, Run, Workspace
+from fabric.core.roles import Role, held_in, written
+from fabric.models import LoginLink, Member, Run, Workspace
 from fabric.services.audit import SYSTEM, audit_record
+from fabric.services.errors import Refused
 
 DEFAULT_WORKSPACE = "default"
 OWNER = "owner"
 COMMAND_LINE = "command_line"
 """By what an act at the machine itself came in."""
-OWNER_ROLES = frozenset({"owner", "reviewer", "finance", "safety"})
-"""On an installation of one's own, its owner answers every question."""
+OWNER_ROLES = frozenset(str(role) for role in Role)
+"""On an installation of one's own, its owner may do everything and answers every question."""
 LOGIN_LINK_S = 3_600
 TOKEN_CHARS_MAX = 200
 US = 1_000_000
@@ -71,36 +73,57 @@ def system_actor(workspace_id: str) -> Actor:
 
 
 def owner_ensure() -> User:
-    """The local owner, who is made the first time: without a password, so that only a login link lets anybody in."""
+    """The local owner, who is made the first time: with every role, and without a password, so that only a login link lets anybody in."""
     with transaction.atomic():
         user, created = get_user_model().objects.get_or_create(username=OWNER)
         if created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
-            audit_record(actor=system_actor(workspace_default()), act=Act.USER_CREATED, subject=OWNER)
+        workspace_id = workspace_default()
+        row = {"user": user, "roles": written(OWNER_ROLES), "created_at": _now(), "created_by": SYSTEM}
+        Member.objects.get_or_create(workspace_id=workspace_id, name=OWNER, removed_at__isnull=True, defaults=row)
+        if created:
+            audit_record(actor=system_actor(workspace_id), act=Act.USER_CREATED, subject=OWNER)
     return user
 
 
-def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
-    """A logged-in user as an actor: roles are the names of the user's groups; the local owner has all of them."""
-    name = user.get_username()
-    groups = user.groups.values_list("name", flat=True) if isinstance(user, User) else ()
-    roles = OWNER_ROLES if name == OWNER else frozenset(groups)
-    workspace_id, drills_id = _default_and_drills()
-    return Actor(name=name, workspace_id=workspace_id, kind="person", roles=roles, drills_id=drills_id)
+def actor_of(
+    user: AbstractBaseUser | AnonymousUser, *, signed_in_at: int | None = None, workspace_id: str = ""
+) -> Actor:
+    """A user as an actor, with the roles that they hold in a workspace (empty: the default one) at this moment. One statement.
 
-
-def _default_and_drills() -> tuple[str, str]:
-    """The default workspace and the one in which its drills run, empty where there is none: both in the one statement that each request has."""
-    drills = Workspace.objects.filter(drills_of_id=OuterRef("id")).values("id")[:1]
-    found = Workspace.objects.filter(name=DEFAULT_WORKSPACE).values_list("id", Subquery(drills)).first()
-    return (workspace_default(), "") if found is None else (found[0], found[1] or "")
-
-
-def acting_in(actor: Actor, workspace_id: str, via: str) -> Actor:
-    """The same actor in a workspace that may be another one, by a token or the like."""
-    drills_id = actor.drills_id if workspace_id == actor.workspace_id else drills_workspace(workspace_id) or ""
-    return replace(actor, workspace_id=workspace_id, via=via, drills_id=drills_id)
+    ``signed_in_at``: when the sign-in began that they come with, 0 where that was not noted; None: they come with none. Refused forbidden: they
+    are no member, or were removed after that sign-in.
+    """
+    name, place = (
+        user.get_username(),
+        {"workspace_id": workspace_id} if workspace_id else {"workspace__name": DEFAULT_WORKSPACE},
+    )
+    drills = Workspace.objects.filter(drills_of_id=OuterRef("workspace_id")).values("id")[:1]
+    since = {
+        "workspace_id": OuterRef("workspace_id"),
+        "user_id": OuterRef("user_id"),
+        "removed_at__gt": signed_in_at or 0,
+    }
+    found = (
+        Member.objects.filter(user_id=user.pk or 0, removed_at__isnull=True, **place)
+        .values("workspace_id", "name", "roles", "service")
+        .annotate(drills_id=Subquery(drills), removed_since=Exists(Member.objects.filter(**since)))
+        .first()
+    )
+    if found is None:
+        message = f"{name[:80] or 'who is not signed in'} is no member of this workspace (any more): ask an owner of it for an invitation"
+        raise Refused(message, code="forbidden", field="actor")
+    if signed_in_at is not None and (found["removed_since"] or found["service"]):
+        raise Refused(f"this sign-in of {name[:80]} was ended: sign in again", code="forbidden", field="actor")
+    return Actor(
+        name=found["name"],
+        workspace_id=found["workspace_id"],
+        kind="service" if found["service"] else "person",
+        roles=held_in(found["roles"]),
+        signed_in_at=signed_in_at or 0,
+        drills_id=found["drills_id"] or "",
+    )
 
 
 def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
@@ -114,18 +137,17 @@ def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
 
 
 def people_held(workspace_id: str) -> frozenset[str] | None:
-    """The names of those who may sign in, and the roles that one of them has at least; None for a workspace that no user belongs to yet."""
-    if workspace_id != workspace_default():
-        return None
-    active = get_user_model().objects.filter(is_active=True)
-    names = set(active.values_list("username", flat=True))
-    roles = set(active.filter(groups__isnull=False).values_list("groups__name", flat=True))
-    return frozenset(names | roles | (OWNER_ROLES if OWNER in names else set()))
+    """The names of the people of a workspace, and the roles that one of them has at least; None for a workspace that nobody belongs to."""
+    people = Member.objects.filter(
+        workspace_id=workspace_id, removed_at__isnull=True, service=False, user__is_active=True
+    )
+    found = list(people.values_list("name", "roles"))
+    return frozenset(word for name, roles in found for word in (name, *held_in(roles))) if found else None
 
 
 def owner_actor() -> Actor:
-    """The local owner as an actor: who acts at the command line of this machine."""
-    return actor_of(owner_ensure())
+    """The local owner as an actor: who acts at the command line of this machine, which is as good as having signed in just now."""
+    return replace(actor_of(owner_ensure()), signed_in_at=_now())
 
 
 def login_link_create(user: User, *, valid_s: float = LOGIN_LINK_S) -> str:

@@ -7,7 +7,6 @@ import re
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -20,10 +19,11 @@ from fabric.models import Run
 from fabric.selectors.attention import attention
 from fabric.selectors.runs import runs_list
 from fabric.services.tokens import Scope, token_create
-from fabric.services.workspaces import actor_of, drills_workspace, login_link_create, owner_actor
+from fabric.services.workspaces import actor_of, drills_workspace, owner_actor
 from simulator.drills.batches import batch_drill
 from simulator.drills.models import Drill
 from simulator.drills.services import drill_ask
+from tests.people import member, signed_in
 from tests.unguarded import unguarded
 
 SEEN = (
@@ -57,14 +57,6 @@ def token(owner):
 def asked(secret, method, path, **body):
     client = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}")
     return getattr(client, method)(f"/api/v1/runs/{path}", **({"data": json.dumps(body), "content_type": "application/json"} if method == "post" else {}))  # fmt: skip
-
-
-def signed_in(name, *groups):
-    user, _ = User.objects.get_or_create(username=name)
-    user.groups.set([Group.objects.get_or_create(name=group)[0] for group in groups])
-    client = Client(HTTP_HOST="127.0.0.1")
-    client.post(f"/login/{login_link_create(user)}")
-    return client
 
 
 @pytest.mark.parametrize("path", SEEN)
@@ -152,11 +144,14 @@ def test_nothing_of_a_run_in_virtual_time_can_be_changed(browser, token, one, ho
 def test_a_live_drills_run_is_ended_by_operators_alone_and_paused_by_nobody(owner, browser, one):
     Drill.objects.update(mode="live")
     Run.objects.filter(id=one.run_id).update(state="waiting", ended_at=None)
-    vera = signed_in("vera")
+    vera = signed_in(member("vera"))
     assert vera.get(f"/runs/{one.run_id}").status_code == 200
     assert vera.post(f"/runs/{one.run_id}/cancel").status_code == 403
     assert browser.post(f"/runs/{one.run_id}/pause").status_code == 409
-    assert signed_in("oscar", "operator").post(f"/runs/{one.run_id}/cancel", {"reason": "enough"}).status_code == 302
+    assert (
+        signed_in(member("oscar", "operator")).post(f"/runs/{one.run_id}/cancel", {"reason": "enough"}).status_code
+        == 302
+    )
 
 
 def test_who_looks_in_there_has_no_role(one):

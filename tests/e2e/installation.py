@@ -42,8 +42,8 @@ class Installation:
 
     def login_link_of(self, name: str) -> str:
         """A one-time link for somebody new, who does not look after the installation."""
-        uses = "from django.contrib.auth.models import User; from fabric.services.workspaces import login_link_create"
-        said = self.manage("shell", "-c", f"{uses}; print(login_link_create(User.objects.create_user({name!r})))")
+        uses = "from tests.people import member; from fabric.services.workspaces import login_link_create"
+        said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
         return f"{self.base}/login/{said.split()[-1]}"
 
     def damage(self, run_id: str) -> None:

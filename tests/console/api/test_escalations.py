@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from django.contrib.auth.models import User
 
 from fabric import wiring
 from fabric.management.following import Following
@@ -15,6 +14,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
 from tests.fabric.services.world import COSTLY, CROWDED, SPARED_STRICT, ran
+from tests.people import member
 
 LIST = "/api/v1/escalations"
 
@@ -30,7 +30,7 @@ def question(program, doubtful, actor):
 @pytest.fixture
 def colleague(owner, actor):
     """Another person's program."""
-    User.objects.create_user("rosa")
+    member("rosa")
     return Program(token_create(actor=actor, name="rosas", user="rosa", scopes=tuple(Scope)).secret)
 
 

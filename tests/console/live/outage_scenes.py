@@ -20,6 +20,7 @@ import django
 
 from tests.console.live.following import Page, following
 from tests.console.live.proxy import Proxy, proxy_to
+from tests.people import member
 
 SAID = "scene:"
 WELL = "each once, in order"
@@ -72,7 +73,6 @@ class Stage:
     """A run with its feeder, somebody who looks at it, and what else a scene asks for."""
 
     def __init__(self, stack: ExitStack, house: House, scene: str) -> None:
-        from django.contrib.auth.models import User
 
         from fabric import wiring
         from simulator.bench.live import Feeder
@@ -83,7 +83,7 @@ class Stage:
         stack.callback(self.feeder.close)
         self.server = house.server
         self.second = house.second
-        self.user = User.objects.create_user(f"viewer of {scene}")
+        self.user = member(f"viewer of {scene}")
         self.cookie = self.sign_in(self.user)
 
     def proxied(self) -> tuple[Any, Proxy]:
@@ -197,10 +197,9 @@ async def thousand_reconnects(stage: Stage) -> None:
 
 async def thousand_pages(stage: Stage) -> None:
     """A thousand pages whose server is killed, and who all come back at one time."""
-    from django.contrib.auth.models import User
 
     def cookies() -> list[str]:
-        return [stage.sign_in(User.objects.create_user(f"viewer-{n}")) for n in range(PEOPLE)]
+        return [stage.sign_in(member(f"viewer-{n}")) for n in range(PEOPLE)]
 
     found = await asyncio.to_thread(cookies)
     async with AsyncExitStack() as stack:
@@ -327,10 +326,9 @@ REVOKED: dict[str, tuple[Callable[[Stage], None], int]] = {
 
 async def revoked(stage: Stage, change: Callable[[Stage], None], code: int) -> None:
     """Pages on two servers are closed with that code and let in no more; those of others go on."""
-    from django.contrib.auth.models import User
 
     other_server = await asyncio.to_thread(stage.second)
-    other = await asyncio.to_thread(lambda: stage.sign_in(User.objects.create_user(f"not {stage.user.username}")))
+    other = await asyncio.to_thread(lambda: stage.sign_in(member(f"not {stage.user.username}")))
     mine = [stage.page(server) for server in (stage.server, other_server)]
     async with following(stage.page(other_server, other)) as theirs:
         tasks = [asyncio.create_task(page.live()) for page in mine]

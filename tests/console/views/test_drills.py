@@ -6,19 +6,17 @@ import re
 from html import unescape
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
 
 from console.views.drill_words import CELLS, ENDED, LINES, STRIKES, aligned
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import AuditLine
 from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import login_link_create
 from simulator.drills.batches import drill_claim, drill_end
 from simulator.drills.models import Drill, Status
 from simulator.drills.selectors import State
 from simulator.drills.services import drill_ask
 from tests.fabric.services.world import SMALL
+from tests.people import member, signed_in
 
 PAGE = "/drills"
 ONE = (FailureType.PROVIDER, Tier.BATCH)
@@ -46,10 +44,7 @@ def cell(page, failure, tier):
 @pytest.fixture
 def vera(owner):
     """Somebody who is no operator."""
-    User.objects.create_user("vera")
-    client = Client(HTTP_HOST="127.0.0.1")
-    client.post(f"/login/{login_link_create(User.objects.get(username='vera'))}")
-    return client
+    return signed_in(member("vera"))
 
 
 def test_every_word_is_there():

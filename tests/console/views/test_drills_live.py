@@ -6,18 +6,16 @@ import json
 import re
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
 
 from console.views.drill_asking import WHERE
 from console.views.drills import MODES
 from fabric.models import AuditLine, Incarnation
-from fabric.services.workspaces import login_link_create
 from simulator.drills import models
 from simulator.drills.batches import drill_claim, drill_end
 from simulator.drills.models import Drill, Status
 from simulator.drills.services import drill_ask
 from tests.console.views.test_drills import ONE, PAGE, cell, drilled, text
+from tests.people import member, signed_in
 
 LIVE = f"{PAGE}?fabric=small&mode=live"
 
@@ -116,9 +114,7 @@ def test_without_a_worker_the_command_that_starts_one_is_told(browser, small):
 
 
 def test_who_is_no_operator_may_look_on(owner, small, worker):
-    User.objects.create_user("vera")
-    vera = Client(HTTP_HOST="127.0.0.1")
-    vera.post(f"/login/{login_link_create(User.objects.get(username='vera'))}")
+    vera = signed_in(member("vera"))
     page = vera.get(LIVE).content.decode()
     assert "they are for the owner and operators" in page
     assert re.search(r'id="run-all"[^>]* disabled', page)

@@ -4,15 +4,13 @@ import re
 from html import unescape
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
 
 from console.views.notifications import CHANNELS, REACHED, STATES, TOLD
 from fabric.core.notifications import Channel, Delivery, Happened, State, Told
 from fabric.models import AuditLine, Escalation, Notification, Run
-from fabric.services.workspaces import login_link_create
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
 from tests.fabric.services.world import nudge
+from tests.people import member, signed_in
 
 __all__ = ["nudge"]
 PAGE = "/notifications"
@@ -146,9 +144,7 @@ def test_one_that_was_sent_meanwhile_and_one_that_is_not_there(browser, told):
 
 def test_who_is_no_operator_looks_and_has_no_button(owner, told):
     refused_once()
-    vera = User.objects.create_user("vera")
-    visitor = Client(HTTP_HOST="127.0.0.1")
-    visitor.post(f"/login/{login_link_create(vera)}")
+    visitor = signed_in(member("vera"))
     page = visitor.get(f"{PAGE}?state=failed")
     assert page.status_code == 200
     assert "answered HTTP 410" in text(page)

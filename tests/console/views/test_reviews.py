@@ -7,8 +7,6 @@ import re
 import time
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
 
 from fabric.core.policy import UNDO_S
 from fabric.core.taxonomy import Tier
@@ -17,8 +15,8 @@ from fabric.models import Escalation, Inbox, Run
 from fabric.runtime.ports import TAKEN_BACK
 from fabric.selectors.escalations import escalations_open
 from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import login_link_create
 from tests.fabric.services.world import COSTLY, CROWDED, DOUBTFUL, ran
+from tests.people import member, signed_in
 
 
 @pytest.fixture
@@ -123,9 +121,7 @@ def test_rejecting_needs_a_reason(browser, waiting, question):
 
 
 def test_who_was_faster_is_said_and_nothing_written_is_lost(browser, waiting, question):
-    ana = User.objects.create_user("ana")
-    other = Client(HTTP_HOST="127.0.0.1")
-    other.post(f"/login/{login_link_create(ana)}")
+    other = signed_in(member("ana"))
     assert answer(other, question).status_code == 302
     for headers in ({}, {"HX-Request": "true"}):
         refused = answer(browser, question, "reject", "not like this", **headers)
@@ -237,9 +233,7 @@ def test_what_the_run_took_is_not_taken_back(browser, actor, waiting, question):
 
 
 def test_nobody_takes_back_what_another_one_answered(browser, waiting, question):
-    ana = User.objects.create_user("ana")
-    other = Client(HTTP_HOST="127.0.0.1")
-    other.post(f"/login/{login_link_create(ana)}")
+    other = signed_in(member("ana"))
     answer(other, question)
     for way in ("undo", "continue"):
         refused = second_thought(browser, question, way)

@@ -8,14 +8,11 @@ from html import unescape
 from typing import get_args
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client
 
 from console.views.scenario_words import ORIGINS, PORT_WORDS
 from fabric.models import AuditLine
 from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import login_link_create
 from simulator.drills.batches import batch_drill
 from simulator.drills.models import Drill, StoredScenario
 from simulator.library.asking import scenario_ask
@@ -25,6 +22,7 @@ from simulator.scenarios.catalogue import PORTS
 from simulator.scenarios.chaostoolkit import experiment_of
 from simulator.scenarios.shipped import library
 from tests.fabric.services.world import SMALL, ran
+from tests.people import member, signed_in
 from tests.simulator.library.sources import source
 from tests.simulator.library.test_capturing import FAILING
 
@@ -51,10 +49,7 @@ def listed(response):
 @pytest.fixture
 def vera(owner):
     """Somebody who is no operator."""
-    User.objects.create_user("vera")
-    client = Client(HTTP_HOST="127.0.0.1")
-    client.post(f"/login/{login_link_create(User.objects.get(username='vera'))}")
-    return client
+    return signed_in(member("vera"))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from console.keys import KEYS
 from console.templatetags.marks import FAILURES, LIVE_LOOKS, STATES, TIERS
 from console.views.specimens import GROUNDS, LIVE_SAID, TONES
 from fabric.selectors.display import EVENT_DISPLAY
+from tests.people import member
 
 
 def of(user: User) -> Client:
@@ -29,11 +30,11 @@ def test_the_owner_sees_it(browser):
 
 
 def test_staff_sees_it(owner):
-    assert of(User.objects.create_user("ana", is_staff=True)).get("/styleguide").status_code == 200
+    assert of(member("ana", is_staff=True)).get("/styleguide").status_code == 200
 
 
 def test_somebody_else_gets_the_page_that_says_so(owner):
-    answer = of(User.objects.create_user("ben")).get("/styleguide")
+    answer = of(member("ben")).get("/styleguide")
     page = answer.content.decode()
     assert answer.status_code == 403
     assert "This page is for staff" in page

@@ -8,7 +8,6 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
@@ -27,6 +26,7 @@ from fabric.services.tokens import (
 )
 from tests.fabric.management.console import command
 from tests.fabric.services.world import actor, stranger
+from tests.people import member
 
 __all__ = ["actor", "stranger"]
 
@@ -56,7 +56,7 @@ class TestCommand:
         assert secret not in str(row)
 
     def test_with_everything(self, actor):
-        User.objects.create_user("rosa")
+        member("rosa")
         said = command(
             "token", "create", "ci", "--user", "rosa", "--expires", "30", "--scope", "run", "read", "--json"
         ).last

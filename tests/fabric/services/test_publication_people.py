@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Group, User
 
 from fabric.adapters.tools.outbound import Gate
 from fabric.core.taxonomy import FailureType, Tier
@@ -13,6 +12,7 @@ from fabric.services.publication import Installation, publication_problems
 from fabric.services.workspaces import OWNER_ROLES, people_held
 from tests.fabric.services.test_publication import cell, small
 from tests.fabric.services.world import SMALL
+from tests.people import member
 
 HIGH = {"tiers": {"default": "high_stakes", "allowed": ["high_stakes"]}}
 EVERY_TIER = {"tiers": {"default": "batch", "allowed": [str(tier) for tier in Tier]}}
@@ -93,13 +93,13 @@ def test_the_local_owner_has_every_role_of_the_default_table(actor):
     ).changed
 
 
-def test_a_role_is_held_by_an_active_user_of_its_group(actor):
+def test_a_role_is_held_by_an_active_member_who_is_a_person(actor):
     with pytest.raises(Refused, match="asks for 'legal'"):
         fabric_publish(actor=actor, source=LEGAL)
-    group = Group.objects.create(name="legal")
-    assert "legal" not in people_held(actor.workspace_id)
-    user = User.objects.create_user("ann", is_active=False)
-    user.groups.add(group)
+    user = member("ann", "legal", is_active=False)
+    with pytest.raises(Refused, match="asks for 'legal'"):
+        fabric_publish(actor=actor, source=LEGAL)
+    member("pipeline", "legal", service=True)
     with pytest.raises(Refused, match="asks for 'legal'"):
         fabric_publish(actor=actor, source=LEGAL)
     user.is_active = True
@@ -107,5 +107,5 @@ def test_a_role_is_held_by_an_active_user_of_its_group(actor):
     assert fabric_publish(actor=actor, source=LEGAL).changed
 
 
-def test_in_a_workspace_without_users_nobody_is_looked_for(stranger):
+def test_in_a_workspace_without_members_nobody_is_looked_for(stranger):
     assert people_held(stranger.workspace_id) is None

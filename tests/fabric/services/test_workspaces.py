@@ -1,8 +1,11 @@
 """The default workspace, its owner, and login links that work once."""
 
-from django.contrib.auth.models import AnonymousUser, Group, User
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
 
-from fabric.models import LoginLink, Workspace
+from fabric.core.roles import Role
+from fabric.models import LoginLink, Member, Workspace
+from fabric.services.errors import Refused
 from fabric.services.workspaces import (
     actor_of,
     login_link_consume,
@@ -11,6 +14,7 @@ from fabric.services.workspaces import (
     owner_ensure,
     workspace_default,
 )
+from tests.people import member
 
 
 def test_the_workspace_and_its_owner_are_made_once(db):
@@ -56,10 +60,41 @@ def test_old_links_are_cleared_away(db):
     assert LoginLink.objects.count() == 1
 
 
-def test_the_owner_has_every_role_and_others_have_their_groups(db):
-    assert owner_actor().roles >= {"owner", "reviewer", "finance", "safety"}
-    user = User.objects.create(username="rosa")
-    user.groups.add(Group.objects.create(name="finance"))
-    rosa = actor_of(user)
-    assert (rosa.name, rosa.kind, rosa.roles) == ("rosa", "person", frozenset({"finance"}))
-    assert actor_of(AnonymousUser()).roles == frozenset()
+def test_the_owner_has_every_role_and_others_have_those_of_their_membership(db, django_assert_num_queries):
+    assert owner_actor().roles == set(Role)
+    user = member("rosa", "finance", "legal")
+    with django_assert_num_queries(1):
+        rosa = actor_of(user)
+    assert (rosa.name, rosa.kind, rosa.roles) == ("rosa", "person", frozenset({"finance", "legal"}))
+    assert actor_of(member("nightly", "operator", service=True)).kind == "service"
+
+
+def test_who_is_no_member_is_no_actor(db):
+    rosa = member("rosa")
+    for nobody in (AnonymousUser(), User.objects.create(username="ben")):
+        with pytest.raises(Refused, match="is no member of this workspace"):
+            actor_of(nobody)
+    elsewhere = Workspace.objects.create(name="elsewhere").id
+    with pytest.raises(Refused, match="rosa is no member"):
+        actor_of(rosa, workspace_id=elsewhere)
+    Member.objects.filter(name="rosa").update(removed_at=2)
+    with pytest.raises(Refused, match="rosa is no member") as refused:
+        actor_of(rosa)
+    assert refused.value.code == "forbidden"
+
+
+def test_who_comes_back_has_to_sign_in_again(db):
+    rosa = member("rosa")
+    Member.objects.update(removed_at=10)
+    row = {"user": rosa, "name": "rosa", "workspace_id": workspace_default()}
+    Member.objects.create(roles="viewer", created_at=20, **row)
+    for old in (0, 9):
+        with pytest.raises(Refused, match="this sign-in of rosa was ended: sign in again"):
+            actor_of(rosa, signed_in_at=old)
+    assert actor_of(rosa, signed_in_at=10).signed_in_at == 10
+    assert actor_of(rosa).roles == {"viewer"}
+
+
+def test_a_service_account_has_no_sign_in(db):
+    with pytest.raises(Refused, match="was ended"):
+        actor_of(member("nightly", service=True), signed_in_at=5)
