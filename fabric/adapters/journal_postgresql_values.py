@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fabric.adapters.grants_postgresql import entry_values
@@ -16,11 +16,11 @@ from fabric.adapters.journal_rows import (
     run_values,
     wakes_at,
 )
-from fabric.adapters.postgresql_arrays import bigints, bools, byteas, texts
-from fabric.adapters.postgresql_statements.flush import Shape
+from fabric.adapters.postgresql_arrays import bigints, bools, byteas, doubles, texts
+from fabric.adapters.postgresql_statements.flush import ESCALATION_TYPES, Shape
 from fabric.core.flow import RunState
 from fabric.packing.rows import pack
-from fabric.runtime.batch_parts import RunColumns, RunMark
+from fabric.runtime.batch_parts import COLUMNS, RunColumns, RunMark
 from fabric.runtime.ports import Batch, NewRun, Written
 
 _FATES = (Written.FENCED, Written.INPUT_GONE, Written.FAMILY_FULL, Written.GRANT_GONE)
@@ -171,26 +171,20 @@ def _escalation_values(batches: Sequence[Batch]) -> dict[str, Any]:
     placed = [(place, change) for place, batch in enumerate(batches, start=1) for change in changes(batch)]
     if not placed:
         return {}
-    found = [change for _, change in placed]
-    return {
-        "s_n": bigints([place for place, _ in placed]),
-        "s_id": texts([change.escalation_id for change in found]),
-        "s_step": texts([change.step_id for change in found]),
-        "s_item": texts([change.item for change in found]),
-        "s_reason": texts([change.reason for change in found]),
-        "s_failure": texts([change.failure_type for change in found]),
-        "s_stage": texts([change.stage for change in found]),
-        "s_role": texts([change.required_role for change in found]),
-        "s_verbs": texts([",".join(change.verbs) for change in found]),
-        "s_digest": texts([change.digest for change in found]),
-        "s_opened": bigints([change.opened_at for change in found]),
-        "s_due": bigints([change.due_at for change in found]),
-        "s_content": byteas([change.content for change in found]),
-        "s_decided": bigints([change.decided_at for change in found]),
-        "s_verb": texts([change.verb for change in found]),
-        "s_by": texts([change.decided_by for change in found]),
-        "s_system": bools([change.by_system for change in found]),
-    }
+    rows = [change.row for _, change in placed]
+    values = {"s_n": bigints([place for place, _ in placed]), "s_id": texts([one.escalation_id for _, one in placed])}
+    for name in COLUMNS:
+        values[f"s_{name}"] = _ESCALATION_ARRAYS[ESCALATION_TYPES.get(name, "text")]([row[name] for row in rows])
+    return values
+
+
+_ESCALATION_ARRAYS: Mapping[str, Callable[[Sequence[Any]], bytes]] = {
+    "text": texts,
+    "bytea": byteas,
+    "bigint": bigints,
+    "boolean": bools,
+    "double precision": doubles,
+}
 
 
 def _child_values(batches: Sequence[Batch]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -13,7 +13,7 @@ from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import TERMINAL
 from fabric.core.taxonomy import Tier
 from fabric.packing.rows import unpack
-from fabric.runtime.batch_parts import EscalationChange, Snapshot
+from fabric.runtime.batch_parts import CLOSING, EscalationChange, Snapshot
 from fabric.runtime.ports import ANNOUNCED_S, CLAIM_ROWS, Batch, Claimed, InboxItem, NewRun, Priority, StoredRow
 from fabric.runtime.progress import PROGRESS
 from fabric.runtime.suspects import TOGETHER
@@ -24,6 +24,17 @@ TERMINAL_STATES = tuple(sorted(state.value for state in TERMINAL))
 TERMINAL_SQL = "({})".format(", ".join(f"'{state}'" for state in TERMINAL_STATES))
 TOGETHER_SQL = "CASE {{}} {} ELSE 1 END".format(" ".join(f"WHEN {row[0]} THEN {row[1]}" for row in TOGETHER.items()))
 """``suspects.together`` of a number of claims, which goes in its braces."""
+_KEPT = "CASE WHEN excluded.{when} THEN excluded.{name} ELSE fabric_escalation.{name} END"
+ESCALATION_CHANGED = ", ".join(
+    f"{name} = {_KEPT.format(name=name, when=when)}"
+    for name, when in (
+        *((name, "decided_at IS NOT NULL") for name in CLOSING),
+        *((name, "digest <> ''") for name in ("digest", "content", "proposed_by")),
+        ("agreed", "digest <> '' OR excluded.agreed <> ''"),
+        *((name, name) for name in ("reminded", "onward")),
+    )
+)
+"""What a later change of a question sets in its row: ``EscalationChange.then`` in the words of both databases."""
 ROW_BYTES = 64
 """What a journal row weighs beside its bytes: two hashes of 32."""
 SECOND_US = 1_000_000
@@ -159,19 +170,12 @@ def wakes_at(batch: Batch) -> int | None:
     return None if ends(batch) else batch.wake_at
 
 
-def closed(asked: EscalationChange, answer: EscalationChange) -> EscalationChange:
-    """A question with its answer: what was asked stays as it was."""
-    return replace(
-        asked, decided_at=answer.decided_at, verb=answer.verb, decided_by=answer.decided_by, by_system=answer.by_system
-    )
-
-
 def changes(batch: Batch) -> list[EscalationChange]:
-    """The batch's escalations, each once, as it stands at the end; one opened and closed here keeps what it showed."""
+    """The batch's escalations, each once, as it stands at the end; one opened and changed here is what came of it."""
     last: dict[str, EscalationChange] = {}
     for change in batch.escalations:
         before = last.pop(change.escalation_id, None)
-        last[change.escalation_id] = change if before is None else closed(before, change)
+        last[change.escalation_id] = change if before is None else before.then(change)
     # Closing before opening: the next question of a step may come in the batch that closes the one before it.
     return sorted(last.values(), key=lambda change: change.decided_at is None)
 

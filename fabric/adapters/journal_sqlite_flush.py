@@ -20,7 +20,7 @@ from fabric.adapters.journal_rows import (
 )
 from fabric.core.envelope import Row
 from fabric.packing.rows import pack
-from fabric.runtime.batch_parts import FamilyCaps, RunColumns, RunMark, Send
+from fabric.runtime.batch_parts import COLUMNS, EscalationChange, FamilyCaps, RunColumns, RunMark, Send
 from fabric.runtime.ports import Batch, NewRun, Written
 
 
@@ -183,16 +183,6 @@ def _snapshot(batch: Batch, workspaces: Mapping[str, str]) -> tuple[Any, ...]:
     )
 
 
-def _escalation(change: Any, batch: Batch, workspaces: Mapping[str, str]) -> tuple[Any, ...]:
-    return (
-        *(change.escalation_id, workspaces[batch.run_id], batch.run_id, change.step_id, change.item, change.reason),
-        *(
-            change.failure_type,
-            change.stage,
-            change.required_role,
-            ",".join(change.verbs),
-            change.digest,
-            change.opened_at,
-        ),
-        *(change.due_at, change.content, change.decided_at, change.verb, change.decided_by, change.by_system),
-    )
+def _escalation(change: EscalationChange, batch: Batch, workspaces: Mapping[str, str]) -> tuple[Any, ...]:
+    row = change.row
+    return (change.escalation_id, workspaces[batch.run_id], batch.run_id, *(row[name] for name in COLUMNS))

@@ -13,6 +13,7 @@ _HEAD = Struct("!iiI")
 _DIMENSION = Struct("!ii")
 _LENGTH = Struct("!i")
 _BIGINT = Struct("!iq")
+_DOUBLE = Struct("!id")
 _NULL = _LENGTH.pack(-1)
 _TRUE = _LENGTH.pack(1) + b"\1"
 _FALSE = _LENGTH.pack(1) + b"\0"
@@ -32,6 +33,12 @@ def bigints(values: Sequence[int | None]) -> bytes:
     """``bigint[]``."""
     pack = _BIGINT.pack
     return _array(20, len(values), [_NULL if value is None else pack(8, value) for value in values])
+
+
+def doubles(values: Sequence[float | None]) -> bytes:
+    """``double precision[]``."""
+    pack = _DOUBLE.pack
+    return _array(701, len(values), [_NULL if value is None else pack(8, value) for value in values])
 
 
 def bools(values: Sequence[bool | None]) -> bytes:

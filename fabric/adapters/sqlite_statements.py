@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from fabric.adapters.journal_rows import ANNOUNCED_US, PRIORITIES, TERMINAL_SQL, TOGETHER_SQL
+from fabric.adapters.journal_rows import ANNOUNCED_US, ESCALATION_CHANGED, PRIORITIES, TERMINAL_SQL, TOGETHER_SQL
+from fabric.runtime.batch_parts import COLUMNS
 from fabric.runtime.ports import TAKEN_BACK
 from fabric.runtime.suspects import SUSPECT_FROM, together
 
@@ -197,12 +198,9 @@ ON CONFLICT (run_id) DO UPDATE SET seq = excluded.seq, digest = excluded.digest,
 """
 CONSUME = "UPDATE fabric_inbox SET consumed_seq = ? WHERE run_id = ? AND input_id = ?"
 CLOSE_INBOX = "UPDATE fabric_inbox SET consumed_seq = ? WHERE run_id = ? AND consumed_seq IS NULL"
-ESCALATE = """
-INSERT INTO fabric_escalation (id, workspace_id, run_id, step_id, item, reason, failure_type, stage, required_role, verbs, digest,
-  opened_at, due_at, content, decided_at, verb, decided_by, by_system)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET decided_at = excluded.decided_at, verb = excluded.verb, decided_by = excluded.decided_by,
-  by_system = excluded.by_system
+ESCALATE = f"""
+INSERT INTO fabric_escalation (id, workspace_id, run_id, {", ".join(COLUMNS)}) VALUES ({", ".join("?" * (3 + len(COLUMNS)))})
+ON CONFLICT (id) DO UPDATE SET {ESCALATION_CHANGED}
 """
 
 HEADS = "SELECT id, fence, last_seq, head_hash FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))"

@@ -40,8 +40,10 @@ class ChildRequested:
     """How many agents may be at work at once in it and below it; None: as many as its policy says."""
     agents_spawned: int | None = None
     """How many may be started in it and below it, in all; None likewise."""
+    requested_by: str = ""
+    """Who started its root."""
     kind: Literal["child_requested"] = "child_requested"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
 
 
 @value(kw_only=True)

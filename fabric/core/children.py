@@ -91,6 +91,7 @@ def spawn(work: Work, step: Step, purpose: Purpose) -> None:
         topology=step.agent if purpose == "nested" else run.topology,
         agents_alive=alive,
         agents_spawned=spawned,
+        requested_by=run.requested_by,
     )
     work.emit(
         ev.ChildSpawned(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serial
 
 from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
+from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
 from fabric.core.taxonomy import Tier
 
@@ -303,15 +304,6 @@ Breakers = Annotated[
         "front of each provider; []: none. S3: circuit breaker.",
     ),
 ]
-
-
-class Humans(_Policy):
-    """When a question is due, in seconds; None takes the tier's default: interactive 5 min, batch 24 h, high-stakes 8 h."""
-
-    due_s: Seconds | None = None
-    reminder_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    onward_at: Annotated[float, Field(gt=0, lt=1)] = 0.75
-    failure_rounds: Positive = Field(default=2, description="How often a failed step may be approved for one more try.")
 
 
 HUMAN_DUE_S: dict[Tier, float] = {Tier.INTERACTIVE: 300.0, Tier.BATCH: 86_400.0, Tier.HIGH_STAKES: 28_800.0}

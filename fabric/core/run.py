@@ -110,6 +110,16 @@ class OpenQuestion:
     """When it was asked, microseconds since the epoch."""
     reminded: bool = False
     onward: bool = False
+    shown_ref: str = ""
+    """What the person is shown."""
+    agreed: tuple[str, ...] = ()
+    """Who has agreed to it, of two who have to."""
+    terms: str = ""
+    """What was named with that (``EscalationApproved.terms``)."""
+    proposed_by: str = ""
+    """Who wrote what is asked about, where somebody else has to let it pass."""
+    edited: bool = False
+    """What is shown is not what was shown first."""
 
 
 @value()
@@ -140,6 +150,8 @@ class Run:
     depth: int = 1
     seed: int = 0
     request_ref: str = ""
+    requested_by: str = ""
+    """Who started it, or its root."""
     started_at: int = 0
     ended_at: int = 0
     deadline_at: int = 0

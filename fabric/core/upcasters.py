@@ -54,6 +54,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("model_changed", 1): same,
     ("attempt_failed", 3): same,
     ("escalation_opened", 4): same,
+    ("escalation_opened", 5): same,
+    ("escalation_decided", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -62,13 +64,17 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("decision_made", 3): same,
     ("child_ended", 1): same,
     ("child_requested", 1): same,
+    ("child_requested", 2): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
     "attempt_failed": 6,
     "call_issued": 2,
     "call_refused": 3,
-    "escalation_opened": 7,
+    "escalation_opened": 8,
+    "escalation_approved": 8,
+    "escalation_edited": 8,
+    "escalation_decided": 8,
     "reaction_decided": 4,
     "stage_entered": 3,
     "stage_left": 3,
@@ -125,7 +131,7 @@ SINCE_INPUT: Mapping[str, int] = {
     "terminate_requested": 2,
     "pause_requested": 2,
     "resume_requested": 2,
-    "child_requested": 3,
+    "child_requested": 8,
     "child_waits": 2,
     "child_stuck": 2,
     "child_ended": 3,

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Index, Q, UniqueConstraint
+from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint, Value
+from django.db.models.functions import Concat, StrIndex
+from django.db.models.lookups import Exact
 
 from fabric.models.keys import KeyField
 from fabric.models.runs import Run
 from fabric.models.workspaces import Workspace
 
 OPEN = Q(decided_at__isnull=True)
+_LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "withdrawn"))
+
+
+def _not_in(column: str) -> Q:
+    """Whoever decided is not named in the column. The run's owner sees to it; this is for whoever writes past it."""
+    end = Value("\n", output_field=models.TextField())
+    named = StrIndex(F(column), Concat(end, F("decided_by"), end))
+    return Q(Exact(named, Value(0)))
 
 
 class Escalation(models.Model):
@@ -36,6 +46,27 @@ class Escalation(models.Model):
     verb = models.TextField(blank=True, default="")
     decided_by = models.TextField(blank=True, default="")
     by_system = models.BooleanField(default=False)
+    approvals = models.PositiveSmallIntegerField(db_default=1)
+    """How many people have to agree."""
+    asked = models.TextField(blank=True, db_default="")
+    """The roles and users who may answer from the beginning: this column and the next three as ``batch_parts.names_text`` has it."""
+    onward_to = models.TextField(blank=True, db_default="")
+    """Who may answer as well once it was passed on."""
+    barred = models.TextField(blank=True, db_default="")
+    """Who may reject it and not let it pass."""
+    agreed = models.TextField(blank=True, db_default="")
+    """Who has agreed to exactly what is asked about now, of two who have to; whoever decided is not among them."""
+    proposed_by = models.TextField(blank=True, db_default="")
+    """Who wrote what is asked about, where somebody else has to let it pass."""
+    remind_at = models.BigIntegerField(db_default=0)
+    onward_at = models.BigIntegerField(db_default=0)
+    reminded = models.BooleanField(db_default=False)
+    onward = models.BooleanField(db_default=False)
+    """Whether it was passed on."""
+    score = models.FloatField(null=True, blank=True)
+    """What the critic gave, where confidence is why it is asked..."""
+    tau = models.FloatField(null=True, blank=True)
+    """...and the least that passes."""
 
     class Meta:
         """How it is searched, and what may be there once."""
@@ -44,7 +75,15 @@ class Escalation(models.Model):
             Index(fields=["workspace", "due_at"], condition=OPEN, name="escalation_open_due"),
             Index(fields=["run", "opened_at"], name="escalation_of_run"),
         )
-        constraints = (UniqueConstraint(fields=["run", "step_id"], condition=OPEN, name="escalation_open_once"),)
+        constraints = (
+            UniqueConstraint(fields=["run", "step_id"], condition=OPEN, name="escalation_open_once"),
+            CheckConstraint(condition=_LETS_NOTHING_PASS | _not_in("barred"), name="escalation_not_barred"),
+            CheckConstraint(condition=_LETS_NOTHING_PASS | _not_in("agreed"), name="escalation_two_people"),
+            CheckConstraint(
+                condition=_LETS_NOTHING_PASS | Q(proposed_by="") | ~Q(proposed_by=F("decided_by")),
+                name="escalation_not_own_edit",
+            ),
+        )
 
     def __str__(self) -> str:
         return self.id

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
 from fabric.core.flow import RunState
-from fabric.core.frozen import value
+from fabric.core.frozen import replace, value
 
 
 @value(kw_only=True)
 class EscalationChange:
-    """The projection of an escalation event, written in the same batch. ``decided_at`` None: opened; else closed."""
+    """The projection of an escalation event, written in the same batch. What a change says nothing of stays as the row has it: names and numbers
+    at their default, and content that is empty.
+    """
 
     escalation_id: str
     step_id: str
@@ -24,11 +28,79 @@ class EscalationChange:
     due_at: int
     opened_at: int
     content: bytes
-    """JSON of what the person is shown; empty on closing."""
+    """JSON of what the person is shown."""
     decided_at: int | None = None
     verb: str = ""
     decided_by: str = ""
     by_system: bool = False
+    approvals: int = 1
+    """How many people have to agree."""
+    asked: tuple[str, ...] = ()
+    """The roles and users who may answer from the beginning..."""
+    onward_to: tuple[str, ...] = ()
+    """...and who may as well once it was passed on."""
+    barred: tuple[str, ...] = ()
+    """Who may do no more than reject."""
+    remind_at: int = 0
+    onward_at: int = 0
+    reminded: bool = False
+    onward: bool = False
+    """Whether it was passed on."""
+    agreed: tuple[str, ...] = ()
+    """Who has agreed to exactly what is asked about now. With a digest, and an edit has one, nobody but these."""
+    proposed_by: str = ""
+    """Who wrote what is asked about, and may not approve it; with a digest, nobody where it is empty."""
+    score: float | None = None
+    tau: float | None = None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The columns of the table, by their names (``COLUMNS``)."""
+        listed = {name: names_text(getattr(self, name)) for name in LISTS}
+        plain = {name: getattr(self, name) for name in COLUMNS if name not in listed}
+        return {**plain, **listed, "verbs": ",".join(self.verbs), "stage": str(self.stage)}
+
+    @property
+    def opens(self) -> bool:
+        """Whether it is a question that was not there before."""
+        return bool(self.item)
+
+    def then(self, later: EscalationChange) -> EscalationChange:
+        """The question as it stands after a later change of it: what the stores do to its row."""
+        edited = bool(later.digest)
+        return replace(
+            self,
+            digest=later.digest or self.digest,
+            content=later.content or self.content,
+            agreed=later.agreed if edited or later.agreed else self.agreed,
+            proposed_by=later.proposed_by if edited else self.proposed_by,
+            reminded=self.reminded or later.reminded,
+            onward=self.onward or later.onward,
+            **({name: getattr(later, name) for name in CLOSING} if later.decided_at is not None else {}),
+        )
+
+
+LISTS = ("asked", "onward_to", "barred", "agreed")
+"""Columns of names (``names_text``)."""
+COLUMNS = (
+    *("step_id", "item", "reason", "failure_type", "stage", "required_role", "verbs", "digest", "opened_at", "due_at"),
+    *("content", "decided_at", "verb", "decided_by", "by_system", "approvals", "remind_at", "onward_at"),
+    *("reminded", "onward", "proposed_by", "score", "tau", *LISTS),
+)
+"""The columns of a question's row, beside its id, its workspace and its run."""
+CLOSING = ("decided_at", "verb", "decided_by", "by_system")
+"""What a question's end says of it."""
+
+
+def names_text(names: Iterable[str]) -> str:
+    """Names as a column holds them: each between two line ends, so that one is found by those; empty for none."""
+    found = [name.replace("\n", " ") for name in names]
+    return "\n{}\n".format("\n".join(found)) if found else ""
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The names in such a column."""
+    return tuple(name for name in text.split("\n") if name)
 
 
 @value(kw_only=True)

@@ -29,6 +29,8 @@ _STEPS = (
     "tools_stripped",
     "step_failed",
     "escalation_opened",
+    "escalation_approved",
+    "escalation_edited",
     "escalation_decided",
     "escalation_withdrawn",
     "cancel_accepted",

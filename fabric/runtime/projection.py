@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.eligibility import Asked, wanted
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run, visible_state
@@ -42,22 +44,20 @@ def _waits_for(run: Run) -> str:
 
 
 def escalations(emitted: Sequence[Emitted]) -> tuple[EscalationChange, ...]:
-    """The escalation rows that these facts open or close."""
+    """The escalation rows that these facts open, change or close."""
     changes = []
     for one in emitted:
-        fact = one.event.fact
-        if isinstance(fact, ev.EscalationOpened):
-            changes.append(_opened(one, fact))
-        elif isinstance(fact, ev.EscalationDecided):
-            changes.append(_closed(one, fact.escalation_id, fact.verb, fact.actor, system=fact.system))
-        elif isinstance(fact, ev.EscalationWithdrawn):
-            changes.append(_closed(one, fact.escalation_id, "withdrawn", fact.reason, system=True))
+        change = _CHANGES.get(one.event.fact.kind)
+        if change is not None:
+            changes.append(change(one, one.event.fact))
     return tuple(changes)
 
 
 def _opened(one: Emitted, fact: ev.EscalationOpened) -> EscalationChange:
-    return EscalationChange(
-        escalation_id=fact.escalation_id,
+    # Nobody waits for a ticket: it is closed as far as the run is concerned.
+    closed: dict[str, Any] = {"decided_at": one.event.at, "by_system": True} if fact.item == "ticket" else {}
+    return _change(
+        fact.escalation_id,
         step_id=fact.step_id or fact.scope,
         item=fact.item,
         reason=fact.reason,
@@ -69,25 +69,59 @@ def _opened(one: Emitted, fact: ev.EscalationOpened) -> EscalationChange:
         due_at=fact.due_at,
         opened_at=one.event.at,
         content=one.content or b"{}",
+        approvals=fact.approvals,
+        asked=wanted(Asked(required_role=fact.required_role, reviewers=fact.reviewers)),
+        onward_to=fact.onward_to,
+        barred=fact.barred,
+        remind_at=fact.remind_at,
+        onward_at=fact.onward_at,
+        score=fact.score,
+        tau=fact.tau,
+        **closed,
     )
+
+
+def _approved(one: Emitted, fact: ev.EscalationApproved) -> EscalationChange:
+    return _change(fact.escalation_id, agreed=fact.agreed)
+
+
+def _edited(one: Emitted, fact: ev.EscalationEdited) -> EscalationChange:
+    said = {"agreed": fact.agreed, "proposed_by": fact.proposed_by}
+    return _change(fact.escalation_id, digest=fact.digest, content=one.content or b"{}", **said)
+
+
+def _reminded(one: Emitted, fact: ev.EscalationReminded) -> EscalationChange:
+    return _change(fact.escalation_id, reminded=True, onward=fact.step == "onward")
+
+
+def _decided(one: Emitted, fact: ev.EscalationDecided) -> EscalationChange:
+    return _closed(one, fact.escalation_id, fact.verb, fact.actor, system=fact.system)
+
+
+def _withdrawn(one: Emitted, fact: ev.EscalationWithdrawn) -> EscalationChange:
+    return _closed(one, fact.escalation_id, "withdrawn", fact.reason, system=True)
 
 
 def _closed(one: Emitted, escalation_id: str, verb: str, actor: str, *, system: bool) -> EscalationChange:
-    return EscalationChange(
-        escalation_id=escalation_id,
-        step_id="",
-        item="",
-        reason="",
-        failure_type="",
-        stage="",
-        required_role="",
-        verbs=(),
-        digest="",
-        due_at=0,
-        opened_at=0,
-        content=b"",
-        decided_at=one.event.at,
-        verb=verb,
-        decided_by=actor,
-        by_system=system,
-    )
+    return _change(escalation_id, decided_at=one.event.at, verb=verb, decided_by=actor, by_system=system)
+
+
+def _change(escalation_id: str, **said: Any) -> EscalationChange:
+    return EscalationChange(**{"escalation_id": escalation_id, **_NOTHING, **said})
+
+
+_NOTHING: Mapping[str, Any] = {
+    **dict.fromkeys(("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest"), ""),
+    "verbs": (),
+    "due_at": 0,
+    "opened_at": 0,
+    "content": b"",
+}
+_CHANGES: Mapping[str, Callable[[Emitted, Any], EscalationChange]] = {
+    "escalation_opened": _opened,
+    "escalation_approved": _approved,
+    "escalation_edited": _edited,
+    "escalation_reminded": _reminded,
+    "escalation_decided": _decided,
+    "escalation_withdrawn": _withdrawn,
+}

@@ -50,7 +50,6 @@ PROJECTED = (
     "started_at",
     "ended_at",
 )
-_ASKED = ("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "opened_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class Refolded:
     """A journal, folded from its rows."""
 
     run: Run
-    changes: dict[str, list[EscalationChange]] = field(default_factory=dict)
+    changes: dict[str, EscalationChange] = field(default_factory=dict)
     """What its events said of each question, in order."""
     reserved: list[Reservation] = field(default_factory=list)
     """What its calls took of shared budgets, and what that came to."""
@@ -142,7 +141,8 @@ def refolded(row: dict[str, Any]) -> Refolded:
         found.reserved += reserved
         found.settled += settled
         for change in projection.escalations([Emitted(event, payload)]):
-            found.changes.setdefault(change.escalation_id, []).append(change)
+            known = found.changes.get(change.escalation_id)
+            found.changes[change.escalation_id] = change if known is None else known.then(change)
     if (found.run.seq, head) != (row["last_seq"], bytes(row["head_hash"])):
         ends = f"the run's row ends at event {row['last_seq']}, the journal at {found.run.seq}"
         found.damage = f"{ends}, or their hashes differ"
@@ -179,7 +179,7 @@ def columns_differ(row: dict[str, Any], folded: RunColumns, *, started: bool) ->
             yield f"the run's row has {name} {row[name]!r}, the journal {value!r}"
 
 
-def escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]]) -> Iterator[str]:
+def escalations_differ(run_id: str, changes: dict[str, EscalationChange]) -> Iterator[str]:
     """What the table of questions says otherwise than the journal, a sentence each."""
     rows = {row.id: row for row in Escalation.objects.filter(run_id=run_id)}
     for missing in changes.keys() - rows.keys():
@@ -187,22 +187,12 @@ def escalations_differ(run_id: str, changes: dict[str, list[EscalationChange]]) 
     for extra in rows.keys() - changes.keys():
         yield f"item {extra} is in the table and not in the journal"
     for name in sorted(changes.keys() & rows.keys()):
-        yield from _escalation_differs(rows[name], changes[name][0], changes[name][-1])
+        yield from _escalation_differs(rows[name], changes[name])
 
 
-def _escalation_differs(row: Escalation, opened: EscalationChange, last: EscalationChange) -> Iterator[str]:
-    wanted = {name: getattr(opened, name) for name in _ASKED} | {
-        "verbs": ",".join(opened.verbs),
-        "due_at": opened.due_at,
-    }
-    wanted |= {
-        "decided_at": last.decided_at,
-        "verb": last.verb,
-        "decided_by": last.decided_by,
-        "by_system": last.by_system,
-    }
-    if opened.content != ERASED and bytes(row.content) != opened.content:
+def _escalation_differs(row: Escalation, wanted: EscalationChange) -> Iterator[str]:
+    if wanted.content != ERASED and bytes(row.content) != wanted.content:
         yield f"item {row.id} shows something else than the journal has"
-    for name, value in wanted.items():
-        if getattr(row, name) != value:
+    for name, value in wanted.row.items():
+        if name != "content" and getattr(row, name) != value:
             yield f"item {row.id} has {name} {getattr(row, name)!r}, the journal {value!r}"

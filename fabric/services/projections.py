@@ -131,24 +131,8 @@ def _wakes(run: Run) -> int | None:
     return wake_at(run) if resting(run) else time.time_ns() // 1_000
 
 
-def _escalations(run_id: str, workspace_id: str, changes: dict[str, list[EscalationChange]]) -> None:
+def _escalations(run_id: str, workspace_id: str, changes: dict[str, EscalationChange]) -> None:
     Escalation.objects.filter(run_id=run_id).delete()
     Escalation.objects.bulk_create(
-        [
-            Escalation(
-                id=name,
-                workspace_id=workspace_id,
-                run_id=run_id,
-                **{field: getattr(said[0], field) for field in _OPENED},
-                verbs=",".join(said[0].verbs),
-                **{field: getattr(said[-1], field) for field in _CLOSED},
-            )
-            for name, said in changes.items()
-        ]
+        [Escalation(id=name, workspace_id=workspace_id, run_id=run_id, **said.row) for name, said in changes.items()]
     )
-
-
-_OPENED = (
-    *("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "opened_at", "due_at", "content"),
-)  # fmt: skip
-_CLOSED = ("decided_at", "verb", "decided_by", "by_system")

@@ -183,7 +183,8 @@ class LongRun:
         if batch.snapshot is not None:
             self.snapshots.append(batch.snapshot.seq)
         for change in batch.escalations:
-            self._question = (change.escalation_id, change.digest) if change.decided_at is None else None
+            if change.opens or change.decided_at is not None:
+                self._question = (change.escalation_id, change.digest) if change.opens else None
 
     def _decide(self, question: str, digest: str) -> None:
         given = DecisionMade(

@@ -228,23 +228,4 @@ def _input(workspace_id: str, row: RunRow, one: InputRow) -> Inbox:
 
 
 def _question(workspace_id: str, run_id: str, change: EscalationChange) -> Escalation:
-    return Escalation(
-        id=change.escalation_id,
-        workspace_id=workspace_id,
-        run_id=run_id,
-        step_id=change.step_id,
-        item=change.item,
-        reason=change.reason,
-        failure_type=change.failure_type,
-        stage=change.stage,
-        required_role=change.required_role,
-        verbs=",".join(change.verbs),
-        digest=change.digest,
-        opened_at=change.opened_at,
-        due_at=change.due_at,
-        content=change.content,
-        decided_at=change.decided_at,
-        verb=change.verb,
-        decided_by=change.decided_by,
-        by_system=change.by_system,
-    )
+    return Escalation(id=change.escalation_id, workspace_id=workspace_id, run_id=run_id, **change.row)

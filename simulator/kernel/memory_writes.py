@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabric.adapters.journal_rows import SECOND_US, changes, closed, is_over, progresses, wakes_at
+from fabric.adapters.journal_rows import SECOND_US, changes, is_over, progresses, wakes_at
 from fabric.core.frozen import replace
 from fabric.runtime.batch_parts import RunColumns
 from fabric.runtime.ports import Batch, Written
@@ -83,7 +83,7 @@ def _apply(tables: Tables, run: RunRow, batch: Batch) -> None:
         next(waiting).consumed_seq = batch.new_seq
     for change in changes(batch) if batch.escalations else ():
         known = tables.escalations.get(change.escalation_id)
-        tables.escalations[change.escalation_id] = (batch.run_id, closed(known[1], change) if known else change)
+        tables.escalations[change.escalation_id] = (batch.run_id, known[1].then(change) if known else change)
     if batch.release:
         run.incarnation = None
         run.wake_at = wakes_at(batch)

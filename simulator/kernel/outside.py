@@ -157,7 +157,7 @@ class Outside:
         """A commit may have opened questions; people see them and take their time."""
         self.hands.committed(batch)
         for change in batch.escalations:
-            if change.decided_at is None:
+            if change.opens and change.decided_at is None:
                 self._asked(batch.run_id, change)
 
     def _asked(self, run_id: str, change: EscalationChange) -> None:

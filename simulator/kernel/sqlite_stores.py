@@ -15,13 +15,14 @@ from fabric.adapters.grants_sqlite import SqliteGrants
 from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.journal_rows import stored_row
 from fabric.adapters.journal_sqlite import SqliteStore
-from fabric.adapters.memories import COLUMNS, entry_of
+from fabric.adapters.memories import COLUMNS as MEMORY_COLUMNS
+from fabric.adapters.memories import entry_of
 from fabric.adapters.memories_sqlite import SqliteMemories
 from fabric.adapters.store_errors import StoreBusy
 from fabric.core.envelope import Row
 from fabric.core.flow import RunState
 from fabric.core.memory import Entry
-from fabric.runtime.batch_parts import EscalationChange, RunColumns
+from fabric.runtime.batch_parts import COLUMNS, LISTS, EscalationChange, RunColumns, names_of
 from fabric.runtime.grant_ports import Budget
 from fabric.runtime.ports import Batch, Claimed, Clock, StoredRow, StoreUnavailable, Written
 from simulator.kernel.world_store import Failure, Stores
@@ -43,12 +44,8 @@ _COLUMNS = """
 SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, started_at, ended_at, deadline_at
 FROM fabric_run WHERE id = ?
 """
-_LEDGER = f"SELECT {COLUMNS} FROM fabric_memory_entry WHERE fabric_id = ? AND memory = ? ORDER BY rowid"  # noqa: S608
-_OPENED = ("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "due_at", "opened_at")
-_CLOSED = ("content", "decided_at", "verb", "decided_by")
-_ESCALATIONS = (
-    f"SELECT id, run_id, verbs, by_system, {', '.join(_OPENED + _CLOSED)} FROM fabric_escalation ORDER BY rowid"  # noqa: S608 - constants
-)
+_LEDGER = f"SELECT {MEMORY_COLUMNS} FROM fabric_memory_entry WHERE fabric_id = ? AND memory = ? ORDER BY rowid"  # noqa: S608
+_ESCALATIONS = f"SELECT id, run_id, {', '.join(COLUMNS)} FROM fabric_escalation ORDER BY rowid"  # noqa: S608 - constants
 
 
 @contextmanager
@@ -176,10 +173,12 @@ def _row(at: int, stored: StoredRow) -> Row:
 
 
 def _escalation(row: tuple[Any, ...]) -> EscalationChange:
-    name, _, verbs, by_system, *rest = row
-    fields = dict(zip(_OPENED + _CLOSED, rest, strict=True))
+    name, _, *rest = row
+    fields = dict(zip(COLUMNS, rest, strict=True))
+    fields |= {one: names_of(fields[one]) for one in LISTS}
+    fields |= {one: bool(fields[one]) for one in ("by_system", "reminded", "onward")}
     return EscalationChange(
-        escalation_id=name, verbs=tuple(filter(None, verbs.split(","))), by_system=bool(by_system), **fields
+        **fields | {"escalation_id": name, "verbs": tuple(filter(None, fields["verbs"].split(",")))}
     )
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from fabric.adapters.journal_rows import TERMINAL_SQL
+from fabric.adapters.journal_rows import ESCALATION_CHANGED, TERMINAL_SQL
 from fabric.adapters.postgresql_statements import NOW, TOLD_CHANNEL, WAKE_CHANNEL, Statement
 from fabric.adapters.postgresql_statements.arriving import RUN_COLUMNS
 from fabric.adapters.postgresql_statements.grants import RESERVE, RESERVED, SETTLED
+from fabric.runtime.batch_parts import COLUMNS
 
 NOTIFY_RUNS = 96
 """Runs in one notification, which holds 8,000 bytes."""
@@ -182,20 +183,21 @@ taken AS (
     AND (up.over {or_consumed}) AND up.n = ANY (:takers::bigint[])
 )"""
 
-_ESCALATED = """
+ESCALATION_TYPES = {
+    **dict.fromkeys(("opened_at", "due_at", "decided_at", "remind_at", "onward_at", "approvals"), "bigint"),
+    **dict.fromkeys(("by_system", "reminded", "onward"), "boolean"),
+    **dict.fromkeys(("score", "tau"), "double precision"),
+    "content": "bytea",
+}
+"""What a column of a question's row is; text where it is not named."""
+_ESCALATED = f"""
 es AS (
-  INSERT INTO fabric_escalation (id, workspace_id, run_id, step_id, item, reason, failure_type, stage, required_role, verbs, digest,
-    opened_at, due_at, content, decided_at, verb, decided_by, by_system)
-  SELECT s.id, up.workspace_id, up.id, s.step_id, s.item, s.reason, s.failure_type, s.stage, s.required_role, s.verbs, s.digest,
-    s.opened_at, s.due_at, s.content, s.decided_at, s.verb, s.decided_by, s.by_system
-  FROM unnest(:s_n::bigint[], :s_id::text[], :s_step::text[], :s_item::text[], :s_reason::text[], :s_failure::text[],
-    :s_stage::text[], :s_role::text[], :s_verbs::text[], :s_digest::text[], :s_opened::bigint[], :s_due::bigint[],
-    :s_content::bytea[], :s_decided::bigint[], :s_verb::text[], :s_by::text[], :s_system::boolean[])
-    WITH ORDINALITY AS s(n, id, step_id, item, reason, failure_type, stage, required_role, verbs, digest, opened_at, due_at,
-      content, decided_at, verb, decided_by, by_system, place)
+  INSERT INTO fabric_escalation (id, workspace_id, run_id, {", ".join(COLUMNS)})
+  SELECT s.id, up.workspace_id, up.id, {", ".join(f"s.{name}" for name in COLUMNS)}
+  FROM unnest(:s_n::bigint[], :s_id::text[], {", ".join(f":s_{name}::{ESCALATION_TYPES.get(name, 'text')}[]" for name in COLUMNS)})
+    WITH ORDINALITY AS s(n, id, {", ".join(COLUMNS)}, place)
   JOIN up ON up.n = s.n ORDER BY s.place
-  ON CONFLICT (id) DO UPDATE SET decided_at = excluded.decided_at, verb = excluded.verb, decided_by = excluded.decided_by,
-    by_system = excluded.by_system
+  ON CONFLICT (id) DO UPDATE SET {ESCALATION_CHANGED}
 )"""
 
 # What was not written, and why: 3 for a grant that is not open any more, 2 for a family that is full, 1 for an input that was gone, else 0; and, where asked for, the notifications.

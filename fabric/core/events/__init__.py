@@ -51,7 +51,9 @@ from fabric.core.events.decisions import (
     CapRaised,
     DeadlinesReissued,
     DeadlinesSuspended,
+    EscalationApproved,
     EscalationDecided,
+    EscalationEdited,
     EscalationOpened,
     EscalationReminded,
     EscalationWithdrawn,
@@ -142,6 +144,8 @@ Fact = (
     | StepFailed
     | EscalationOpened
     | EscalationReminded
+    | EscalationApproved
+    | EscalationEdited
     | EscalationDecided
     | EscalationWithdrawn
     | DeadlinesSuspended
@@ -214,7 +218,9 @@ __all__ = [
     "ContentKept",
     "DeadlinesReissued",
     "DeadlinesSuspended",
+    "EscalationApproved",
     "EscalationDecided",
+    "EscalationEdited",
     "EscalationOpened",
     "EscalationReminded",
     "EscalationWithdrawn",

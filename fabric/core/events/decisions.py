@@ -208,7 +208,8 @@ class EscalationOpened:
     """An open question to a person; its branch is parked. Content: what the person is shown."""
 
     escalation_id: str
-    item: Literal["failure", "post_stage", "pre_action", "quarantine", "compensation", "child"]
+    item: Literal["failure", "post_stage", "pre_action", "quarantine", "compensation", "child", "ticket"]
+    """``ticket``: it parks nothing and the run does not wait for it; the run has ended."""
     reason: str
     failure_type: FailureType | None
     stage: Stage
@@ -231,8 +232,20 @@ class EscalationOpened:
     """What an approval lets pass as it was shown (``releases.key``); empty: nothing."""
     weighed: Weighed | None = None
     """What ``model`` was chosen on; None: no model was looked at, or a version before 5 wrote this."""
+    approvals: int = 1
+    """How many people have to agree: 1 or 2."""
+    barred: tuple[str, ...] = ()
+    """Who may reject it and not let it pass."""
+    reviewers: tuple[str, ...] = ()
+    """Names and roles that the fabric lists, for a question that is theirs; empty: it lists nobody, or names somebody else."""
+    onward_to: tuple[str, ...] = ()
+    """Who may answer as well once it was passed on."""
+    score: float | None = None
+    """What the critic gave, where confidence is why it is asked..."""
+    tau: float | None = None
+    """...and the least that passes."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
 
 @value(kw_only=True)
@@ -246,6 +259,46 @@ class EscalationReminded:
 
 
 @value(kw_only=True)
+class EscalationApproved:
+    """One of two who have to agree did; the question stays open. Content: the reviewer's message, where there is one."""
+
+    escalation_id: str
+    actor: str
+    digest: str
+    """What was agreed to."""
+    agreed: tuple[str, ...]
+    """Who has agreed to exactly this by now, the actor last."""
+    roles: tuple[str, ...] = ()
+    """What the actor held when the run took it."""
+    terms: str = ""
+    """Digest of what was named with it (caps, a model): whoever agrees next has to name the same; empty: nothing."""
+    kind: ClassVar[str] = "escalation_approved"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class EscalationEdited:
+    """Somebody proposes something else in place of what is asked about: that is asked about from now on, and nobody has agreed to it but who is named.
+    Content: what the person is shown from now on.
+    """
+
+    escalation_id: str
+    actor: str
+    digest: str
+    """Over what approval releases from now on."""
+    before: str
+    """The digest until now."""
+    agreed: tuple[str, ...] = ()
+    """Who has agreed to it by now: the actor, where their word counts as one of two."""
+    proposed_by: str = ""
+    """Who may not approve it, since it is theirs; empty: their word counts."""
+    roles: tuple[str, ...] = ()
+    """What the actor held when the run took it."""
+    kind: ClassVar[str] = "escalation_edited"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class EscalationDecided:
     """Answered. Content: the reviewer's message, where there is one."""
 
@@ -254,8 +307,14 @@ class EscalationDecided:
     actor: str
     system: bool = False
     """True: nobody answered in time and the declared expiry was applied."""
+    roles: tuple[str, ...] = ()
+    """What the actor held when the run took it; empty: nothing, or a version before 2 wrote this."""
+    agreed: tuple[str, ...] = ()
+    """Who had agreed before."""
+    proposed_by: str = ""
+    """Whose edit it was that is let pass."""
     kind: ClassVar[str] = "escalation_decided"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

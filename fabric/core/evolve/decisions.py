@@ -58,7 +58,10 @@ def _step_failed(run: Run, event: Event, fact: ev.StepFailed) -> Run:
 
 
 def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run:
-    run = replace(run, questions={**run.questions, fact.escalation_id: OpenQuestion(fact, event.at)})
+    if fact.item == "ticket":  # Nobody waits for it.
+        return run
+    asked = OpenQuestion(fact, event.at, shown_ref=event.content_ref)
+    run = replace(run, questions={**run.questions, fact.escalation_id: asked})
     if fact.item == "failure":
         run = replace(run, rounds={**run.rounds, fact.scope: run.rounds.get(fact.scope, 0) + 1})
     if not fact.step_id or fact.item == "child":  # A step that a child does is waited for by the child.
@@ -69,6 +72,25 @@ def _escalation_opened(run: Run, event: Event, fact: ev.EscalationOpened) -> Run
 def _escalation_reminded(run: Run, event: Event, fact: ev.EscalationReminded) -> Run:
     question = run.questions[fact.escalation_id]
     question = replace(question, reminded=True, onward=question.onward or fact.step == "onward")
+    return replace(run, questions={**run.questions, fact.escalation_id: question})
+
+
+def _escalation_approved(run: Run, event: Event, fact: ev.EscalationApproved) -> Run:
+    question = replace(run.questions[fact.escalation_id], agreed=fact.agreed, terms=fact.terms)
+    return replace(run, questions={**run.questions, fact.escalation_id: question})
+
+
+def _escalation_edited(run: Run, event: Event, fact: ev.EscalationEdited) -> Run:
+    question = run.questions[fact.escalation_id]
+    question = replace(
+        question,
+        fact=replace(question.fact, digest=fact.digest),
+        shown_ref=event.content_ref,
+        agreed=fact.agreed,
+        terms="",
+        proposed_by=fact.proposed_by,
+        edited=True,
+    )
     return replace(run, questions={**run.questions, fact.escalation_id: question})
 
 
@@ -117,6 +139,8 @@ TABLE: Mapping[str, Evolve] = {
     "step_failed": _step_failed,
     "escalation_opened": _escalation_opened,
     "escalation_reminded": _escalation_reminded,
+    "escalation_approved": _escalation_approved,
+    "escalation_edited": _escalation_edited,
     "escalation_decided": _escalation_decided,
     "escalation_withdrawn": _escalation_withdrawn,
     "deadlines_suspended": _deadlines_suspended,

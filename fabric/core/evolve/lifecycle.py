@@ -24,6 +24,7 @@ def _run_started(run: Run, event: Event, fact: ev.RunStarted) -> Run:
         deadline_at=fact.deadline_at,
         started_at=event.at,
         request_ref=event.content_ref,
+        requested_by=fact.requested_by,
     )
 
 

@@ -89,6 +89,15 @@ def _escalation_reminded(fact: Fact) -> str:
     return "half of the time has passed" if fact["step"] == "reminder" else "three quarters of the time have passed"
 
 
+def _escalation_approved(fact: Fact) -> str:
+    return f"{fact['actor']} agreed; somebody else has to agree too"
+
+
+def _escalation_edited(fact: Fact) -> str:
+    wanted = "somebody else has to agree to it" if fact["proposed_by"] or fact["agreed"] else "it has to be agreed to"
+    return f"{fact['actor']} put something else in place of what is asked about; {wanted}"
+
+
 _VERBS = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "answered"}
 
 
@@ -123,6 +132,8 @@ ROWS: Mapping[str, Display] = {
     "step_failed": Display("Step failed", "danger", "fail", 3, _step_failed),
     "escalation_opened": Display("Question to a person", "human", "ask", 3, _escalation_opened),
     "escalation_reminded": Display("Reminder", "human", "bell", 1, _escalation_reminded),
+    "escalation_approved": Display("First approval", "human", "answer", 2, _escalation_approved),
+    "escalation_edited": Display("Change proposed", "human", "answer", 2, _escalation_edited),
     "escalation_decided": Display("Answered", "human", "answer", 3, _escalation_decided),
     "escalation_withdrawn": Display("Question withdrawn", "human", "withdraw", 2, _escalation_withdrawn),
     "deadlines_suspended": Display("Clocks stopped", "human", "pause", 1, _deadlines_suspended),

@@ -62,6 +62,8 @@ SHOWN = {
     7: {"escalation_opened.weighed"},
 }
 """What a file of each format has to show at least."""
+UNDER_WAY = {8}
+"""Formats whose shapes may still change, and which have no file yet."""
 
 
 def test_each_format_has_files_that_show_what_it_brought():
@@ -70,7 +72,7 @@ def test_each_format_has_files_that_show_what_it_brought():
         shown[golden.format_of(path)] |= {
             each for run in golden.read(path) for row in run["rows"] for each in golden.shown(row)
         }
-    assert set(SHOWN) == set(shown)
+    assert set(SHOWN) | UNDER_WAY == set(shown)
     assert {format: sorted(kinds - shown[format]) for format, kinds in SHOWN.items()} == {
         format: [] for format in SHOWN
     }

@@ -68,7 +68,10 @@ def test_a_decision_closes_its_row(verb, state):
 
 def test_what_the_system_decides_and_withdraws_is_marked_as_its_own():
     expired = ran(lone(), {"worker": say("no")}, tier=Tier.HIGH_STAKES).wait(10**5)
-    assert [(one.verb, one.by_system) for one in changes(expired)[1:]] == [("reject", True)]
+    reminded, passed_on, closed = changes(expired)[1:]
+    assert (reminded.reminded, reminded.onward) == (True, False)
+    assert (passed_on.reminded, passed_on.onward) == (True, True)
+    assert (closed.verb, closed.by_system) == ("reject", True)
     cancelled = ran(lone(), {"worker": say("no")}, tier=Tier.HIGH_STAKES).cancel()
     assert [(one.verb, one.by_system) for one in changes(cancelled)[1:]] == [("withdrawn", True)]
 

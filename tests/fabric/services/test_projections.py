@@ -95,15 +95,10 @@ def kept(world):
             for row in run.rows
         )  # fmt: skip
     for name, (run_id, change) in world.store.escalations.items():
-        told = {field: getattr(change, field) for field in COPIED}
-        Escalation.objects.create(id=name, run_id=run_id, workspace_id=WORKSPACE, verbs=",".join(change.verbs), **told)
+        Escalation.objects.create(id=name, run_id=run_id, workspace_id=WORKSPACE, **change.row)
 
 
 WORKSPACE = "virtual"
-COPIED = (
-    *("step_id", "item", "reason", "failure_type", "stage", "required_role", "digest", "opened_at", "due_at", "content"),
-    *("decided_at", "verb", "decided_by", "by_system"),
-)  # fmt: skip
 
 
 @pytest.mark.slow
