@@ -8,7 +8,7 @@ import pytest
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
-from tests import servers
+from tests import long_runs, servers
 
 _MISSING = pytest.StashKey[dict[str, str]]()
 
@@ -22,6 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
     found, missing = servers.locate()
     os.environ.update(found)
     config.stash[_MISSING] = missing
+    if config.getoption("--long"):
+        os.environ[long_runs.ASKED] = "1"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -37,10 +39,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say loudly what was left out."""
     for sentence in config.stash[_MISSING].values():
         terminalreporter.write_line(f"LEFT OUT {sentence}", yellow=True, bold=True)
+    if not config.getoption("--long"):
+        terminalreporter.write_line("tests that take long (tests/long_runs.py): python3 manage.py test --long")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long goes first: at the end of a run side by side nobody waits for one long file."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option for what is left out else."""
+    parser.addoption("--long", action="store_true", help="with the tests of tests/long_runs.py, which no run has else")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long goes first: at the end of a run side by side nobody waits for one long file. What takes very long is left out unless it is asked for."""
+    long, unknown = long_runs.of(items)
+    if unknown and config.args == config.getini("testpaths"):
+        raise pytest.UsageError(f"tests/long_runs.py names what is no test: {', '.join(unknown)}")
+    # Who names one test means it.
+    if long and not config.getoption("--long") and not any("::" in argument for argument in config.args):
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

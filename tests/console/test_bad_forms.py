@@ -16,7 +16,7 @@ from console import forms
 from fabric.models import Escalation, LoginLink, Run
 from fabric.services.workspaces import login_link_create
 from tests.console.bad_input import ADDRESSES, FORMS, fine, foreign, question, run, standing, to
-from tests.console.nasty import ELSEWHERE, NASTY, NO_FORMS, escaped
+from tests.console.nasty import EACH, ELSEWHERE, NASTY, NO_FORMS, crossed, escaped
 
 __all__ = ["foreign", "question", "run"]
 
@@ -57,22 +57,22 @@ def unchanged(run, foreign):
     assert standing() == before
 
 
-@pytest.mark.parametrize("form", [form for form, case in FORMS.items() if case.fields])
-def test_all_fields_may_be_anything(browser, run, question, form):
-    case = FORMS[form]
+def test_all_fields_may_be_anything(browser, run, question):
     before = Run.objects.count(), list(Escalation.objects.values_list("decided_at", "verb"))
-    for kind, text in NASTY.items():
+    for (form, case), (kind, text) in crossed(FORMS.items(), NASTY.items()):
+        if not case.fields:
+            continue
         answer = sent(browser, form, run, question, dict.fromkeys(case.fields, text))
         assert answer.status_code in case.any_status, (kind, answer.status_code)
         assert (Run.objects.count(), list(Escalation.objects.values_list("decided_at", "verb"))) == before, kind
 
 
-@pytest.mark.parametrize("kind", NASTY)
-def test_each_field_may_be_anything(browser, run, question, kind):
+@pytest.mark.parametrize("third", range(EACH))
+def test_each_field_may_be_anything(browser, run, question, third):
     """One after the other, each with good ones beside it: some are taken, and what follows is refused for that. Never a failure."""
-    for form, case in FORMS.items():
-        for field in case.fields:
-            sent(browser, form, run, question, {field: NASTY[kind]})
+    fields = [(form, field) for form, case in FORMS.items() for field in case.fields]
+    for kind, (form, field) in crossed(list(NASTY)[third::EACH], fields):
+        sent(browser, form, run, question, {field: NASTY[kind]})
 
 
 def sent(browser, form, run, question, nasty):

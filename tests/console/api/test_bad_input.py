@@ -28,7 +28,7 @@ from simulator.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.test_errors import HOSTILE
 from tests.console.bad_input import drilled, foreign
-from tests.console.nasty import ELSEWHERE, NASTY, VALUES, escaped
+from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
 from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
 from tests.simulator.library.sources import plain
@@ -112,7 +112,7 @@ def acceptable(shape, text):
 
 @pytest.mark.usefixtures("untouched")
 def test_every_parameter_may_be_anything(program, ids):
-    for (name, parameter), (kind, text) in product(PARAMETERS, NASTY.items()):
+    for (name, parameter), (kind, text) in crossed(PARAMETERS, NASTY.items()):
         said = f"{name}, {parameter['name']}: {kind}"
         if parameter["in"] == "header":
             if not text.isascii() or not text.isprintable() or len(text) > 10_000:
@@ -178,7 +178,7 @@ def item_shape(name, way):
 @pytest.mark.parametrize("name", TAKING)
 @pytest.mark.usefixtures("untouched")
 def test_every_field_of_every_body_may_be_anything(program, ids, name):
-    for place, (kind, value) in product(places(shape_of(name)), VALUES.items()):
+    for place, (kind, value) in crossed(places(shape_of(name)), VALUES.items()):
         body = good(name)
         put(name, body, place, value)
         if fits(shape_of(name), body) == []:
@@ -256,7 +256,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
 
 @pytest.mark.usefixtures("untouched")
 def test_ids_of_any_shape_name_nothing(program, ids):
-    for name, text in product(NAMING, (*NASTY.values(), ".", "%", "a" * 3_000)):
+    for name, text in crossed(NAMING, (*NASTY.values(), ".", "%", "a" * 3_000)):
         odd = {key: escaped(text[:3_000]) for key in ids}
         assert ask(program, name, odd).status_code in (404, 405), (name, text[:20])
 
