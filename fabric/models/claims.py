@@ -27,6 +27,8 @@ class ReviewClaim(models.Model):
     lease_until = models.BigIntegerField()
     assigned_by = models.TextField(blank=True, default="")
     """Who handed it to the holder; empty: they took it."""
+    taken_from = models.TextField(blank=True, default="", db_default="")
+    """Who had it before and let the lease lapse; empty: nobody."""
 
     class Meta:
         """Its name, and how it is searched."""

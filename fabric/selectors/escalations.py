@@ -7,13 +7,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.text import clean_text
 from fabric.models import Escalation
-from fabric.models.escalations import OPEN
+from fabric.models.escalations import OPEN, TICKET
+from fabric.runtime.batch_parts import LISTS, names_of
 from fabric.selectors.errors import Refused
 
 JSON = Any
@@ -36,7 +37,7 @@ class EscalationView:
     """The one that the run pinned."""
     step_id: str
     item: str
-    """``failure``, ``post_stage``, ``pre_action``, ``quarantine`` or ``compensation``."""
+    """``failure``, ``post_stage``, ``pre_action``, ``quarantine``, ``compensation``, ``child`` or ``ticket``."""
     reason: str
     failure_type: str
     stage: str
@@ -53,6 +54,37 @@ class EscalationView:
     verb: str
     decided_by: str
     by_system: bool
+    approvals: int = 1
+    """How many people have to agree."""
+    asked: tuple[str, ...] = ()
+    """The roles and users who may answer from the beginning, in the order in which they are said."""
+    onward_to: tuple[str, ...] = ()
+    """Who may as well once it was passed on."""
+    barred: tuple[str, ...] = ()
+    """Who may do no more than reject."""
+    agreed: tuple[str, ...] = ()
+    """Who has agreed to exactly what is asked about now, of two who have to."""
+    proposed_by: str = ""
+    """Who wrote what is asked about, where somebody else has to let it pass."""
+    remind_at: int = 0
+    onward_at: int = 0
+    reminded: bool = False
+    onward: bool = False
+    """Whether it was passed on."""
+    score: float | None = None
+    """What the critic gave, where confidence is why it is asked..."""
+    tau: float | None = None
+    """...and the least that passes."""
+
+    @property
+    def second_wanted(self) -> bool:
+        """Whether one has agreed and another one is waited for."""
+        return self.open and len(self.agreed) < self.approvals and bool(self.agreed)
+
+    @property
+    def ticket(self) -> bool:
+        """Whether it parks nothing: its run has ended."""
+        return self.item == TICKET
 
     @property
     def open(self) -> bool:
@@ -98,6 +130,7 @@ _COLUMNS = (
         "decided_by",
         "by_system",
     ),
+    *("approvals", "proposed_by", "remind_at", "onward_at", "reminded", "onward", "score", "tau", *LISTS),
 )
 
 
@@ -140,7 +173,12 @@ def escalations_due(actor: Actor, ids: Collection[str]) -> dict[str, tuple[int, 
 def escalations_named(actor: Actor, ids: Collection[str]) -> list[EscalationView]:
     """Those questions, open or answered; unknown ones are left out."""
     rows = Escalation.objects.filter(workspace_id=actor.workspace_id, id__in=ids)
-    return [_view(row) for row in rows.order_by("due_at", "id").values(*_COLUMNS)]
+    return views_of(rows.order_by("due_at", "id"))
+
+
+def views_of(rows: QuerySet[Escalation]) -> list[EscalationView]:
+    """Rows as they are shown, in their order."""
+    return [_view(row) for row in rows.values(*_COLUMNS)]
 
 
 def _after(cursor: str, field: str) -> Q:
@@ -164,6 +202,7 @@ def escalation_get(actor: Actor, escalation_id: str) -> EscalationView:
 
 def _view(row: dict[str, Any]) -> EscalationView:
     own = {name: row[name] for name in _COLUMNS if "__" not in name}
+    own |= {name: names_of(row[name]) for name in LISTS}
     own["verbs"] = tuple(verb for verb in row["verbs"].split(",") if verb)
     own["content"] = json.loads(bytes(row["content"]) or b"{}")
     run = {"run_title": row["run__title"], "run_state": row["run__state"], "fabric_name": row["run__fabric__name"]}

@@ -1,0 +1,65 @@
+"""Who may answer which questions: the one rule (``core.eligibility``), for a question that was read and as a condition on rows."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from django.db.models import F, Q, Value
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
+
+from fabric.core.actor import Actor
+from fabric.core.eligibility import REVIEWER, Asked, Person, is_asked, problem, wanted
+from fabric.runtime.batch_parts import names_text
+from fabric.selectors.escalations import EscalationView
+
+
+def asked_of(item: EscalationView) -> Asked:
+    """A question, as far as it says who may answer."""
+    return Asked(
+        required_role=REVIEWER,
+        reviewers=item.asked or (item.required_role or REVIEWER,),
+        onward=item.onward,
+        onward_to=item.onward_to,
+        barred=(*item.barred, *filter(None, [item.proposed_by])),
+        approved=item.agreed,
+        releases=bool(item.content.get("releases")),
+    )
+
+
+def person_of(actor: Actor) -> Person:
+    """Whoever acts, with the roles that they came with."""
+    return Person(name=actor.name, roles=actor.roles)
+
+
+def may_answer(item: EscalationView, actor: Actor) -> bool:
+    """Whether somebody is among those who may answer, whatever the verb."""
+    return is_asked(asked_of(item), person_of(actor))
+
+
+def why_not(item: EscalationView, actor: Actor, verb: str = "approve", *, caps: bool = False) -> str:
+    """Why somebody may not give that answer, one sentence; empty when they may."""
+    return problem(asked_of(item), person_of(actor), verb, caps=caps)
+
+
+def who_is_asked(item: EscalationView) -> str:
+    """The roles and user names of those who may answer, in words."""
+    return ", ".join(wanted(asked_of(item)))
+
+
+def asks(actor: Actor) -> Q:
+    """The questions that somebody may answer, whatever the verb."""
+    names = sorted(actor.roles | {actor.name})
+    first = reduce(or_, (_named("asked", name) for name in names))
+    return first | (Q(onward=True) & reduce(or_, (_named("onward_to", name) for name in names)))
+
+
+def lets_pass(actor: Actor) -> Q:
+    """The questions that are not somebody's own, and that they have not agreed to already: of those they may do more than reject."""
+    return ~_named("barred", actor.name) & ~_named("agreed", actor.name) & ~Q(proposed_by=actor.name)
+
+
+def _named(column: str, name: str) -> Q:
+    # By position, not LIKE: that is blind to case on SQLite, and to what stands for anything on both.
+    return Q(GreaterThan(StrIndex(F(column), Value(names_text([name]))), 0))
