@@ -225,3 +225,14 @@ def test_a_check_beside_others_that_cannot_be_run_has_failed(tmp_path, capsys):
     beside = Beside("missing", [str(tmp_path / "missing")], os.environ)
     beside.start()
     assert not beside.result().passed
+
+
+def test_files_lie_in_memory_only_where_there_is_room(monkeypatch, tmp_path):
+    monkeypatch.setattr(suite, "_MEMORY", tmp_path)
+    monkeypatch.setattr(suite, "_ROOM", 1)
+    assert suite._fast() == tmp_path
+    monkeypatch.setattr(suite, "_ROOM", 2**62)
+    assert suite._fast() is None
+    monkeypatch.setattr(suite, "_ROOM", 1)
+    monkeypatch.setattr(suite, "_MEMORY", tmp_path / "none")
+    assert suite._fast() is None
