@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,11 +107,16 @@ def review_release(*, actor: Actor, escalation_id: str, lease: int) -> bool:
     """Lets a question go. False: the lease of that number was not, or no longer, the actor's, and nothing changed. Raises Refused: not_found."""
     item = escalation_get(actor, escalation_id)
     with transaction.atomic():
-        let_go = {"holder": "", "lease": F("lease") + 1, "lease_until": StoreNow(), "assigned_by": "", "taken_from": ""}
-        released = bool(_held(actor, item.id, lease).update(**let_go))
+        released = bool(_held(actor, item.id, lease).update(**_LET_GO))
         if released:
             _told(actor, Act.REVIEW_RELEASED, item.id, item.run_id, lease=lease)
     return released
+
+
+def claims_let_go(*, actor: Actor, escalation_id: str) -> None:
+    """Lets a question go that the actor has answered, whichever lease they had: where a second person is asked, they find it free."""
+    rows = ReviewClaim.objects.filter(escalation=escalation_id, workspace_id=actor.workspace_id, holder=actor.name)
+    rows.update(**_LET_GO)
 
 
 def review_reassign(*, actor: Actor, escalation_id: str, to: str) -> Claimed:
@@ -175,6 +181,13 @@ def _receiver(actor: Actor, item: EscalationView, to: str) -> str:
 
 # -- the lease ---------------------------------------------------------------------------------------------------------
 
+_LET_GO: Mapping[str, Any] = {
+    "holder": "",
+    "lease": F("lease") + 1,
+    "lease_until": StoreNow(),
+    "assigned_by": "",
+    "taken_from": "",
+}
 _MINE = "fabric_review_claim.holder = excluded.holder AND fabric_review_claim.lease_until > excluded.claimed_at"
 _FREE = "fabric_review_claim.holder = '' OR fabric_review_claim.lease_until <= excluded.claimed_at"
 _LAPSED = (

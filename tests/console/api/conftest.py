@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 
 from fabric.core.actor import Actor
 from fabric.services.tokens import Scope, token_create
@@ -22,3 +23,11 @@ def token(actor: Actor) -> str:
 def program(token: str) -> Program:
     """A program that may do everything."""
     return Program(token)
+
+
+@pytest.fixture
+def signed_in(browser: Client) -> Program:
+    """The same calls from a page: the person signed in just now."""
+    found = Program()
+    found.client = browser
+    return found

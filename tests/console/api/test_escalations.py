@@ -235,33 +235,33 @@ def test_a_call_that_asks_first_is_made_with_other_arguments(program, actor, pay
     assert answer_to(program, question, "edit", edited={"to": "Ana", "usd": 40}).json()["recorded"] is True
 
 
-def test_an_approval_names_the_other_model(program, actor):
+def test_an_approval_names_the_other_model(signed_in, actor):
     ran(actor, fabric_publish(actor=actor, source=SPARED_STRICT).name)
-    (asked,) = program.get(LIST).json()["escalations"]
-    refused = answer_to(program, asked, model="nobody")
+    (asked,) = signed_in.get(LIST).json()["escalations"]
+    refused = answer_to(signed_in, asked, message="Fine.", model="nobody")
     assert refused.status_code == 422
     assert [one["path"] for one in refused.json()["errors"]] == ["model"]
-    assert answer_to(program, asked, model="spare").json()["recorded"]
+    assert answer_to(signed_in, asked, message="Fine.", model="spare").json()["recorded"]
 
 
-def test_finance_names_the_new_cap(program, actor):
+def test_finance_names_the_new_cap(signed_in, actor):
     ran(actor, fabric_publish(actor=actor, source=COSTLY).name)
-    (asked,) = program.get(LIST).json()["escalations"]
-    refused = answer_to(program, asked, cap_usd_micros=100)
+    (asked,) = signed_in.get(LIST).json()["escalations"]
+    refused = answer_to(signed_in, asked, message="Fine.", cap_usd_micros=100)
     assert refused.status_code == 422
     assert [one["path"] for one in refused.json()["errors"]] == ["cap_usd_micros"]
-    assert answer_to(program, asked, cap_usd_micros=1_000_000).json()["recorded"]
+    assert answer_to(signed_in, asked, message="Fine.", cap_usd_micros=1_000_000).json()["recorded"]
     assert Following(actor, asked["run_id"], answered=frozenset({asked["id"]})).to_rest().state == "completed"
 
 
-def test_finance_raises_the_tokens_of_a_stage_and_an_agent(program, actor):
+def test_finance_raises_the_tokens_of_a_stage_and_an_agent(signed_in, actor):
     ran(actor, fabric_publish(actor=actor, source=CROWDED).name)
-    (asked,) = program.get(LIST).json()["escalations"]
+    (asked,) = signed_in.get(LIST).json()["escalations"]
     low = {"scope": "stage:plan", "unit": "tokens", "cap": 50}
-    refused = answer_to(program, asked, caps=[low])
+    refused = answer_to(signed_in, asked, message="Fine.", caps=[low])
     assert refused.status_code == 422
     assert [one["path"] for one in refused.json()["errors"]] == ["caps"]
-    assert answer_to(program, asked, caps=[low | {"unit": "euros"}]).status_code == 422
+    assert answer_to(signed_in, asked, message="Fine.", caps=[low | {"unit": "euros"}]).status_code == 422
     both = [low | {"cap": 50_000}, {"scope": "agent:planner", "unit": "tokens", "cap": 40_000}]
-    assert answer_to(program, asked, caps=both).json()["recorded"]
-    assert answer_to(program, asked, caps=both).json()["recorded"] is False
+    assert answer_to(signed_in, asked, message="Fine.", caps=both).json()["recorded"]
+    assert answer_to(signed_in, asked, message="Fine.", caps=both).json()["recorded"] is False

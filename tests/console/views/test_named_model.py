@@ -27,7 +27,7 @@ def failed_call(actor):
 
 
 def named(browser, question, model, verb="approve", **more):
-    data = {"verb": verb, "digest": question.digest, "model": model, **more}
+    data = {"verb": verb, "digest": question.digest, "model": model, "message": "Yes.", **more}
     return browser.post(f"/reviews/{question.id}/decision", data, headers={"HX-Request": "true"})
 
 

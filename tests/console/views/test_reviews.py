@@ -331,7 +331,7 @@ def overrun(actor):
 
 
 def capped(browser, question, cap, verb="approve", **more):
-    data = {"verb": verb, "digest": question.digest, "cap_usd": cap, **more}
+    data = {"verb": verb, "digest": question.digest, "cap_usd": cap, "message": "Worth it.", **more}
     return browser.post(f"/reviews/{question.id}/decision", data, headers={"HX-Request": "true"})
 
 
@@ -376,7 +376,7 @@ def test_the_card_asks_for_each_cap_that_stands_in_the_way(browser, crowded):
     assert "New cap of stage plan, tokens" in page
     assert "now 1,100 tokens, 0 tokens of it used" in page
     assert "New cap of agent planner, tokens" in page
-    sent = {"verb": "approve", "digest": crowded.digest, "cap_0": "50000", "cap_1": "40000"}
+    sent = {"verb": "approve", "digest": crowded.digest, "cap_0": "50000", "cap_1": "40000", "message": "Yes."}
     answer = browser.post(f"/reviews/{crowded.id}/decision", sent, headers={"HX-Request": "true"}).content.decode()
     assert "New cap of stage plan: <b>50,000 tokens</b>" in answer
     back = browser.post(f"/reviews/{crowded.id}/undo", headers={"HX-Request": "true"}).content.decode()

@@ -12,6 +12,8 @@ import pytest
 from console.views.fabric_words import stages_of
 from fabric.core.flow import RunState
 from fabric.management.following import Following
+from fabric.models import Escalation
+from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.runs import run_events, run_outcome
 from fabric.services.errors import Refused
@@ -20,6 +22,7 @@ from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import owner_ensure
 from tests.fabric.services.world import SMALL, ran
+from tests.people import member
 
 JUDGE = "  - name: judge\n    model: script\n    instructions: Judge.\n"
 
@@ -140,15 +143,24 @@ def decide(store, nudge, held):
 def test_it_is_let_pass_by_the_safety_role_alone_and_as_it_was_shown(actor, held, decide):
     assert held.required_role == "safety"
     colleague = replace(actor, name="carla", roles=frozenset({"reviewer", "finance", "owner"}))
-    with pytest.raises(Refused, match="letting an unsafe output pass is for safety") as caught:
+    with pytest.raises(Refused, match="carla is not asked: this is for safety") as caught:
         decide(colleague)
     assert caught.value.code == "forbidden"
+    member("sam", "safety")
     decide(replace(actor, name="sam", roles=frozenset({"safety"})))
     run = Following(actor, held.run_id, answered=frozenset({held.id})).to_rest()
     assert run.state is RunState.COMPLETED
     assert run_outcome(actor, run.id)["text"] == held.content["payload"]["text"]
 
 
-def test_anybody_who_decides_may_keep_it_back(actor, held, decide):
-    decide(replace(actor, name="carla", roles=frozenset({"reviewer"})), "reject")
+def test_whoever_it_was_passed_on_to_may_keep_it_back_and_not_let_it_pass(actor, held, decide):
+    Escalation.objects.update(onward=True, onward_to=names_text(["owner"]))
+    colleague = replace(actor, name="carla", roles=frozenset({"owner"}))
+    with pytest.raises(Refused, match="letting an unsafe output pass is for safety"):
+        decide(colleague)
+    assert decide(colleague, "reject").created
+
+
+def test_it_is_kept_back(actor, held, decide):
+    decide(actor, "reject")
     assert Following(actor, held.run_id, answered=frozenset({held.id})).to_rest().state is RunState.ABORTED

@@ -27,7 +27,7 @@ def asked_by(actor, source):
 def decide(store, nudge, actor):
     def decided(item, verb="approve", **changes):
         asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
-        return escalation_decide(**asked, **changes)
+        return escalation_decide(**asked, **{"message": "Yes.", **changes})
 
     return decided
 

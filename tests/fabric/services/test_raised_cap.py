@@ -33,7 +33,7 @@ def item(actor):
 def decide(store, nudge, actor):
     def decided(item, verb="approve", **changes):
         asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id, "verb": verb}
-        return escalation_decide(**asked, **changes)
+        return escalation_decide(**asked, **{"message": "It is worth that.", **changes})
 
     return decided
 

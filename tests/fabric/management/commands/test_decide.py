@@ -120,7 +120,9 @@ def crowded(actor) -> str:
 
 def test_an_approval_names_new_caps(actor, crowded):
     caps = ("--cap", "run", "2.50", "usd", "--cap", "stage:plan", "50000", "tokens")
-    done = command("decide", crowded, "approve", *caps, "--cap", "agent:planner", "40000", "tokens", "--json")
+    done = command(
+        "decide", crowded, "approve", *caps, "--cap", "agent:planner", "40000", "tokens", "--json", "--message", "Yes."
+    )
     assert (done.code, done.last["state"]) == (3, "waiting")  # The next stage's tokens are asked about.
     run_id = escalation_get(actor, crowded).run_id
     raised = [row.summary for row in run_events(actor, run_id, limit=500) if row.kind.endswith("_raised")]
@@ -141,7 +143,7 @@ def test_an_approval_names_new_caps(actor, crowded):
     ],
 )
 def test_a_cap_that_cannot_be_is_one_sentence_and_exit_code_2(crowded, cap, said):
-    done = command("decide", crowded, "approve", "--cap", *cap)
+    done = command("decide", crowded, "approve", "--message", "Yes.", "--cap", *cap)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
 
