@@ -15,6 +15,7 @@ from typing import Any
 from fabric.core.actor import Actor
 from fabric.core.audit import Act, AuditEntry
 from fabric.core.budget_caps import NamedCap
+from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import JournalStore, Nudge, Withdrawn
@@ -92,38 +93,47 @@ def escalation_decide(
     person again is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid, too_large, conflict, unavailable.
     """
     may_decide(actor)
-    written = edited_of(verb, edited)
+    given = DecisionMade(
+        input_id="",
+        escalation_id=escalation_id,
+        verb=verb,  # type: ignore[arg-type]
+        actor=actor.name,
+        digest=digest,
+        message=message_of(message),
+        edited=edited_of(verb, edited),
+        cap_usd_micros=cap_usd_micros,
+        caps=tuple(caps),
+        model=model,
+    )
     for _ in range(TRIES):
-        # Counted before the question is read: an answer that the run takes in between is met at the insert, not passed over.
-        number = answers_settled(actor, escalation_id)
-        item = escalation_get(actor, escalation_id)
-        if item.ticket and verb in item.verbs:
-            return _closed(actor, item, verb, message)
-        mine = DecisionMade(
-            input_id=input_id(item.id, number),
-            escalation_id=item.id,
-            verb=verb,  # type: ignore[arg-type]
-            actor=actor.name,
-            digest=digest or item.digest,
-            message=message_of(message),
-            edited=written,
-            cap_usd_micros=cap_usd_micros,
-            caps=tuple(caps),
-            model=model,
-        )
-        if (given := answer_of(item)) is not None:
-            if not _same(item, given, mine):
-                raise _answered(item, given)
-            return _taken(nudge, item, mine, created=False)
-        if _counted(item, mine):
-            return _taken(nudge, item, mine, created=False)
-        possible(actor, item, mine, claim_lease)
-        if _put(store, actor, item, mine, undo_s):
-            claims_let_go(actor=actor, escalation_id=item.id)
-            taken = _taken(nudge, item, mine, created=True)
-            _counts(actor, mine)
+        if (taken := _try(store, nudge, actor, given, undo_s, claim_lease)) is not None:
             return taken
     raise Refused(BUSY.format(escalation_id[:80]), code="unavailable", field="escalation")
+
+
+def _try(
+    store: JournalStore, nudge: Nudge, actor: Actor, given: DecisionMade, undo_s: float, claim_lease: int
+) -> DecisionTaken | None:
+    """Sends an answer to the question as it stands; None: another one was there first, and nobody has looked at it yet."""
+    # Counted before the question is read: an answer that the run takes in between is met at the insert, not passed over.
+    number = answers_settled(actor, given.escalation_id)
+    item = escalation_get(actor, given.escalation_id)
+    if item.ticket and given.verb in item.verbs:
+        # It parks nothing: its answer is the note with which it is closed.
+        closed = ticket_close(actor=actor, escalation_id=item.id, note=given.message)
+        return DecisionTaken(item.run_id, item.id, given.verb, closed.created)
+    mine = replace(given, input_id=input_id(item.id, number), escalation_id=item.id, digest=given.digest or item.digest)
+    if (before := answer_of(item)) is not None and not _same(item, before, mine):
+        raise _answered(item, before)
+    if before is not None or _counted(item, mine):
+        return _taken(nudge, item, mine, created=False)
+    possible(actor, item, mine, claim_lease)
+    if not _put(store, actor, item, mine, undo_s):
+        return None
+    claims_let_go(actor=actor, escalation_id=item.id)
+    taken = _taken(nudge, item, mine, created=True)
+    _counts(actor, mine)
+    return taken
 
 
 def _taken(nudge: Nudge, item: EscalationView, mine: DecisionMade, *, created: bool) -> DecisionTaken:
@@ -145,12 +155,6 @@ def _counted(item: EscalationView, mine: DecisionMade) -> bool:
     same = ("verb", "actor", "digest", "message", "edited", "cap_usd_micros", "caps", "model")
     taken = [one.decision for one in answers_sent(item) if one.fate == "taken" and one.decision is not None]
     return bool(taken) and all(getattr(taken[-1], name) == getattr(mine, name) for name in same)
-
-
-def _closed(actor: Actor, item: EscalationView, verb: str, message: str) -> DecisionTaken:
-    """A ticket parks nothing: its answer is the note with which it is closed."""
-    closed = ticket_close(actor=actor, escalation_id=item.id, note=message)
-    return DecisionTaken(item.run_id, item.id, verb, closed.created)
 
 
 def _put(store: JournalStore, actor: Actor, item: EscalationView, decision: DecisionMade, undo_s: float) -> bool:

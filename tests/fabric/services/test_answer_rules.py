@@ -16,7 +16,8 @@ from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.claims import review_claim, review_release
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now
-from tests.fabric.services.world import DOUBTFUL, SPARED_STRICT, fabric_publish, ran
+from fabric.services.fabrics import fabric_publish
+from tests.fabric.services.world import DOUBTFUL, SPARED_STRICT, ran
 
 US = 1_000_000
 
