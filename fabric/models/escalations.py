@@ -12,6 +12,7 @@ from fabric.models.runs import Run
 from fabric.models.workspaces import Workspace
 
 OPEN = Q(decided_at__isnull=True)
+DECIDED = Q(decided_at__isnull=False)
 TICKET = "ticket"
 """The kind that parks nothing: it is closed as soon as it is there, so that nothing counts it as open (``TicketClosure`` says when it was dealt with)."""
 _LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "withdrawn"))
@@ -77,6 +78,7 @@ class Escalation(models.Model):
             Index(fields=["workspace", "due_at"], condition=OPEN, name="escalation_open_due"),
             Index(fields=["run", "opened_at"], name="escalation_of_run"),
             Index(fields=["workspace", "-opened_at"], condition=Q(item=TICKET), name="escalation_tickets"),
+            Index(fields=["workspace", "-decided_at", "id"], condition=DECIDED, name="escalation_decided"),
         )
         constraints = (
             UniqueConstraint(fields=["run", "step_id"], condition=OPEN, name="escalation_open_once"),
