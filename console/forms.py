@@ -9,6 +9,8 @@ from typing import Any
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
+from console.typed_fields import same
+from console.typed_form import MARK, TypedForm
 from fabric.adapters.documents import BYTES_MAX, FILES_MAX, AttachmentRefused, documents_of
 from fabric.core.budget_caps import NamedCap
 from fabric.core.raised_cap import CAPS_MAX, MOST_TOKENS
@@ -166,10 +168,20 @@ class DecisionForm(forms.Form):
     model = forms.CharField(max_length=63, required=False)
     """The other model, where its box was ticked."""
 
-    def __init__(self, *args: Any, shown: Any = None, caps: Sequence[Mapping[str, Any]] = (), **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        shown: Any = None,
+        schema: Mapping[str, Any] | None = None,
+        written: Any = None,
+        caps: Sequence[Mapping[str, Any]] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.shown = shown
-        """The arguments that the question shows."""
+        """What the question shows, and an edit takes the place of."""
+        self.typed = TypedForm(schema, shown, self.data if self.is_bound else None, written)
+        """The same, field by field; it has none where it does not fit into fields."""
         self.caps = {f"cap_{n}": one for n, one in enumerate(caps[:CAPS_MAX])}
         """The caps that the question offers beside the run's money, by the name of their field."""
         for name, one in self.caps.items():
@@ -189,18 +201,24 @@ class DecisionForm(forms.Form):
             )
         return message
 
+    @property
+    def by_field(self) -> bool:
+        """Whether it was sent field by field."""
+        return bool(self.data.get(MARK)) and bool(self.typed.fields)
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is shown field by field: not where it was sent as JSON, which stands there as it was written."""
+        return bool(self.typed.fields) and not ("edited" in self.data and not self.by_field)
+
     def clean(self) -> dict[str, Any]:
-        """What is edited is a JSON object, and no approval goes with arguments that were changed: it would be one of others."""
+        """What is edited is a JSON object, and no approval goes with what was changed: it would be one of something else."""
         cleaned = super().clean() or {}
-        written, verb = cleaned.get("edited", ""), cleaned.get("verb")
-        value, problem = parse_json_object(written, strict=True) if written else (None, "")
-        if verb == "edit" and value is None:
-            wanted = problem or "a JSON object is wanted"
-            self.add_error("edited", sentence(wanted.replace("the answer", "the text", 1)))
-        if verb == "approve" and written and value != self.shown:
+        verb = cleaned.get("verb")
+        value, written = self._written(cleaned)
+        if verb == "approve" and written and not same(value, self.shown):
             self.add_error(
-                "edited",
-                "You changed the arguments: press Edit to call with yours, or put the old ones back to approve.",
+                "edited", "You changed what is asked about: pick Edit to send yours, or put it back to approve."
             )
         cleaned["value"] = value
         cap = cleaned.get("cap_usd")
@@ -208,6 +226,22 @@ class DecisionForm(forms.Form):
         cleaned["caps"] = self._caps(cleaned) if verb == "approve" else ()
         cleaned["model"] = cleaned.get("model", "") if verb == "approve" else ""
         return cleaned
+
+    def _written(self, cleaned: Mapping[str, Any]) -> tuple[Any, bool]:
+        """What stands in place of what was shown, and whether anything was written at all."""
+        verb = cleaned.get("verb")
+        if self.by_field:
+            if verb == "edit" and self.typed.wrong:
+                self.add_error("edited", "Something in your edit cannot be read: see the fields that are marked.")
+            elif verb == "edit" and not self.typed.changed:
+                self.add_error("edited", "You changed nothing: change a field, or pick Approve.")
+            return self.typed.value, True
+        text = cleaned.get("edited", "")
+        value, problem = parse_json_object(text, strict=True) if text else (None, "")
+        if verb == "edit" and value is None:
+            wanted = problem or "a JSON object is wanted"
+            self.add_error("edited", sentence(wanted.replace("the answer", "the text", 1)))
+        return value, bool(text)
 
     def _caps(self, cleaned: Mapping[str, Any]) -> tuple[NamedCap, ...]:
         found = []

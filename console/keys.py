@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Do = Literal[
-    "go", "search", "palette", "actions", "sheet", "next", "previous", "open", "press", "player", "close", "submit"
+    "go",
+    "search",
+    "palette",
+    "actions",
+    "sheet",
+    "next",
+    "previous",
+    "open",
+    "pick",
+    "press",
+    "player",
+    "close",
+    "submit",
 ]
 """What a key does; ``static/js/keys.js`` has one function for each, total by test."""
 
@@ -60,6 +72,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("k", "previous row", "previous"),
             Key("Enter", "open the row", "open"),
             Key("f", "add a filter", "press", "filter"),
+            Key("x", "pick the row, or leave it", "pick"),
         ),
     ),
     (
@@ -74,6 +87,20 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("z", "fold idle time, or unfold it", "press", "fold"),
             Key("l", "copy the link of the event", "press", "event-link"),
             Key("x", "cancel the run (asks first)", "press", "cancel"),
+        ),
+    ),
+    (
+        "On reviews",
+        (
+            Key("a", "approve: goes to its fields", "press", "verb-approve"),
+            Key("e", "edit", "press", "verb-edit"),
+            Key("s", "respond", "press", "verb-respond"),
+            Key("r", "reject", "press", "verb-reject"),
+            Key("u", "take the answer back", "press", "undo"),
+            Key("c", "claim it", "press", "claim"),
+            Key("n", "claim the next one", "press", "claim-next"),
+            Key("j", "the question after", "press", "review-next"),
+            Key("k", "the question before", "press", "review-previous"),
         ),
     ),
     (
@@ -94,4 +121,4 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
         ),
     ),
 )
-"""Groups of the sheet, in its order."""
+"""Groups of the sheet, in its order. A key of two groups does what its page has: what can be pressed there comes first."""

@@ -74,6 +74,16 @@ class Field:
         return "not given" if self.was is ABSENT else text_of(self.was) or "empty"
 
     @property
+    def optional(self) -> bool:
+        """Of yes or no: whether there is a third answer, which a box has not."""
+        return self.was is ABSENT or self.was is None
+
+    @property
+    def stood(self) -> str:
+        """What stood in the form at first."""
+        return shown_in(self, self.was)
+
+    @property
     def rows(self) -> int:
         """Lines that it gets on the page."""
         return min(14, max(3, self.now.count("\n") + 1 + len(self.now) // 90))
@@ -208,7 +218,8 @@ def text_of(value: JSON) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _shown(one: Field, value: JSON) -> str:
+def shown_in(one: Field, value: JSON) -> str:
+    """A value as it stands in a field's own kind of control."""
     if one.kind == "choice":
         fits = [sent for (sent, _), each in zip(one.choices, allowed_of(one.schema), strict=True) if same(each, value)]
         return fits[0] if fits else ""
@@ -227,13 +238,13 @@ def fill(one: Field, data: Mapping[str, Any] | None, given: JSON) -> None:
         one.value = object_of(one.fields)
         return
     if data is None:
-        one.value, one.now = given, _shown(one, given)
+        one.value, one.now = given, shown_in(one, given)
         return
     sent = str(data.get(one.name, "")).replace("\r\n", "\n")
-    if one.kind == "boolean" and not optional(one):
+    if one.kind == "boolean" and not one.optional:
         sent = "true" if sent else "false"
     one.now = sent
-    if sent == _shown(one, one.was).replace("\r\n", "\n") and _fits(one):
+    if sent == shown_in(one, one.was).replace("\r\n", "\n") and _fits(one):
         one.value = one.was  # The very value, however it was written.
         return
     try:
@@ -241,11 +252,6 @@ def fill(one: Field, data: Mapping[str, Any] | None, given: JSON) -> None:
     except ValueError as problem:
         one.errors.append(str(problem))
         one.value = one.was
-
-
-def optional(one: Field) -> bool:
-    """Whether there is a third answer beside yes and no: a box has none."""
-    return one.was is ABSENT or one.was is None
 
 
 def _fits(one: Field) -> bool:

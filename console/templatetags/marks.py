@@ -192,6 +192,24 @@ def failure_words(failure: str) -> str:
     return FAILURES.get(failure, failure)
 
 
+ITEMS: Mapping[str, str] = {
+    "pre_action": "before a call",
+    "post_stage": "a stage's result",
+    "failure": "a failure",
+    "compensation": "undoing",
+    "child": "a child run",
+    "quarantine": "quarantine",
+    "ticket": "a ticket",
+}
+"""Words for the kinds of questions; total over them."""
+
+
+@register.filter
+def item_words(item: str) -> str:
+    """A kind of question in words."""
+    return ITEMS.get(item, item)
+
+
 @register.filter
 def spoken(name: str) -> str:
     """A name of the vocabulary without its underscores."""

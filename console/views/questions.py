@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from console.forms import DecisionForm
+from console.views.review_schema import schema_of
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import NamedCap, cap_key
 from fabric.core.inputs import DecisionMade
@@ -81,7 +82,14 @@ def form_of(
     )
     cap = None if cap_usd_micros is None else _written(cap_usd_micros, "usd_micros")
     initial = {"message": message, "edited": text, "cap_usd": cap, "model": model}
-    form = DecisionForm(data, initial=initial, shown=shown, caps=question.content.get("takes_caps", ()))
+    form = DecisionForm(
+        data,
+        initial=initial,
+        shown=shown,
+        schema=schema_of(question) if "edit" in question.verbs else None,
+        written=edited,
+        caps=question.content.get("takes_caps", ()),
+    )
     named = {one.key: one for one in caps}
     for name, offered in form.caps.items():
         if one := named.get(cap_key(offered["scope"], offered["unit"])):

@@ -1,75 +1,77 @@
-"""Questions to people: the open ones as a list that stays true, and answering one."""
+"""The review queue as a list: by tabs, due first, narrowed by the address, and true while it is looked at."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
-from urllib.parse import urlencode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from console.access import actor_of
-from console.forms import sentence
 from console.templatetags.figures import moment
-from console.views import errors
-from console.views.questions import SAID, Card, card, form_of
-from fabric import wiring
+from console.templatetags.marks import ITEMS
+from console.views.questions import SAID
+from console.views.review_acts import toast
+from console.views.review_filter import FIELDS, FIRST, OFFERED, TABS, address, chips, filter_of, tab_of
+from console.views.review_marks import URGENCIES, Urgency, group_of
 from fabric.core.actor import Actor
-from fabric.core.policy import UNDO_S
 from fabric.core.taxonomy import Tier
 from fabric.selectors.errors import Refused
-from fabric.selectors.escalations import (
-    EscalationView,
-    escalation_get,
-    escalations_due,
-    escalations_named,
-    escalations_new,
-    escalations_open,
-)
-from fabric.services.escalations import escalation_decide, escalation_decide_now, escalation_undo
+from fabric.selectors.escalations import EscalationView, escalations_named
+from fabric.selectors.review_queue import COUNTED, QueueFilter, QueueRow, Tab, queue_counts, queue_page, queue_rows
+from fabric.selectors.runs_list import fabric_ids
+from fabric.selectors.time_limit import TookTooLong
 
-
-class Urgency(NamedTuple):
-    """How a question that is due soon stands out."""
-
-    word: str
-    tone: str
-
-
-ROWS = 100
+ROWS = 50
 """Questions on one page of the list."""
-URGENT: tuple[tuple[int, Urgency], ...] = (
-    (0, Urgency("Overdue", "danger")),
-    (3_600_000_000, Urgency("Due soon", "warn")),
-)
-"""Microseconds that are left at most, and what is said then; the first that fits counts."""
 NEWS_MAX = 100
-"""New questions are counted so far."""
+"""Rows of an open page that are told of at once."""
 ID_CHARS_MAX = 64
 ANSWERED = "answered"
-FIELDS = {"cap_usd_micros": "cap_usd"}
-"""Fields of the form that are named otherwise than what they stand for."""
-ANSWER_CHARS_MAX = 200
+HUMAN = frozenset({Tab.MINE, Tab.SECOND, Tab.OPEN})
+"""Tabs whose count is told in the colour of what waits for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A question as a row of the list."""
 
-    question: EscalationView
-    standing: str
-    """How it stands; the row is drawn again when this is another word."""
+    seen: QueueRow
+    group: str
+    """How near it is to its due time, a key of ``URGENCIES``; ``answered`` for what waits no more."""
+
+    @property
+    def question(self) -> EscalationView:
+        """The question."""
+        return self.seen.question
+
+    @property
+    def standing(self) -> str:
+        """How it stands; the row is drawn again when this is another word."""
+        claim = self.seen.claim
+        hand = f"{claim.lease}{'h' if claim.live else 'f'}" if claim else "0"
+        return f"{self.group}-{hand}-{len(self.question.agreed)}{'c' if self.seen.closure else ''}"
 
     @property
     def urgency(self) -> Urgency | None:
         """How it stands out; None: it does not."""
-        return next((urgency for _, urgency in URGENT if _slug(urgency) == self.standing), None)
+        found = URGENCIES.get(self.group)
+        return found if found and found.tone else None
+
+    @property
+    def kind(self) -> str:
+        """The question's kind in words."""
+        return ITEMS.get(self.question.item, self.question.item)
+
+    @property
+    def high_stakes(self) -> bool:
+        """Whether it is never answered together with others."""
+        return self.question.tier == Tier.HIGH_STAKES
 
     @property
     def said(self) -> str:
@@ -79,21 +81,61 @@ class Row:
             return said
         return f"{said} by {'the system: nobody answered in time' if self.question.by_system else self.question.decided_by}"
 
+    @property
+    def took(self) -> int | None:
+        """From opening to the answer, microseconds."""
+        return None if self.question.decided_at is None else self.question.decided_at - self.question.opened_at
+
+
+@dataclass(frozen=True, slots=True)
+class TabLink:
+    """A tab as it is shown."""
+
+    tab: Tab
+    word: str
+    href: str
+    count: str
+    """Empty: it is not counted."""
+    tone: str
+    current: bool
+
 
 @require_safe
 def reviews(request: HttpRequest) -> HttpResponse:
-    """What waits for a person, the most urgent first, a page at a time. ``?after=`` goes on after the last one of a page."""
-    after = request.GET.get("after", "")
-    now = time.time_ns() // 1_000
-    found = escalations_open(actor_of(request.user), limit=ROWS + 1, after=after or None)
-    more = found[ROWS - 1].cursor if len(found) > ROWS else ""
-    shown = {
-        "rows": [Row(one, _standing(one.due_at - now, one.open)) for one in found[:ROWS]],
-        "more": more,
+    """What waits for a person, a page at a time. ``?tab=`` and the filters say what of it, ``?after=`` goes on after the last one of a page."""
+    actor, now = actor_of(request.user), time.time_ns() // 1_000
+    tab, wanted, after = tab_of(request.GET), filter_of(request.GET), request.GET.get("after", "")
+    base = reverse("reviews")
+    shown: dict[str, Any] = {
+        "tab": tab,
+        "wanted": wanted,
+        "narrowed": [(name, getattr(wanted, name)) for name in FIELDS if getattr(wanted, name)],
+        "chips": chips(base, tab, wanted),
+        "clear": address(base, tab, QueueFilter()),
+        "offered": OFFERED,
+        "fabrics": list(fabric_ids(actor)),
         "after": after,
         "now_ms": now // 1_000,
         "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
-        "refresh": reverse("reviews") + (f"?{urlencode({'after': after})}" if after else ""),
+        "refresh": address(base, tab, wanted, after=after),
+        "first": address(base, tab, wanted),
+        "news": address(reverse("reviews-news"), tab, wanted, after=after),
+        "toast": toast(actor, request),
+    }
+    try:
+        page, counts = queue_page(actor, tab, wanted, limit=ROWS, after=after), queue_counts(actor, wanted)
+    except TookTooLong as error:
+        return render(request, "reviews/list.html", {**shown, "slow": str(error)}, status=503)
+    rows = [_row(one, now) for one in page.rows]
+    shown |= {
+        "tabs": [_link(base, one, wanted, counts, tab) for one in TABS],
+        "rows": rows,
+        "groups": list(_grouped(rows)) if tab not in (Tab.DECIDED, Tab.TICKETS) else [("", rows)],
+        "down": page.next,
+        "more": address(base, tab, wanted, after=page.next) if page.next else "",
+        "waits": str(counts[FIRST]) if counts[FIRST].n else "",
+        "picks": tab in (Tab.OPEN, Tab.MINE, Tab.UNCLAIMED) and any(not row.high_stakes for row in rows),
+        "last": _last_decided(actor) if not rows and wanted.empty else None,
     }
     return render(request, "reviews/list.html", shown)
 
@@ -102,125 +144,77 @@ def reviews(request: HttpRequest) -> HttpResponse:
 def news(request: HttpRequest) -> HttpResponse:
     """What an open list asks every two seconds: how many questions it lacks, and its own rows that stand otherwise by now.
 
-    ``seen``: its rows, each with how it stood; ``after`` and ``down``: the cursors between which its page lies.
+    ``seen``: its rows, each with how it stood; ``down``: the cursor of its last one, where others follow; the rest as in the list's own address.
     """
     actor, now = actor_of(request.user), time.time_ns() // 1_000
+    tab, wanted = tab_of(request.GET), filter_of(request.GET)
     seen = _seen(request.GET.get("seen", ""))
-    after, down = request.GET.get("after", ""), request.GET.get("down", "")
-    count = escalations_new(actor, seen, after=after or None, down_to=down or None, most=NEWS_MAX)
-    standing = {name: _standing(due_at - now, waits) for name, (due_at, waits) in escalations_due(actor, seen).items()}
-    changed = [name for name, word in standing.items() if word != seen[name]]
+    try:
+        page = queue_page(actor, tab, wanted, limit=ROWS, after=request.GET.get("after", ""))
+        waits = queue_counts(actor, wanted)[FIRST]
+    except TookTooLong:
+        return HttpResponse("The database is slow.", status=503, content_type="text/plain; charset=utf-8")
+    upto = _place_of(request.GET.get("down", ""), tab)
+    here = [_row(one, now) for one in page.rows if upto is None or _place(one.question, tab) <= upto]
+    there = {row.question.id for row in here}
+    gone = escalations_named(actor, [name for name in seen if name not in there][:NEWS_MAX])
+    rows = [*here, *(_row(one, now) for one in queue_rows(actor, gone))]
     shown = {
-        "count": count,
-        "more": count >= NEWS_MAX,
-        "rows": [Row(one, standing[one.id]) for one in escalations_named(actor, changed)] if changed else [],
+        "count": len(there - set(seen)),
+        "waits": str(waits) if waits.n else "",
+        "rows": [row for row in rows if row.question.id in seen and seen[row.question.id] != row.standing],
+        "picks": False,
         "now_ms": now // 1_000,
     }
     return render(request, "reviews/news.html", shown)
 
 
-def _standing(left: int, waits: bool) -> str:
-    """How a question stands with so many microseconds left, in a word that fits in an address."""
-    if not waits:
-        return ANSWERED
-    return next((_slug(urgency) for most, urgency in URGENT if left <= most), "later")
+def _place(item: EscalationView, tab: Tab) -> tuple[int, str]:
+    """Where a question stands in the order of a tab."""
+    at = -(item.decided_at or 0) if tab is Tab.DECIDED else -item.opened_at if tab is Tab.TICKETS else item.due_at
+    return at, item.id
 
 
-def _slug(urgency: Urgency) -> str:
-    return urgency.word.lower().replace(" ", "-")
+def _place_of(cursor: str, tab: Tab) -> tuple[int, str] | None:
+    """The same of a cursor; None for none. Refused invalid for what is no cursor."""
+    if not cursor:
+        return None
+    at, _, item_id = cursor.partition(".")
+    if not (at.isascii() and at.isdecimal()) or len(at) > 18 or not item_id:
+        message = f"{cursor[:60]!r} is no cursor of this list; start from its beginning"
+        raise Refused(message, code="invalid", field="down")
+    return -int(at) if tab in (Tab.DECIDED, Tab.TICKETS) else int(at), item_id
+
+
+def _row(one: QueueRow, now: int) -> Row:
+    item = one.question
+    waits = item.open or (item.ticket and one.closure is None)
+    group = group_of(item.due_at, now) if waits else ANSWERED
+    return Row(one, "onward" if waits and item.onward and group != "overdue" else group)
+
+
+def _grouped(rows: Sequence[Row]) -> Iterable[tuple[str, list[Row]]]:
+    """The rows of a page by how near they are to their due time."""
+    for name, one in URGENCIES.items():
+        found = [row for row in rows if row.group == name]
+        if found:
+            yield one.word, found
+
+
+def _link(base: str, one: Tab, wanted: QueueFilter, counts: Any, current: Tab) -> TabLink:
+    count = counts[one] if one in COUNTED else None
+    tone = "human" if one in HUMAN and count is not None and count.n else ""
+    return TabLink(
+        one, TABS[one], address(base, one, wanted), "" if count is None else str(count), tone, one is current
+    )
+
+
+def _last_decided(actor: Actor) -> EscalationView | None:
+    found = queue_page(actor, Tab.DECIDED, limit=1).rows
+    return found[0].question if found else None
 
 
 def _seen(text: str) -> dict[str, str]:
     """``id.standing,id.standing`` of a page's rows; what is anything else is passed over."""
     pairs = (part.partition(".") for part in text.split(",", ROWS)[:ROWS])
     return {name: word for name, _, word in pairs if name.isascii() and name.isalnum() and len(name) <= ID_CHARS_MAX}
-
-
-@require_safe
-def review(request: HttpRequest, escalation_id: str) -> HttpResponse:
-    """One question, open or answered, by itself. 404: there is none in this workspace."""
-    actor = actor_of(request.user)
-    return _shown(request, card(actor, escalation_get(actor, escalation_id)), 200)
-
-
-@require_POST
-def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
-    """Record an answer, which its run takes when the time in which it can be taken back is over.
-
-    422: something is missing, and what was written is kept; 409: somebody was faster, and who it was.
-    """
-    actor = actor_of(request.user)
-    item = escalation_get(actor, escalation_id)
-    form = form_of(item, request.POST)
-    if not form.is_valid():
-        return _shown(request, card(actor, item, form), 422)
-    given = form.cleaned_data
-    try:
-        taken = escalation_decide(
-            store=wiring.store(),
-            nudge=wiring.nudge(),
-            actor=actor,
-            escalation_id=item.id,
-            verb=given["verb"],
-            message=given["message"],
-            digest=given["digest"],
-            edited=given["value"],
-            cap_usd_micros=given["cap_usd_micros"],
-            caps=given["caps"],
-            model=given["model"],
-            undo_s=UNDO_S[Tier(item.tier)],
-        )
-    except Refused as refusal:
-        status, said = errors.STATUS[refusal.code], sentence(refusal.message)
-        if refusal.code in ("conflict", "forbidden"):
-            item = escalation_get(actor, item.id)  # As it is by now.
-            return _shown(request, card(actor, item, form, said, kept=True), status)
-        field = FIELDS.get(refusal.field, refusal.field)
-        form.add_error(field if field in form.fields else None, said)
-        return _shown(request, card(actor, item, form), status)
-    said = "" if taken.created else f"You {SAID.get(taken.verb, taken.verb)} this before."
-    return _done(request, actor, item.id, said, again=not taken.created)
-
-
-@require_POST
-def undo(request: HttpRequest, escalation_id: str) -> HttpResponse:
-    """Take an answer back; what was written stands in the form again. 409: the run was faster."""
-    return _second_thought(request, escalation_id, escalation_undo, "Taken back: nothing was decided.")
-
-
-@require_POST
-def go_on(request: HttpRequest, escalation_id: str) -> HttpResponse:
-    """Let an answer count at once. 409: it was taken back meanwhile."""
-    return _second_thought(request, escalation_id, escalation_decide_now, "The run goes on with your answer now.")
-
-
-def _second_thought(
-    request: HttpRequest, escalation_id: str, service: Callable[..., object], done: str
-) -> HttpResponse:
-    actor = actor_of(request.user)
-    item = escalation_get(actor, escalation_id)
-    answer = request.POST.get("answer", "")[:ANSWER_CHARS_MAX]
-    ports = {"store": wiring.store(), "nudge": wiring.nudge()}
-    try:
-        service(**ports, actor=actor, escalation_id=item.id, answer_id=answer)
-    except Refused as refusal:
-        if refusal.code not in ("conflict", "forbidden"):
-            raise
-        found = card(actor, escalation_get(actor, item.id), refusal=sentence(refusal.message))
-        return _shown(request, found, errors.STATUS[refusal.code])
-    return _done(request, actor, item.id, done)
-
-
-def _done(request: HttpRequest, actor: Actor, escalation_id: str, said: str, *, again: bool = False) -> HttpResponse:
-    """The card as it is by now, or the run's page, which has it."""
-    item = escalation_get(actor, escalation_id)
-    if request.headers.get("HX-Request"):
-        return _shown(request, replace(card(actor, item), again=again), 200)
-    if said:
-        messages.success(request, said)
-    return redirect("run", run_id=item.run_id)
-
-
-def _shown(request: HttpRequest, found: Card, status: int) -> HttpResponse:
-    template = "reviews/question.html" if request.headers.get("HX-Request") else "reviews/page.html"
-    return render(request, template, {"card": found}, status=status)

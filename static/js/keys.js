@@ -13,6 +13,7 @@ const DOES = {
   next: () => step(1),
   previous: () => step(-1),
   open: (_row, event) => open(event),
+  pick: (_row, event) => pick(event),
   press: (row) => press(row),
   player: null, // The page of a drill has them: drill.js.
   close: null, // A dialog closes itself.
@@ -26,7 +27,11 @@ export function startKeys() {
   const sheet = document.getElementById("keys");
   if (!sheet) return;
   const rows = new Map();
-  for (const row of sheet.querySelectorAll("[data-keys]")) rows.set(row.dataset.keys, row);
+  for (const row of sheet.querySelectorAll("[data-keys]")) {
+    const known = rows.get(row.dataset.keys) ?? [];
+    // A key that means several things means what its page has: what can be pressed there comes before what is everywhere.
+    rows.set(row.dataset.keys, row.dataset.do === "press" ? [row, ...known] : [...known, row]);
+  }
   const on = document.getElementById("keys-on");
   on.checked = !off();
   on.addEventListener("change", () => keep(on.checked));
@@ -42,10 +47,10 @@ function pressed(event, rows) {
   if (bare && (off() || typing(event.target) || document.querySelector("dialog[open]"))) return;
   if (!bare && names !== "Ctrl Enter" && names !== "Ctrl K" && document.querySelector("dialog[open]")) return;
   const now = Date.now();
-  const row = (bare && begun && now - begunAt < CHORD_MS && rows.get(`${begun} ${names}`)) || rows.get(names);
+  const found = (bare && begun && now - begunAt < CHORD_MS && rows.get(`${begun} ${names}`)) || rows.get(names);
   begun = "";
-  if (row) {
-    if (DOES[row.dataset.do]?.(row, event) !== false) event.preventDefault();
+  if (found) {
+    if (found.some((row) => DOES[row.dataset.do] && DOES[row.dataset.do](row, event) !== false)) event.preventDefault();
   } else if (bare && [...rows.keys()].some((keys) => keys.startsWith(`${names} `))) {
     begun = names;
     begunAt = now;
@@ -119,6 +124,13 @@ function open(event) {
   linkOf(row)?.click();
 }
 
+// The box of the row that has the focus.
+function pick(event) {
+  const box = event.target.closest?.("[data-list] tbody tr, [data-list] li")?.querySelector("input[type=checkbox]:not(:disabled)");
+  if (!box) return false;
+  box.click();
+}
+
 // -- what stands on the page -------------------------------------------------------------------------------------------
 
 function press(row) {
@@ -131,7 +143,7 @@ function press(row) {
 // Only where there is one way to send: between approving and rejecting, a person presses the button.
 function submit(event) {
   const form = event.target.form;
-  const buttons = form?.querySelectorAll("button[type=submit]") ?? [];
+  const buttons = form?.querySelectorAll("button[type=submit]:not([formaction])") ?? [];
   if (form?.method !== "post" || buttons.length !== 1) return false;
   form.requestSubmit(buttons[0]);
 }

@@ -58,9 +58,11 @@ async function ask() {
 function question() {
   // A row's id is a word and the thing's own id: run-01a2, ask-0f3c.
   const seen = [...list.querySelectorAll("tr[data-seq]")].map((row) => `${row.id.slice(4)}.${row.dataset.seq}`);
-  const asked = new URLSearchParams(ASKED.filter((name) => name in list.dataset).map((name) => [name, list.dataset[name]]));
+  const [path, own] = list.dataset.news.split("?");
+  const asked = new URLSearchParams(own);
+  for (const name of ASKED) if (name in list.dataset) asked.set(name, list.dataset[name]);
   asked.set("seen", seen.join(","));
-  return `${list.dataset.news}?${asked}`;
+  return `${path}?${asked}`;
 }
 
 function take(page) {
@@ -72,6 +74,13 @@ function take(page) {
   if (!paused()) look(badge, "live");
   for (const row of told.querySelectorAll("tr[id]")) change(document.adoptNode(row));
   offer(Number(told.dataset.news), told.dataset.more === "yes");
+  if ("waits" in told.dataset && list.dataset.titled) title(told.dataset.waits);
+}
+
+// How many wait stands in the page's title and in the navigation, so that a tab in the background says it.
+function title(waits) {
+  document.title = `${waits ? `(${waits}) ` : ""}${list.dataset.titled}`;
+  for (const place of document.querySelectorAll('.nav a[aria-current="page"] .count')) if (waits) place.textContent = waits;
 }
 
 // The row stays where it is, and so does the reader's focus.
@@ -79,9 +88,19 @@ function change(row) {
   const old = document.getElementById(row.id);
   if (!old) return;
   const held = old.contains(document.activeElement);
+  const box = old.querySelector("input[type=checkbox]");
+  if (box) row.querySelector("td")?.before(keep(box));
   old.replaceWith(row);
   localise(row);
   if (held) row.querySelector("a.cell")?.focus({ preventScroll: true });
+}
+
+// What was picked stays picked; a row is told without its box, whose page may have none.
+function keep(box) {
+  const cell = document.createElement("td");
+  cell.className = "fit c-pick";
+  cell.append(box);
+  return cell;
 }
 
 function offer(count, more) {

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from console.keys import KEYS, Do, Key
+from console.views.review_follows import WORDS
 from console.views.run_page import VIEWS
 
 SCRIPT = (settings.BASE_DIR / "static" / "js" / "keys.js").read_text()
@@ -28,8 +29,11 @@ def test_the_script_names_no_key_of_its_own():
 
 
 def test_no_two_rows_have_the_same_keys():
+    for _, group in KEYS:
+        assert len({key.keys for key in group}) == len(group)
     keys = [key.keys for key in ROWS]
-    assert len(keys) == len(set(keys))
+    # A key of two groups is pressed on the pages that have what it presses: no page has both.
+    assert len({(key.keys, key.to) for key in ROWS}) == len(ROWS)
     first_of_two = {key.split()[0] for key in keys if " " in key and not key.startswith("Ctrl")}
     assert first_of_two & set(keys) == set()
 
@@ -41,7 +45,8 @@ def test_every_place_that_a_key_goes_to_is_there():
 def test_everything_that_a_key_presses_stands_on_some_page():
     written = "".join(path.read_text() for path in (settings.BASE_DIR / "templates").rglob("*.html"))
     named = set(re.findall(r'data-press="([^"]*)"', written)) | {f"view-{name}" for name, _ in VIEWS}
-    assert "view-{{ name }}" in named
+    assert {"view-{{ name }}", "verb-{{ one.verb }}"} <= named
+    named |= {f"verb-{verb}" for verb in WORDS}
     assert [key.to for key in ROWS if key.do == "press" and key.to not in named] == []
 
 

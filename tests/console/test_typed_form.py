@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.typed_fields import READ, Kind, optional, same
+from console.typed_fields import READ, Kind, same
 from console.typed_form import FIELDS_MAX, MARK, TypedForm
 from fabric.core.payloads import Plan, Summary
 
@@ -52,7 +52,7 @@ def posted(form):
     """What a browser would send of the form as it stands."""
     data = {MARK: "1"}
     for one in form.leaves:
-        box = one.kind == "boolean" and not optional(one)
+        box = one.kind == "boolean" and not one.optional
         if not box or one.now == "true":
             data[one.name] = one.now.replace("\n", "\r\n")
     return data

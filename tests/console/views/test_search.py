@@ -37,7 +37,7 @@ def test_a_question_is_found_by_its_id(browser, actor, doubtful):
     run = ran(actor, doubtful)
     key = browser.get(f"/runs/{run.id}").content.decode().split('id="question-')[1].split('"')[0]
     page = browser.get(f"/search?q={key[:8]}").content.decode()
-    assert f'href="/runs/{run.id}#question-{key}"' in page
+    assert f'href="/reviews/{key}"' in page
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,111 @@
+"""What follows from each answer to a question, step by step, and from none: said before anybody decides. Pure words over what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from console.forms import sentence
+from console.templatetags.figures import span, usd
+from console.templatetags.marks import spoken
+from fabric.core.policy import UNDO_S
+from fabric.core.taxonomy import Tier
+from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_evidence import Evidence
+
+WORDS: Mapping[str, tuple[str, str, str, str]] = {
+    "approve": ("Approve", "check", "a", "the run goes on"),
+    "edit": ("Edit", "edit", "e", "it goes on with your version, which is gated again"),
+    "respond": ("Respond", "inject", "s", "the step runs again with your words"),
+    "reject": ("Reject", "x", "r", "the run is aborted"),
+}
+"""Of each verb: its word, icon and key, and what follows where the question does not say; total by test."""
+ORDER = tuple(WORDS)
+NO_RUN = "ticket"
+"""The kind whose run has ended: nothing of it goes on."""
+ENDS = frozenset({"failure", "post_stage", "child"})
+"""Kinds of which a rejection ends the run."""
+CALLS = "pre_action"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """One answer as it is offered."""
+
+    verb: str
+    word: str
+    icon: str
+    key: str
+    short: str
+    """Under its name."""
+    steps: tuple[str, ...]
+    """What happens then, in order."""
+
+
+def consequences(item: EscalationView, known: Evidence, second: str = "") -> list[Consequence]:
+    """Every answer that a question takes. ``second``: who else has to agree, one sentence; empty: nobody."""
+    verbs = sorted(item.verbs, key=lambda verb: ORDER.index(verb) if verb in ORDER else len(ORDER))
+    return [_consequence(item, known, verb, second) for verb in verbs]
+
+
+def _consequence(item: EscalationView, known: Evidence, verb: str, second: str) -> Consequence:
+    word, icon, key, otherwise = WORDS.get(verb, (verb.capitalize(), "decide", "", ""))
+    says = str(item.content.get(verb) or otherwise)
+    steps = [_held(item)] if item.item != NO_RUN else []
+    if verb == "edit":
+        steps.append(_gated(item))
+    if second and verb != "reject":
+        steps.append(second)
+    steps.append(sentence(says))
+    if item.item != NO_RUN:
+        steps += _then(item, known, verb)
+    return Consequence(verb, word, icon, key, _short(known, verb, says), tuple(steps))
+
+
+def _short(known: Evidence, verb: str, says: str) -> str:
+    """Under the button: what it says, and what it costs or undoes where that is known."""
+    if verb == "reject" and known.undo:
+        count = len(known.undo)
+        return f"{says}; runs {count} compensation{'s' if count != 1 else ''}"
+    return says
+
+
+def _held(item: EscalationView) -> str:
+    return f"Held for {UNDO_S[Tier(item.tier)]:g} s: until then you can take it back with u."
+
+
+def _gated(item: EscalationView) -> str:
+    if item.item == CALLS:
+        return "Your arguments take the tool's schema, the policies and the protections again."
+    return f"Your version takes the gates of {spoken(item.stage)} again."
+
+
+def _then(item: EscalationView, known: Evidence, verb: str) -> list[str]:
+    if verb == "reject":
+        return if_rejected(item, known)
+    if not known.folded:
+        return []
+    if item.item == "compensation":
+        return ["Undoing goes on with the next compensation."]
+    left = [f"{usd(known.left_usd_micros)} left"]
+    if item.item != CALLS or verb != "respond":
+        left.append(f"{known.replans_left} replan{'s' if known.replans_left != 1 else ''} left")
+    clock = "the deadline is issued anew" if known.clock_left_us is not None else "its clock runs on"
+    return [f"The run resumes at {spoken(item.stage)} with {' and '.join(left)}; {clock}."]
+
+
+def if_rejected(item: EscalationView, known: Evidence) -> list[str]:
+    """What a rejection undoes, and how the run ends."""
+    if item.item not in ENDS and "abort" not in str(item.content.get("reject", "")):
+        return []
+    done = [
+        f"{one.compensation} undoes {one.tool}." if one.compensation else f"{one.tool} stays: it cannot be undone."
+        for one in known.undo
+    ]
+    fork = f" It may be forked from seq {known.seq}." if known.seq else ""
+    return [*done, f"The run ends as aborted.{fork}"]
+
+
+def time_left(known: Evidence) -> str:
+    """The run's own time, in words."""
+    return span(known.clock_left_us) if known.clock_left_us is not None else ""

@@ -1,0 +1,150 @@
+"""The page of one question: what it asks, why, what follows from each answer, its time, and what waits beside it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from console.views.questions import Card
+from console.views.review_beside import Beside, beside
+from console.views.review_claims import hand_of
+from console.views.review_diff import Diff, diff_of
+from console.views.review_follows import Consequence, consequences, if_rejected
+from console.views.review_marks import Urgency, urgency
+from console.views.review_time import DueLine, due_line
+from console.views.run_page import RunPage
+from fabric.core.actor import Actor
+from fabric.core.roles import Right, has
+from fabric.core.taxonomy import Tier
+from fabric.selectors.answers import Answer, answer_of
+from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_claimed import Claim, claims_of
+from fabric.selectors.review_claims import claim_of, viewers_of
+from fabric.selectors.review_evidence import Evidence, evidence_of
+from fabric.selectors.review_history import Happened, review_history
+from fabric.selectors.review_people import people_asked
+
+FRESH_S = 15 * 60
+"""How old a sign-in may be for a decision in high-stakes, seconds."""
+ADVANCE = "review_advance"
+"""Cookie that says whether the next question comes up after an answer: ``1`` or ``0``."""
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemPage:
+    """Everything that the page shows beside the card."""
+
+    known: Evidence
+    run: RunPage
+    offered: list[Consequence]
+    rejected: list[str]
+    line: DueLine
+    urgency: Urgency | None
+    beside: Beside
+    hand: dict[str, Any]
+    """Who has the question in hand, and who looks at it."""
+    people: tuple[str, ...]
+    """Whom it may be handed to by this person; empty: they may not hand it on."""
+    second: str
+    """Who else has to agree, one sentence; empty: nobody."""
+    history: list[Happened]
+    picked: str
+    """The verb that is picked at first; empty: none."""
+    diff: Diff | None
+    """What the edit in the form changes; None: there is none to look at."""
+    numbers: str
+    """The numbers of the trip, where the facts do not have them already."""
+    claims: list[Claim]
+    """What of the text no source bears out, with the nearest one."""
+    answer: Answer | None
+    """What was answered, as far as it is known."""
+    given_diff: Diff | None
+    """What the answer that was given changes."""
+    reason: str
+    """Who asks for a message, beside its label."""
+    high_stakes: bool
+    stale: bool
+    """Whether this person has to sign in again before they decide."""
+    sign_in: str
+    advance: bool
+    """Whether the next question comes up after an answer."""
+
+
+def page_of(request: HttpRequest, actor: Actor, card: Card, *, look: bool = False) -> ItemPage:
+    """``look``: whether the edit in the form was asked to be looked at."""
+    item, form = card.question, card.form
+    now = time.time_ns() // 1_000
+    known = evidence_of(actor, item)
+    held = claim_of(actor, item.id)
+    mine = held is not None and held.is_of(actor.name)
+    hands_on = item.open and (mine or has(actor.roles, Right.OPERATE))
+    second = _second(item, known.run.created_by)
+    picked = str(form.data.get("verb", "")) if form.is_bound else "edit" if card.edited else ""
+    edited = form.typed.value if form.typed.fields and form.typed.changed else None
+    high_stakes = item.tier == Tier.HIGH_STAKES
+    answer = None if item.open else answer_of(item)
+    given = card.given or answer
+    return ItemPage(
+        known=known,
+        run=RunPage(known.run, known.cap_usd_micros),
+        offered=consequences(item, known, second),
+        rejected=if_rejected(item, known) if "reject" in item.verbs else [],
+        line=due_line(
+            item,
+            known,
+            now,
+            card.unanswered,
+            ", ".join(item.asked) if item.onward else ", ".join(known.spec.policy.humans.onward_to),
+        ),
+        urgency=urgency(item, now),
+        beside=beside(actor, item, now),
+        hand=hand_of(actor, item, held, viewers_of(actor, item.id)),
+        people=people_asked(actor, item) if hands_on else (),
+        second=second,
+        history=review_history(actor, item),
+        picked=picked if picked in item.verbs else "",
+        diff=diff_of(item.content.get("payload"), edited) if look or edited is not None else None,
+        numbers=known.numbers if item.content.get("observed") is None or "cycle" in known.numbers else "",
+        claims=claims_of(item),
+        answer=answer,
+        given_diff=diff_of(item.content.get("payload"), given.edited) if given and given.edited is not None else None,
+        reason=_reason(item, high_stakes=high_stakes),
+        high_stakes=high_stakes,
+        stale=high_stakes and item.open and actor.signed_in_at < now - FRESH_S * US,
+        sign_in=f"{reverse('login')}?next={reverse('review', args=[item.id])}",
+        advance=request.COOKIES.get(ADVANCE) == "1",
+    )
+
+
+def _second(item: EscalationView, started_by: str) -> str:
+    """Who else has to agree to exactly the same, where two people are asked for."""
+    if item.approvals < 2:
+        return ""
+    if item.agreed:
+        return f"{', '.join(item.agreed)} agreed already: with yours it is decided."
+    barred = [name for name in dict.fromkeys((started_by, *item.barred)) if name in item.barred]
+    but = f", and not {', '.join(barred)}" if barred else ""
+    return f"A second person confirms the same bytes: not you{but}."
+
+
+def _reason(item: EscalationView, *, high_stakes: bool) -> str:
+    """With which answers a message has to be given."""
+    needed = [verb for verb in ("reject", "respond") if verb in item.verbs]
+    if high_stakes:
+        return "required in high-stakes, kept with the run"
+    return f"required to {' or '.join(needed)}, kept with the run" if needed else "kept with the run"
+
+
+def shown(
+    request: HttpRequest, actor: Actor, card: Card, status: int = 200, *, look: bool = False, **more: Any
+) -> HttpResponse:
+    """The whole page, or what its script puts in its place."""
+    template = "reviews/item_grid.html" if request.headers.get("HX-Request") else "reviews/item.html"
+    known = {"card": card, "page": page_of(request, actor, card, look=look), "now_ms": time.time_ns() // US, **more}
+    return render(request, template, known, status=status)

@@ -1,0 +1,58 @@
+"""What has become of a question so far: what its run's journal says of it, and the answers that were taken back before the run saw them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.core.actor import Actor
+from fabric.core.envelope import fact_json, from_row
+from fabric.models import Event
+from fabric.selectors.answers import answers_sent
+from fabric.selectors.display import summary_of
+from fabric.selectors.escalations import EscalationView
+
+KINDS = (
+    "escalation_opened",
+    "escalation_reminded",
+    "escalation_approved",
+    "escalation_edited",
+    "escalation_decided",
+    "escalation_withdrawn",
+    "cap_raised",
+    "budget_raised",
+)
+"""Kinds of events that name the question they are about."""
+EVENTS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One line of the history."""
+
+    at: int
+    """Microseconds since the epoch, UTC."""
+    says: str
+    seq: int = 0
+    """Of the event that says so; 0: no event does."""
+
+
+def review_history(actor: Actor, item: EscalationView) -> list[Happened]:
+    """The question's history, the newest first. ``item``: as the actor was shown it."""
+    assert item.workspace_id == actor.workspace_id, "a question of another workspace"
+    rows = Event.objects.filter(run_id=item.run_id, kind__in=KINDS, at__gte=item.opened_at).order_by("seq")
+    found = []
+    mark = item.id.encode()
+    for seq, kind, version, at, header in rows.values_list("seq", "kind", "version", "at", "header")[:EVENTS_MAX]:
+        raw = bytes(header)
+        if mark in raw:
+            try:
+                says = summary_of(kind, fact_json(from_row(seq, kind, version, raw)))
+            except (ValueError, LookupError, TypeError) as error:
+                says = str(error)
+            found.append(Happened(at, says, seq))
+    found += [
+        Happened(sent.sent_at, f"{sent.decision.actor} answered ({sent.decision.verb}) and took it back")
+        for sent in answers_sent(item)
+        if sent.decision is not None and sent.fate == "taken_back"
+    ]
+    return sorted(found, key=lambda one: one.at, reverse=True)
