@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -11,79 +11,38 @@ from pydantic import Field
 
 from console.api.callers import actor_of
 from console.api.families import EXAMPLE_ID
-from console.api.problems import FieldError, Problem
-from console.api.schemas import Given, Instant, Told, instant
+from console.api.review_shapes import (
+    AnswerOut,
+    EscalationDetailOut,
+    EscalationOut,
+    EscalationsOut,
+    Narrowed,
+    TabName,
+    answered,
+    contradicted,
+    told,
+    too_long,
+)
+from console.api.schemas import Given, Told
 from fabric import wiring
 from fabric.core.budget_caps import NamedCap
 from fabric.core.raised_cap import CAPS_MAX, MOST_USD_MICROS
-from fabric.selectors.answers import Answer, escalation_answer
+from fabric.selectors.answers import escalation_answer
 from fabric.selectors.errors import Refused
-from fabric.selectors.escalations import EscalationView, escalation_get, escalations_open
+from fabric.selectors.escalations import escalation_get
+from fabric.selectors.review_claims import viewers_of
+from fabric.selectors.review_queue import PAGE_MAX, Tab, queue_page, queue_rows
+from fabric.selectors.time_limit import TookTooLong
 from fabric.services.escalations import (
     MESSAGE_CHARS_MAX,
+    DecisionTaken,
     escalation_decide,
     escalation_decide_now,
     escalation_undo,
 )
 
 router = Router(tags=["escalations"])
-LIMIT_MAX = 200
 Verb = Literal["approve", "reject", "edit", "respond"]
-
-
-class AnswerOut(Told):
-    """Who answered what, and when."""
-
-    verb: str = Field(description="The answer; withdrawn when the run took the question back.", examples=["approve"])
-    decided_by: str = Field(description="Who gave it.", examples=["owner"])
-    decided_at: Instant = Field(description="When.")
-    by_system: bool = Field(description="True when nobody answered in time and the declared answer was taken.")
-    takes_at: Instant | None = Field(
-        description="From when on the run takes it, where it has not: until then whoever gave it may take it back."
-    )
-
-
-class EscalationOut(Told):
-    """A question to a person."""
-
-    id: str = Field(description="Its id.", examples=["4f1c9a2be07d3358"])
-    run_id: str = Field(description="The run that waits with it.")
-    run_title: str = Field(description="The first line of that run's request.")
-    fabric: str = Field(description="Name of the run's fabric.", examples=["research-desk"])
-    item: str = Field(
-        description="What it is about: failure, post_stage, pre_action (a call that cannot be undone), compensation (an undo that is stuck) "
-        "or quarantine (a run that nobody may drive).",
-        examples=["failure"],
-    )
-    stage: str = Field(description="The stage it stands in; may be empty.", examples=["validate"])
-    reason: str = Field(description="Why a person is asked.")
-    failure_type: str = Field(description="The row of the decision table, where a failure is asked about; else empty.")
-    required_role: str = Field(description="Who is asked.", examples=["owner"])
-    verbs: list[str] = Field(description="What may be answered.", examples=[["approve", "reject"]])
-    digest: str = Field(
-        description="Over what the answer releases: a decision names it, so that nothing is approved unseen."
-    )
-    opened_at: Instant = Field(description="When it was asked.")
-    due_at: Instant = Field(description="When the declared answer is taken in nobody's name.")
-    open: bool = Field(description="Whether it waits for an answer.")
-
-
-class EscalationsOut(Told):
-    """A page of open questions."""
-
-    escalations: list[EscalationOut] = Field(description="The most urgent first.")
-    next_cursor: str | None = Field(description="Send it as cursor for the next page; null at the end.")
-
-
-class EscalationDetailOut(EscalationOut):
-    """A question with what the person is shown, and the answer it has."""
-
-    content: dict[str, Any] = Field(
-        description="What the person is shown: the facts, the money, the payload in question."
-    )
-    answer: AnswerOut | None = Field(
-        description="The answer it has, also one that is still on its way; null while nobody has given one."
-    )
 
 
 class CapIn(Given):
@@ -114,13 +73,15 @@ class DecisionIn(Given):
     message: str = Field(
         default="",
         max_length=MESSAGE_CHARS_MAX,
-        description="What to say with it, kept in the journal. Whoever rejects says why; whoever responds says what was done by hand, or what the agent is told in place of a result.",
+        description="What to say with it, kept in the journal. Whoever rejects says why; whoever responds says what was done by hand, or what the agent is told. "
+        "In high-stakes every answer says why.",
         examples=["The deadline in the summary is wrong."],
     )
 
     edited: dict[str, Any] | None = Field(
         default=None,
-        description="With edit: the arguments that the call is to be made with, held to the tool's schema and to the protections anew.",
+        description="With edit: what is to stand in place of what was shown: the arguments of a call, or what the content's edit_schema describes. It is held "
+        "to that schema, and to the gates and protections anew.",
         examples=[None],
     )
     cap_usd_micros: int | None = Field(
@@ -145,6 +106,13 @@ class DecisionIn(Given):
         "failed; empty: the agent's own is asked again.",
         examples=[""],
     )
+    claim_lease: int = Field(
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+        description="The lease under which the answer is given: it is refused once that is over; 0: whichever stands.",
+        examples=[0],
+    )
 
 
 class DecisionOut(Told):
@@ -154,6 +122,7 @@ class DecisionOut(Told):
     run_id: str = Field(description="The run, which goes on from there.")
     verb: str = Field(description="The answer.", examples=["approve"])
     recorded: bool = Field(description="False: you had given this answer before.")
+    second_wanted: bool = Field(description="Whether a second person has to agree before anything follows from it.")
 
 
 class SecondThoughtIn(Given):
@@ -176,8 +145,10 @@ class UndoneOut(Told):
 @router.get("/escalations", response=EscalationsOut, url_name="api-escalations", operation_id="listEscalations")
 def list_escalations(
     request: HttpRequest,
+    narrowed: Annotated[Narrowed, Query()],
+    tab: Annotated[TabName, Query(description="Which part of the queue.", example="open")] = "open",
     run_id: Annotated[UUID | None, Query(description="Only the questions of this run.", example=EXAMPLE_ID)] = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="At most so many.")] = 50,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="At most so many.")] = 50,
     cursor: Annotated[
         str | None,
         Query(
@@ -187,11 +158,13 @@ def list_escalations(
         ),
     ] = None,
 ) -> EscalationsOut:
-    """List open questions. The most urgent first, a page at a time."""
-    run = None if run_id is None else str(run_id)
-    found = escalations_open(actor_of(request), run, limit=limit + 1, after=cursor)
-    more = found[limit - 1].cursor if len(found) > limit else None
-    return EscalationsOut(escalations=[EscalationOut(**_told(view)) for view in found[:limit]], next_cursor=more)
+    """List questions. Those that wait, the most urgent first, a page at a time; or another part of the queue."""
+    asked_for = narrowed.wanted("" if run_id is None else str(run_id))
+    try:
+        page = queue_page(actor_of(request), Tab(tab), asked_for, limit=limit, after=cursor or "")
+    except TookTooLong:
+        raise too_long() from None
+    return EscalationsOut(escalations=[EscalationOut(**told(row)) for row in page.rows], next_cursor=page.next or None)
 
 
 @router.get(
@@ -207,8 +180,12 @@ def get_escalation(
     actor = actor_of(request)
     view = escalation_get(actor, escalation_id)
     answer = escalation_answer(actor, escalation_id)
+    (row,) = queue_rows(actor, [view])
     return EscalationDetailOut(
-        **_told(view), content=view.content, answer=None if answer is None else AnswerOut(**_answered(answer))
+        **told(row),
+        content=view.content,
+        answer=None if answer is None else AnswerOut(**answered(answer)),
+        viewers=list(viewers_of(actor, view.id)),
     )
 
 
@@ -239,15 +216,11 @@ def decide(
             cap_usd_micros=body.cap_usd_micros,
             caps=[NamedCap(one.scope, one.unit, one.cap) for one in body.caps],
             model=body.model,
+            claim_lease=body.claim_lease,
         )
     except Refused as refusal:
-        if refusal.code != "conflict":
-            raise
-        answer = escalation_answer(actor, item.id)
-        errors = [] if answer else [FieldError(refusal.field, refusal.message)]
-        extra = {"answer": _answered(answer)} if answer else {}
-        raise Problem(409, refusal.message, errors, extra=extra) from None
-    return DecisionOut(escalation_id=item.id, run_id=item.run_id, verb=taken.verb, recorded=taken.created)
+        raise contradicted(actor, item.id, refusal) from None
+    return decision_told(taken)
 
 
 @router.post(
@@ -285,7 +258,7 @@ def go_on(
 ) -> DecisionOut:
     """Let an answer count at once. It gives up the rest of the time in which it could be taken back."""
     taken = escalation_decide_now(**_meant(request, escalation_id))
-    return DecisionOut(escalation_id=taken.escalation_id, run_id=taken.run_id, verb=taken.verb, recorded=taken.created)
+    return decision_told(taken)
 
 
 def _meant(request: HttpRequest, escalation_id: str) -> dict[str, Any]:
@@ -293,22 +266,12 @@ def _meant(request: HttpRequest, escalation_id: str) -> dict[str, Any]:
     return {**ports, "actor": actor_of(request), "escalation_id": escalation_id}
 
 
-def _answered(answer: Answer) -> dict[str, Any]:
-    return {
-        "verb": answer.verb,
-        "decided_by": answer.decided_by,
-        "decided_at": instant(answer.decided_at),
-        "by_system": answer.by_system,
-        "takes_at": instant(answer.takes_at),
-    }
-
-
-def _told(view: EscalationView) -> dict[str, Any]:
-    same = ("id", "run_id", "run_title", "item", "stage", "reason", "failure_type", "required_role", "digest", "open")
-    return {
-        **{name: getattr(view, name) for name in same},
-        "fabric": view.fabric_name,
-        "verbs": cast("list[str]", list(view.verbs)),
-        "opened_at": instant(view.opened_at),
-        "due_at": instant(view.due_at),
-    }
+def decision_told(taken: DecisionTaken) -> DecisionOut:
+    """An answer that was recorded, as it is told."""
+    return DecisionOut(
+        escalation_id=taken.escalation_id,
+        run_id=taken.run_id,
+        verb=taken.verb,
+        recorded=taken.created,
+        second_wanted=taken.second_wanted,
+    )

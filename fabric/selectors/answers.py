@@ -84,7 +84,9 @@ def escalation_answer(actor: Actor, escalation_id: str) -> Answer | None:
 
 
 def answer_of(item: EscalationView) -> Answer | None:
-    """The answer that a question has, as it was read; None while nobody has given one."""
+    """The answer that a question has, as it was read; None while nobody has given one. A ticket has none: it is closed, not answered."""
+    if item.ticket:
+        return None
     sent = answers_sent(item)
     if item.decided_at is None:
         return next((one.told for one in sent if one.fate == "waiting"), None)

@@ -22,7 +22,7 @@ from fabric.selectors.store_time import StoreNow
 from fabric.selectors.tickets import ClosureView, closures_of
 from fabric.selectors.time_limit import time_limit
 
-PAGE_MAX = 100
+PAGE_MAX = 200
 COUNT_MAX = 999
 """Counts go so far."""
 LIMIT_S = 2.0

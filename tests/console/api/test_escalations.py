@@ -89,6 +89,7 @@ def test_an_answer_is_recorded(program, question):
         "run_id": question["run_id"],
         "verb": "approve",
         "recorded": True,
+        "second_wanted": False,
     }
     assert Inbox.objects.filter(run_id=question["run_id"], consumed_seq__isnull=True).count() == 1
     shown = program.get(f"{LIST}/{question['id']}").json()["answer"]
