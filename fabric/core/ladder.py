@@ -177,7 +177,9 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
         return []
     branches = sum(slices.weight_of(work.run, work.run.steps[key]) for key in step_ids)
     agents = slices.agents_of(work, [work.run.steps[key] for key in step_ids])
-    proposal = Proposal(kind="spawn", stage=stage, branches=branches, agents=agents, depth=work.run.depth)
+    before = slices.promised(work.run, stage)
+    depth = work.run.depth
+    proposal = Proposal(kind="spawn", stage=stage, branches=branches, promised=before, agents=agents, depth=depth)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     return trips or children.refused(work, stage, (work.run.steps[key].agent for key in step_ids))
 

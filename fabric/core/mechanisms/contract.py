@@ -96,6 +96,8 @@ class Proposal:
     branches: int = 0
     agents: tuple[str, ...] = ()
     """Spawn: whom; each once."""
+    promised: int = 0
+    """Spawn: agents that were let start before, and whose runs have not been spawned yet (``slices.promised``)."""
     depth: int = 1
     dry_run: bool = False
     """Visit: nothing of it is for real."""

@@ -89,11 +89,11 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
         return [nesting]
     alive, spawned = caps(config, view.run)
     whose = "" if view.run.family.lineage is None else "family"
-    waiting = _waiting(view.run)
+    more = proposal.promised + proposal.branches
     return [
         nesting,
-        (Cause.SUB_AGENT_CAP, alive, working(view.run) + proposal.branches, "agents alive", whose),
-        (Cause.SUB_AGENT_CAP, spawned, state.spawned + waiting + proposal.branches, "agents spawned", whose),
+        (Cause.SUB_AGENT_CAP, alive, working(view.run) + more, "agents alive", whose),
+        (Cause.SUB_AGENT_CAP, spawned, state.spawned + _waiting(view.run) + more, "agents spawned", whose),
     ]
 
 

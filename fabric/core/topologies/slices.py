@@ -65,6 +65,16 @@ def weight_of(run: Run, step: Step) -> int:
     return len(open_briefs(run, step)) if is_slice(step.agent) else 1
 
 
+def promised(run: Run, stage: Stage) -> int:
+    """Agents of slices that were let start and have no run of their own yet, or wait until they may start again, beside the one that each is counted as."""
+    let = (
+        step
+        for step in run.steps.values()
+        if step.stage is stage and (step.status == "active" or step.id in run.timers)
+    )
+    return sum(weight_of(run, step) - 1 for step in let)
+
+
 def in_slice(run: Run) -> bool:
     """Whether a run is a slice of its parent's fan-out: it begins there and ends with it."""
     lineage = run.family.lineage

@@ -96,6 +96,14 @@ def test_an_agent_that_is_run_once_more_counts_and_other_stages_do_not():
     assert hop_limit.observe(state, at(entered(Stage.PLAN, agents=("planner",)))).spawned == 1
 
 
+@pytest.mark.parametrize(("promised", "trips"), [(0, False), (2, False), (3, True)])
+def test_agents_that_were_let_start_and_have_no_run_yet_count(promised, trips):
+    verdict = check(hop_limit.State(spawned=60), kind="spawn", branches=2, promised=promised)
+    assert (verdict is not PASS) is trips
+    alive = check(kind="spawn", branches=2, promised=promised, run=working(12))
+    assert (alive is not PASS) is trips
+
+
 # -- visits ------------------------------------------------------------------------------------------------------------
 
 
