@@ -167,6 +167,10 @@ class Watch:
             self._after(seen, owned, batch)
         return True
 
+    def landed_before(self, batch: Batch) -> bool:
+        """Whether a batch that only takes inputs was written by an earlier try."""
+        return not batch.rows and bool(self._seen[batch.run_id].consumed.intersection(batch.consumed))
+
     def _snapped(self, seen: Seen, batch: Batch) -> None:
         if batch.snapshot is not None and batch.snapshot.seq == seen.rows:
             self.world.sometimes["snapshot"] += 1

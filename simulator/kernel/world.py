@@ -273,7 +273,8 @@ class World:
             fates = self.store.write(batches)
         except StoreUnavailable as error:
             for one, mark in zip(sent, marks, strict=True):
-                if failing == "landed":
+                # The same again, whose first try landed unheard, was refused: its inputs are gone.
+                if failing == "landed" and not self.watch.landed_before(one.batch):
                     self._committed(process, one, mark)
             process.later(back_s, process.unknown if error.unknown else process.unwritten, sent)
             return
