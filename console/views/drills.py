@@ -26,12 +26,12 @@ from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark
 from console.views.fabric_table import RungLine, cell_anchor, table_of
 from console.views.overview import SHARED_S, fresh_part
 from fabric.core.actor import Actor
+from fabric.core.roles import Right
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.standing import workers_alive_count
 from fabric.selectors.words import duration
-from fabric.services.breakers import OPERATORS
 from simulator.drills import tasks
 from simulator.drills.lever import drills_frame, lever_of
 from simulator.drills.live_asking import may_ask_live
@@ -229,8 +229,10 @@ class _Boards:
 
 
 def _whose(actor: Actor, name: str, mode: str) -> tuple[str, ...]:
-    """Operators see the same; others may stop what they asked for themselves."""
-    return actor.workspace_id, name, mode, "" if OPERATORS & actor.roles else actor.name
+    """Operators see the same; others may stop what they asked for themselves, and some only look."""
+    if actor.may(Right.OPERATE):
+        return actor.workspace_id, name, mode
+    return actor.workspace_id, name, mode, actor.name if actor.may(Right.RUN) else ""
 
 
 _boards = _Boards()

@@ -189,7 +189,7 @@ def _wrong(form: ScheduleForm, refusal: Refused) -> int:
 def _list(request: HttpRequest, actor: Actor, form: ScheduleForm, status: int = 200) -> HttpResponse:
     found = schedules_list(actor)
     shown = {
-        "rows": [Row(one, may_change(actor, one.made_by)) for one in found],
+        "rows": [Row(one, may_change(actor)) for one in found],
         "most": SCHEDULES_MAX,
         "full": len(found) >= SCHEDULES_MAX,
         **_offered(actor, form),
@@ -200,7 +200,7 @@ def _list(request: HttpRequest, actor: Actor, form: ScheduleForm, status: int = 
 def _one(
     request: HttpRequest, actor: Actor, seen: ScheduleView, form: ScheduleForm, problem: str = "", status: int = 200
 ) -> HttpResponse:
-    row = Row(seen, may_change(actor, seen.made_by))
+    row = Row(seen, may_change(actor))
     shown = {"row": row, "one": seen, "problem": problem, **_offered(actor, form)}
     return render(request, "drills/schedule.html", shown, status=status)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fabric.core.roles import Right, has
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
@@ -21,3 +23,7 @@ class Actor:
     """When the person last signed in, microseconds since the epoch; 0: that is not known, or no person did."""
     drills_id: str = field(default="", compare=False)
     """The workspace in which the drills of this one run, where it was looked up with the actor; empty: there is none, or nobody looked."""
+
+    def may(self, right: Right) -> bool:
+        """Whether one of the roles carries this right. What the installation does by itself, it may."""
+        return self.kind == "system" or has(self.roles, right)

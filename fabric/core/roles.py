@@ -70,6 +70,12 @@ PEOPLE_ONLY = frozenset({Role.OWNER, Role.REVIEWER, Role.FINANCE, Role.SAFETY})
 """Roles that no service account may hold: it would decide, or say who does."""
 
 
+def holders(right: Right) -> str:
+    """Who has a right, as a sentence says it: ``editor, operator or owner``."""
+    *most, last = sorted(RIGHTS[right])
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def has(held: Collection[str], right: Right) -> bool:
     """Whether somebody with these roles has a right."""
     return not RIGHTS[right].isdisjoint(held)

@@ -10,18 +10,18 @@ from django.db.models import F
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.breaker.table import BreakerState, Happened, Standing, after, encoded
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.models import Guard, GuardChange, GuardCount
 from fabric.runtime.grant_rules import UNTIL_RING
 from fabric.selectors.breakers import BreakerView, breaker_find
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 
 KEPT_US = 7 * 86_400 * 1_000_000
 """How long it can be looked at that a breaker changed."""
-OPERATORS = frozenset({"owner", "operator"})
-"""The roles that may move a breaker: it stops, or lets go, the calls of every run behind it."""
 
 
 def breaker_force_open(*, actor: Actor, scope: str, kind: str, generation: int, reason: str) -> BreakerView:
@@ -43,17 +43,14 @@ def breaker_reset(*, actor: Actor, scope: str, kind: str, generation: int, reaso
 
 
 def may_move(actor: Actor) -> bool:
-    """Whether somebody may open and reset breakers."""
-    return bool(OPERATORS & actor.roles)
+    """Whether somebody may open and reset breakers: it stops, or lets go, the calls of every run behind it."""
+    return actor.may(Right.OPERATE)
 
 
 def _moved(
     actor: Actor, scope: str, kind: str, generation: int, reason: str, how: Happened, act: Act, nothing: str
 ) -> BreakerView:
-    if not may_move(actor):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"{actor.name} may look at circuit breakers and not move them: that is for {allowed}"
-        raise Refused(message, code="forbidden", field="actor")
+    right_wanted(actor, Right.OPERATE, "move circuit breakers")
     seen = breaker_find(actor, scope, kind)
     if seen is None:
         raise Refused(

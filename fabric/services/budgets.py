@@ -12,10 +12,12 @@ from django.db.models.functions import Greatest
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.grants import FABRIC, SESSION, WORKSPACE
+from fabric.core.roles import Right
 from fabric.models import GrantReservation, SharedBudget, SharedGrant
 from fabric.selectors.budgets import Standing, budgets_of
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 
 MICROS_MAX = 10**15
 KEPT_US = 7 * 86_400 * 1_000_000
@@ -37,6 +39,7 @@ def budget_set(*, actor: Actor, usd_micros: int, scope: str = "") -> Standing:
     """
     if not 0 <= usd_micros <= MICROS_MAX:
         raise Refused(f"a cap of {usd_micros:,} micro-dollars is none; give 0 to {MICROS_MAX:,}", code="invalid")
+    right_wanted(actor, Right.OPERATE, "set budgets")
     scope = scope or f"{WORKSPACE}:{actor.workspace_id}"
     kind = scope.partition(":")[0]
     if kind == FABRIC:

@@ -8,6 +8,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, ResumeRequested, TerminateRequested
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.runtime.quarantine import WAKES_QUARANTINED
@@ -15,6 +16,7 @@ from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 
 CANCEL_ID = "cancel"
@@ -26,9 +28,10 @@ TERMINATE_ID = "terminate"
 def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
     """Asks a run to stop: it issues nothing more, aborts its calls, undoes what it did and ends as cancelled. False: that was asked before.
 
-    Asked again by somebody who did not get the answer, it is no error, also when the run has ended of it. Raises Refused: not_found,
+    Asked again by somebody who did not get the answer, it is no error, also when the run has ended of it. Raises Refused: forbidden, not_found,
     conflict (it has ended otherwise), unavailable.
     """
+    right_wanted(actor, Right.CONTROL, "cancel runs")
     be = "be cancelled; start a new one if you need it again"
     run = run_get(actor, run_id)
     if run.state is RunState.CANCELLED and was_sent(actor, run_id, CANCEL_ID):
@@ -45,9 +48,10 @@ def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, 
 def run_terminate(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str) -> bool:
     """Ends a run at once: it issues nothing more, lets its calls go and undoes nothing. False: that was asked before.
 
-    Asked again, it is no error, also when the run has ended of it. Raises Refused: not_found, invalid (no reason), conflict (it has ended
-    otherwise), unavailable.
+    Asked again, it is no error, also when the run has ended of it. Raises Refused: forbidden, not_found, invalid (no reason), conflict (it
+    has ended otherwise), unavailable.
     """
+    right_wanted(actor, Right.CONTROL, "terminate runs")
     run = run_get(actor, run_id)
     if run.state is RunState.ABORTED and was_sent(actor, run_id, TERMINATE_ID):
         return False
@@ -62,8 +66,9 @@ def run_terminate(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: st
 def run_pause(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
     """Holds a run: nothing is issued until it is resumed, and its clocks stand still. False: it is held already, or about to be.
 
-    Raises Refused: not_found, conflict (it has ended), unavailable.
+    Raises Refused: forbidden, not_found, conflict (it has ended), unavailable.
     """
+    right_wanted(actor, Right.CONTROL, "pause runs")
     _going_on(run_get(actor, run_id), "be paused")
     pauses, resumptions = holds(actor, run_id)
     if pauses > resumptions:
@@ -76,8 +81,9 @@ def run_pause(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, r
 def run_resume(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str) -> bool:
     """Lets a held run go on with the time it had left. False: it is not held, or somebody else asked for it first.
 
-    Raises Refused: not_found, conflict (it has ended), unavailable.
+    Raises Refused: forbidden, not_found, conflict (it has ended), unavailable.
     """
+    right_wanted(actor, Right.CONTROL, "resume runs")
     _going_on(run_get(actor, run_id), "be resumed")
     pauses, resumptions = holds(actor, run_id)
     if pauses == resumptions:

@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.roles import Right
 from fabric.core.spec import FabricSpec
 from fabric.models import Fabric, Revision, Workspace
 from fabric.runtime.shares import published
@@ -19,6 +20,7 @@ from fabric.services.budgets import caps_publish
 from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import Problem, Source, fabric_read, refusal
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
+from fabric.services.rights import right_wanted
 from fabric.services.workspaces import people_held
 
 ATTEMPTS = 5
@@ -44,14 +46,16 @@ def fabric_publish(*, actor: Actor, source: str, origin: str = "", providers: Co
     """Reads, judges and publishes a fabric. ``source``: YAML text; ``origin``: its file's name, for what is said about it.
 
     ``providers``: the provider adapters that there are; without them the names are not checked. The same content again is no new revision;
-    an older content becomes the published one again. Raises Refused invalid or too_large, with every problem in ``problems``.
+    an older content becomes the published one again. Raises Refused forbidden; invalid or too_large, with every problem in ``problems``.
     """
+    right_wanted(actor, Right.EDIT, "publish fabrics")
     read = fabric_read(source, origin=origin)
     return fabric_publish_read(actor=actor, read=read, providers=providers)
 
 
 def fabric_publish_read(*, actor: Actor, read: Source, providers: Collection[str] = ()) -> Published:
-    """The same of a fabric that was read already. Raises Refused invalid."""
+    """The same of a fabric that was read already. Raises Refused forbidden or invalid."""
+    right_wanted(actor, Right.EDIT, "publish fabrics")
     spec = read.spec
     if problems := publication_problems(spec, here.installation(providers, held=people_held(actor.workspace_id))):
         raise refusal(problems, read.tree, read.origin)

@@ -21,6 +21,7 @@ from fabric.core.flow import Stage
 from fabric.core.forks import ForkPoint, contents_of, kept_at, names
 from fabric.core.inputs import INBOX, ForkRequested, Kept
 from fabric.core.mechanisms.validation_gate import STAGE_OUTPUT
+from fabric.core.roles import Right
 from fabric.core.run import Run
 from fabric.core.text import clean
 from fabric.models import new_id
@@ -28,6 +29,7 @@ from fabric.runtime.ports import JournalStore, NewRun, Nudge, StoredRow
 from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.errors import Refused, store_answers
+from fabric.services.rights import right_wanted
 from fabric.services.runs import (
     StartedRun,
     earlier_start,
@@ -140,8 +142,9 @@ def run_fork(
     """Starts a run that goes on from event ``seq`` of another, under the same revision, tier, queue, priority and session.
 
     What the origin had settled there is kept (``forks.kept_at``); money, clocks and counts begin anew. The same ``start_key`` with the
-    same request is the same run. Raises Refused: not_found, invalid, too_large, conflict, unavailable.
+    same request is the same run. Raises Refused: forbidden, not_found, invalid, too_large, conflict, unavailable.
     """
+    right_wanted(actor, Right.RUN, "fork runs")
     start = key_of("start_key", start_key)
     asked = digest("fork", run_id, seq, edit.what if edit else "", encode(edit.value).hex() if edit else "")
     if start and (earlier := earlier_start(actor, start, start_id(asked))):

@@ -15,6 +15,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.memory import Change, Found, judged, said
 from fabric.core.memory import Refused as Why
+from fabric.core.roles import Right
 from fabric.core.spec_memories import MemorySpec, Verb, parameters
 from fabric.core.text import clean, clean_text
 from fabric.models import MemoryEntry, new_id
@@ -23,8 +24,8 @@ from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.memories import database_now, memory_find, memory_rows
 from fabric.selectors.memory_history import ledger_lines
 from fabric.services.audit import audit_record
-from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 
 JSON = Any
@@ -41,7 +42,7 @@ TOLD_AS: Mapping[Why, Code] = {
 
 def may_change(actor: Actor) -> bool:
     """Whether somebody may change what a fabric remembers: every run of it reads that."""
-    return bool(OPERATORS & actor.roles)
+    return actor.may(Right.OPERATE)
 
 
 def memory_write(*, actor: Actor, fabric: str, memory: str, key: str, value: JSON, version: int, reason: str) -> int:
@@ -89,10 +90,7 @@ def memory_export(*, actor: Actor, fabric: str, memory: str = "") -> Iterator[by
 
 def _allowed(actor: Actor, verb: str, reason: str) -> str:
     """The reason as it is kept. Refused: forbidden, invalid."""
-    if not may_change(actor):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"{actor.name} may look at what a fabric remembers and not {verb} it: that is for {allowed}"
-        raise Refused(message, code="forbidden", field="actor")
+    right_wanted(actor, Right.OPERATE, f"{verb} what a fabric remembers")
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     if not why:
         doing = {"write": "writing", "delete": "deleting"}[verb]

@@ -30,11 +30,13 @@ from fabric.core.notifications import (
     delay_s,
     path_of,
 )
+from fabric.core.roles import Right
 from fabric.models import Escalation, Notification, NotificationTarget
 from fabric.models.notifications import WAITING
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.notifications import LOOKBACK_US
+from fabric.services.rights import right_wanted
 
 Send = Callable[[Target, Message], Delivery]
 US = 1_000_000
@@ -50,8 +52,6 @@ WITHDRAWN = "withdrawn"
 """The verb of a question that nobody has to answer any more (``projection``)."""
 KEPT_US = 30 * 86_400 * US
 """How long what was sent or given up is kept."""
-OPERATORS = frozenset({"owner", "operator"})
-"""The roles that may have something sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def notification_mark(row: Notification, delivery: Delivery, *, now: int, tried:
 
 def may_resend(actor: Actor) -> bool:
     """Whether somebody may have a notification sent again."""
-    return bool(OPERATORS & actor.roles)
+    return actor.may(Right.OPERATE)
 
 
 def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
@@ -161,10 +161,7 @@ def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
 
     Raises Refused: forbidden, not_found, conflict (it was sent, or was not needed), unavailable.
     """
-    if not may_resend(actor):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"{actor.name} may look at notifications and not send them again: that is for {allowed}"
-        raise Refused(message, code="forbidden", field="actor")
+    right_wanted(actor, Right.OPERATE, "have notifications sent again")
     for _ in range(TRIES):
         mine = Notification.objects.filter(workspace_id=actor.workspace_id, id=notification_id)
         found = mine.first() if _id.fullmatch(notification_id) else None

@@ -17,12 +17,14 @@ from django.db.models import Q
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.flow import RunState
+from fabric.core.roles import Right
 from fabric.models import Attachment, Escalation, Event, Inbox, Run, Snapshot, Workspace
 from fabric.models.runs import BAD_STATES, ENDED, ERASED_TITLE
 from fabric.selectors.audit import was_erased
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.memory_retention import values_erase
+from fabric.services.rights import right_wanted
 from fabric.services.workspaces import system_actor
 
 DAYS_MAX = 36_500
@@ -55,7 +57,8 @@ BESIDE: list[Beside] = []
 
 
 def retention_set(*, actor: Actor, days: int | None) -> None:
-    """Says how many days after its end a run's contents are kept in the actor's workspace; None: for good. Refused invalid."""
+    """Says how many days after its end a run's contents are kept in the actor's workspace; None: for good. Refused forbidden, invalid."""
+    right_wanted(actor, Right.OPERATE, "say how long contents are kept")
     if days is not None and not 1 <= days <= DAYS_MAX:
         raise Refused(f"contents cannot be kept {days:,} days; give 1 to {DAYS_MAX:,}", code="invalid", field="days")
     with transaction.atomic():

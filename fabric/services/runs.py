@@ -14,6 +14,7 @@ from fabric.core.actor import Actor
 from fabric.core.fingerprint import digest
 from fabric.core.inputs import INBOX, RunRequested
 from fabric.core.payloads import Request
+from fabric.core.roles import Right
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
@@ -21,6 +22,7 @@ from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.services.errors import Refused, store_answers
+from fabric.services.rights import right_wanted
 
 TEXT_BYTES_MAX = 64 * 1024
 KEY_CHARS_MAX = 200
@@ -65,9 +67,10 @@ def run_start(
 ) -> StartedRun:
     """Pins the published revision, draws the seed, fixes the deadline, inserts the run and wakes a host.
 
-    The same ``start_key`` with the same request is the same run. Raises Refused: not_found, invalid, too_large, conflict (the key was used
-    for another request), unavailable. ``now``: microseconds since the epoch.
+    The same ``start_key`` with the same request is the same run. Raises Refused: forbidden, not_found, invalid, too_large, conflict (the key
+    was used for another request), unavailable. ``now``: microseconds since the epoch.
     """
+    right_wanted(actor, Right.RUN, "start runs")
     request, kept = request_of(text), _documents(documents)
     session, start = key_of("session_key", session_key), key_of("start_key", start_key)
     if not _queue.fullmatch(queue):

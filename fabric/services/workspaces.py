@@ -126,6 +126,18 @@ def actor_of(
     )
 
 
+def actor_named(workspace_id: str, name: str) -> Actor:
+    """Who has this name in a workspace, as an actor without a sign-in: for what is done in somebody's name while they are away. Refused forbidden."""
+    found = (
+        Member.objects.filter(workspace_id=workspace_id, name=name, removed_at__isnull=True)
+        .select_related("user")
+        .first()
+    )
+    if found is None or not found.user.is_active:
+        raise Refused(f"{name[:80]} is no member of this workspace (any more)", code="forbidden", field="actor")
+    return actor_of(found.user, workspace_id=workspace_id)
+
+
 def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
     """Who looks at a run of the drills of the actor's workspace: the same name in there, without any role. None: it is no such run.
 

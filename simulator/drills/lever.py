@@ -10,12 +10,13 @@ from django.db.models import OuterRef, Subquery
 from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.models import Workspace
 from fabric.selectors.words import instant
 from fabric.services.audit import audit_record
-from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.batches import drills_abort
 from simulator.drills.models import LIVE, OPEN_STATUSES, Drill, Lever
@@ -68,7 +69,7 @@ def drills_frame(actor: Actor) -> Frame:
 
 def may_pull(actor: Actor) -> bool:
     """Whether somebody may pull and release it."""
-    return bool(OPERATORS & actor.roles)
+    return actor.may(Right.OPERATE)
 
 
 def lever_pull(*, actor: Actor, reason: str) -> int:
@@ -76,7 +77,7 @@ def lever_pull(*, actor: Actor, reason: str) -> int:
 
     What runs is ended by who drives it, within a second. Raises Refused: forbidden, invalid (no reason), conflict (it is pulled already).
     """
-    why = _reason(actor, reason, "pulling")
+    why = _reason(actor, reason, "pull", "pulling")
     with transaction.atomic():
         asking_held(actor.workspace_id)
         if (seen := _seen(actor.workspace_id)) is not None:
@@ -89,7 +90,7 @@ def lever_pull(*, actor: Actor, reason: str) -> int:
 
 def lever_release(*, actor: Actor, reason: str) -> None:
     """Drills may be asked for again; what was ended stays so. Raises Refused: forbidden, invalid (no reason), conflict (it is not pulled)."""
-    why = _reason(actor, reason, "releasing")
+    why = _reason(actor, reason, "release", "releasing")
     with transaction.atomic():
         asking_held(actor.workspace_id)
         if not Lever.objects.filter(workspace_id=actor.workspace_id).delete()[0]:
@@ -117,11 +118,8 @@ def _seen(workspace_id: str) -> LeverView | None:
     return LeverView(*row) if row else None
 
 
-def _reason(actor: Actor, reason: str, doing: str) -> str:
-    if not may_pull(actor):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"{actor.name} may look on: {doing} the lever of drills is for {allowed}"
-        raise Refused(message, code="forbidden", field="actor")
+def _reason(actor: Actor, reason: str, do: str, doing: str) -> str:
+    right_wanted(actor, Right.OPERATE, f"{do} the lever of drills")
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     if not why:
         message = f"{doing} the lever needs a reason: say why, it is kept with the drills and in the audit stream"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.core.actor import Actor
+from fabric.core.roles import Right, holders
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType
 from fabric.selectors.standing import workers_alive_count
-from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
 from simulator.drills.models import MODES, VIRTUAL
 
@@ -65,8 +65,7 @@ def how_asked(actor: Actor, spec: FabricSpec, mode: str, cap_usd_micros: int | N
                 raise Refused(message, code="invalid", field=field)
         return How(mode, run_cap)
     if not may_ask_live(actor):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"a live drill takes the time of workers: {actor.name} may drill in virtual time, and live drills are for {allowed}"
+        message = f"a live drill takes the time of workers: {actor.name} may drill in virtual time, and live drills are for {holders(Right.OPERATE)}"
         raise Refused(message, code="forbidden", field="actor")
     _within("cap_usd_micros", cap_usd_micros, 1, CAP_USD_MICROS_MAX, "micro-dollars")
     _within("cap_s", cap_s, CAP_S_MIN, CAP_S_MAX, "seconds")
@@ -78,7 +77,7 @@ def how_asked(actor: Actor, spec: FabricSpec, mode: str, cap_usd_micros: int | N
 
 def may_ask_live(actor: Actor) -> bool:
     """Whether somebody may ask for live drills."""
-    return bool(OPERATORS & actor.roles)
+    return actor.may(Right.OPERATE)
 
 
 def _within(field: str, given: int | None, least: int, most: int, unit: str) -> None:

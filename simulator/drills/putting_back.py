@@ -18,7 +18,7 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.models import Fabric, Run, Workspace
 from fabric.models.runs import LIVE
 from fabric.selectors.breakers import breakers_open
-from fabric.services.breakers import OPERATORS, breaker_reset
+from fabric.services.breakers import breaker_reset
 from fabric.services.control import run_terminate
 from fabric.services.errors import Refused
 from fabric.services.fabrics import drilled_withdraw
@@ -45,8 +45,7 @@ class PutBack:
 
 def acting_in(workspace_id: str) -> Actor:
     """Who acts for drills in their workspace: the installation itself, which may move breakers there."""
-    seen = system_actor(workspace_id)
-    return Actor(name=seen.name, workspace_id=workspace_id, kind="system", roles=OPERATORS)
+    return system_actor(workspace_id)
 
 
 def put_back(

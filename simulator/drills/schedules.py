@@ -12,11 +12,12 @@ from django.db.models import Count, F
 from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.audit import audit_record
-from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.lever import asking_held
 from simulator.drills.models import Drill, Schedule
@@ -25,6 +26,9 @@ from simulator.drills.schedules_when import when
 SCHEDULES_MAX = 50
 """In a workspace."""
 CELLS = ("all", "stale")
+
+
+DOING = "make and change schedules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +79,9 @@ def schedule_create(
     """From now on drills of a fabric are asked for at these instants, in virtual time and in the name of who made the schedule.
 
     ``scenario``: played in all of its tiers, in place of the cells. Raises Refused: not_found (the fabric, the scenario), invalid (``cron``, ``cells``),
-    conflict (``SCHEDULES_MAX`` are there already).
+    conflict (``SCHEDULES_MAX`` are there already), forbidden.
     """
+    right_wanted(actor, Right.OPERATE, DOING)
     given = _given(actor, fabric, cron, cells, scenario, reason)
     now = database_us()
     with transaction.atomic():
@@ -147,9 +152,9 @@ def schedule_delete(*, actor: Actor, schedule: str, version: int) -> None:
         audit_record(actor=actor, act=Act.SCHEDULE_DELETED, subject=row.id, **told)
 
 
-def may_change(actor: Actor, made_by: str) -> bool:
-    """Whether somebody may change, pause and delete the schedules that ``made_by`` made."""
-    return actor.name == made_by or bool(OPERATORS & actor.roles)
+def may_change(actor: Actor) -> bool:
+    """Whether somebody may make, change, pause and delete schedules."""
+    return actor.may(Right.OPERATE)
 
 
 def _given(actor: Actor, fabric: str, cron: str, cells: str, scenario: str, reason: str) -> dict[str, Any]:
@@ -189,12 +194,8 @@ def _tell(actor: Actor, act: Act, schedule_id: str, given: Mapping[str, Any]) ->
 
 def schedule_mine(actor: Actor, schedule_id: str) -> Schedule:
     """The row of one that somebody may change. Refused not_found, forbidden."""
-    row = _row(actor, schedule_id)
-    if not may_change(actor, row.made_by):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"{row.made_by} made this schedule: {actor.name} may look on, and changing it is for {allowed}"
-        raise Refused(message, code="forbidden", field="actor")
-    return row
+    right_wanted(actor, Right.OPERATE, DOING)
+    return _row(actor, schedule_id)
 
 
 def _row(actor: Actor, schedule_id: str) -> Schedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from django.db import transaction
 from django.db.models import F
@@ -11,6 +12,7 @@ from django.db.models import F
 from fabric.adapters.duties import DutySpec, database_us
 from fabric.core.actor import Actor
 from fabric.services.errors import Refused
+from fabric.services.workspaces import actor_named
 from simulator.drills.models import Schedule
 from simulator.drills.schedules import schedule_mine
 from simulator.drills.schedules_when import when
@@ -87,8 +89,8 @@ def _say(row: Schedule, batch: str, said: str) -> None:
 
 
 def _asker(row: Schedule) -> Actor:
-    """Who made it, by way of the schedule."""
-    return Actor(name=row.made_by, workspace_id=row.workspace_id, via=f"schedule:{row.id}")
+    """Who made it, by way of the schedule, with what they may do by now. Refused forbidden: they are no member any more."""
+    return replace(actor_named(row.workspace_id, row.made_by), via=f"schedule:{row.id}")
 
 
 def _ask(row: Schedule, actor: Actor) -> Asked:

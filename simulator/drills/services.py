@@ -13,12 +13,13 @@ from django.db.models import QuerySet
 from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.roles import Right, holders
 from fabric.core.text import clean_text
 from fabric.models import Revision, new_id
 from fabric.selectors.fabrics import RevisionPage, revision_get
 from fabric.services.audit import audit_record
-from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.batches import drills_abort
 from simulator.drills.covers import CELLS, Cell, covers, engine_version
@@ -63,8 +64,9 @@ def drill_ask(
     already is left out. ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``. ``wake``: called when the
     rows are there, and may fail to reach anybody: who drills looks by itself every few seconds.
     Raises Refused: not_found, invalid (no cell; a seed, mode or cap that is none), conflict (nothing is stale, all of them wait or run
-    already, or the lever is pulled), and of live ones forbidden and unavailable (no worker is alive).
+    already, or the lever is pulled), forbidden, and of live ones unavailable (no worker is alive).
     """
+    right_wanted(actor, Right.RUN, "ask for drills")
     page = revision_get(actor, fabric, number)
     how = how_asked(actor, page.spec, mode, cap_usd_micros, cap_s)
     picked = seed_of(seed)
@@ -103,10 +105,7 @@ def drill_stop(*, actor: Actor, batch: str, reason: str = "") -> int:
     """
     seen = batch_get(actor, batch)
     if not may_stop(actor, seen.asked_by):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = (
-            f"{seen.asked_by} asked for these drills: {actor.name} may look on, and stopping them is for {allowed}"
-        )
+        message = f"{seen.asked_by} asked for these drills: {actor.name} may look on, and stopping them is for {holders(Right.OPERATE)}"
         raise Refused(message, code="forbidden", field="actor")
     why = clean_text(reason)[0].strip()[:REASON_CHARS_MAX]
     with transaction.atomic():
@@ -121,7 +120,7 @@ def drill_stop(*, actor: Actor, batch: str, reason: str = "") -> int:
 
 def may_stop(actor: Actor, asked_by: str) -> bool:
     """Whether somebody may stop the drills that ``asked_by`` asked for."""
-    return actor.name == asked_by or bool(OPERATORS & actor.roles)
+    return actor.may(Right.OPERATE) or (actor.name == asked_by and actor.may(Right.RUN))
 
 
 def _open(fabric_id: str, mode: str) -> QuerySet[Drill]:

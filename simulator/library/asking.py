@@ -11,12 +11,14 @@ from django.db import IntegrityError, transaction
 from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.roles import Right
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.models import Revision, new_id
 from fabric.selectors.fabrics import RevisionPage, revision_get
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from fabric.services.runs import REASON_CHARS_MAX
 from simulator.drills.lever import lever_rests
 from simulator.drills.live_asking import How, how_asked
@@ -51,8 +53,9 @@ def scenario_ask(
     the scenario waits or runs already is left out. ``wake``: called when the rows are there.
     ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``.
     Raises Refused: not_found, invalid (a tier that the scenario does not have; parameters that do not fit, or an agent that the fabric has not; live, a fault that cannot
-    be), conflict, and of live ones forbidden and unavailable.
+    be), conflict, forbidden, and of live ones unavailable.
     """
+    right_wanted(actor, Right.RUN, "ask for drills")
     page, seen = revision_get(actor, fabric, number), scenario_get(actor, scenario)
     one = seen.readable()
     given = dict(parameters or {})

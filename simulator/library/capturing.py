@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import fact_json, from_row
+from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.models import Attachment, Event
 from fabric.selectors.errors import Refused
@@ -14,11 +15,12 @@ from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.runs import RunView, run_get
 from fabric.selectors.words import cut
+from fabric.services.rights import right_wanted
 from simulator.drills.services import SEED_MAX
 from simulator.library import facts
 from simulator.library.facts import facts_of
 from simulator.library.selectors import ScenarioView, scenario_get
-from simulator.library.services import NAME_MAX, checked, free_name, renamed, scenario_save
+from simulator.library.services import DOING, NAME_MAX, checked, free_name, renamed, scenario_save
 from simulator.library.strikings import Facts
 from simulator.scenarios.reading import BYTES_MAX, dump, scenario_of
 from simulator.scenarios.scenario import REQUEST, Scenario
@@ -42,8 +44,9 @@ def scenario_capture(*, actor: Actor, run_id: str, name: str = "") -> Captured:
     """Keeps the failures of a run as a scenario: its request and documents, its tier, and a disturbance for each call that failed.
 
     ``name``: without it one is made of the run's id. Raises Refused: not_found, conflict (nothing of it can be made to happen again; it was erased; the name is
-    taken), invalid (a name that is none).
+    taken), invalid (a name that is none), forbidden.
     """
+    right_wanted(actor, Right.EDIT, DOING)
     scenario, left_out = capturable(actor, run_id, name)
     kept = scenario_save(actor=actor, source=dump(scenario), captured_from=run_id)
     return Captured(scenario_get(actor, kept.name), left_out)

@@ -10,12 +10,13 @@ from django.db import IntegrityError, transaction
 from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
+from fabric.core.roles import Right, holders
 from fabric.core.text import clean_text
 from fabric.models import AuditLine, new_id
 from fabric.selectors.words import instant
 from fabric.services.audit import audit_record
-from fabric.services.breakers import OPERATORS
 from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
 from simulator.drills.models import StoredScenario
 from simulator.library.selectors import ScenarioView, scenario_get, shipped_views, stored_view
 from simulator.scenarios import chaostoolkit
@@ -27,6 +28,7 @@ KEPT_MAX = 500
 """Scenarios that a workspace can have of its own."""
 NAME_MAX = 100
 _NAME = re.compile(r"^[ \t]*name[ \t]*=[^\n]*$", re.MULTILINE)
+DOING = "write, change and delete scenarios"
 _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
@@ -47,8 +49,9 @@ def scenario_save(
 ) -> ScenarioView:
     """Keeps a scenario. ``name``: in place of the one that it says.
 
-    Raises Refused: invalid (with every mistake, its line and path), conflict (the name is taken, by a shipped one or one of the workspace's own; there are too many).
+    Raises Refused: forbidden, invalid (with every mistake, its line and path), conflict (the name is taken, by a shipped one or one of the workspace's own; there are too many).
     """
+    right_wanted(actor, Right.EDIT, DOING)
     text = _plain(source)
     if name:
         text = renamed(text, checked(text), name)
@@ -163,7 +166,9 @@ def free_name(actor: Actor, name: str) -> str:
 
 def may_change(actor: Actor, seen: ScenarioView) -> bool:
     """Whether somebody may change or delete it."""
-    return seen.origin != "shipped" and (actor.name == seen.made_by or bool(OPERATORS & actor.roles))
+    return (
+        seen.origin != "shipped" and actor.may(Right.EDIT) and (actor.name == seen.made_by or actor.may(Right.OPERATE))
+    )
 
 
 def renamed(text: str, scenario: Scenario, name: str) -> str:
@@ -207,13 +212,13 @@ def _taken(name: str) -> Refused:
 
 
 def _own(actor: Actor, name: str) -> ScenarioView:
+    right_wanted(actor, Right.EDIT, DOING)
     seen = scenario_get(actor, name)
     if seen.origin == "shipped":
         message = f"{seen.name} is shipped and stays as it is: duplicate it, and change the copy"
         raise Refused(message, code="conflict", field="scenario")
     if not may_change(actor, seen):
-        allowed = " or ".join(sorted(OPERATORS))
-        message = f"{seen.name} is {seen.made_by}'s: changing it is for {seen.made_by}, {allowed}; duplicate it"
+        message = f"{seen.name} is {seen.made_by}'s: changing it is for {seen.made_by}, {holders(Right.OPERATE)}; duplicate it"
         raise Refused(message, code="forbidden", field="actor")
     return seen
 

@@ -12,7 +12,7 @@ from fabric.core.actor import Actor
 from fabric.models import Workspace
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
-from fabric.services.workspaces import login_link_create, owner_actor, owner_ensure
+from fabric.services.workspaces import OWNER_ROLES, login_link_create, owner_actor, owner_ensure
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL
 
@@ -63,7 +63,7 @@ def doubtful(actor: Actor) -> str:
 @pytest.fixture
 def stranger(owner: User) -> Actor:
     """Somebody of another workspace."""
-    return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id)
+    return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id, roles=OWNER_ROLES)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from console.views.memories import BECAME, GLANCE_CHARS
 from fabric.models import AuditLine, MemoryEntry
 from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.memory_history import Became
-from fabric.services import memories
 from fabric.services.fabrics import fabric_publish
 from tests.console.bad_input import remember
 from tests.fabric.services.test_memories import REMEMBERING
+from tests.people import member, signed_in
 
 TAB = "/fabrics/remembering?tab=memory"
 PAGE = "/fabrics/remembering/memory/notes"
@@ -81,9 +81,9 @@ def test_a_key_is_deleted_with_a_reason(browser, fabric_id):
     assert AuditLine.objects.filter(kind="memory_deleted").count() == 1
 
 
-def test_who_may_only_look_has_no_button_and_is_refused(browser, fabric_id, monkeypatch):
+def test_who_may_only_look_has_no_button_and_is_refused(owner, fabric_id):
     remember(fabric_id)
-    monkeypatch.setattr(memories, "OPERATORS", frozenset({"nobody"}))
+    browser = signed_in(member("vera", "viewer"))
     response = browser.get(f"{PAGE}?key=budget")
     assert "This is for operators and the owner" in text(response)
     assert b">Delete budget</button>" not in response.content

@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_refused(actor, seen, other, code, says):
 
 def test_it_is_for_operators_of_the_workspace(actor, seen, stranger):
     for roles in ((), ("reviewer", "finance")):
-        with pytest.raises(Refused, match="is for operator or owner") as refusal:
+        with pytest.raises(Refused, match="that is for operator or owner") as refusal:
             breaker_force_open(**asked(replace(actor, roles=frozenset(roles)), seen))
         assert refusal.value.code == "forbidden"
     with pytest.raises(Refused, match="no circuit breaker"):

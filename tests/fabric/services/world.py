@@ -12,7 +12,7 @@ from fabric.runtime.ports import Document, JournalStore
 from fabric.selectors.runs import RunView
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
-from fabric.services.workspaces import owner_actor
+from fabric.services.workspaces import OWNER_ROLES, owner_actor
 
 SMALL = """\
 name: small
@@ -143,7 +143,7 @@ def actor(transactional_db: None) -> Actor:
 def stranger(transactional_db: None) -> Actor:
     """Somebody of another workspace."""
     workspace = Workspace.objects.create(name="elsewhere")
-    return Actor(name="mallory", workspace_id=workspace.id)
+    return Actor(name="mallory", workspace_id=workspace.id, roles=OWNER_ROLES)
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import pytest
 from fabric.core.actor import Actor
 from fabric.models import Workspace
 from fabric.services.fabrics import fabric_publish
-from fabric.services.workspaces import owner_actor, owner_ensure
+from fabric.services.workspaces import OWNER_ROLES, owner_actor, owner_ensure
 from tests.fabric.services.world import SMALL
+from tests.people import UNTIL_NOW
 
 
 @pytest.fixture
@@ -27,10 +28,10 @@ def small(actor: Actor) -> str:
 @pytest.fixture
 def vera(actor: Actor) -> Actor:
     """Somebody of the same workspace who is no operator."""
-    return Actor(name="vera", workspace_id=actor.workspace_id)
+    return Actor(name="vera", workspace_id=actor.workspace_id, roles=frozenset(UNTIL_NOW))
 
 
 @pytest.fixture
 def stranger(actor: Actor) -> Actor:
     """Somebody of another workspace."""
-    return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id)
+    return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id, roles=OWNER_ROLES)

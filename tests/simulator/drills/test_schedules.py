@@ -7,9 +7,10 @@ import json
 import pytest
 
 from fabric.adapters.duties import database_us
-from fabric.models import AuditLine
+from fabric.models import AuditLine, Member
 from fabric.selectors.errors import Refused
 from fabric.services.fabrics import fabric_publish
+from fabric.services.workspaces import actor_of
 from simulator.drills import schedules_due
 from simulator.drills.batches import drill_claim, drill_end
 from simulator.drills.lever import lever_pull
@@ -26,6 +27,7 @@ from simulator.drills.schedules import (
 )
 from simulator.drills.schedules_due import schedule_run, schedules_ask, schedules_wait
 from tests.fabric.services.world import SMALL
+from tests.people import member
 
 DAILY = "0 3 * * *"
 US = 1_000_000
@@ -134,21 +136,28 @@ def test_it_is_changed_paused_resumed_and_deleted_as_it_was_seen(actor, small):
     assert list(kinds) == [f"schedule_{act}" for act in ("created", "changed", "paused", "resumed", "deleted")]
 
 
-def test_who_made_it_and_operators_change_it_and_others_look_on(actor, vera, small, stranger):
+@pytest.fixture
+def olga(actor):
+    """An operator."""
+    return actor_of(member("olga", "operator"))
+
+
+def test_operators_make_and_change_them_and_others_look_on(actor, vera, olga, small, stranger):
     one = made(actor)
     for act, more in ((schedule_pause, {}), (schedule_delete, {}), (schedule_change, {"fabric": small, "cron": DAILY})):
         found = refused(act, actor=vera, schedule=one.id, version=1, **more)
         assert (found.code, found.field) == ("forbidden", "actor")
     assert refused(schedule_run, actor=vera, schedule=one.id).code == "forbidden"
-    hers = made(vera)
-    assert schedule_pause(actor=vera, schedule=hers.id, version=1).paused_by == "vera"
+    assert refused(schedule_create, actor=vera, fabric=small, cron=DAILY).code == "forbidden"
+    hers = made(olga)
+    assert schedule_pause(actor=olga, schedule=hers.id, version=1).paused_by == "olga"
     assert schedule_resume(actor=actor, schedule=hers.id, version=2).paused_by == ""
     assert refused(schedule_pause, actor=stranger, schedule=one.id, version=1).code == "not_found"
     assert schedules_list(stranger) == []
 
 
-def test_what_is_due_is_asked_for_once_in_the_name_of_who_made_it(actor, vera, small):
-    one = made(vera, reason="Each night.")
+def test_what_is_due_is_asked_for_once_in_the_name_of_who_made_it(actor, olga, small):
+    one = made(olga, reason="Each night.")
     due(one.id, 49 * HOUR)
     woken = []
     assert schedules_wait()
@@ -156,16 +165,33 @@ def test_what_is_due_is_asked_for_once_in_the_name_of_who_made_it(actor, vera, s
     assert woken == [24], "the rows are there when somebody is woken"
     assert schedules_ask() == 0, "what was missed is caught up with once"
     assert set(Drill.objects.values_list("asked_by", "via", "reason", "mode")) == {
-        ("vera", f"schedule:{one.id}", "Each night.", "virtual")
+        ("olga", f"schedule:{one.id}", "Each night.", "virtual")
     }
     line = AuditLine.objects.get(kind="drills_asked")
-    assert (line.actor, line.via) == ("vera", f"schedule:{one.id}")
+    assert (line.actor, line.via) == ("olga", f"schedule:{one.id}")
     asked = schedule_get(actor, one.id)
     assert asked.next_at > database_us()
     assert (asked.last_said, asked.version, dict(asked.came)) == ("", 1, {"queued": 24})
     done = drill_claim(asked.last_batch, "h")
     drill_end(done, "h", status=Status.COMPLETED, verdict="pass")
     assert dict(schedule_get(actor, one.id).came) == {"queued": 23, "pass": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"roles": "viewer"}, "olga may not ask for drills: that is for editor, operator or owner"),
+        ({"removed_at": 2}, "olga is no member of this workspace (any more)"),
+    ],
+)
+def test_who_made_it_and_may_not_drill_any_more_asks_for_nothing(actor, olga, small, change, said):
+    one = made(olga)
+    due(one.id)
+    Member.objects.filter(name="olga").update(**change)
+    assert schedules_ask() == 0
+    assert not Drill.objects.exists()
+    seen = schedule_get(actor, one.id)
+    assert (seen.last_said, seen.next_at > database_us()) == (said, True)
 
 
 def test_a_scenario_is_played_in_all_of_its_tiers(actor, small):
@@ -214,8 +240,8 @@ def test_one_that_fails_keeps_no_other_from_being_asked_for_and_waits_for_its_ne
     assert schedule_get(actor, second.id).last_said == ""
 
 
-def test_it_is_run_now_in_ones_own_name_and_keeps_its_instant(actor, vera, small):
-    one = made(vera)
+def test_it_is_run_now_in_ones_own_name_and_keeps_its_instant(actor, olga, small):
+    one = made(olga)
     asked = schedule_run(actor=actor, schedule=one.id)
     assert set(Drill.objects.values_list("asked_by", "via")) == {("owner", "")}
     seen = schedule_get(actor, one.id)

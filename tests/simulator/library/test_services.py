@@ -110,7 +110,7 @@ def test_somebody_else_s_is_changed_by_operators_only(actor, mine, vera):
         assert refused(act, actor=vera, name="mine", version=1, **more).code == "forbidden"
     theirs = scenario_save(actor=vera, source=source("hers"))
     scenario_change(actor=vera, name="hers", source=source("hers", rest="times = 2\n"), version=theirs.version)
-    operator = replace(vera, name="otto", roles=frozenset(services.OPERATORS))
+    operator = replace(vera, name="otto", roles=frozenset({"editor", "operator"}))
     scenario_delete(actor=operator, name="hers", version=2)
     assert acts("scenario_deleted") == [("hers", "otto", {"version": 2})]
 

@@ -1,0 +1,183 @@
+"""Who belongs to a workspace: roles given and taken, members removed, and accounts of programs made (docs/semantics.md "Roles").
+
+Only an owner does any of it, and a workspace always has one. The local owner stays: it is who acts at the machine's command line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.roles import PEOPLE_ONLY, Right, Role, held_in, written
+from fabric.models import ApiToken, Invitation, Member
+from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
+from fabric.services.rights import right_wanted
+from fabric.services.workspaces import OWNER
+
+ROLES_MAX = 20
+"""A member holds at most so many."""
+_role = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+def member_roles_set(
+    *, actor: Actor, name: str, roles: Collection[str], before: Collection[str] | None = None
+) -> frozenset[str]:
+    """Gives a member exactly these roles, from their next request on; those that they have then. ``before``: those that were seen; None: whatever they are.
+
+    Raises Refused: forbidden, not_found, invalid (a role that is none, or not for a service account), conflict (others were given meanwhile; the last
+    owner, or the local one, would be none any more).
+    """
+    right_wanted(actor, Right.MEMBERS, "give and take roles")
+    with transaction.atomic():
+        row = _row(actor, name)
+        wanted, had = roles_checked(roles, service=row.service), held_in(row.roles)
+        if before is not None and frozenset(before) != had:
+            message = f"{row.name} was given other roles meanwhile ({_said(had)}): look at them, and change those"
+            raise Refused(message, code="conflict", field="roles")
+        if Role.OWNER in had and Role.OWNER not in wanted:
+            _still_owned(actor, row, "would be owner no more")
+        if wanted != had:
+            Member.objects.filter(id=row.id).update(roles=written(wanted))
+            told = {"roles": sorted(wanted), "before": sorted(had)}
+            audit_record(actor=actor, act=Act.MEMBER_ROLES_SET, subject=row.name, **told)
+    return wanted
+
+
+def member_remove(*, actor: Actor, name: str) -> int:
+    """Ends a membership: the sign-ins of that member are over, and so are their tokens. How many tokens were revoked.
+
+    What they did stays in journals and in the audit stream. Raises Refused: forbidden, not_found, conflict (the last owner, or the local one).
+    """
+    right_wanted(actor, Right.MEMBERS, "remove members")
+    with transaction.atomic():
+        row = _row(actor, name)
+        if Role.OWNER in held_in(row.roles):
+            _still_owned(actor, row, "would be removed")
+        now = _now()
+        Member.objects.filter(id=row.id).update(removed_at=now, removed_by=actor.name)
+        tokens = ApiToken.objects.filter(workspace_id=actor.workspace_id, user_id=row.user_id, revoked_at__isnull=True)
+        revoked = tokens.update(revoked_at=now)
+        told = {"roles": sorted(held_in(row.roles)), "service": row.service or None, "tokens_revoked": revoked}
+        audit_record(actor=actor, act=Act.MEMBER_REMOVED, subject=row.name, **told)
+    return revoked
+
+
+def service_create(*, actor: Actor, name: str, roles: Collection[str]) -> str:
+    """Makes an account of programs: it has tokens and no sign-in, and never decides. Its name.
+
+    Raises Refused: forbidden, invalid (a name or a role that is none, or a role for people only), conflict (the name is taken).
+    """
+    right_wanted(actor, Right.MEMBERS, "make service accounts")
+    wanted = roles_checked(roles, service=True)
+    with transaction.atomic():
+        user = user_new(actor.workspace_id, name, None)
+        member_add(actor.workspace_id, user, wanted, by=actor.name, service=True)
+        audit_record(actor=actor, act=Act.SERVICE_ACCOUNT_CREATED, subject=user.username, roles=sorted(wanted))
+    return user.username
+
+
+def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset[str]:
+    """Roles as they are kept. Refused invalid."""
+    given = frozenset(str(role).strip() for role in roles) - {""}
+    if not given:
+        message = f"a member has at least one role: name some of {', '.join(Role)}; who only looks on is {Role.VIEWER}"
+        raise Refused(message, code="invalid", field="roles")
+    wrong = sorted(role for role in given if not _role.fullmatch(role))
+    if wrong:
+        message = f"{wrong[0][:40]!r} is no role: there are {', '.join(Role)}, and names of up to 63 lower-case letters, digits, - and _ that fabrics ask for"
+        raise Refused(message, code="invalid", field="roles")
+    if len(given) > ROLES_MAX:
+        raise Refused(
+            f"{len(given)} roles are more than anybody can have: name {ROLES_MAX} at most",
+            code="invalid",
+            field="roles",
+        )
+    if service and (people := sorted(given & PEOPLE_ONLY)):
+        message = f"a service account cannot be {', '.join(people)}: those are for people, who decide and say who does"
+        raise Refused(message, code="invalid", field="roles")
+    return given
+
+
+def user_new(workspace_id: str, name: str, password: str | None) -> User:
+    """A new user of this name; without a password nobody signs in as it. In the caller's transaction. Raises Refused: invalid, conflict (the name is taken)."""
+    picked = User.normalize_username(name.strip())
+    try:
+        User.username_validator(picked)
+    except ValidationError:
+        picked = ""
+    if not picked or len(picked) > 150:
+        message = "a name has 1 to 150 letters, digits and @ . + - _: choose another one"
+        raise Refused(message, code="invalid", field="name")
+    # A question asks for roles and for names alike: who bore a role's name would be asked in its place.
+    if picked.lower() in {str(role) for role in Role} | _roles_here(workspace_id):
+        raise Refused(f"{picked} is the name of a role here: choose another one", code="invalid", field="name")
+    if User.objects.filter(username__iexact=picked).exists():
+        raise Refused(f"somebody has the name {picked} already: choose another one", code="conflict", field="name")
+    try:
+        with transaction.atomic():
+            return User.objects.create_user(picked, password=password)
+    except IntegrityError:
+        raise Refused(
+            f"somebody has the name {picked} already: choose another one", code="conflict", field="name"
+        ) from None
+
+
+def member_add(workspace_id: str, user: User, roles: Collection[str], *, by: str, service: bool = False) -> None:
+    """Makes a user a member. In the caller's transaction. Raises Refused conflict: they are one."""
+    row = {"user": user, "roles": written(roles), "service": service, "created_at": _now(), "created_by": by}
+    _, made = Member.objects.get_or_create(
+        workspace_id=workspace_id, name=user.username, removed_at__isnull=True, defaults=row
+    )
+    if not made:
+        message = f"{user.username} is a member already: an owner gives more roles on the page of members"
+        raise Refused(message, code="conflict", field="name")
+
+
+def _row(actor: Actor, name: str) -> Member:
+    """The row of a member, held until the transaction ends together with those of all owners: of two who remove each other, one finds the other gone."""
+    rows = Member.objects.select_for_update().filter(workspace_id=actor.workspace_id, removed_at__isnull=True)
+    held = {row.name: row for row in rows.order_by("id")}
+    if actor.kind == "person" and actor.name not in held:
+        raise Refused(f"{actor.name} is no member of this workspace any more", code="forbidden", field="actor")
+    if name not in held:
+        message = f"there is no member {name[:80]!r} in this workspace; `manage.py member list` shows them"
+        raise Refused(message, code="not_found", field="name")
+    return held[name]
+
+
+def _still_owned(actor: Actor, row: Member, so: str) -> None:
+    """Refused conflict where a workspace would lose its last owner, or the local one."""
+    if row.name == OWNER:
+        message = f"{OWNER} is who acts at the command line of this machine and {so}: the local owner stays"
+        raise Refused(message, code="conflict", field="name")
+    others = Member.objects.filter(
+        workspace_id=actor.workspace_id, removed_at__isnull=True, service=False, user__is_active=True
+    )
+    if not any(Role.OWNER in held_in(roles) for roles in others.exclude(id=row.id).values_list("roles", flat=True)):
+        message = f"{row.name} is the last owner and {so}: make somebody else an owner first"
+        raise Refused(message, code="conflict", field="name")
+
+
+def _roles_here(workspace_id: str) -> set[str]:
+    """The roles that a member has or somebody is invited to."""
+    texts = [
+        Model.objects.filter(workspace_id=workspace_id).values_list("roles", flat=True)
+        for Model in (Member, Invitation)
+    ]
+    return {role for found in texts for text in found.distinct() for role in held_in(text)}
+
+
+def _said(roles: Collection[str]) -> str:
+    return ", ".join(sorted(roles)) or "none"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
