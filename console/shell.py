@@ -75,6 +75,7 @@ NAV: tuple[Place, ...] = (
 """The navigation, in its order. A row whose page there is not is left out."""
 MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
+    Place("members", "Members", "user2", ("members", "member", "invitation")),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),
 )

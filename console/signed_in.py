@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.contrib import auth
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
@@ -21,6 +22,7 @@ from console.live.ended import ended_among
 from fabric.core.actor import Actor
 from fabric.services.workspaces import actor_of
 
+BACKEND = "django.contrib.auth.backends.ModelBackend"
 ACTOR, SIGNED_IN_AT = "fabric_actor", "fabric_signed_in_at"
 """What is kept with the user of a request, who lives no longer than it: the actor, and when the sign-in began (microseconds; 0: not known)."""
 
@@ -41,10 +43,13 @@ def signed_in_by(user: Any, session: SessionBase) -> Any:
     return user
 
 
-def sign_in_begin(session: SessionBase) -> None:
-    """Notes in a new session from when it is, and what signing out ends it and closes its sockets by."""
+def sign_in(request: HttpRequest, user: Any) -> None:
+    """Signs somebody in, from now on. Who was signed in already and does it again keeps what signing out ends it and closes its sockets by."""
+    again = request.user.is_authenticated and request.user.pk == user.pk
+    mark = request.session.get("mark", "") if again else ""
+    auth.login(request, user, backend=BACKEND)
     # Not the session's key: with signed cookies that is the cookie itself.
-    session["mark"], session["signed_in_at"] = secrets.token_hex(8), time.time_ns() // 1_000
+    request.session["mark"], request.session["signed_in_at"] = mark or secrets.token_hex(8), time.time_ns() // 1_000
 
 
 class SignedInMiddleware(AuthenticationMiddleware):

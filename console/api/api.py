@@ -24,6 +24,7 @@ from console.api import (
     exports,
     fabrics,
     lever,
+    members,
     memories,
     notifications,
     reviews,
@@ -76,6 +77,7 @@ ROUTERS = (
     drills.router,
     drill_reports.router,
     notifications.router,
+    members.router,
 )
 for router in ROUTERS:
     api.add_router("", router)

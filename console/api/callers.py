@@ -88,6 +88,12 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-drills-schedule-resume", "POST"): Scope.RUN,
     ("api-drills-schedule-delete", "POST"): Scope.RUN,
     ("api-drills-schedule-run", "POST"): Scope.RUN,
+    ("api-members", "GET"): Scope.READ,
+    ("api-invitations", "POST"): Scope.MANAGE,
+    ("api-invitation-revoke", "POST"): Scope.MANAGE,
+    ("api-member-services", "POST"): Scope.MANAGE,
+    ("api-member-roles", "POST"): Scope.MANAGE,
+    ("api-member-remove", "POST"): Scope.MANAGE,
     ("api-notifications", "GET"): Scope.READ,
     ("api-notification-resend", "POST"): Scope.RUN,
 }

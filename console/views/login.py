@@ -1,34 +1,85 @@
-"""Signing in by a one-time link, and out."""
+"""Signing in, by name and password or a one-time link, and out."""
 
 from __future__ import annotations
 
 import logging
 
+from django import forms
 from django.conf import settings
 from django.contrib import auth
+from django.contrib.auth.models import User
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST
 
 from console.live.process import signed_out
-from console.signed_in import sign_in_begin
+from console.signed_in import sign_in
 from console.throttle import LOGIN, count, give_back
 from console.views import errors
+from fabric.services.sign_in import password_sign_in
 from fabric.services.workspaces import login_link_consume, sign_out_record
 
 log = logging.getLogger(__name__)
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+NAME_MAX, PASSWORD_MAX = 150, 1_024
+AFTER = "after_sign_in"
+"""Where in the session it stands to where somebody comes back who has to sign in once more."""
+
+
+class LoginForm(forms.Form):
+    """A name and a password."""
+
+    name = forms.CharField(max_length=NAME_MAX, error_messages={"required": "Type your name."})
+    password = forms.CharField(max_length=PASSWORD_MAX, strip=False, error_messages={"required": "Type your password."})
 
 
 @never_cache
-@require_safe
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "HEAD", "POST"])
 def login(request: HttpRequest) -> HttpResponse:
-    """Say where the link is."""
-    return render(request, "login/page.html", {"next": _next(request)})
+    """A form for name and password, and where the link is; ``?again=1`` for who is signed in and has to do it once more. 422: they do not fit; 429: too often."""
+    if request.method != "POST":
+        if request.user.is_authenticated and _next(request):
+            request.session[AFTER] = _next(request)
+        return _login(request, LoginForm())
+    form = LoginForm(request.POST)
+    if not form.is_valid():
+        return _login(request, form, 422)
+    name, address = form.cleaned_data["name"], str(request.META.get("REMOTE_ADDR", ""))
+    # By address, and by name: a name is guessed at from many addresses.
+    counted = (address, f"name:{name.casefold()}")
+    if wait := max(count(LOGIN, who) for who in counted):
+        form.add_error(None, f"Too many sign-ins were tried from your address or with this name: go on in {wait} s.")
+        answer = _login(request, form, 429)
+        answer.headers["Retry-After"] = str(wait)
+        return answer
+    user = password_sign_in(name=name, password=form.cleaned_data["password"])
+    if user is None or (request.user.is_authenticated and request.user.pk != user.pk):
+        log.warning("a sign-in was refused: the name and the password do not fit")
+        form.add_error(None, "This name and password do not fit together: try again, or ask an owner for a new link.")
+        return _login(request, form, 422)
+    for who in counted:
+        give_back(LOGIN, who)
+    return _signed_in(request, user)
+
+
+def _login(request: HttpRequest, form: LoginForm, status: int = 200) -> HttpResponse:
+    again = request.user.is_authenticated and ("again" in request.GET or request.method == "POST")
+    known = {"next": _next(request), "form": form, "again": again, "name": form["name"].value() or ""}
+    if again:
+        known |= {"name": request.user.get_username(), "by_link": not request.user.has_usable_password()}
+    return render(request, "login/page.html", known, status=status)
+
+
+def _signed_in(request: HttpRequest, user: User) -> HttpResponse:
+    """Signs in and goes on to where the visitor was."""
+    to = _next(request) or request.session.get(AFTER, "")
+    sign_in(request, user)
+    request.session.pop(AFTER, None)
+    return redirect(to or settings.LOGIN_REDIRECT_URL)
 
 
 @never_cache
@@ -50,9 +101,7 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         message = "The link was used before or has expired: python3 manage.py bootstrap prints a new one where it was started."
         return errors.page(request, 410, message)
     give_back(LOGIN, address)
-    auth.login(request, user, backend=BACKEND)
-    sign_in_begin(request.session)
-    return redirect(_next(request) or settings.LOGIN_REDIRECT_URL)
+    return _signed_in(request, user)
 
 
 @require_POST

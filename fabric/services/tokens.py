@@ -17,17 +17,18 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Literal
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.models import ApiToken
+from fabric.core.roles import Right
+from fabric.models import ApiToken, Member
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
-from fabric.services.workspaces import actor_of, owner_ensure
+from fabric.services.rights import right_wanted
+from fabric.services.workspaces import OWNER, actor_of, owner_ensure
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Scope(StrEnum):
     """Start and cancel runs; move circuit breakers."""
     DECIDE = "decide"
     """Answer escalations in the user's name."""
+    MANAGE = "manage"
+    """Invite people, give and take roles, remove members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,16 @@ def token_create(
 ) -> CreatedToken:
     """A token that acts for ``user`` (empty: the local owner). ``expires_days`` None: it does not expire.
 
-    Raises Refused: invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
+    Raises Refused: forbidden (it is another one's), invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
     """
+    _may_for(actor, user or OWNER, "make")
     if not _name.fullmatch(name):
         message = f"{name[:40]!r} is no name for a token; use up to 63 letters, digits, dots, - and _, beginning with a letter or digit"
         raise Refused(message, code="invalid", field="name")
-    picked, holder = _scopes(scopes), _holder(user)
+    picked, holder = _scopes(scopes), _holder(actor, user)
+    if Scope.DECIDE in picked and Member.objects.filter(user=holder, service=True, removed_at__isnull=True).exists():
+        message = f"{holder.username} is an account of programs and decides nothing: leave out the scope {Scope.DECIDE}"
+        raise Refused(message, code="invalid", field="scopes")
     if expires_days is not None and not 1 <= expires_days <= DAYS_MAX:
         message = f"a token cannot expire in {expires_days:,} days; give 1 to {DAYS_MAX:,}"
         raise Refused(message, code="invalid", field="expires")
@@ -129,8 +136,10 @@ def token_create(
 
 
 def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_now) -> bool:
-    """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found."""
+    """Ends a token at once and for good; its name is free again. False: it was revoked before. Refused not_found, forbidden (it is another one's)."""
     named = ApiToken.objects.filter(workspace_id=actor.workspace_id, name=name[:100])
+    if (whose := named.values_list("user__username", flat=True).first()) is not None:
+        _may_for(actor, whose, "revoke")
     with transaction.atomic():
         if named.filter(revoked_at__isnull=True).update(revoked_at=now()):
             audit_record(actor=actor, act=Act.TOKEN_REVOKED, subject=name)
@@ -183,15 +192,22 @@ def _scopes(given: Collection[str]) -> tuple[Scope, ...]:
     return tuple(scope for scope in Scope if scope in given)
 
 
-def _holder(name: str) -> User:
+def _may_for(actor: Actor, user: str, verb: str) -> None:
+    if actor.name != user:
+        right_wanted(actor, Right.MEMBERS, f"{verb} tokens of others")
+
+
+def _holder(actor: Actor, name: str) -> User:
     if not name:
         return owner_ensure()
-    user = get_user_model().objects.filter(username=name, is_active=True).first()
-    if user is None:
-        raise Refused(
-            f"there is no active user {name[:80]!r}; leave it out for the local owner", code="not_found", field="user"
-        )
-    return user
+    rows = Member.objects.filter(
+        workspace_id=actor.workspace_id, name=name, removed_at__isnull=True, user__is_active=True
+    )
+    found = rows.select_related("user").first()
+    if found is None:
+        message = f"there is no active member {name[:80]!r}; leave it out for the local owner"
+        raise Refused(message, code="not_found", field="user")
+    return found.user
 
 
 def _hash(token: str) -> str:

@@ -24,6 +24,8 @@ SAMPLE = {
     "scope": "provider:scripted",
     "digest": "92e507dd97e0",
     "token": "x",
+    "member_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "invitation_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "rest": "nowhere",
     "escalation_id": "0123456789abcdef",
     "scenario_name": "tool-error",
@@ -56,7 +58,12 @@ def test_every_policy_has_a_route():
 
 
 def test_strangers_get_the_login_and_the_health_and_nothing_else():
-    assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {"healthz", "login", "login-link"}
+    assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {
+        "healthz",
+        "login",
+        "login-link",
+        "invitation",
+    }
     assert Policy.PUBLIC not in SOCKETS.values()
 
 

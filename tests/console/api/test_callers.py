@@ -21,7 +21,12 @@ from tests.console.api.client import Program, check
 
 FABRICS = "/api/v1/fabrics"
 RUNS = "/api/v1/runs"
-SAMPLE = {"run_id": "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55", "name": "small", "escalation_id": "0123456789abcdef"} | {
+SAMPLE = {
+    "invitation_id": "x",
+    "run_id": "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55",
+    "name": "small",
+    "escalation_id": "0123456789abcdef",
+} | {
     "notification_id": "fedcba9876543210fedcba9876543210",
     "scenario_name": "tool-error",
     "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",

@@ -94,7 +94,7 @@ class TestCommand:
             (("create", "two words"), "no name"),
             (("create", "x" * 64), "no name"),
             (("create", "ci", "--scope", "admin"), "there are: read, run, decide"),
-            (("create", "ci", "--user", "nobody"), "no active user"),
+            (("create", "ci", "--user", "nobody"), "no active member"),
             (("create", "ci", "--expires", "0"), "cannot expire in 0 days"),
             (("create", "ci", "--expires", str(DAYS_MAX + 1)), "cannot expire"),
             (("create", "ci", "--expires", "9" * 40), "cannot expire"),

@@ -1,0 +1,148 @@
+"""`manage.py member list|invite|roles|remove|service|revoke`: who belongs to the workspace, from the command line of this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+
+from fabric.core.notifications import rfc3339
+from fabric.core.roles import PEOPLE_ONLY, Role
+from fabric.management.base import OK, FabricCommand
+from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
+from fabric.selectors.words import instant
+from fabric.services.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
+from fabric.services.members import member_remove, member_roles_set, service_create
+from fabric.services.workspaces import owner_actor
+
+JSON = Any
+
+
+class Command(FabricCommand):
+    """Lists, invites and removes members, gives and takes roles, and makes accounts of programs."""
+
+    help = f"List the members, invite somebody by a link, give roles ({', '.join(Role)}, or a name that fabrics ask for), or remove somebody."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to do, and to whom."""
+        actions = parser.add_subparsers(dest="action", required=True, metavar="list|invite|roles|remove|service|revoke")
+        listing = actions.add_parser("list", help="people, accounts of programs, and open invitations")
+        inviting = actions.add_parser(
+            "invite", help="make a link by which one person becomes a member; it is printed once"
+        )
+        inviting.add_argument("roles", nargs="+", metavar="ROLE")
+        inviting.add_argument("--email", default="", metavar="E", help="for whom it is; nothing is sent there")
+        inviting.add_argument("--days", type=int, default=DAYS, metavar="N", help=f"1 to {DAYS_MAX} (default: {DAYS})")
+        setting = actions.add_parser("roles", help="give a member exactly these roles")
+        setting.add_argument("name", metavar="NAME")
+        setting.add_argument("roles", nargs="+", metavar="ROLE")
+        removing = actions.add_parser("remove", help="end a membership: sign-ins and tokens are over at once")
+        removing.add_argument("name", metavar="NAME")
+        serving = actions.add_parser("service", help="make an account of programs, for `token create --user NAME`")
+        serving.add_argument("name", metavar="NAME")
+        others = ", ".join(role for role in Role if role not in PEOPLE_ONLY)
+        serving.add_argument("roles", nargs="+", metavar="ROLE", help=f"{others}, or a name of your own")
+        revoking = actions.add_parser("revoke", help="end an invitation")
+        revoking.add_argument("invitation", metavar="ID")
+        for action in (listing, inviting, setting, removing, serving, revoking):
+            action.add_argument("--json", action="store_true", help="one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does one of them."""
+        action = getattr(self, f"_{options['action']}")
+        said, text = action(options)
+        if options["json"]:
+            self.put(said)
+        else:
+            for line in text:
+                self.stdout.write(line)
+        return OK
+
+    def _list(self, _: dict[str, Any]) -> tuple[JSON, list[str]]:
+        actor = owner_actor()
+        members, invited = members_list(actor), invitations_open(actor)
+        width = max(len(one.name) for one in members)
+        lines = [f"{one.name:<{width}}  {', '.join(one.roles)}  {_of(one)}" for one in members]
+        lines += [
+            f"invited {one.id}  {', '.join(one.roles)}  {one.email or 'whoever has the link'}, until {instant(one.expires_at)}"
+            for one in invited
+        ]
+        return {
+            "members": [_member(one) for one in members],
+            "invitations": [_invitation(one) for one in invited],
+        }, lines
+
+    def _invite(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        made = invitation_create(
+            actor=owner_actor(), roles=options["roles"], email=options["email"], days=options["days"]
+        )
+        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/invitations/{made.token}"
+        if not options["json"]:
+            self.tell(
+                f"invitation {made.id} to {', '.join(made.roles)} works once, until {instant(made.expires_at)}; its link, shown this once:"
+            )
+        told = {
+            "id": made.id,
+            "roles": list(made.roles),
+            "email": made.email,
+            "expires_at": rfc3339(made.expires_at),
+            "link": link,
+        }
+        return told, [link]
+
+    def _roles(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        given = sorted(member_roles_set(actor=owner_actor(), name=options["name"], roles=options["roles"]))
+        return {"name": options["name"], "roles": given}, [
+            f"{options['name']} has the roles {', '.join(given)} from now on"
+        ]
+
+    def _remove(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        tokens = member_remove(actor=owner_actor(), name=options["name"])
+        said = f"{options['name']} is no member any more: sign-ins are over, {tokens} token{'s' if tokens != 1 else ''} revoked"
+        return {"name": options["name"], "tokens_revoked": tokens}, [said]
+
+    def _service(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        actor = owner_actor()
+        made = member_get(actor, service_create(actor=actor, name=options["name"], roles=options["roles"]))
+        said = f"{made.name} is there; `manage.py token create NAME --user {made.name}` makes its token"
+        return _member(made), [said]
+
+    def _revoke(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        changed = invitation_revoke(actor=owner_actor(), invitation_id=options["invitation"])
+        how = "is revoked: nobody comes in by its link" if changed else "was revoked before; nothing changed"
+        return {"id": options["invitation"], "revoked": True, "changed": changed}, [
+            f"invitation {options['invitation']} {how}"
+        ]
+
+
+def _of(one: MemberView) -> str:
+    if one.service:
+        return f"account of programs, {one.tokens} token{'s' if one.tokens != 1 else ''}"
+    if not one.active:
+        return "switched off"
+    return "never signed in" if one.last_sign_in is None else f"signed in {instant(one.last_sign_in)}"
+
+
+def _member(one: MemberView) -> JSON:
+    return {
+        "name": one.name,
+        "roles": list(one.roles),
+        "service": one.service,
+        "active": one.active,
+        "since": rfc3339(one.since),
+        "added_by": one.added_by,
+        "last_sign_in": None if one.last_sign_in is None else rfc3339(one.last_sign_in),
+        "tokens": one.tokens,
+    }
+
+
+def _invitation(one: InvitationView) -> JSON:
+    return {
+        "id": one.id,
+        "roles": list(one.roles),
+        "email": one.email,
+        "created_at": rfc3339(one.created_at),
+        "created_by": one.created_by,
+        "expires_at": rfc3339(one.expires_at),
+    }

@@ -1,0 +1,251 @@
+"""Every address that changes something, as each of the eight roles: who may not is told so and changes nothing, and who may is not stopped.
+
+Total over the addresses: a new one that takes a POST needs a row in ``ASKED``, which says the right that it wants.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+from django.test import Client
+
+from console.access import ROUTES, Policy
+from console.api.callers import SCOPES
+from fabric.core.roles import RIGHTS, Right, Role, holders
+from fabric.core.taxonomy import FailureType, Tier
+from fabric.models import AuditLine, Inbox, Member, MemoryEntry, Run
+from fabric.selectors.breakers import breakers_of
+from fabric.services.fabrics import fabric_publish
+from fabric.services.invitations import invitation_create
+from fabric.services.tokens import Scope, token_create
+from simulator.drills.models import Drill, Schedule, StoredScenario
+from simulator.drills.schedules import schedule_create
+from simulator.drills.services import drill_ask
+from simulator.library.services import scenario_save
+from tests.console import test_access
+from tests.console.views.test_scenarios import source
+from tests.fabric.services.test_memories import REMEMBERING
+from tests.fabric.services.world import ran
+from tests.people import member, signed_in
+
+QUESTION = "it is for whoever the question asks"
+OWN = "it is about one's own sign-in, or an invitation"
+LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS = (
+    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS,
+)  # fmt: skip
+
+
+class Asked(NamedTuple):
+    """What is posted to an address, and the right that it wants; a sentence: rights are not what decides there."""
+
+    wants: Right | str
+    body: Mapping[str, Any] = {}
+
+
+WHY = {"reason": "To see."}
+SOURCE = {"source": source("another")}
+SCHEDULE = {"fabric": "small", "cron": "0 3 * * *", "cells": "all"}
+MOVE = {"generation": 0, **WHY}
+ROLES = {"roles": ["viewer"]}
+CELL = {"failure": "cost_overrun", "tier": "interactive"}
+KEY = {"memory": "notes", "key": "k", **WHY}
+
+PAGES: Mapping[str, Asked] = {
+    "login": Asked(OWN),
+    "login-link": Asked(OWN),
+    "logout": Asked(OWN),
+    "invitation": Asked(OWN),
+    "start": Asked(RUN, {"fabric": "small", "text": "What do the notes say?"}),
+    "run-cancel": Asked(CONTROL, WHY),
+    "run-terminate": Asked(CONTROL, WHY),
+    "run-pause": Asked(CONTROL, WHY),
+    "run-resume": Asked(CONTROL),
+    "run-fork": Asked(RUN, {"what": "", "value": "", "start_key": "k"}),
+    "run-export": Asked(LOOK),
+    "run-scenario": Asked(EDIT, {"name": "kept"}),
+    "decide": Asked(QUESTION),
+    "decision-undo": Asked(QUESTION),
+    "decision-continue": Asked(QUESTION),
+    "drills-ask": Asked(RUN, {"fabric": "small", "cells": "cost_overrun:batch"}),
+    "drills-stop": Asked(OPERATE, {"fabric": "small"}),
+    "drills-lever": Asked(OPERATE, {"act": "pull", **WHY}),
+    "drills-schedules": Asked(OPERATE, {"fabric": "small", "cron": "0 3 * * *", "what": "all"}),
+    "drills-schedule": Asked(OPERATE, {"act": "pause", "version": 1}),
+    "scenario-new": Asked(EDIT, SOURCE),
+    "scenario-ask": Asked(RUN, {"fabric": "small", "tier": ["batch"], "do": "run", "mode": "virtual"}),
+    "scenario-edit": Asked(EDIT, {"source": source("mine"), "version": 1}),
+    "scenario-duplicate": Asked(EDIT, {"to": "copied"}),
+    "scenario-delete": Asked(EDIT, {"version": 1}),
+    "breaker": Asked(OPERATE, {"act": "open", "generation": 0, **WHY}),
+    "fabric-memory": Asked(OPERATE, {"act": "write", "key": "k", "version": 0, "value": "1", **WHY}),
+    "fabric-memory-export": Asked(LOOK),
+    "notification-resend": Asked(OPERATE),
+    "member-invite": Asked(MEMBERS, ROLES),
+    "member-service": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
+    "member": Asked(MEMBERS, {"act": "roles", "before": "viewer", "roles": ["auditor"]}),
+    "invitation-revoke": Asked(MEMBERS),
+}
+"""Pages that take a POST."""
+
+API: Mapping[str, Asked] = {
+    "api-runs": Asked(RUN, {"fabric": "small", "text": "What do the notes say?"}),
+    "api-run-cancel": Asked(CONTROL, WHY),
+    "api-run-terminate": Asked(CONTROL, WHY),
+    "api-run-pause": Asked(CONTROL, WHY),
+    "api-run-resume": Asked(CONTROL),
+    "api-run-fork": Asked(RUN, {"seq": 1}),
+    "api-run-export": Asked(LOOK),
+    "api-run-scenario": Asked(EDIT),
+    "api-escalation-decision": Asked(QUESTION),
+    "api-escalation-undo": Asked(QUESTION),
+    "api-escalation-continue": Asked(QUESTION),
+    "api-breakers-open": Asked(OPERATE, MOVE),
+    "api-breakers-reset": Asked(OPERATE, MOVE),
+    "api-fabric-memories-export": Asked(LOOK),
+    "api-fabric-memory-write": Asked(OPERATE, {**KEY, "version": 0, "value": 1}),
+    "api-fabric-memory-delete": Asked(OPERATE, {**KEY, "version": 1}),
+    "api-fabric-drills": Asked(RUN, {"cells": [CELL]}),
+    "api-scenarios": Asked(EDIT, SOURCE),
+    "api-scenarios-check": Asked(LOOK, SOURCE),
+    "api-scenario-drills": Asked(RUN),
+    "api-drills-stop": Asked(OPERATE),
+    "api-drills-lever-pull": Asked(OPERATE, WHY),
+    "api-drills-lever-release": Asked(OPERATE, WHY),
+    "api-drills-schedules": Asked(OPERATE, SCHEDULE),
+    "api-drills-schedule": Asked(OPERATE, {**SCHEDULE, "version": 1}),
+    "api-drills-schedule-pause": Asked(OPERATE, {"version": 1}),
+    "api-drills-schedule-resume": Asked(OPERATE, {"version": 1}),
+    "api-drills-schedule-delete": Asked(OPERATE, {"version": 1}),
+    "api-drills-schedule-run": Asked(OPERATE),
+    "api-notification-resend": Asked(OPERATE),
+    "api-invitations": Asked(MEMBERS, ROLES),
+    "api-invitation-revoke": Asked(MEMBERS),
+    "api-member-services": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
+    "api-member-roles": Asked(MEMBERS, {"roles": ["auditor"]}),
+    "api-member-remove": Asked(MEMBERS),
+}
+"""Operations that take a POST."""
+
+
+class World(NamedTuple):
+    """What there is, and who looks at it."""
+
+    of: Mapping[str, Any]
+    """What stands in addresses."""
+    browsers: Mapping[Role, Client]
+    programs: Mapping[Role, Client]
+
+
+@pytest.fixture
+def world(actor, owner, small, doubtful, monkeypatch) -> World:
+    """A run that waits, drills that wait, a schedule, a scenario, an invitation, a member: all the owner's; and a member of each role alone."""
+    fabric_publish(actor=actor, source=REMEMBERING.replace("name: remembering", "name: small"))
+    run = ran(actor, doubtful)
+    batch = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.BATCH)]).batch
+    scenario_save(actor=replace(actor, name="the-editor"), source=source("mine"))
+    breaker = next(one for one in breakers_of(actor) if one.over == "provider")
+    target = member("target", "viewer")
+    there = {
+        "run_id": run.id,
+        "name": "small",
+        "batch": batch,
+        "schedule_id": schedule_create(actor=actor, **SCHEDULE).id,
+        "scenario_name": "mine",
+        "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
+        "member_id": Member.objects.get(name=target.username).id,
+        "memory": "notes",
+        "scope": breaker.scope,
+        "digest": breaker.kind.partition(":")[2],
+        "kind": breaker.kind,
+    }
+    browsers, programs = {}, {}
+    for role in Role:
+        user = member(f"the-{role}", role)
+        browsers[role] = signed_in(user)
+        secret = token_create(actor=actor, name=f"of-{role}", user=user.username, scopes=tuple(Scope)).secret
+        programs[role] = Client(HTTP_HOST="127.0.0.1", HTTP_AUTHORIZATION=f"Bearer {secret}")
+    monkeypatch.setattr(test_access, "SAMPLE", {**test_access.SAMPLE, **there})
+    return World(there, browsers, programs)
+
+
+def standing() -> Mapping[str, int]:
+    """How much there is of what can be made."""
+    counted = (AuditLine, Run, Inbox, Drill, Schedule, StoredScenario, Member, MemoryEntry)
+    return {model.__name__: model.objects.count() for model in counted}
+
+
+def page(world: World, role: Role, name: str) -> Any:
+    return world.browsers[role].post(test_access.address(name), PAGES[name].body)
+
+
+def operation(world: World, role: Role, name: str) -> Any:
+    where = test_access.address(name)
+    if name.startswith("api-member-"):
+        where = where.replace("/members/small/", "/members/target/")
+    body = dict(API[name].body)
+    if name.startswith("api-breakers-"):
+        body |= {"scope": world.of["scope"], "kind": world.of["kind"]}
+    return world.programs[role].post(where, json.dumps(body), content_type="application/json")
+
+
+DOORS: Mapping[str, tuple[Mapping[str, Asked], Callable[[World, Role, str], Any]]] = {
+    "pages": (PAGES, page),
+    "api": (API, operation),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_who_has_not_the_right_is_told_who_has_it_and_changes_nothing(door, world):
+    table, ask = DOORS[door]
+    before, wrong = standing(), []
+    for name, asked in table.items():
+        if not isinstance(asked.wants, Right):
+            continue
+        for role in set(Role) - RIGHTS[asked.wants]:
+            answer = ask(world, role, name)
+            if answer.status_code != 403 or holders(asked.wants) not in answer.content.decode():
+                wrong.append(f"{name} as {role}: {answer.status_code}")
+    assert sorted(wrong) == []
+    assert standing() == before
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_who_has_the_right_is_not_stopped(door, world):
+    table, ask = DOORS[door]
+    wrong = []
+    for name, asked in table.items():
+        for role in sorted(RIGHTS[asked.wants]) if isinstance(asked.wants, Right) else ():
+            answer = ask(world, Role(role), name)
+            if answer.status_code in (401, 403) or answer.status_code >= 500:
+                wrong.append(f"{name} as {role}: {answer.status_code}")
+    assert sorted(wrong) == []
+
+
+def test_every_address_that_takes_a_post_says_which_right_it_wants(world):
+    taking = {
+        name
+        for name, policy in ROUTES.items()
+        if policy is not Policy.API
+        and name not in {*PAGES, "styleguide"}
+        and world.browsers[Role.VIEWER].post(test_access.address(name)).status_code != 405
+    }
+    assert taking == set()
+    assert {route for route, method in SCOPES if method != "GET"} == set(API)
+    assert set(PAGES) <= set(ROUTES)
+    assert {method for _, method in SCOPES} == {"GET", "POST"}
+
+
+def test_everybody_sees_every_page(world):
+    wrong = []
+    for name, policy in ROUTES.items():
+        if policy is not Policy.SIGNED_IN:
+            continue
+        for role in (Role.VIEWER, Role.AUDITOR, Role.FINANCE):
+            answer = world.browsers[role].get(test_access.address(name))
+            if answer.status_code == 403:
+                wrong.append(f"{name} as {role}")
+    assert sorted(wrong) == []
