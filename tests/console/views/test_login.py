@@ -1,7 +1,13 @@
+import time
+
+from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.test import Client
 
-from fabric.models import LoginLink
+from console.access import actor_of
+from fabric.models import AuditLine, LoginLink
 from fabric.services.workspaces import login_link_create
+from tests.people import member
 
 
 def visitor():
@@ -83,3 +89,101 @@ def test_a_sign_out_ends_that_sign_in_alone(owner):
         one.post(f"/login/{login_link_create(owner)}")
     browser.post("/logout")
     assert elsewhere.get("/runs").status_code == 200
+
+
+PASSWORD = "four-dull-words-in-a-row"
+
+
+def with_password(name="vera", *roles):
+    user = member(name, *roles)
+    user.set_password(PASSWORD)
+    user.save()
+    return user
+
+
+def enter(client, name="vera", password=PASSWORD, **more):
+    return client.post("/login", {"name": name, "password": password, **more})
+
+
+def test_a_name_and_a_password_sign_in(owner):
+    with_password()
+    client = visitor()
+    assert b'autocomplete="current-password"' in client.get("/login").content
+    answer = enter(client, next="/runs?q=state:failed")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/runs?q=state:failed")
+    assert client.get("/runs").status_code == 200
+    line = AuditLine.objects.get(kind="signed_in")
+    assert (line.actor, bytes(line.body)) == ("vera", b'{"by":"password"}')
+    assert enter(visitor(), next="https://evil.example/").headers["Location"] == "/"
+
+
+def test_what_does_not_fit_says_the_same_whoever_it_is(owner):
+    with_password()
+    member("nightly", service=True)
+    for name, password in (("vera", "wrong"), ("nobody", PASSWORD), ("owner", ""), ("owner", "x"), ("nightly", "x")):
+        answer = enter(visitor(), name, password)
+        assert answer.status_code == 422
+        assert PASSWORD not in answer.content.decode()
+        if password:
+            assert b"This name and password do not fit together" in answer.content
+    assert not AuditLine.objects.filter(kind="signed_in").exists()
+
+
+def test_passwords_are_tried_for_a_name_only_so_often_from_wherever(owner, settings):
+    settings.FABRIC_LOGIN_PER_MINUTE = 3
+    cache.clear()
+    with_password()
+    for n in range(3):
+        tried = Client(HTTP_HOST="127.0.0.1", REMOTE_ADDR=f"10.0.0.{n}")
+        assert enter(tried, password="wrong").status_code == 422
+    late = enter(Client(HTTP_HOST="127.0.0.1", REMOTE_ADDR="10.0.0.9"))
+    assert (late.status_code, int(late["Retry-After"]) > 0) == (429, True)
+    assert b"Too many sign-ins were tried" in late.content
+    cache.clear()
+    for _ in range(5):
+        assert enter(visitor()).status_code == 302, "what was right does not count"
+
+
+def test_who_is_signed_in_signs_in_once_more_and_comes_back(owner):
+    user = with_password()
+    client = visitor()
+    enter(client)
+    first = client.session["signed_in_at"]
+    page = client.get("/login?again=1&next=/reviews/x").content.decode()
+    assert "Sign in again" in page
+    assert 'value="vera"' in page
+    assert enter(client, password="wrong").status_code == 422
+    assert enter(client, "owner", PASSWORD).status_code == 422, "nobody else"
+    assert client.session["signed_in_at"] == first
+    mark = client.session["mark"]
+    assert enter(client, next="/reviews/x").headers["Location"] == "/reviews/x"
+    assert client.session["signed_in_at"] > first
+    assert client.session["mark"] == mark, "signing out ends what was there before as well"
+    client.get("/login?again=1&next=/reviews/y")
+    assert client.post(f"/login/{login_link_create(user)}").headers["Location"] == "/reviews/y"
+
+
+def test_who_has_no_password_is_told_of_the_link(browser):
+    page = browser.get("/login?again=1&next=/reviews").content.decode()
+    assert "has no password" in page
+    assert 'type="password"' not in page
+
+
+def test_from_when_a_sign_in_is_is_known_to_services(owner):
+    client, before = visitor(), time.time_ns() // 1_000
+    client.post(f"/login/{login_link_create(owner)}")
+    request = client.get("/runs").wsgi_request
+    assert before <= actor_of(request.user).signed_in_at <= time.time_ns() // 1_000
+
+
+def test_who_is_no_member_may_sign_out_and_nothing_else(owner):
+    user = User.objects.create_user("ben")
+    client = visitor()
+    client.force_login(user)
+    for path in ("/", "/runs", "/settings/members", "/search?q=x", "/api/v1/docs"):
+        answer = client.get(path)
+        assert (answer.status_code, b"is no member of this workspace" in answer.content) == (403, True)
+    assert client.get("/api/v1/runs").status_code == 403
+    assert client.get("/runs", headers={"HX-Request": "true"}).content.startswith(b"ben is no member")
+    assert client.get("/login").status_code == 200
+    assert client.post("/logout").status_code == 302
