@@ -70,7 +70,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
 
 def _join(request: HttpRequest, found: Invitation, token: str) -> HttpResponse:
     try:
-        invitation_join(token=token, user=User.objects.get(pk=request.user.pk))
+        invitation_join(token=token, user=User.objects.get(username=request.user.get_username()))
     except Refused as refusal:
         return _refused(request, found, AcceptForm(), refusal)
     return redirect(settings.LOGIN_REDIRECT_URL)

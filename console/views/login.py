@@ -70,7 +70,10 @@ def _login(request: HttpRequest, form: LoginForm, status: int = 200) -> HttpResp
     again = request.user.is_authenticated and ("again" in request.GET or request.method == "POST")
     known = {"next": _next(request), "form": form, "again": again, "name": form["name"].value() or ""}
     if again:
-        known |= {"name": request.user.get_username(), "by_link": not request.user.has_usable_password()}
+        known |= {
+            "name": request.user.get_username(),
+            "by_link": isinstance(request.user, User) and not request.user.has_usable_password(),
+        }
     return render(request, "login/page.html", known, status=status)
 
 

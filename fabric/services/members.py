@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
@@ -142,9 +142,12 @@ def member_add(workspace_id: str, user: User, roles: Collection[str], *, by: str
 
 
 def _row(actor: Actor, name: str) -> Member:
-    """The row of a member, held until the transaction ends together with those of all owners: of two who remove each other, one finds the other gone."""
-    rows = Member.objects.select_for_update().filter(workspace_id=actor.workspace_id, removed_at__isnull=True)
-    held = {row.name: row for row in rows.order_by("id")}
+    """The row of a member. Who changes members goes one after the other, until their transactions end: of two who remove each other, one finds the other gone."""
+    if connection.vendor == "postgresql":  # SQLite has one writer anyway.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 17))", [f"members {actor.workspace_id}"])
+    rows = Member.objects.filter(workspace_id=actor.workspace_id, removed_at__isnull=True)
+    held = {row.name: row for row in rows}
     if actor.kind == "person" and actor.name not in held:
         raise Refused(f"{actor.name} is no member of this workspace any more", code="forbidden", field="actor")
     if name not in held:

@@ -73,10 +73,7 @@ def run_start(
     right_wanted(actor, Right.RUN, "start runs")
     request, kept = request_of(text), _documents(documents)
     session, start = key_of("session_key", session_key), key_of("start_key", start_key)
-    if not _queue.fullmatch(queue):
-        raise Refused(
-            f"{queue[:40]!r} is no queue; use lower-case letters, digits, - and _", code="invalid", field="queue"
-        )
+    _queue_checked(queue)
     texts = (part for one in kept for part in (one.name, one.text))
     asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *texts)
     if start and (earlier := earlier_start(actor, start, start_id(asked))):
@@ -101,6 +98,12 @@ def run_start(
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
     return insert_run(store, nudge, new)
+
+
+def _queue_checked(queue: str) -> None:
+    if not _queue.fullmatch(queue):
+        message = f"{queue[:40]!r} is no queue; use lower-case letters, digits, - and _"
+        raise Refused(message, code="invalid", field="queue")
 
 
 def start_id(asked: str) -> str:

@@ -217,9 +217,12 @@ class Viewers:
 def _signed_in(server: Server, count: int) -> Iterator[list[str]]:
     from django.contrib.auth.models import User
 
-    from fabric.services.workspaces import login_link_create
+    from fabric.services.members import member_add
+    from fabric.services.workspaces import login_link_create, workspace_default
 
     people = [User.objects.create_user(f"viewer-{n}") for n in range(-(-count // PER_SIGN_IN))]
+    for user in people:
+        member_add(workspace_default(), user, ["viewer"], by="bench")
     yield [server.signed_in(login_link_create(user)) for user in people]
 
 

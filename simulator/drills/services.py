@@ -61,10 +61,9 @@ def drill_ask(
     """Asks for drills of a fabric's cells: those named, ``all``, or those without a fresh verdict (``stale``).
 
     ``number``: of the revision; without it the published one. ``seed``: of each drill; without it one is drawn. A cell that waits or runs
-    already is left out. ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``. ``wake``: called when the
-    rows are there, and may fail to reach anybody: who drills looks by itself every few seconds.
-    Raises Refused: not_found, invalid (no cell; a seed, mode or cap that is none), conflict (nothing is stale, all of them wait or run
-    already, or the lever is pulled), forbidden, and of live ones unavailable (no worker is alive).
+    already is left out. ``mode``: ``virtual``, or ``live``, with the caps of ``live_asking``. ``wake``: called when the rows are there, and may
+    fail to reach anybody: who drills looks by itself every few seconds. Raises Refused: forbidden, not_found, invalid (no cell; a seed, mode or
+    cap that is none), conflict (nothing is stale, all wait or run already, or the lever is pulled), and of live ones unavailable (no worker).
     """
     right_wanted(actor, Right.RUN, "ask for drills")
     page = revision_get(actor, fabric, number)

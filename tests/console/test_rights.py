@@ -27,10 +27,10 @@ from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask
 from simulator.library.services import scenario_save
 from tests.console import test_access
-from tests.console.views.test_scenarios import source
 from tests.fabric.services.test_memories import REMEMBERING
 from tests.fabric.services.world import ran
 from tests.people import member, signed_in
+from tests.simulator.library.sources import source
 
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, or an invitation"
@@ -70,6 +70,13 @@ PAGES: Mapping[str, Asked] = {
     "decide": Asked(QUESTION),
     "decision-undo": Asked(QUESTION),
     "decision-continue": Asked(QUESTION),
+    "reviews-next": Asked(QUESTION),
+    "reviews-together": Asked(QUESTION),
+    "review-changes": Asked(QUESTION),
+    "review-claim": Asked(QUESTION),
+    "review-release": Asked(QUESTION),
+    "review-reassign": Asked(QUESTION),
+    "review-beat": Asked(QUESTION),
     "drills-ask": Asked(RUN, {"fabric": "small", "cells": "cost_overrun:batch"}),
     "drills-stop": Asked(OPERATE, {"fabric": "small"}),
     "drills-lever": Asked(OPERATE, {"act": "pull", **WHY}),
