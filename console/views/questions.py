@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from console.forms import DecisionForm
-from console.views.review_schema import schema_of
+from console.views.review_schema import initial_of, schema_of
 from fabric.core.actor import Actor
 from fabric.core.budget_caps import NamedCap, cap_key
 from fabric.core.inputs import DecisionMade
@@ -74,7 +74,7 @@ def form_of(
     model: str = "",
 ) -> DecisionForm:
     """The form of a question: what was sent, or what is to stand in it at first."""
-    shown = question.content.get("payload")
+    shown = initial_of(question)
     text = (
         json.dumps(shown if edited is None else edited, ensure_ascii=False, indent=2)
         if "edit" in question.verbs

@@ -16,8 +16,10 @@ from console.forms import DecisionForm, sentence
 from console.views import errors
 from console.views.questions import SAID, Card, card, form_of
 from console.views.review_beside import beside
+from console.views.review_claims import lease_of
 from console.views.review_diff import diff_of
 from console.views.review_page import ADVANCE, shown
+from console.views.review_schema import initial_of
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.policy import UNDO_S
@@ -35,8 +37,6 @@ FIELDS = {"cap_usd_micros": "cap_usd"}
 ANSWER_CHARS_MAX = 200
 PAGE = "review"
 """What the form of a question's own page says of where it stands; a run's page says nothing."""
-UNFIT = "the arguments do not fit: "
-"""How the service begins what it says of an edit that its schema refuses."""
 
 
 @require_safe
@@ -69,7 +69,7 @@ def changes(request: HttpRequest, escalation_id: str) -> HttpResponse:
     found = card(actor, item, form)
     if request.headers.get("HX-Request"):
         value = form.typed.value if form.by_field else form.cleaned_data.get("value")
-        diff = diff_of(item.content.get("payload"), value) if value is not None else None
+        diff = diff_of(initial_of(item), value) if value is not None else None
         return render(request, "reviews/changes.html", {"card": found, "diff": diff, "form": form})
     return shown(request, actor, found, look=True)
 
@@ -100,6 +100,7 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
             caps=given["caps"],
             model=given["model"],
             undo_s=UNDO_S[Tier(item.tier)],
+            claim_lease=lease_of(request),
         )
     except Refused as refusal:
         return _refused(request, actor, item, form, refusal)
@@ -116,8 +117,10 @@ def _refused(
         item = escalation_get(actor, item.id)  # As it is by now.
         return _again(request, actor, card(actor, item, form, said, kept=True), status)
     field = FIELDS.get(refusal.field, refusal.field)
-    if field == "edited" and form.by_field and refusal.message.startswith(UNFIT):
-        form.typed.blame(refusal.message.removeprefix(UNFIT).split("; "))
+    if field == "edited" and form.by_field and ": " in refusal.message:
+        # With a schema of its own a question's refusal names its problems one by one; else they stand in its sentence.
+        own = refusal.problems != (refusal.message,)
+        form.typed.blame(list(refusal.problems) if own else refusal.message.partition(": ")[2].split("; "))
     form.add_error(field if field in form.fields else None, said)
     return _again(request, actor, card(actor, item, form), status)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from console.views.review_marks import URGENCIES, Urgency, group_of
 from fabric.core.actor import Actor
-from fabric.selectors.escalations import EscalationView, escalations_open
+from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_queue import QueueRow, Tab, queue_page, queue_rows
 
 SHOWN = 40
 """Questions that stand beside one."""
@@ -18,7 +19,7 @@ class Group:
 
     title: str
     urgency: Urgency
-    items: list[EscalationView]
+    items: list[QueueRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +36,22 @@ class Beside:
 
 def beside(actor: Actor, item: EscalationView, now: int) -> Beside:
     """The most urgent open questions, with the one that is looked at."""
-    found = escalations_open(actor, limit=SHOWN + 1)
-    more, found = len(found) > SHOWN, found[:SHOWN]
-    if item.open and item.id not in {one.id for one in found}:
-        found.append(item)
-    groups: dict[str, list[EscalationView]] = {}
-    for one in found:
-        groups.setdefault(group_of(one.due_at, now), []).append(one)
+    page = queue_page(actor, Tab.OPEN, limit=SHOWN)
+    rows = list(page.rows)
+    if item.open and item.id not in {row.question.id for row in rows}:
+        rows += queue_rows(actor, [item])
+    found = [row.question for row in rows]
+    groups: dict[str, list[QueueRow]] = {name: [] for name in URGENCIES}
+    for row in rows:
+        group = group_of(row.question.due_at, now)
+        groups["onward" if row.question.onward and group != "overdue" else group].append(row)
     # Whatever is answered meanwhile was due somewhere: its neighbours are those who are due before and after it.
     key = (item.due_at, item.id)
     before = [one.id for one in found if (one.due_at, one.id) < key]
     after = [one.id for one in found if (one.due_at, one.id) > key]
     return Beside(
-        [Group(URGENCIES[name].word, URGENCIES[name], items) for name, items in groups.items()],
-        more,
+        [Group(URGENCIES[name].word, URGENCIES[name], items) for name, items in groups.items() if items],
+        bool(page.next),
         before[-1] if before else "",
         after[0] if after else "",
     )

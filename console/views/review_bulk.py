@@ -1,4 +1,4 @@
-"""Answering several questions at once: of one fabric, kind and stage, never in high-stakes, never an edit. Each gets an answer of its own."""
+"""Answering several questions that are alike at one go: first what would be answered, then what came of each."""
 
 from __future__ import annotations
 
@@ -14,16 +14,10 @@ from console.forms import sentence
 from console.views.questions import SAID
 from console.views.review_follows import WORDS
 from fabric import wiring
-from fabric.core.policy import UNDO_S
 from fabric.core.taxonomy import Tier
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalations_named
-from fabric.services.escalations import MESSAGE_CHARS_MAX, escalation_decide
-
-TOGETHER_MAX = 50
-"""Questions that are answered at once."""
-VERBS = ("approve", "respond", "reject")
-"""What may be answered to several: an edit is of one alone."""
+from fabric.services.bulk_decisions import BULK_MAX, VERBS, BulkItem, escalations_decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,39 +33,45 @@ class Result:
 def together(request: HttpRequest) -> HttpResponse:
     """First what would be answered, with what follows; then, with ``sure``, the answers. Each is bound to what was shown of its question."""
     actor = actor_of(request.user)
-    digests = _picked(request.POST.getlist("item"))
+    picked = _picked(request.POST.getlist("item"))
+    digests = {one.escalation_id: one.digest for one in picked}
     items = escalations_named(actor, list(digests))
-    problem = bulk_problem(items) or ("" if len(items) == len(digests) else "some of these are not here any more")
-    verbs = _verbs(items)
-    known = {"items": items, "digests": digests, "problem": sentence(problem) if problem else "", "verbs": verbs}
-    verb, message = request.POST.get("verb", ""), request.POST.get("message", "").strip()
+    problem = bulk_problem(items)
+    known = {
+        "items": [(item, digests[item.id]) for item in items],
+        "first": items[0] if items else None,
+        "problem": sentence(problem) if problem else "",
+        "verbs": _verbs(items),
+    }
     if problem or not request.POST.get("sure"):
         return render(request, "reviews/bulk.html", known, status=422 if problem else 200)
-    wrong = _wrong(verb, message, [one[0] for one in verbs])
-    if wrong:
-        known |= {"wrong": wrong, "picked": verb, "message": message}
-        return render(request, "reviews/bulk.html", known, status=422)
-    results = []
-    for item in items:
+    verb, message = request.POST.get("verb", ""), request.POST.get("message", "").strip()
+    wrong = _wrong(items, verb, message)
+    if not wrong:
+        ports = {"store": wiring.store(), "nudge": wiring.nudge()}
         try:
-            escalation_decide(
-                store=wiring.store(),
-                nudge=wiring.nudge(),
-                actor=actor,
-                escalation_id=item.id,
-                verb=verb,
-                message=message,
-                digest=digests[item.id],
-                undo_s=UNDO_S[Tier(item.tier)],
-            )
-            results.append(Result(item, done=True, says=SAID[verb]))
+            found = escalations_decide(**ports, actor=actor, items=picked, verb=verb, message=message, undo=True)  # type: ignore[arg-type]
         except Refused as refusal:
-            results.append(Result(item, done=False, says=sentence(refusal.message)))
-    return render(request, "reviews/bulk_done.html", {"results": results, "verb": SAID[verb]})
+            wrong = sentence(refusal.message)
+        else:
+            named = {item.id: item for item in items}
+            results = [
+                Result(
+                    named[one.escalation_id],
+                    one.refused is None,
+                    sentence(one.refused.message) if one.refused else SAID[verb],
+                )
+                for one in found
+                if one.escalation_id in named
+            ]
+            return render(request, "reviews/bulk_done.html", {"results": results})
+    return render(
+        request, "reviews/bulk.html", {**known, "wrong": wrong, "picked": verb, "message": message}, status=422
+    )
 
 
 def bulk_problem(items: Sequence[EscalationView]) -> str:
-    """Why those questions cannot be answered together, one sentence; empty when they can."""
+    """Why those questions cannot be answered together, said before anybody writes an answer; empty when they can. The service asks again."""
     if not items:
         return "nothing is picked: tick some questions in the list first"
     if any(not item.open for item in items):
@@ -85,21 +85,19 @@ def bulk_problem(items: Sequence[EscalationView]) -> str:
 
 def _verbs(items: Sequence[EscalationView]) -> list[tuple[str, str, str, str]]:
     """What all of them take: the verb, its word and icon, and what follows."""
-    shared = [verb for verb in VERBS if items and all(verb in item.verbs for item in items)]
+    shared = [verb for verb in WORDS if verb in VERBS and items and all(verb in item.verbs for item in items)]
     return [(verb, *WORDS[verb][:2], str(items[0].content.get(verb) or WORDS[verb][3])) for verb in shared]
 
 
-def _wrong(verb: str, message: str, offered: Sequence[str]) -> str:
-    if verb not in offered:
+def _wrong(items: Sequence[EscalationView], verb: str, message: str) -> str:
+    if verb not in {one[0] for one in _verbs(items)}:
         return "Pick an answer."
     if verb in ("reject", "respond") and not message:
         return "Say why in the message: it is kept with each run."
-    if len(message) > MESSAGE_CHARS_MAX:
-        return f"The message has {len(message):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken: make it shorter."
     return ""
 
 
-def _picked(given: Sequence[str]) -> dict[str, str]:
-    """``id:digest`` of each; anything else is passed over."""
-    pairs = (one[:200].partition(":") for one in given[:TOGETHER_MAX])
-    return {name: digest for name, _, digest in pairs if name and digest}
+def _picked(given: Sequence[str]) -> list[BulkItem]:
+    """``id:digest`` of each; anything else is passed over, and what is picked twice counts once."""
+    pairs = dict(one[:200].partition(":")[::2] for one in given[:BULK_MAX])
+    return [BulkItem(name, digest) for name, digest in pairs.items() if name and digest]

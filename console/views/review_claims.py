@@ -88,14 +88,14 @@ def beat(request: HttpRequest, escalation_id: str) -> HttpResponse:
     actor, lease = actor_of(request.user), lease_of(request)
     found = review_heartbeat(actor=actor, escalation_id=escalation_id, lease=lease)
     item = escalation_get(actor, escalation_id)
-    known = hand_of(actor, item, found.claim, found.viewers, lost=lease > 0 and not found.kept)
+    known = hand_of(actor, item, found.claim, found.viewers, lost=lease if lease and not found.kept else 0)
     return render(request, "reviews/hand.html", {**known, "moved": _moved(request, item)})
 
 
 def hand_of(
-    actor: Actor, item: EscalationView, held: ClaimView | None, viewers: tuple[str, ...], *, lost: bool = False
+    actor: Actor, item: EscalationView, held: ClaimView | None, viewers: tuple[str, ...], *, lost: int = 0
 ) -> dict[str, Any]:
-    """What the page says of who has a question in hand. ``lost``: the page had it, and has it no more."""
+    """What the page says of who has a question in hand. ``lost``: the number of the lease that the page had, and has no more; 0: none."""
     return {
         "question": item,
         "claim": held,

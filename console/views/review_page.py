@@ -16,6 +16,7 @@ from console.views.review_claims import hand_of
 from console.views.review_diff import Diff, diff_of
 from console.views.review_follows import Consequence, consequences, if_rejected
 from console.views.review_marks import Urgency, urgency
+from console.views.review_schema import EDITED, initial_of
 from console.views.review_time import DueLine, due_line
 from console.views.run_page import RunPage
 from fabric.core.actor import Actor
@@ -23,14 +24,15 @@ from fabric.core.roles import Right, has
 from fabric.core.taxonomy import Tier
 from fabric.selectors.answers import Answer, answer_of
 from fabric.selectors.escalations import EscalationView
+from fabric.selectors.review_asked import who_is_asked, why_not
 from fabric.selectors.review_claimed import Claim, claims_of
 from fabric.selectors.review_claims import claim_of, viewers_of
 from fabric.selectors.review_evidence import Evidence, evidence_of
 from fabric.selectors.review_history import Happened, review_history
 from fabric.selectors.review_people import people_asked
+from fabric.selectors.tickets import ClosureView, closure_of
+from fabric.services.answer_checks import SIGN_IN_S
 
-FRESH_S = 15 * 60
-"""How old a sign-in may be for a decision in high-stakes, seconds."""
 ADVANCE = "review_advance"
 """Cookie that says whether the next question comes up after an answer: ``1`` or ``0``."""
 US = 1_000_000
@@ -72,6 +74,20 @@ class ItemPage:
     stale: bool
     """Whether this person has to sign in again before they decide."""
     sign_in: str
+    waits: bool
+    """Whether somebody can still answer it; of a ticket, close it."""
+    closure: ClosureView | None
+    """Of a ticket, when and by whom it was closed."""
+    may: bool
+    """Whether this person may answer, whatever the verb."""
+    why_not: str
+    """Why they may not let it pass, one sentence; empty: they may."""
+    asked: str
+    """Who may answer, in words."""
+    proposed: Diff | None
+    """What somebody proposed in place of what was asked about first; None: nobody did."""
+    edited: str
+    """What is edited, as the form says it."""
     advance: bool
     """Whether the next question comes up after an answer."""
 
@@ -83,12 +99,15 @@ def page_of(request: HttpRequest, actor: Actor, card: Card, *, look: bool = Fals
     known = evidence_of(actor, item)
     held = claim_of(actor, item.id)
     mine = held is not None and held.is_of(actor.name)
-    hands_on = item.open and (mine or has(actor.roles, Right.OPERATE))
+    closure = closure_of(actor, item.id) if item.ticket else None
+    waits = item.open or (item.ticket and closure is None)
+    page_hand = hand_of(actor, item, held, viewers_of(actor, item.id))
+    hands_on = waits and (mine or has(actor.roles, Right.OPERATE))
     second = _second(item, known.run.created_by)
     picked = str(form.data.get("verb", "")) if form.is_bound else "edit" if card.edited else ""
     edited = form.typed.value if form.typed.fields and form.typed.changed else None
     high_stakes = item.tier == Tier.HIGH_STAKES
-    answer = None if item.open else answer_of(item)
+    answer = None if item.open or item.ticket else answer_of(item)
     given = card.given or answer
     return ItemPage(
         known=known,
@@ -104,19 +123,28 @@ def page_of(request: HttpRequest, actor: Actor, card: Card, *, look: bool = Fals
         ),
         urgency=urgency(item, now),
         beside=beside(actor, item, now),
-        hand=hand_of(actor, item, held, viewers_of(actor, item.id)),
+        hand=page_hand,
         people=people_asked(actor, item) if hands_on else (),
         second=second,
         history=review_history(actor, item),
         picked=picked if picked in item.verbs else "",
-        diff=diff_of(item.content.get("payload"), edited) if look or edited is not None else None,
+        diff=diff_of(initial_of(item), edited) if look or edited is not None else None,
         numbers=known.numbers if item.content.get("observed") is None or "cycle" in known.numbers else "",
         claims=claims_of(item),
         answer=answer,
-        given_diff=diff_of(item.content.get("payload"), given.edited) if given and given.edited is not None else None,
+        given_diff=diff_of(initial_of(item), given.edited) if given and given.edited is not None else None,
         reason=_reason(item, high_stakes=high_stakes),
         high_stakes=high_stakes,
-        stale=high_stakes and item.open and actor.signed_in_at < now - FRESH_S * US,
+        waits=waits,
+        closure=closure,
+        may=page_hand["may"],
+        why_not=why_not(item, actor) if waits else "",
+        asked=who_is_asked(item),
+        proposed=diff_of(item.content["edited_from"], item.content.get("edited"))
+        if "edited_from" in item.content
+        else None,
+        edited=EDITED.get(str(item.content.get("edit_of", "")), "Your version"),
+        stale=high_stakes and waits and actor.signed_in_at < now - SIGN_IN_S * US,
         sign_in=f"{reverse('login')}?next={reverse('review', args=[item.id])}",
         advance=request.COOKIES.get(ADVANCE) == "1",
     )

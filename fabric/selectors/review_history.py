@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.core.actor import Actor
+from fabric.core.audit import Act
 from fabric.core.envelope import fact_json, from_row
-from fabric.models import Event
+from fabric.models import AuditLine, Event
 from fabric.selectors.answers import answers_sent
 from fabric.selectors.display import summary_of
 from fabric.selectors.escalations import EscalationView
@@ -23,6 +26,14 @@ KINDS = (
 )
 """Kinds of events that name the question they are about."""
 EVENTS_MAX = 200
+HANDS: Mapping[Act, str] = {
+    Act.REVIEW_CLAIMED: "{actor} claimed it",
+    Act.REVIEW_TAKEN_OVER: "{actor} took it over from {other}",
+    Act.REVIEW_RELEASED: "{actor} released it",
+    Act.REVIEW_REASSIGNED: "{actor} handed it to {other}",
+    Act.TICKET_CLOSED: "{actor} closed it",
+}
+"""What the acts of people about a question are told as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +61,20 @@ def review_history(actor: Actor, item: EscalationView) -> list[Happened]:
             except (ValueError, LookupError, TypeError) as error:
                 says = str(error)
             found.append(Happened(at, says, seq))
+    found += _hands(item)
     found += [
         Happened(sent.sent_at, f"{sent.decision.actor} answered ({sent.decision.verb}) and took it back")
         for sent in answers_sent(item)
         if sent.decision is not None and sent.fate == "taken_back"
     ]
     return sorted(found, key=lambda one: one.at, reverse=True)
+
+
+def _hands(item: EscalationView) -> Iterator[Happened]:
+    """Who had it in hand, as the audit stream says."""
+    kinds = [act.value for act in HANDS]
+    lines = AuditLine.objects.filter(workspace_id=item.workspace_id, subject=item.run_id, kind__in=kinds)
+    for at, actor, kind, body in lines.order_by("-at").values_list("at", "actor", "kind", "body")[:EVENTS_MAX]:
+        told = json.loads(bytes(body))
+        if told.get("item") == item.id:
+            yield Happened(at, HANDS[Act(kind)].format(actor=actor, other=told.get("to") or told.get("from") or ""))

@@ -1,5 +1,7 @@
 // The page of one question. Everything on it works without this: here an edit is compared while it is typed, picking an answer leads to its
 // fields, and what was written is not lost by a stray click.
+import { heard, look, paused } from "./badge.js";
+
 const WAIT_MS = 300;
 
 let timer = 0;
@@ -52,3 +54,19 @@ document.addEventListener("htmx:after:swap", () => {
 // On a phone the queue stands below the question, folded.
 const queue = document.getElementById("review-queue");
 if (queue && matchMedia("(max-width: 860px)").matches) queue.open = false;
+
+// The sign of life that the page gives every few seconds brings who has the question: then what stands here is true as of now.
+function told() {
+  const badge = document.getElementById("live");
+  const hand = document.getElementById("hand");
+  if (!badge || !hand || paused()) return;
+  heard(Number(hand.dataset.at));
+  badge.dataset.at = hand.dataset.at;
+  look(badge, "live");
+}
+
+document.addEventListener("htmx:after:swap", told);
+told();
+for (const event of ["htmx:error", "htmx:response:error"]) {
+  document.addEventListener(event, ({ detail }) => detail.ctx?.sourceElement?.id === "beat" && look(document.getElementById("live"), "stale"));
+}
