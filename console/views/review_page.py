@@ -94,60 +94,65 @@ class ItemPage:
 
 def page_of(request: HttpRequest, actor: Actor, card: Card, *, look: bool = False) -> ItemPage:
     """``look``: whether the edit in the form was asked to be looked at."""
-    item, form = card.question, card.form
-    now = time.time_ns() // 1_000
+    item, now = card.question, time.time_ns() // 1_000
     known = evidence_of(actor, item)
-    held = claim_of(actor, item.id)
-    mine = held is not None and held.is_of(actor.name)
     closure = closure_of(actor, item.id) if item.ticket else None
     waits = item.open or (item.ticket and closure is None)
-    page_hand = hand_of(actor, item, held, viewers_of(actor, item.id))
-    hands_on = waits and (mine or has(actor.roles, Right.OPERATE))
+    onward_to = item.asked if item.onward else known.spec.policy.humans.onward_to
     second = _second(item, known.run.created_by)
-    picked = str(form.data.get("verb", "")) if form.is_bound else "edit" if card.edited else ""
-    edited = form.typed.value if form.typed.fields and form.typed.changed else None
-    high_stakes = item.tier == Tier.HIGH_STAKES
-    answer = None if item.open or item.ticket else answer_of(item)
-    given = card.given or answer
     return ItemPage(
         known=known,
         run=RunPage(known.run, known.cap_usd_micros),
         offered=consequences(item, known, second),
         rejected=if_rejected(item, known) if "reject" in item.verbs else [],
-        line=due_line(
-            item,
-            known,
-            now,
-            card.unanswered,
-            ", ".join(item.asked) if item.onward else ", ".join(known.spec.policy.humans.onward_to),
-        ),
+        line=due_line(item, known, now, card.unanswered, ", ".join(onward_to)),
         urgency=urgency(item, now),
         beside=beside(actor, item, now),
-        hand=page_hand,
-        people=people_asked(actor, item) if hands_on else (),
         second=second,
         history=review_history(actor, item),
-        picked=picked if picked in item.verbs else "",
-        diff=diff_of(initial_of(item), edited) if look or edited is not None else None,
         numbers=known.numbers if item.content.get("observed") is None or "cycle" in known.numbers else "",
         claims=claims_of(item),
-        answer=answer,
-        given_diff=diff_of(initial_of(item), given.edited) if given and given.edited is not None else None,
-        reason=_reason(item, high_stakes=high_stakes),
-        high_stakes=high_stakes,
         waits=waits,
         closure=closure,
-        may=page_hand["may"],
-        why_not=why_not(item, actor) if waits else "",
-        asked=who_is_asked(item),
-        proposed=diff_of(item.content["edited_from"], item.content.get("edited"))
-        if "edited_from" in item.content
-        else None,
-        edited=EDITED.get(str(item.content.get("edit_of", "")), "Your version"),
-        stale=high_stakes and waits and actor.signed_in_at < now - SIGN_IN_S * US,
-        sign_in=f"{reverse('login')}?next={reverse('review', args=[item.id])}",
         advance=request.COOKIES.get(ADVANCE) == "1",
+        **_written(card, look=look),
+        **_allowed(actor, item, now, waits=waits),
     )
+
+
+def _written(card: Card, *, look: bool) -> dict[str, Any]:
+    """What stands in the form, and what was answered."""
+    item, form = card.question, card.form
+    picked = str(form.data.get("verb", "")) if form.is_bound else "edit" if card.edited else ""
+    edited = form.typed.value if form.typed.fields and form.typed.changed else None
+    answer = None if item.open or item.ticket else answer_of(item)
+    given, shown = card.given or answer, item.content
+    return {
+        "picked": picked if picked in item.verbs else "",
+        "diff": diff_of(initial_of(item), edited) if look or edited is not None else None,
+        "answer": answer,
+        "given_diff": diff_of(initial_of(item), given.edited) if given and given.edited is not None else None,
+        "proposed": diff_of(shown["edited_from"], shown.get("edited")) if "edited_from" in shown else None,
+        "edited": EDITED.get(str(shown.get("edit_of", "")), "Your version"),
+    }
+
+
+def _allowed(actor: Actor, item: EscalationView, now: int, *, waits: bool) -> dict[str, Any]:
+    """What this person may do with it, and what they have to bring along."""
+    held, high_stakes = claim_of(actor, item.id), item.tier == Tier.HIGH_STAKES
+    mine = held is not None and held.is_of(actor.name)
+    hand = hand_of(actor, item, held, viewers_of(actor, item.id))
+    return {
+        "hand": hand,
+        "people": people_asked(actor, item) if waits and (mine or has(actor.roles, Right.OPERATE)) else (),
+        "may": hand["may"],
+        "why_not": why_not(item, actor) if waits else "",
+        "asked": who_is_asked(item),
+        "reason": _reason(item, high_stakes=high_stakes),
+        "high_stakes": high_stakes,
+        "stale": high_stakes and waits and actor.signed_in_at < now - SIGN_IN_S * US,
+        "sign_in": f"{reverse('login')}?next={reverse('review', args=[item.id])}",
+    }
 
 
 def _second(item: EscalationView, started_by: str) -> str:
