@@ -121,8 +121,8 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     _said_why(item, decision)
     if decision.verb == "edit" and (problems := edit_problems(item, decision.edited)):
         said = UNFIT[item.content.get("edit_of", "arguments")]
-        more = {"problems": tuple(problems)} if item.content.get("edit_schema") else {}
-        raise Refused(f"{said}: {'; '.join(problems[:PROBLEMS_SAID])}", code="invalid", field="edited", **more)
+        sentence = f"{said}: {'; '.join(problems[:PROBLEMS_SAID])}"
+        raise Refused(sentence, code="invalid", field="edited", problems=tuple(problems))
     _caps_fit(item, decision)
     if decision.model and (wrong_model := _model_problem(item, decision.verb, decision.model)):
         raise Refused(wrong_model, code="invalid", field="model")

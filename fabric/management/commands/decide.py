@@ -1,4 +1,4 @@
-"""`manage.py decide ITEM approve|reject|...`: answers a question, and hosts the run from there when no engine does. A rejection says why.
+"""`manage.py decide ITEM approve|edit|reject|respond`: answers a question, and hosts the run from there when no engine does. A rejection says why.
 
 `manage.py decide ITEM undo` takes an answer back that its run has not taken yet, `manage.py decide ITEM continue` lets it count at once.
 """
@@ -14,6 +14,7 @@ from fabric.core.actor import Actor
 from fabric.core.budget_caps import RUN, NamedCap, cap_key
 from fabric.management.base import DETACHED, OK, FabricCommand, dollars_given
 from fabric.management.following import Following, silent
+from fabric.management.payloads import Payload, payload_given
 from fabric.management.reporting import progress, report, summary
 from fabric.selectors.runs import run_get
 from fabric.services.errors import Refused
@@ -36,11 +37,19 @@ class Command(FabricCommand):
         parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
         parser.add_argument(
             "verb",
-            metavar="approve|reject|respond|undo|continue",
+            metavar="approve|edit|reject|respond|undo|continue",
             help="the answer; or `undo` to take the last one back, `continue` to let it count before the time to take it back is over",
         )
         parser.add_argument(
-            "--message", default="", metavar="TEXT", help="why: kept in the journal; a rejection needs it"
+            "--message",
+            default="",
+            metavar="TEXT",
+            help="why: kept in the journal; a rejection needs it, and in high-stakes every answer",
+        )
+        parser.add_argument(
+            "--payload",
+            metavar="FILE",
+            help="with edit: what is to stand in place of what is asked about, as JSON or YAML; - reads standard input",
         )
         parser.add_argument(
             "--cap",
@@ -60,18 +69,20 @@ class Command(FabricCommand):
         elsewhere = wiring.engine_running()
         taken = self._decided(actor, options)
         decided = {"item": taken.escalation_id, "verb": taken.verb, "recorded": taken.created}
-        if elsewhere:
-            run = run_get(actor, taken.run_id)
+        if taken.second_wanted:
+            decided["second_wanted"] = True
             self.tell(
-                f"{taken.verb} is recorded for item {taken.escalation_id}; the running engine goes on with run {run.id}"
+                f"a second person has to agree before anything follows from it: item {taken.escalation_id} stays open"
             )
+        run = run_get(actor, taken.run_id)
+        if elsewhere or run.terminal:
+            goes_on = f"run {run.id} has ended" if run.terminal else f"the running engine goes on with run {run.id}"
+            self.tell(f"{taken.verb} is recorded for item {taken.escalation_id}; {goes_on}")
             if options["json"]:
                 self.put(summary(actor, run) | decided)
             return OK
-        before = run_get(actor, taken.run_id).last_seq
-        following = Following(
-            actor, taken.run_id, say=progress(self) or silent, answered=frozenset({taken.escalation_id}), seq=before
-        )
+        answered = frozenset({taken.escalation_id})
+        following = Following(actor, run.id, say=progress(self) or silent, answered=answered, seq=run.last_seq)
         try:
             run = following.to_rest()
         except KeyboardInterrupt:
@@ -90,8 +101,26 @@ class Command(FabricCommand):
         money = [one.cap for one in caps if one.key == RUN_MONEY]
         if len(money) > 1:
             raise Refused("the run's money is named twice with --cap: name it once", code="invalid", field="caps")
+        payload = _payload(options)
+        try:
+            return self._sent(asked, options, payload, money, caps)
+        except Refused as refused:
+            if payload is None or refused.field != "edited":
+                raise
+            problems = tuple(payload.placed(one) for one in refused.problems)
+            raise Refused(refused.message, code=refused.code, field=refused.field, problems=problems) from None
+
+    def _sent(
+        self,
+        asked: dict[str, Any],
+        options: dict[str, Any],
+        payload: Payload | None,
+        money: list[int],
+        caps: list[NamedCap],
+    ) -> DecisionTaken:
         return escalation_decide(
             **asked,
+            edited=None if payload is None else payload.value,
             verb=options["verb"],
             message=options["message"],
             cap_usd_micros=money[0] if money else None,
@@ -106,6 +135,16 @@ class Command(FabricCommand):
             told = {"item": undone.escalation_id, "undone": undone.verb, "recorded": undone.recorded}
             self.put(summary(actor, run_get(actor, undone.run_id)) | told)
         return OK
+
+
+def _payload(options: dict[str, Any]) -> Payload | None:
+    """What was written in place of what is asked about; None where nothing is to be. Raises Refused."""
+    if options["verb"] == "edit" and options["payload"] is None:
+        message = "an edit says what is to stand in place of what is asked about: give it with --payload FILE, or --payload - on standard input"
+        raise Refused(message, code="invalid", field="payload")
+    if options["verb"] != "edit" and options["payload"] is not None:
+        raise Refused(f"--payload goes with edit, not with {options['verb'][:40]}", code="invalid", field="payload")
+    return None if options["payload"] is None else payload_given(options["payload"])
 
 
 def _cap(scope: str, amount: str, unit: str) -> NamedCap:

@@ -1,16 +1,19 @@
 """`decide`: records the answer and hosts the run until it rests."""
 
+import io
+
 import pytest
 
 from fabric import wiring
 from fabric.adapters.engine_lock import EngineLock
 from fabric.models import Run
+from fabric.selectors.answers import answers_sent
 from fabric.selectors.escalations import escalation_get, escalations_open
 from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.management.console import command
-from tests.fabric.services.world import CROWDED, ran
+from tests.fabric.services.world import CROWDED, PAYING, ran
 
 
 @pytest.fixture
@@ -152,3 +155,71 @@ def test_the_runs_money_is_named_once(crowded):
     done = command("decide", crowded, "approve", "--cap", "run", "2", "usd", "--cap", "run", "3", "usd")
     assert done.code == 2
     assert "named twice" in done.err
+
+
+# -- edits -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(actor) -> str:
+    ran(actor, fabric_publish(actor=actor, source=PAYING).name, documents=())
+    (found,) = escalations_open(actor)
+    return found.id
+
+
+def written(tmp_path, text):
+    path = tmp_path / "payload.json"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_call_is_made_with_what_a_file_says(actor, call, tmp_path, settings):
+    elsewhere = EngineLock(settings.FABRIC_DATA)
+    elsewhere.take()
+    try:
+        done = command("decide", call, "edit", "--payload", written(tmp_path, '{"to": "Ana", "usd": 40}'), "--json")
+    finally:
+        elsewhere.give_back()
+    assert (done.code, done.last["verb"], done.last["recorded"]) == (0, "edit", True)
+    (sent,) = answers_sent(escalation_get(actor, call))
+    assert sent.decision.edited == {"to": "Ana", "usd": 40}
+
+
+def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"to: Ana\nusd: 41\n")))
+    elsewhere = EngineLock(settings.FABRIC_DATA)
+    elsewhere.take()
+    try:
+        done = command("decide", call, "edit", "--payload", "-")
+    finally:
+        elsewhere.give_back()
+    assert done.code == 0
+    (sent,) = answers_sent(escalation_get(actor, call))
+    assert sent.decision.edited == {"to": "Ana", "usd": 41}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n  "to": "Ana",\n  "usd": 400\n}', "payload.json, line 3, column 10, usd: 400 is greater than the maximum"),
+        ('{"to": "Ana"}', 'payload.json, line 1, column 1: "usd" is a required property'),
+        ("[]", "payload.json, line 1, column 1: a JSON object is wanted"),
+        ('{"to": "Ana",\n "usd": 4, "usd": 5}', "payload.json, line 2, column "),
+        ('{"to": "Ana"', "payload.json, line "),
+        ("\0", "payload.json: "),
+    ],
+)
+def test_what_is_wrong_with_a_payload_names_file_line_and_path(call, tmp_path, text, said):
+    done = command("decide", call, "edit", "--payload", written(tmp_path, text))
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert Run.objects.get().state == "waiting"
+
+
+def test_a_payload_that_is_not_there_or_not_wanted(call, tmp_path):
+    missing = command("decide", call, "edit", "--payload", str(tmp_path / "nothing.json"))
+    assert (missing.code, "nothing.json cannot be read" in missing.err) == (2, True)
+    assert "give it with --payload FILE" in command("decide", call, "edit").err
+    assert "goes with edit" in command("decide", call, "approve", "--payload", "x").err
+    large = command("decide", call, "edit", "--payload", written(tmp_path, '"' + "x" * 65_000 + '"'))
+    assert "at most 64,000 are taken" in large.err

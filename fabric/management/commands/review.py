@@ -1,0 +1,199 @@
+"""`manage.py review list|next|claim|release|reassign|close`: the review queue at the machine, in the name of its owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric import wiring
+from fabric.core.actor import Actor
+from fabric.management.base import OK, FabricCommand
+from fabric.management.reporting import question
+from fabric.selectors.escalations import escalation_get
+from fabric.selectors.review_claims import ClaimView, claim_of
+from fabric.selectors.review_queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
+from fabric.selectors.time_limit import TookTooLong
+from fabric.selectors.words import clock, cut, instant, words
+from fabric.services.claims import Claimed, review_claim, review_claim_next, review_reassign, review_release
+from fabric.services.errors import Refused
+from fabric.services.tickets import ticket_close, ticket_fork
+from fabric.services.workspaces import owner_actor
+
+NARROWS = ("fabric", "tier", "item", "stage", "failure", "role", "holder", "text")
+
+
+class Command(FabricCommand):
+    """Lists questions, takes them in hand, hands them on, closes tickets."""
+
+    help = (
+        "The review queue: list what waits, take a question in hand so that nobody else answers it meanwhile, let it go, hand it to "
+        "somebody else, close a ticket. Answer with `manage.py decide`."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to do."""
+        what = parser.add_subparsers(dest="what", required=True)
+        listing = what.add_parser("list", help="a part of the queue, the most urgent first")
+        listing.add_argument("--tab", choices=[tab.value for tab in Tab], default=Tab.OPEN.value, help="which part")
+        listing.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many")
+        listing.add_argument("--after", default="", metavar="CURSOR", help="go on where the page before ended")
+        following = what.add_parser("next", help="take the most urgent one in hand that nobody has")
+        for one in (listing, following):
+            for name in NARROWS:
+                one.add_argument(f"--{name}", default="", metavar="TEXT", help=_HELP[name])
+        claim = what.add_parser("claim", help="take one in hand, for five minutes")
+        release = what.add_parser("release", help="let it go")
+        hand = what.add_parser("reassign", help="hand it to somebody else, who has half an hour to open it")
+        close = what.add_parser("close", help="close a ticket: its run has ended and does not change")
+        for one in (claim, release, hand, close):
+            one.add_argument("id", metavar="ITEM", help="its id, as listed")
+        hand.add_argument("to", metavar="USER", help="a member who is asked")
+        close.add_argument("--note", required=True, metavar="TEXT", help="what became of it")
+        close.add_argument(
+            "--fork", type=int, metavar="SEQ", help="also start a run that goes on from that event of its run"
+        )
+        for one in (listing, following, claim, release, hand, close):
+            one.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        actor = owner_actor()
+        try:
+            done: int = getattr(self, f"_{options['what']}")(actor, options)
+        except TookTooLong as error:
+            raise Refused(f"{error}: narrow it down", code="unavailable") from None
+        return done
+
+    def _list(self, actor: Actor, options: dict[str, Any]) -> int:
+        tab = Tab(options["tab"])
+        page = queue_page(actor, tab, _narrowed(options), limit=options["limit"], after=options["after"])
+        if options["json"]:
+            self.put({"items": [told(row) for row in page.rows], "next": page.next or None})
+            return OK
+        for row in page.rows:
+            self.stdout.write(_line(row))
+        if not page.rows:
+            self.stdout.write("There is nothing here.")
+        if page.next:
+            self.tell(f"There are more: --after {page.next}")
+        return OK
+
+    def _next(self, actor: Actor, options: dict[str, Any]) -> int:
+        taken = review_claim_next(actor=actor, wanted=_narrowed(options))
+        if taken is not None:
+            return self._held(actor, taken, options)
+        if options["json"]:
+            self.put({"item": None})
+        else:
+            self.stdout.write("Nothing waits that nobody has in hand.")
+        return OK
+
+    def _claim(self, actor: Actor, options: dict[str, Any]) -> int:
+        return self._held(actor, review_claim(actor=actor, escalation_id=options["id"]), options)
+
+    def _reassign(self, actor: Actor, options: dict[str, Any]) -> int:
+        return self._held(actor, review_reassign(actor=actor, escalation_id=options["id"], to=options["to"]), options)
+
+    def _release(self, actor: Actor, options: dict[str, Any]) -> int:
+        item = escalation_get(actor, options["id"])
+        claim = claim_of(actor, item.id)
+        held = claim is not None and claim.holder == actor.name
+        released = held and review_release(actor=actor, escalation_id=item.id, lease=claim.lease if claim else 0)
+        if options["json"]:
+            self.put({"item": item.id, "released": released})
+        else:
+            self.stdout.write(f"Item {item.id} is let go." if released else f"Item {item.id} was not in your hand.")
+        return OK
+
+    def _close(self, actor: Actor, options: dict[str, Any]) -> int:
+        asked = {"actor": actor, "escalation_id": options["id"], "note": options["note"]}
+        if options["fork"] is None:
+            closed = ticket_close(**asked)
+        else:
+            closed = ticket_fork(store=wiring.store(), nudge=wiring.nudge(), seq=options["fork"], **asked)
+        one = closed.closure
+        if options["json"]:
+            fork = one.fork_run_id or None
+            self.put({"item": one.escalation_id, "closed_by": one.closed_by, "fork": fork, "recorded": closed.created})
+            return OK
+        fork = f"; run {one.fork_run_id} goes on from it" if one.fork_run_id else ""
+        self.stdout.write(f"Item {one.escalation_id} is closed{'' if closed.created else ' already'}{fork}.")
+        return OK
+
+    def _held(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
+        item = escalation_get(actor, taken.claim.escalation_id)
+        if options["json"]:
+            self.put(told(queue_rows(actor, [item])[0]) | {"fresh": taken.fresh})
+            return OK
+        since = f", taken over from {taken.claim.taken_from}" if taken.claim.taken_from else ""
+        until = f"until {clock(taken.claim.lease_until)} UTC"
+        self.stdout.write(f"Item {item.id} is in {taken.claim.holder}'s hand {until}{since}.")
+        self.tell(*question(item))
+        return OK
+
+
+_HELP = {
+    "fabric": "only of that fabric",
+    "tier": "only of runs in that tier",
+    "item": "only of that kind: failure, post_stage, pre_action ...",
+    "stage": "only in that stage",
+    "failure": "only of that row of the decision table",
+    "role": "only what asks for that role or user",
+    "holder": "only what that person has in hand, or decided",
+    "text": "only with that in the reason or the run's title",
+}
+
+
+def _narrowed(options: dict[str, Any]) -> QueueFilter:
+    return QueueFilter(**{name: options[name] for name in NARROWS})
+
+
+def _line(row: QueueRow) -> str:
+    one = row.question
+    if row.closure is not None:
+        stands = f"closed by {row.closure.closed_by} {instant(row.closure.closed_at)}"
+    elif one.ticket:
+        stands = f"a ticket since {instant(one.opened_at)}"
+    elif one.decided_at is not None:
+        stands = f"{one.verb} by {one.decided_by} {instant(one.decided_at)}"
+    else:
+        stands = f"due {instant(one.due_at)}"
+    about = " ".join(filter(None, [one.fabric_name, words(one.item), words(one.stage)]))
+    held = f" [{row.holder} until {clock(row.claim.lease_until)} UTC]" if row.claim is not None and row.holder else ""
+    second = f" [{', '.join(one.agreed)} agreed, a second person is asked]" if one.second_wanted else ""
+    return f"{one.id} {stands}, {about}: {cut(one.reason)}{held}{second}"
+
+
+def told(row: QueueRow) -> dict[str, Any]:
+    """A question as a program reads it."""
+    one = row.question
+    same = (
+        "run_id",
+        "item",
+        "stage",
+        "reason",
+        "failure_type",
+        "required_role",
+        "digest",
+        "open",
+        "opened_at",
+        "due_at",
+    )
+    return {
+        "id": one.id,
+        **{name: getattr(one, name) for name in same},
+        "fabric": one.fabric_name,
+        "tier": one.tier,
+        "verbs": list(one.verbs),
+        "approvals": one.approvals,
+        "agreed": list(one.agreed),
+        "may_answer": row.may,
+        "claim": _claim_told(row.claim),
+    }
+
+
+def _claim_told(claim: ClaimView | None) -> dict[str, Any] | None:
+    if claim is None or not claim.live:
+        return None
+    return {name: getattr(claim, name) for name in ("holder", "lease", "claimed_at", "lease_until", "taken_from")}
