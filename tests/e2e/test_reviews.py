@@ -1,0 +1,219 @@
+"""Reviews in a real browser: claimed, edited by fields, submitted, taken back and answered by keys alone; who is second keeps what they wrote; without a
+script and on a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.held_scenes import PAYING
+from tests.e2e.review_scenes import waiting
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+DESK = PAYING.replace(
+    "usd: {type: integer, maximum: 100}", "usd: {type: integer, maximum: 100}, urgent: {type: boolean}"
+)
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory):
+    """A module of its own: nothing else waits there."""
+    for found in begun(tmp_path_factory):
+        found.publish(DESK)
+        yield found
+
+
+@pytest.fixture
+def question(visit, installation):
+    """The id of a call that waits for a word, in the tier in which a person has a day."""
+    return waiting(visit(NOWHERE).page, installation, "paying")
+
+
+def answers(installation, question):
+    """What was sent about a question, and whether it was taken back."""
+    rows = installation.stored(
+        "SELECT body, consumed_seq FROM fabric_inbox WHERE input_id LIKE ? ORDER BY created_at",
+        f"decision:{question}:%",
+    )
+    return [(json.loads(bytes(body)), consumed) for body, consumed in rows]
+
+
+def focused(page):
+    """Id of what has the focus."""
+    return page.evaluate("document.activeElement.id")
+
+
+def test_the_whole_way_by_keys_alone(visit, installation, question):
+    visitor = visit(f"/reviews/{question}")
+    page = visitor.page
+    page.locator("#live[data-live=live]").wait_for()
+    page.keyboard.press("c")
+    page.get_by_text("In your hand, lease ends").wait_for()
+    # Nothing is decided by a letter: it leads to the fields of the answer.
+    page.keyboard.press("e")
+    page.wait_for_function("document.activeElement.id === 'e-0'")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("Ben")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("40")
+    page.locator("#changes", has_text="2 of 3 fields").wait_for()
+    assert page.locator("#changes .add").count() == 2
+    assert page.locator("#e-0.changed, #e-1.changed").count() == 2
+    assert answers(installation, question) == []
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("heading", name="You edited this").wait_for()
+    page.locator("body").press("u")
+    page.get_by_text("You took your answer back.").wait_for()
+    assert page.locator("#e-0").input_value() == "Ben"
+    assert page.locator("#e-1").input_value() == "40"
+    page.keyboard.press("r")
+    page.wait_for_function("document.activeElement.id === 'message'")
+    page.keyboard.type("He has his money.")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("heading", name="You rejected this").wait_for()
+    (first, taken_back), (second, _) = answers(installation, question)
+    assert first["edited"] == {"note": "Invoice 4711, due on Friday", "to": "Ben", "usd": 40}
+    assert taken_back == -1
+    assert (second["verb"], second["message"]) == ("reject", "He has his money.")
+    assert visitor.complaints == []
+
+
+def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(visit, installation, question):
+    page = visit(f"/reviews/{question}").page
+    page.locator("label[data-press=verb-edit]").click()
+    page.locator("#e-1").fill("many")
+    page.locator("#message").fill("Less would do.")
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("Give a whole number, such as 12.").wait_for()
+    page.wait_for_function("document.activeElement.id === 'e-1'")
+    assert page.locator("#e-1").input_value() == "many"
+    assert page.locator("#message").input_value() == "Less would do."
+    page.locator("#e-1").fill("400")
+    page.keyboard.press("Control+Enter")
+    page.locator("#e-e-1", has_text="100").wait_for()
+    assert answers(installation, question) == []
+
+
+def test_who_is_second_keeps_what_they_wrote(visit, installation, question):
+    slow, fast = visit(f"/reviews/{question}"), visit(NOWHERE, of=visit(NOWHERE)).page
+    page = slow.page
+    page.locator("label[data-press=verb-edit]").click()
+    page.locator("#e-0").fill("Ben")
+    page.locator("#message").fill("To the right one.")
+    fast.goto(f"/reviews/{question}")
+    fast.locator("label[data-press=verb-reject]").click()
+    fast.locator("#message").fill("Not at all.")
+    fast.get_by_role("button", name="Reject").click()
+    fast.get_by_role("button", name="Continue now").click()
+    fast.locator("#decided-by").or_(fast.locator("#waiting")).wait_for()
+    page.locator("#message").focus()
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("Your answer was not recorded; what you wrote is kept below.").wait_for()
+    kept = page.locator("#kept")
+    assert "You wanted to edit" in kept.inner_text()
+    assert "To the right one." in kept.inner_text()
+    assert "Ben" in kept.locator(".diff .add").inner_text()
+    assert [given["verb"] for given, _ in answers(installation, question)] == ["reject"]
+    assert slow.complaints == []
+
+
+def test_pressed_twice_it_is_one_answer(visit, installation, question):
+    page = visit(f"/reviews/{question}").page
+    page.locator("label[data-press=verb-reject]").click()
+    page.locator("#message").fill("No.")
+    page.get_by_role("button", name="Reject").dblclick()
+    page.get_by_role("heading", name="You rejected this").wait_for()
+    assert len(answers(installation, question)) == 1
+
+
+def test_the_next_one_comes_up_and_the_last_answer_can_still_be_taken_back(visit, installation, question):
+    other = waiting(visit(NOWHERE).page, installation, "paying")
+    page = visit(f"/reviews/{question}").page
+    page.locator("label[data-press=verb-reject]").click()
+    page.locator("#message").fill("No.")
+    page.get_by_label("then the next one").check()
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url(re.compile(rf"/reviews/[0-9a-f]+\?decided={question}"))
+    assert page.get_by_label("then the next one").is_checked()
+    page.locator("#decided").get_by_text("You rejected").wait_for()
+    page.locator("body").press("u")
+    page.wait_for_url(f"**/reviews/{question}")
+    page.get_by_text("You took your answer back.").wait_for()
+    assert answers(installation, other) == []
+
+
+def test_without_a_script(visit, installation, question):
+    page = visit("/reviews", java_script_enabled=False).page
+    page.locator(f"#ask-{question} a.cell").click()
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_text("In your hand, lease ends").wait_for()
+    page.locator("#v-edit").check(force=True)
+    page.locator("#e-1").fill("12")
+    page.get_by_role("button", name="Review changes").click()
+    page.locator("#changes", has_text="1 of 3 fields").wait_for()
+    assert page.locator("#e-1").input_value() == "12"
+    assert answers(installation, question) == []
+    page.get_by_role("button", name="Submit edit").click()
+    page.get_by_role("heading", name="You edited this").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("You took your answer back.").wait_for()
+    assert page.locator("#e-1").input_value() == "12"
+
+
+def test_on_a_phone(visit, question):
+    visitor = visit(f"/reviews/{question}", viewport={"width": 390, "height": 844})
+    page = visitor.page
+    assert not page.locator("#review-queue").evaluate("queue => queue.open"), "the queue is folded"
+    for act in (lambda: None, lambda: page.locator("label[data-press=verb-edit]").click()):
+        act()
+        assert page.locator("html").evaluate("html => html.scrollWidth") <= 390
+    page.goto("/reviews")
+    assert page.locator("html").evaluate("html => html.scrollWidth") <= 390
+    assert visitor.complaints == []
+
+
+def test_the_list_hears_of_what_happens_and_several_are_answered_at_one_go(visit, installation, question):
+    visitor = visit("/reviews?fabric=paying")
+    page = visitor.page
+    page.locator(f"#ask-{question}").wait_for()
+    other = waiting(visit(NOWHERE).page, installation, "paying")
+    page.locator("#new-rows", has_text="1 new").wait_for()
+    assert page.locator(f"#ask-{other}").count() == 0, "nothing moves by itself"
+    assert page.title().startswith("(")
+    colleague = visit(f"/reviews/{question}").page
+    colleague.keyboard.press("c")
+    page.locator(f"#ask-{question} .c-hand", has_text="owner").wait_for()
+    page.locator("#new-rows a").click()
+    page.locator(f"#ask-{other}").wait_for()
+    while focused(page) != "" or not page.locator(f"#ask-{other} a.cell:focus").count():
+        page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.locator(f"#ask-{question} input[type=checkbox]").check()
+    page.get_by_role("button", name="Answer the picked ones").click()
+    page.get_by_role("heading", name="Answer 2 questions alike?").wait_for()
+    page.locator("label:has(#v-reject)").click()
+    page.locator("#message").fill("Not this month.")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("heading", name="What came of each").wait_for()
+    assert page.locator(".said-items .badge", has_text="Rejected").count() == 2
+    assert len(answers(installation, question)) == len(answers(installation, other)) == 1
+    assert visitor.complaints == []
+
+
+def test_claim_next_and_on_to_the_next_by_keys(visit, installation, question):
+    page = visit("/reviews").page
+    page.keyboard.press("n")
+    page.wait_for_url(re.compile(r"/reviews/[0-9a-f]+$"))
+    page.get_by_text("In your hand, lease ends").wait_for()
+    waiting(visit(NOWHERE).page, installation, "paying")
+    here = page.url
+    page.reload()
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: url != here)
+    page.keyboard.press("k")
+    page.wait_for_url(here)
