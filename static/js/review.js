@@ -43,12 +43,15 @@ function compare() {
   if (edit) htmx.ajax("POST", edit.dataset.changes, { source: form(), target: "#changes", swap: "outerHTML" });
 }
 
-// -- keys --------------------------------------------------------------------------------------------------------------
+// -- what comes back ---------------------------------------------------------------------------------------------------
 
 // The page after a refusal says why, first of all.
+let seen = document.getElementById("review");
 document.addEventListener("htmx:after:swap", () => {
-  const wrong = document.querySelector("#review [aria-invalid=true]") ?? document.getElementById("review-said");
-  if (document.activeElement === document.body) wrong?.focus();
+  const now = document.getElementById("review");
+  if (now === seen) return; // A part of it was brought up to date, and whoever writes goes on writing.
+  seen = now;
+  (document.querySelector("#review [aria-invalid=true]") ?? document.getElementById("review-said"))?.focus();
 });
 
 // On a phone the queue stands below the question, folded.
