@@ -67,6 +67,8 @@ ROUTES: Mapping[str, Policy] = {
     "run-events-download": Policy.SIGNED_IN,
     "reviews": Policy.SIGNED_IN,
     "reviews-news": Policy.SIGNED_IN,
+    "reviews-history": Policy.SIGNED_IN,
+    "reviews-export": Policy.SIGNED_IN,
     "review": Policy.SIGNED_IN,
     "reviews-next": Policy.SIGNED_IN,
     "reviews-together": Policy.SIGNED_IN,
@@ -182,6 +184,8 @@ ROUTES: Mapping[str, Policy] = {
     "api-member-services": Policy.API,
     "api-member-roles": Policy.API,
     "api-member-remove": Policy.API,
+    "api-decisions": Policy.API,
+    "api-decisions-export": Policy.API,
     "api-notifications": Policy.API,
     "api-notification-resend": Policy.API,
 }

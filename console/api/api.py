@@ -27,6 +27,7 @@ from console.api import (
     members,
     memories,
     notifications,
+    review_history,
     reviews,
     runs,
     scenarios,
@@ -78,6 +79,7 @@ ROUTERS = (
     drill_reports.router,
     notifications.router,
     members.router,
+    review_history.router,
 )
 for router in ROUTERS:
     api.add_router("", router)

@@ -94,6 +94,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-member-services", "POST"): Scope.MANAGE,
     ("api-member-roles", "POST"): Scope.MANAGE,
     ("api-member-remove", "POST"): Scope.MANAGE,
+    ("api-decisions", "GET"): Scope.READ,
+    ("api-decisions-export", "POST"): Scope.READ,
     ("api-notifications", "GET"): Scope.READ,
     ("api-notification-resend", "POST"): Scope.RUN,
 }

@@ -47,6 +47,8 @@ class Act(StrEnum):
     """An answer was withdrawn before its run took it."""
     DECISION_HASTENED = "decision_hastened"
     """The rest of the time in which an answer could be taken back was given up."""
+    DECISIONS_EXPORTED = "decisions_exported"
+    """Who decided what was exported; the subject is whose decisions, or * for everybody's."""
     REVIEW_CLAIMED = "review_claimed"
     """Somebody took a question in hand."""
     REVIEW_TAKEN_OVER = "review_taken_over"

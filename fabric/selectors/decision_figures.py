@@ -125,7 +125,7 @@ _PART = f"""
         ROW_NUMBER() OVER (PARTITION BY {{a}}, {{b}}, by_system ORDER BY decided_at - opened_at) AS place,
         COUNT(*) OVER (PARTITION BY {{a}}, {{b}}, by_system) AS others FROM newest {{of}}) AS timed
     GROUP BY a, b ORDER BY n DESC, a, b LIMIT {GROUPS_MAX}) AS {{part}}
-"""
+"""  # noqa: S608 - Words of this module.
 _FIELDS = (
     *("name", "more", "count", "expired", "in_time", "approved", "edited", "rejected", "responded", "today"),
     *("median_us", "p90_us", "tau_least", "tau_most"),

@@ -203,7 +203,8 @@ _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?Z?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _instant_point(text: str, now: int) -> Bounds | None:
+def instants(text: str, now: int) -> Bounds | None:
+    """The instants that a word means: a day, a minute, ``-7d``, ``today``; None for one that means none."""
     if text.startswith("-"):
         ago = _span_us(text[1:])
         at = None if ago is None else max(0, now - ago)
@@ -226,7 +227,7 @@ def _instant_point(text: str, now: int) -> Bounds | None:
 
 
 def _instant(text: str, choices: tuple[str, ...], known: Known) -> Value:
-    found = _bounds(text, known, _instant_point, "-4h, today, 2026-11-21, >2026-11-21T10:00 or 2026-11-01..2026-11-21")
+    found = _bounds(text, known, instants, "-4h, today, 2026-11-21, >2026-11-21T10:00 or 2026-11-01..2026-11-21")
     # What is so long ago means since then: nobody asks for one microsecond.
     return Bounds(low=found.low) if text.startswith("-") and ".." not in text else found
 

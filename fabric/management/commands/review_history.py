@@ -1,0 +1,78 @@
+"""`manage.py review_history`: who decided what and how long it took, as a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric.core.notifications import rfc3339
+from fabric.management.base import OK, FabricCommand
+from fabric.selectors.decision_export import FORMS, DecisionLines
+from fabric.selectors.decision_history import HistoryFilter
+from fabric.selectors.run_query_values import Bounds, instants
+from fabric.selectors.time_limit import TookTooLong
+from fabric.services.decision_export import decisions_export
+from fabric.services.errors import Refused
+from fabric.services.workspaces import owner_actor
+
+
+class Command(FabricCommand):
+    """Exports decisions; the audit stream tells of it."""
+
+    help = "Export who decided what, the newest first, to a file or to standard output. The export stands in the audit stream."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which, and where to."""
+        parser.add_argument(
+            "--since", default="", help="decided then or later: 2026-11-01, -7d, today; otherwise from the first on"
+        )
+        parser.add_argument("--until", default="", help="decided before: the same; otherwise until now")
+        parser.add_argument("--by", default="", help="only this person's")
+        parser.add_argument("--fabric", default="", help="only this fabric's")
+        parser.add_argument("--format", choices=list(FORMS), default="csv", help="csv, or ndjson: lines of JSON")
+        parser.add_argument("--out", type=Path, help="the file, which must not be there yet; otherwise standard output")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        since, until = _when(options, "since"), _when(options, "until")
+        wanted = HistoryFilter(since=since or 0, until=until, by=options["by"], fabric=options["fabric"])
+        to: Path | None = options["out"]
+        if to is None:
+            lines = decisions_export(actor=owner_actor(), wanted=wanted, form=options["format"])
+            self._written(lines, sys.stdout.buffer.write)
+            return OK
+        try:
+            # Made before anything is told: nothing is exported to a place that cannot be written.
+            with to.open("xb") as file:
+                lines = decisions_export(actor=owner_actor(), wanted=wanted, form=options["format"])
+                self._written(lines, file.write)
+        except FileExistsError:
+            raise Refused(f"{to} is there already; name a new file", code="conflict", field="out") from None
+        until_said = "now" if until is None else rfc3339(until)
+        self.tell(f"{lines.count:,} decisions until {until_said} are in {to}.")
+        return OK
+
+    def _written(self, lines: DecisionLines, write: Any) -> None:
+        try:
+            while page := lines.next_page():
+                write(page)
+        except TookTooLong as refusal:
+            raise Refused(f"{refusal}; name a shorter time", code="unavailable") from None
+
+
+def _when(options: dict[str, Any], name: str) -> int | None:
+    """The beginning of an instant as it was typed, microseconds since the epoch; None: nothing was. Refused invalid."""
+    text = str(options[name]).strip()
+    if not text:
+        return None
+    found: Bounds | None = instants(text, time.time_ns() // 1_000)
+    if found is None or found.low is None:
+        message = (
+            f"--{name} {text[:40]!r} is no time; write 2026-11-01, 2026-11-01T10:00, -7d, today or yesterday (UTC)"
+        )
+        raise Refused(message, code="invalid", field=name)
+    return found.low
