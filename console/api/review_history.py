@@ -23,11 +23,7 @@ Came = Literal["approve", "edit", "reject", "respond", "withdrawn"]
 NAME_CHARS_MAX = 200
 FILE = {
     "responses": {
-        200: {
-            "content": {
-                kind.split(";")[0]: {"schema": {"type": "string", "format": "binary"}} for kind in FORMS.values()
-            }
-        }
+        200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMS.values()}}
     }
 }
 

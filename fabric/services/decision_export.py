@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.core.roles import RIGHTS, Right, has
+from fabric.core.roles import Right, has, holders
 from fabric.selectors.decision_export import DecisionLines
 from fabric.selectors.decision_history import HistoryFilter
 from fabric.services.audit import audit_record
@@ -25,7 +25,7 @@ def decisions_export(*, actor: Actor, wanted: HistoryFilter, form: str) -> Decis
     Raises Refused: forbidden (others' decisions), invalid (no such form).
     """
     if wanted.by != actor.name and not may_export_all(actor):
-        who = " or ".join(sorted(RIGHTS[Right.AUDIT]))
+        who = holders(Right.AUDIT)
         message = f"{actor.name} may export their own decisions and not those of others: that is for {who}; ask for by={actor.name}"
         raise Refused(message, code="forbidden", field="by")
     lines = DecisionLines(actor, wanted, form)

@@ -34,8 +34,8 @@ from tests.simulator.library.sources import source
 
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, or an invitation"
-LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS = (
-    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS,
+LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, AUDIT = (
+    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.AUDIT,
 )  # fmt: skip
 
 
@@ -72,6 +72,7 @@ PAGES: Mapping[str, Asked] = {
     "decision-continue": Asked(QUESTION),
     "reviews-next": Asked(QUESTION),
     "reviews-together": Asked(QUESTION),
+    "reviews-export": Asked(AUDIT, {"form": "csv"}),
     "review-changes": Asked(QUESTION),
     "review-claim": Asked(QUESTION),
     "review-release": Asked(QUESTION),
@@ -117,6 +118,7 @@ API: Mapping[str, Asked] = {
     "api-escalation-heartbeat": Asked(QUESTION),
     "api-escalation-release": Asked(QUESTION),
     "api-escalation-close": Asked(QUESTION),
+    "api-decisions-export": Asked(AUDIT),
     "api-breakers-open": Asked(OPERATE, MOVE),
     "api-breakers-reset": Asked(OPERATE, MOVE),
     "api-fabric-memories-export": Asked(LOOK),
