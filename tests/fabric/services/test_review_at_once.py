@@ -1,0 +1,40 @@
+"""Sixteen people at the same questions in one moment, on both databases: one holder, one decision, everybody else is told the truth about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from console.launch.paths import ROOT
+from simulator.bench.database import fresh
+from tests import long_runs
+from tests.fabric.services.review_racing import PEOPLE, ROUNDS, SCENES
+
+pytestmark = pytest.mark.slow
+
+QUESTIONS = 200 if long_runs.ASKED in os.environ else 24
+TOLD = {
+    "claims": [[1] * ROUNDS] * 2,
+    "nexts": [[PEOPLE, PEOPLE, PEOPLE], [PEOPLE - 5, PEOPLE - 5, PEOPLE - 5]],
+    "decisions": [[[1, QUESTIONS]], QUESTIONS, QUESTIONS * (PEOPLE - 1), True],
+}
+"""What each race comes to, whoever is faster."""
+
+
+def test_every_race_has_its_end():
+    assert set(TOLD) == {scene.__name__ for scene in SCENES}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def test_one_is_first(kind):
+    command = [sys.executable, "-m", "tests.fabric.services.review_racing", str(QUESTIONS)]
+    with fresh(kind) as environment:
+        done = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == TOLD
