@@ -21,8 +21,9 @@ from fabric.selectors.escalations import escalation_get, escalations_open
 from fabric.selectors.runs import run_events
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide, escalation_decide_now, escalation_undo
+from fabric.services.fabrics import fabric_publish
 from tests.fabric.services.at_once import Meanwhile, at_once
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import DOUBTFUL, ran
 
 ROUNDS = 6
 PATIENCE_S = 60
@@ -220,3 +221,17 @@ def test_a_decision_that_others_gave_after_it_was_taken_back_stands(calls, actor
     calls.decide(actor=ana, undo_s=30)
     refusal = refused(partial(calls.undo))
     assert (refusal.code, "was answered by ana" in refusal.message) == ("forbidden", True)
+
+
+def test_a_due_time_within_the_window_does_not_overturn_the_answer(store, nudge, actor):
+    source = DOUBTFUL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {due_s: 2}")
+    (item,) = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=source).name).id)
+    asked = {"store": store, "nudge": nudge, "actor": actor, "escalation_id": item.id}
+    assert escalation_decide(**asked, verb="approve", undo_s=4).created
+    (sent,) = answers_sent(item)
+    assert sent.takes_at > item.due_at
+    run = Following(actor, item.run_id, answered=frozenset({item.id})).to_rest()
+    assert run.state is RunState.COMPLETED
+    decided = escalation_get(actor, item.id)
+    assert (decided.verb, decided.decided_by, decided.by_system) == ("approve", "owner", False)
+    assert decided.decided_at >= sent.takes_at > decided.due_at
