@@ -6,13 +6,15 @@ under way is done anew. What planners were told about earlier epochs stays behin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fabric.core.command_ids import branch_of
 from fabric.core.context import Contents
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.run import Run, Step
+from fabric.core.topologies.slices import is_slice
 
 JSON = Any
 
@@ -27,6 +29,8 @@ class ForkPoint:
     """``(stage, reference of its output)``, in order."""
     branches: tuple[tuple[int, str, str], ...]
     """``(branch, agent, reference of its output)`` of the fan-out, in order."""
+    parts: tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...] = ()
+    """``(branch, reference, briefs, briefs without anything)``, a round after the other, of those branches that are slices."""
 
 
 def kept_at(run: Run) -> ForkPoint:
@@ -39,11 +43,19 @@ def kept_at(run: Run) -> ForkPoint:
             following = stage
             break
         stages.append((stage, reached.output_ref))
+    if Stage.FAN_OUT not in run.stages:
+        return ForkPoint(following, tuple(stages), ())
     done = sorted(filter(_done_branch, run.steps.values()), key=lambda step: step.branch)
-    entered = Stage.FAN_OUT in run.stages
-    return ForkPoint(
-        following, tuple(stages), tuple((s.branch, s.agent, s.output_ref) for s in done) if entered else ()
-    )
+    branches = tuple((step.branch, step.agent, step.output_ref) for step in done)
+    return ForkPoint(following, tuple(stages), branches, tuple(_parts(run, done)))
+
+
+def _parts(run: Run, done: Sequence[Step]) -> Iterator[tuple[int, str, tuple[int, ...], tuple[int, ...]]]:
+    """What the rounds of slices brought: an output of theirs refers to each."""
+    kept = {step.branch for step in done if is_slice(step.agent)}
+    for step_id, answer in run.family.answers.items():
+        if (branch := branch_of(step_id)) in kept:
+            yield branch, answer.ref, answer.briefs, answer.missing
 
 
 def _done_branch(step: Step) -> bool:
@@ -51,12 +63,22 @@ def _done_branch(step: Step) -> bool:
 
 
 def names(point: ForkPoint) -> tuple[str, ...]:
-    """Whose contents the fork will read: stages, and branches by their number from 1."""
-    return (*(str(stage) for stage, _ in point.stages), *(f"branch {branch + 1}" for branch, _, _ in point.branches))
+    """Whose contents the fork will read: stages, branches by their number from 1, and parts of slices that are not what their branch has last."""
+    return tuple(name for name, _ in _kept(point))
 
 
 def contents_of(point: ForkPoint, contents: Contents) -> Iterator[tuple[str, JSON]]:
     """``(whose it is, content)`` of everything that the fork will read. Raises MissingContent for one that was erased."""
-    refs = (*(ref for _, ref in point.stages), *(ref for _, _, ref in point.branches))
-    for name, ref in zip(names(point), refs, strict=True):
+    for name, ref in _kept(point):
         yield name, contents.read(ref)
+
+
+def _kept(point: ForkPoint) -> Iterator[tuple[str, str]]:
+    yield from ((str(stage), ref) for stage, ref in point.stages)
+    yield from ((f"branch {branch + 1}", ref) for branch, _, ref in point.branches)
+    last = {ref for _, _, ref in point.branches}
+    yield from (
+        (f"branch {branch + 1}, part {n + 1}", ref)
+        for n, (branch, ref, _, _) in enumerate(point.parts)
+        if ref not in last
+    )

@@ -125,11 +125,13 @@ class ForkRequested:
     """``(stage, reference of its output)`` of what is not run again, in order."""
     branches: tuple[tuple[int, str, str], ...] = ()
     """``(branch, agent, reference of its output)`` of the fan-out's branches that are done."""
+    parts: tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...] = ()
+    """``(branch, reference, briefs, briefs without anything)`` of what the rounds of those brought that are slices."""
     contents: tuple[Kept, ...] = ()
     edited: str = ""
     requested_by: str = ""
     kind: Literal["fork_requested"] = "fork_requested"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
 
 
 @value(kw_only=True)

@@ -56,6 +56,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("escalation_opened", 4): same,
     ("escalation_opened", 5): same,
     ("escalation_decided", 1): same,
+    ("run_forked", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -65,6 +66,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("child_ended", 1): same,
     ("child_requested", 1): same,
     ("child_requested", 2): same,
+    ("fork_requested", 1): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
 SINCE: Mapping[str, int] = {
@@ -83,7 +85,7 @@ SINCE: Mapping[str, int] = {
     "terminate_accepted": 2,
     "run_paused": 2,
     "run_resumed": 2,
-    "run_forked": 2,
+    "run_forked": 8,
     "content_kept": 2,
     "output_kept": 2,
     "run_quarantined": 2,
@@ -127,7 +129,7 @@ SINCE: Mapping[str, int] = {
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
     "decision_made": 4,
-    "fork_requested": 2,
+    "fork_requested": 8,
     "terminate_requested": 2,
     "pause_requested": 2,
     "resume_requested": 2,

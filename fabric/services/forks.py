@@ -198,6 +198,7 @@ def _input(origin: Origin, edit: Edit | None, input_id: str, deadline_at: int, a
         origin_hash=origin.hash,
         stages=tuple((str(stage), ref) for stage, ref in point.stages),
         branches=point.branches,
+        parts=point.parts,
         contents=tuple(Kept(what=what, content=content) for what, content in contents.items()),
         edited=edit.what if edit is not None else "",
         requested_by=actor.name,
@@ -208,8 +209,9 @@ def _up_to(point: ForkPoint, edited: Stage, ref: str) -> ForkPoint:
     """Without what came after the edited stage."""
     order = list(Stage)
     before = tuple((stage, kept) for stage, kept in point.stages if order.index(stage) < order.index(edited))
-    branches = point.branches if order.index(edited) > order.index(Stage.FAN_OUT) else ()
-    return ForkPoint(order[order.index(edited) + 1], (*before, (edited, ref)), branches)
+    later = order.index(edited) > order.index(Stage.FAN_OUT)
+    branches, parts = (point.branches, point.parts) if later else ((), ())
+    return ForkPoint(order[order.index(edited) + 1], (*before, (edited, ref)), branches, parts)
 
 
 def _edited(origin: Origin, edit: Edit) -> tuple[Stage, JSON]:

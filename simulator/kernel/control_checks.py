@@ -40,6 +40,7 @@ def fork_keeps_what_was_settled(seen: Seen, event: Event, fact: Any, after: Run)
     kept = (
         tuple((one.stage, one.output_ref) for one in fact.stages),
         tuple((one.branch, one.agent, one.output_ref) for one in fact.branches),
+        tuple((one.branch, one.output_ref, one.briefs, one.missing) for one in fact.parts),
     )
     return "" if kept == seen.forked_from else f"it keeps {kept}, its origin had {seen.forked_from}"
 

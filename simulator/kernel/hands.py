@@ -133,9 +133,10 @@ class Hands:
             origin_hash=rows[run.seq - 1].hash.hex(),
             stages=tuple((str(stage), ref) for stage, ref in point.stages),
             branches=point.branches,
+            parts=point.parts,
             contents=tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
             requested_by="operator",
         )
         forked = world.setup.names.run_id(world.setup.seed, "fork", self._forks)
-        world.watch.expect(forked, origin.tier, origin.seed, (point.stages, point.branches))
+        world.watch.expect(forked, origin.tier, origin.seed, (point.stages, point.branches, point.parts))
         self.outside.start(forked, origin.tier, origin.seed, given, given.deadline_at)

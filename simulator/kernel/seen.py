@@ -68,7 +68,7 @@ class Seen:
     terminated: bool = False
     """Somebody terminated it before anything else had begun to end it."""
     forked_from: Any = None
-    """Of a fork: what its origin had settled there, ``(stages, branches)``."""
+    """Of a fork: what its origin had settled there, ``(stages, branches, parts)``."""
     scopes: tuple[str, ...] = ()
     """The shared budgets that it falls under."""
     fabric_id: str = ""

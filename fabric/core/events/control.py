@@ -68,6 +68,16 @@ class KeptBranch:
 
 
 @value(kw_only=True)
+class KeptPart:
+    """What a round of a slice brought that a fork does not run again. Briefs are numbered from 0."""
+
+    branch: int
+    output_ref: str
+    briefs: tuple[int, ...]
+    missing: tuple[int, ...] = ()
+
+
+@value(kw_only=True)
 class RunForked:
     """The run goes on from an event of another one, with what that had come to. Its money and its clocks are its own."""
 
@@ -77,10 +87,12 @@ class RunForked:
     """Chain hash of the origin's event, hex: which journal it was."""
     stages: tuple[KeptStage, ...] = ()
     branches: tuple[KeptBranch, ...] = ()
+    parts: tuple[KeptPart, ...] = ()
+    """Of branches that are slices; empty: none is, or a version before 2 wrote this."""
     edited: str = ""
     """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
     kind: ClassVar[str] = "run_forked"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

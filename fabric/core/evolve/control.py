@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve, unchanged, with_step
+from fabric.core.family import Answer
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.run import Run, StageRun, Step, step_id
@@ -24,7 +25,13 @@ def _run_forked(run: Run, event: Event, fact: ev.RunForked) -> Run:
     kept = {one.stage: StageRun(one.stage, run.epoch, 0, (), one.output_ref, left=True) for one in fact.stages}
     following = next(stage for stage in Stage if stage not in kept)
     steps = {step.id: step for step in map(_kept_step, fact.branches)} if Stage.FAN_OUT in kept else run.steps
-    return replace(run, stages=kept, stage=following, steps=steps, control=replace(run.control, forked=fact))
+    # No step has such an id, so that none takes the place of what was kept.
+    answers = {
+        f"kept.{one.branch}.{n}": Answer(one.output_ref, one.briefs, one.missing) for n, one in enumerate(fact.parts)
+    }
+    family = replace(run.family, answers=answers) if answers else run.family
+    control = replace(run.control, forked=fact)
+    return replace(run, stages=kept, stage=following, steps=steps, control=control, family=family)
 
 
 def _kept_step(kept: ev.KeptBranch) -> Step:

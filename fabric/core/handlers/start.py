@@ -29,6 +29,10 @@ def forked(work: Work, given: ForkRequested) -> None:
             origin_hash=given.origin_hash,
             stages=tuple(ev.KeptStage(stage=Stage(stage), output_ref=ref) for stage, ref in given.stages),
             branches=tuple(ev.KeptBranch(branch=n, agent=agent, output_ref=ref) for n, agent, ref in given.branches),
+            parts=tuple(
+                ev.KeptPart(branch=n, output_ref=ref, briefs=briefs, missing=missing)
+                for n, ref, briefs, missing in given.parts
+            ),
             edited=given.edited,
         )
     )

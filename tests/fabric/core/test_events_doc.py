@@ -42,7 +42,7 @@ GROUPS = {
 }
 PARTS = (
     *(parts.GateResult, parts.Check, parts.ProposedCall, parts.TripRecord, Evidence),
-    *(control.KeptStage, control.KeptBranch),
+    *(control.KeptStage, control.KeptBranch, control.KeptPart),
 )
 
 

@@ -8,13 +8,18 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.context import Contents
-from fabric.core.evolve import fold
+from fabric.core.evolve import evolve, fold
+from fabric.core.fingerprint import content_ref, encode
 from fabric.core.flow import RunState, Stage
 from fabric.core.forks import ForkPoint, contents_of, kept_at
 from fabric.core.inputs import INBOX, ForkRequested, Kept
 from fabric.core.run import Run
+from fabric.core.taxonomy import Cause, Tier
+from fabric.core.topologies import slices
 from tests.fabric.core.fabrics import spec
+from tests.fabric.core.family_scenes import ASKED, household, once_bad
 from tests.fabric.core.harness import World
+from tests.fabric.core.mechanisms.facts import at
 from tests.fabric.core.scripts import fails, planned, scored, summary
 
 SCRIPT: dict[str, Any] = {
@@ -123,3 +128,48 @@ def test_a_fork_that_comes_to_a_run_that_has_started_changes_nothing():
 def test_the_state_of_a_fork_folds_from_its_own_journal():
     world = forked(origin(), 12).go()
     assert fold(Run("run-1", tier=world.tier, seed=world.seed), world.events) == world.run
+
+
+def test_a_fork_keeps_what_each_round_of_a_slice_brought():
+    """What a fan-out comes to refers to the rounds one by one: a slice with a gap has two."""
+    asked = {
+        "schema_grounding_fail": ASKED,
+        "provider_failure": {t: {"rungs": [{"reaction": "surface"}]} for t in Tier},
+    }
+    answers = once_bad(1, fails(Cause.BAD_REQUEST, "no").after(5.0), summary("Found."))
+    family = household(10, {"worker": answers}, table=asked, fan_in={"mode": "quorum", "k": 10})
+    family.go(until=lambda family: bool(family.root.run.questions) and not family.root.run.family.alive)
+    question = next(iter(family.root.run.questions))
+    family.decide("root", "approve").go()
+    events = family.root.events
+    left = next(e.seq for e in events if e.fact.kind == "stage_left" and e.fact.stage is Stage.FAN_OUT)
+    first = fold(Run("root", tier=family.tier, seed=0), [event for event in events if event.seq <= left])
+    assert question not in first.questions
+    point = kept_at(first)
+    contents = Contents()
+    for event in events[:left]:
+        if event.content_ref:
+            contents.put(event.content_ref, family.root.content(event.content_ref), event.content_bytes)
+    kept = {content_ref(encode(content)): what for what, content in contents_of(point, contents)}
+    output = contents.read(first.stages[Stage.FAN_OUT].output_ref)["output"]
+    assert {part["ref"] for part in output} <= set(kept)
+    assert sorted(kept.values())[:1] == ["branch 1"]
+    assert [(branch, briefs, missing) for branch, _, briefs, missing in point.parts if branch == 0] == [
+        (0, (0, 1, 2), (0,)),
+        (0, (0,), ()),
+    ]
+    assert fork_of(first, point) == {step.branch: slices.brought(first, step) for step in first.steps.values() if step.stage is Stage.FAN_OUT}  # fmt: skip
+
+
+def fork_of(first: Run, point: ForkPoint) -> dict[int, dict[int, str]]:
+    """What the slices of a fork brought, by branch."""
+    fact = ev.RunForked(
+        origin_run_id=first.id,
+        origin_seq=first.seq,
+        origin_hash="00",
+        stages=tuple(ev.KeptStage(stage=stage, output_ref=ref) for stage, ref in point.stages),
+        branches=tuple(ev.KeptBranch(branch=n, agent=agent, output_ref=ref) for n, agent, ref in point.branches),
+        parts=tuple(ev.KeptPart(branch=n, output_ref=ref, briefs=b, missing=m) for n, ref, b, m in point.parts),
+    )
+    run = evolve(Run("fork", tier=first.tier), at(fact))
+    return {step.branch: slices.brought(run, step) for step in run.steps.values()}
