@@ -35,6 +35,7 @@ from fabric.services.escalations import (
 FIELDS = {"cap_usd_micros": "cap_usd"}
 """Fields of the form that are named otherwise than what they stand for."""
 ANSWER_CHARS_MAX = 200
+TAKEN_BACK = "Taken back: nothing was decided."
 PAGE = "review"
 """What the form of a question's own page says of where it stands; a run's page says nothing."""
 
@@ -128,7 +129,7 @@ def _refused(
 @require_POST
 def undo(request: HttpRequest, escalation_id: str) -> HttpResponse:
     """Take an answer back; what was written stands in the form again. 409: the run was faster."""
-    return _second_thought(request, escalation_id, escalation_undo, "Taken back: nothing was decided.")
+    return _second_thought(request, escalation_id, escalation_undo, TAKEN_BACK)
 
 
 @require_POST
@@ -159,7 +160,8 @@ def _done(
 ) -> HttpResponse:
     """The card as it is by now; on the question's own page the page, or the next question; else the run's page, which has it."""
     if request.POST.get("page") == PAGE:
-        return _onward(request, actor, item, said, decided=decided)
+        # The page says by itself that an answer was taken back.
+        return _onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)
     if request.headers.get("HX-Request"):
         found = replace(card(actor, escalation_get(actor, item.id)), again=again)
         return render(request, "reviews/question.html", {"card": found})

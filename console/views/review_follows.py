@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from console.forms import sentence
-from console.templatetags.figures import span, usd
+from console.templatetags.figures import usd
 from console.templatetags.marks import spoken
 from fabric.core.policy import UNDO_S
 from fabric.core.taxonomy import Tier
@@ -21,8 +21,6 @@ WORDS: Mapping[str, tuple[str, str, str, str]] = {
 }
 """Of each verb: its word, icon and key, and what follows where the question does not say; total by test."""
 ORDER = tuple(WORDS)
-NO_RUN = "ticket"
-"""The kind whose run has ended: nothing of it goes on."""
 ENDS = frozenset({"failure", "post_stage", "child"})
 """Kinds of which a rejection ends the run."""
 CALLS = "pre_action"
@@ -50,14 +48,16 @@ def consequences(item: EscalationView, known: Evidence, second: str = "") -> lis
 
 def _consequence(item: EscalationView, known: Evidence, verb: str, second: str) -> Consequence:
     word, icon, key, otherwise = WORDS.get(verb, (verb.capitalize(), "decide", "", ""))
+    if item.ticket:
+        word, icon, otherwise = "Close the ticket", "check", "it is closed with your note, and no run is changed"
     says = str(item.content.get(verb) or otherwise)
-    steps = [_held(item)] if item.item != NO_RUN else []
+    steps = [] if item.ticket else [_held(item)]
     if verb == "edit":
         steps.append(_gated(item))
     if second and verb != "reject":
         steps.append(second)
     steps.append(sentence(says))
-    if item.item != NO_RUN:
+    if not item.ticket:
         steps += _then(item, known, verb)
     return Consequence(verb, word, icon, key, _short(known, verb, says), tuple(steps))
 
@@ -104,8 +104,3 @@ def if_rejected(item: EscalationView, known: Evidence) -> list[str]:
     ]
     fork = f" It may be forked from seq {known.seq}." if known.seq else ""
     return [*done, f"The run ends as aborted.{fork}"]
-
-
-def time_left(known: Evidence) -> str:
-    """The run's own time, in words."""
-    return span(known.clock_left_us) if known.clock_left_us is not None else ""

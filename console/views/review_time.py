@@ -44,13 +44,16 @@ def due_line(item: EscalationView, known: Evidence, now: int, expiry: str, onwar
     def tick(at: int, says: str, *, end: bool = False) -> Tick:
         return Tick(at, _x(item, at), says, at <= until, end)
 
+    ticks = [tick(known.remind_at, "reminder"), tick(known.onward_at, f"passed on to {onward_to}")]
+    if item.open:
+        ticks.append(tick(item.due_at, expiry, end=True))
+    else:
+        # What it did not come to any more is left out: only what was before the answer, and the answer itself.
+        ended = tick(until, expiry if item.by_system else "answered", end=item.by_system)
+        ticks = [*(one for one in ticks if one.past), ended]
     return DueLine(
         opened=tick(item.opened_at, "opened"),
-        ticks=(
-            tick(known.remind_at, "reminder"),
-            tick(known.onward_at, f"passed on to {onward_to}"),
-            tick(item.due_at, expiry, end=True),
-        ),
+        ticks=tuple(ticks),
         now=_x(item, until),
         whole=item.due_at - item.opened_at,
     )

@@ -80,7 +80,8 @@ function take(page) {
 // How many wait stands in the page's title and in the navigation, so that a tab in the background says it.
 function title(waits) {
   document.title = `${waits ? `(${waits}) ` : ""}${list.dataset.titled}`;
-  for (const place of document.querySelectorAll('.nav a[aria-current="page"] .count')) if (waits) place.textContent = waits;
+  if (!("every" in list.dataset) || !waits) return; // A narrowed list counts less than the navigation does.
+  for (const place of document.querySelectorAll('.nav a[aria-current="page"] .count')) place.textContent = waits;
 }
 
 // The row stays where it is, and so does the reader's focus.

@@ -51,12 +51,16 @@ document.addEventListener("htmx:after:swap", () => {
   const now = document.getElementById("review");
   if (now === seen) return; // A part of it was brought up to date, and whoever writes goes on writing.
   seen = now;
+  fold();
   (document.querySelector("#review [aria-invalid=true]") ?? document.getElementById("review-said"))?.focus();
 });
 
 // On a phone the queue stands below the question, folded.
-const queue = document.getElementById("review-queue");
-if (queue && matchMedia("(max-width: 860px)").matches) queue.open = false;
+function fold() {
+  const queue = document.getElementById("review-queue");
+  if (queue && matchMedia("(max-width: 860px)").matches) queue.open = false;
+}
+fold();
 
 // The sign of life that the page gives every few seconds brings who has the question: then what stands here is true as of now.
 function told() {

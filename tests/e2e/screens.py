@@ -2,7 +2,7 @@
 
 It starts an installation of its own, takes the empty pages, fills it with runs that completed, wait, were approved, rejected, cancelled and failed
 in several ways, and takes all pages again: light and dark, 1440 and 390 pixels wide. Then it takes things away for real: the worker is stopped, a
-stored run is damaged, a column becomes slow, the database file is gone. A second one tells mailboxes and webhooks. Parts of names pick pictures.
+stored run is damaged, a column becomes slow, the database file is gone. A second one tells mailboxes and webhooks, a third one asks people. Parts of names pick pictures.
 
 Each picture is a line of JSON with what there is to complain about: the browser's console, a status that is not the scene's, a page that scrolls
 sideways, and what axe finds serious, contrast first. The last line counts. Ends with 1 when there was a complaint, or a scene that failed.
@@ -16,6 +16,7 @@ import re
 import signal
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from tests.e2e import (
     lever_scenes,
     memory_scenes,
     notification_scenes,
+    review_scenes,
     scenario_scenes,
     scenes,
 )
@@ -235,6 +237,15 @@ def told_round(camera: Camera) -> None:
     camera.shoot(notification_scenes.TOLD)
 
 
+def review_round(camera: Camera) -> None:
+    """The queue and its questions, in an installation where nothing else waits."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    camera.shoot(review_scenes.EMPTY)
+    with camera.page() as page:
+        ids = review_scenes.filled(camera.home, page)
+    camera.shoot(review_scenes.scenes(camera.home, ids))
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -277,6 +288,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with notification_scenes.telling(Path(folder) / "told") as telling:
                 cameras.append(Camera(browser, telling, out, wanted))
                 told_round(cameras[-1])
+        if camera.chosen((*review_scenes.EMPTY, *review_scenes.scenes(home, defaultdict(str)))):
+            with installed(Path(folder) / "reviews") as queue:
+                cameras.append(Camera(browser, queue, out, wanted))
+                review_round(cameras[-1])
         browser.close()
     taken, complaints = sum(one.taken for one in cameras), sum(one.complaints for one in cameras)
     print(json.dumps({"pictures": taken, "complaints": complaints, "folder": str(out)}))

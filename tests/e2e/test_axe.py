@@ -40,6 +40,7 @@ NO_PAGE = {
     "reviews-next": "a POST",
     "reviews-together": "a POST, looked at in tests/e2e/test_reviews_axe.py",
     "reviews-export": "a POST",
+    "review": "looked at in tests/e2e/test_reviews_axe.py, with the rest of the reviews",
     "review-changes": "a POST",
     "review-claim": "a POST",
     "review-release": "a POST",

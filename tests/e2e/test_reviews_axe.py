@@ -1,0 +1,41 @@
+"""No page of reviews has a serious or critical accessibility finding: light and dark, wide and narrow, the queue empty, full and narrowed, and a
+question of each kind, edited, refused, taken back, decided and conflicting."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.accessibility import axe
+from tests.e2e.conftest import NOWHERE
+from tests.e2e.installation import installed
+from tests.e2e.review_scenes import EMPTY, filled, scenes
+from tests.e2e.test_axe import at_both_sizes
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory):
+    """Nothing else waits there."""
+    with installed(tmp_path_factory.mktemp("data")) as found:
+        yield found
+
+
+def found(page, shown):
+    """Findings by scene."""
+    page.add_init_script(axe())
+    grave = {}
+    for scene in shown:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(scene.address)
+        page.wait_for_load_state("load")
+        scene.act(page)
+        grave[scene.name] = at_both_sizes(page)
+    return {name: what for name, what in grave.items() if what}
+
+
+def test_the_queue_and_its_questions(visit, installation):
+    page = visit(NOWHERE).page
+    assert found(page, EMPTY) == {}
+    ids = filled(installation, page)
+    assert found(page, scenes(installation, ids)) == {}
