@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -17,7 +19,9 @@ def member(name: str, *roles: str, service: bool = False, is_active: bool = True
     """A user who is a member of the default workspace with these roles; without any, ``UNTIL_NOW``."""
     made = User.objects.create_user(name, is_active=is_active, is_staff=is_staff)
     row = {"user": made, "name": name, "roles": written(roles or UNTIL_NOW), "service": service}
-    Member.objects.create(workspace_id=workspace_default(), created_at=1, created_by="test", **row)
+    Member.objects.create(
+        workspace_id=workspace_default(), created_at=time.time_ns() // 1_000, created_by="owner", **row
+    )
     return made
 
 

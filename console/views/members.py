@@ -236,13 +236,14 @@ def _one(
     request: HttpRequest, actor: Actor, seen: MemberView, form: ChangeForm | None = None, status: int = 200
 ) -> HttpResponse:
     row = Row(seen, seen.name == actor.name)
+    typed = form if form is not None and request.POST.get("act") == "roles" else None
     shown = {
         "row": row,
         "one": seen,
         "form": form,
-        "names": " ".join(row.names) if form is None else form["names"].value() or "",
+        "names": " ".join(row.names) if typed is None else typed["names"].value() or "",
         "before": ",".join(seen.roles),
-        "roles": choices(seen.roles if form is None else form.checked, service=seen.service),
+        "roles": choices(seen.roles if typed is None else typed.checked, service=seen.service),
         "may": actor.may(Right.MEMBERS),
         "now_ms": time.time_ns() // 1_000_000,
     }

@@ -34,6 +34,7 @@ from tests.e2e import (
     drill_scenes,
     held_scenes,
     lever_scenes,
+    member_scenes,
     memory_scenes,
     notification_scenes,
     review_scenes,
@@ -246,6 +247,19 @@ def review_round(camera: Camera) -> None:
     camera.shoot(review_scenes.scenes(camera.home, ids))
 
 
+def members_round(camera: Camera) -> None:
+    """Who belongs to an installation: the owner alone, then many, as an owner, somebody else and a stranger see them."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    camera.shoot(member_scenes.ALONE)
+    invitation = member_scenes.many(home)
+    camera.shoot(member_scenes.full(home))
+    camera.state = None
+    camera.shoot(member_scenes.stranger(invitation))
+    camera.state = signed_in(camera, home.login_link_of("ben"))
+    camera.shoot([*member_scenes.looking(home), Scene("invitation-as-member", invitation)])
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -292,6 +306,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with installed(Path(folder) / "reviews") as queue:
                 cameras.append(Camera(browser, queue, out, wanted))
                 review_round(cameras[-1])
+        if any(part in "members invitation sign-in" or "member" in part for part in wanted) or not wanted:
+            with installed(Path(folder) / "members") as many:
+                cameras.append(Camera(browser, many, out, wanted))
+                members_round(cameras[-1])
         browser.close()
     taken, complaints = sum(one.taken for one in cameras), sum(one.complaints for one in cameras)
     print(json.dumps({"pictures": taken, "complaints": complaints, "folder": str(out)}))
