@@ -21,7 +21,7 @@ from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import Problem, Source, fabric_read, refusal
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
 from fabric.services.rights import right_wanted
-from fabric.services.workspaces import people_held
+from fabric.services.workspaces import people_of
 
 ATTEMPTS = 5
 
@@ -57,7 +57,7 @@ def fabric_publish_read(*, actor: Actor, read: Source, providers: Collection[str
     """The same of a fabric that was read already. Raises Refused forbidden or invalid."""
     right_wanted(actor, Right.EDIT, "publish fabrics")
     spec = read.spec
-    if problems := publication_problems(spec, here.installation(providers, held=people_held(actor.workspace_id))):
+    if problems := publication_problems(spec, here.installation(providers, people=people_of(actor.workspace_id))):
         raise refusal(problems, read.tree, read.origin)
     number, changed = _stored(actor, spec)
     told: list[Problem] = publication_warnings(spec)

@@ -20,7 +20,7 @@ from fabric.models import ApiToken, Invitation, Member
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted
-from fabric.services.workspaces import OWNER
+from fabric.services.workspaces import OWNER, login_link_create
 
 ROLES_MAX = 20
 """A member holds at most so many."""
@@ -82,6 +82,16 @@ def service_create(*, actor: Actor, name: str, roles: Collection[str]) -> str:
         member_add(actor.workspace_id, user, wanted, by=actor.name, service=True)
         audit_record(actor=actor, act=Act.SERVICE_ACCOUNT_CREATED, subject=user.username, roles=sorted(wanted))
     return user.username
+
+
+def login_link_for(*, actor: Actor, name: str) -> str:
+    """A token that signs a member in once, within an hour: for who has no password, or has forgotten it. Raises Refused: forbidden, not_found, conflict (no person)."""
+    right_wanted(actor, Right.MEMBERS, "make sign-in links for others")
+    with transaction.atomic():
+        row = _row(actor, name)
+    if row.service or not row.user.is_active:
+        raise Refused(f"{row.name} cannot sign in: a link would let nobody in", code="conflict", field="name")
+    return login_link_create(row.user)
 
 
 def roles_checked(roles: Collection[str], *, service: bool = False) -> frozenset[str]:

@@ -46,6 +46,8 @@ class Installation:
     """Names of the provider adapters; empty: not known, and not checked."""
     held: frozenset[str] | None = None
     """Users who may be asked, and the roles that they have; None: not known, and not checked."""
+    people: Mapping[str, frozenset[str]] | None = None
+    """The same by person; None: not known, and not checked."""
 
     def price(self, model: ModelSpec) -> Price | None:
         """What a model costs here; None when nobody says."""
@@ -229,6 +231,8 @@ def _people(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     found = [*publication_people.without_reviewers(spec)]
     if where.held is not None:
         found += publication_people.without_role(spec, where.held)
+    if where.people is not None:
+        found += publication_people.too_few(spec, where.people)
     for path, sentence in found:
         yield Problem(path, sentence)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fabric.core import releases
 from fabric.core.decision_table import Reaction, Rung, table_with
+from fabric.core.eligibility import Asked, Person, is_asked, wanted
 from fabric.core.saga import MUTATES
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
@@ -47,6 +48,25 @@ def without_role(spec: FabricSpec, held: Collection[str]) -> Iterator[tuple[str,
         elif failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec) and releases.ROLE not in held:
             sentence = f"puts outputs that a gate held back to a person, and only the role {releases.ROLE!r} lets one pass, which nobody here has"
             yield path, f"{sentence}; give somebody the role, or let the cell end without a person"
+
+
+def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` for each group of people in which two have to agree where there are not two. ``people``: their names, and the roles of each."""
+    onward = spec.policy.humans.onward_to
+    told = set()
+    for failure, tier, _, rung in _asking(spec):
+        asked = Asked(required_role=rung.role, reviewers=spec.reviewers, onward=True, onward_to=onward)
+        could = sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
+        whom = ", ".join(wanted(asked))
+        if failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec):
+            could = [name for name in could if releases.ROLE in people[name]]
+            whom = f"{whom}, with the role {releases.ROLE}"
+        if tier not in spec.policy.humans.four_eyes or len(could) > 1 or (tier, whom) in told:
+            continue
+        told.add((tier, whom))
+        there = f"only {could[0]} is or has that" if could else "nobody here is or has that"
+        sentence = f"has two people agree in tier {tier}, and where {failure} asks {whom}, {there}"
+        yield "policy.humans.four_eyes", f"{sentence}; invite or name a second person, or leave the tier out"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
@@ -148,13 +149,12 @@ def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
     return replace(actor, workspace_id=actor.drills_id, roles=frozenset(), drills_id="")
 
 
-def people_held(workspace_id: str) -> frozenset[str] | None:
-    """The names of the people of a workspace, and the roles that one of them has at least; None for a workspace that nobody belongs to."""
+def people_of(workspace_id: str) -> Mapping[str, frozenset[str]] | None:
+    """The people of a workspace who can be asked, by name, with the roles of each; None for a workspace that nobody belongs to."""
     people = Member.objects.filter(
         workspace_id=workspace_id, removed_at__isnull=True, service=False, user__is_active=True
     )
-    found = list(people.values_list("name", "roles"))
-    return frozenset(word for name, roles in found for word in (name, *held_in(roles))) if found else None
+    return {name: held_in(roles) for name, roles in people.values_list("name", "roles")} or None
 
 
 def owner_actor() -> Actor:

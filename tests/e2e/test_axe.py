@@ -23,6 +23,7 @@ from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
 from tests.e2e.drill_run_scenes import KEPT
 from tests.e2e.drill_scenes import DRILLED
 from tests.e2e.lever_scenes import LIVE, SCHEDULED
+from tests.e2e.member_scenes import MEMBERS
 from tests.e2e.scenario_scenes import PLAYED
 from tests.fabric.services.test_memories import WRITING
 
@@ -50,6 +51,10 @@ NO_PAGE = {
     "decision-continue": "a POST",
     "run-export": "a POST that gives a file",
     "login-link": "looked at signed out, in its own test",
+    "invitation": "looked at signed out, in its own test",
+    "member-invite": "a POST",
+    "member-service": "a POST",
+    "invitation-revoke": "a POST",
     "frame": "a part of every page",
     "run-question": "a part of a run's page",
     "run-event-json": "JSON of one event",
@@ -132,6 +137,7 @@ KNOWN = {
     "memory": "notes",
     "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",
     "schedule_id": "01a20c1a-59b1-77f1-bef2-cf6045060838",
+    "member_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
 }
 
 
@@ -279,6 +285,18 @@ def test_drills_that_run_live_and_the_lever_pulled(visit, installation, drills):
     installation.manage("drill_lever", "release", "--reason", "It is noon.")
 
 
+def test_members_of_every_kind_and_what_is_refused_of_them(visit, installation):
+    installation.manage("shell", "--verbosity", "0", "-c", MEMBERS)
+    page = visit(NOWHERE).page
+    ids = [str(one) for (one,) in installation.stored("SELECT id FROM fabric_member WHERE name IN ('farah.n', 'ci')")]
+    assert looked_at(page, ["/settings/members", *(f"/settings/members/{one}" for one in ids)]) == {}
+    page.goto("/settings/members")
+    page.locator("#invite-email").fill("nobody@example")
+    page.locator("#invite-make").click()
+    page.locator("#invite-e-email").wait_for()
+    assert at_both_sizes(page) == []
+
+
 def test_an_event_of_each_kind(visit, installation, run_id):
     events = installation.stored("SELECT min(run_id), seq FROM fabric_event GROUP BY kind")
     assert len(events) > 5
@@ -307,7 +325,15 @@ def test_dialogs_and_mistakes(visit, run_id, size):
 
 def test_strangers(installation, chromium):
     page = chromium.new_page(base_url=installation.base)
-    assert looked_at(page, ["/login", "/login/used", "/nothing"]) == {}
+    token = installation.manage("member", "invite", "reviewer", "legal").strip().rpartition("/")[2]
+    assert looked_at(page, ["/login", "/login/used", "/nothing", f"/invitations/{token}", "/invitations/used"]) == {}
+    page.goto(f"/invitations/{token}")
+    page.locator("#name").fill("owner")
+    page.locator("#password").fill("x")
+    page.locator("#again").fill("y")
+    page.get_by_role("button", name="Accept").click()
+    page.locator("#e-again").wait_for()
+    assert at_both_sizes(page) == []
     page.goto("/login/used")
     page.get_by_role("button", name="Sign in").click()
     page.locator("#h-error").wait_for()

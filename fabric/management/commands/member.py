@@ -1,4 +1,4 @@
-"""`manage.py member list|invite|roles|remove|service|revoke`: who belongs to the workspace, from the command line of this machine."""
+"""`manage.py member list|invite|roles|remove|service|link|revoke`: who belongs to the workspace, from the command line of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fabric.management.base import OK, FabricCommand
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
 from fabric.selectors.words import instant
 from fabric.services.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
-from fabric.services.members import member_remove, member_roles_set, service_create
+from fabric.services.members import login_link_for, member_remove, member_roles_set, service_create
 from fabric.services.workspaces import owner_actor
 
 JSON = Any
@@ -26,7 +26,9 @@ class Command(FabricCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What to do, and to whom."""
-        actions = parser.add_subparsers(dest="action", required=True, metavar="list|invite|roles|remove|service|revoke")
+        actions = parser.add_subparsers(
+            dest="action", required=True, metavar="list|invite|roles|remove|service|link|revoke"
+        )
         listing = actions.add_parser("list", help="people, accounts of programs, and open invitations")
         inviting = actions.add_parser(
             "invite", help="make a link by which one person becomes a member; it is printed once"
@@ -43,9 +45,13 @@ class Command(FabricCommand):
         serving.add_argument("name", metavar="NAME")
         others = ", ".join(role for role in Role if role not in PEOPLE_ONLY)
         serving.add_argument("roles", nargs="+", metavar="ROLE", help=f"{others}, or a name of your own")
+        linking = actions.add_parser(
+            "link", help="print a link that signs a member in once, within an hour, e.g. without a password"
+        )
+        linking.add_argument("name", metavar="NAME")
         revoking = actions.add_parser("revoke", help="end an invitation")
         revoking.add_argument("invitation", metavar="ID")
-        for action in (listing, inviting, setting, removing, serving, revoking):
+        for action in (listing, inviting, setting, removing, serving, linking, revoking):
             action.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -107,6 +113,10 @@ class Command(FabricCommand):
         made = member_get(actor, service_create(actor=actor, name=options["name"], roles=options["roles"]))
         said = f"{made.name} is there; `manage.py token create NAME --user {made.name}` makes its token"
         return _member(made), [said]
+
+    def _link(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
+        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/login/{login_link_for(actor=owner_actor(), name=options['name'])}"
+        return {"name": options["name"], "login": link}, [link]
 
     def _revoke(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
         changed = invitation_revoke(actor=owner_actor(), invitation_id=options["invitation"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.services.invitations import invitation_accept
-from fabric.services.workspaces import actor_of
+from fabric.services.workspaces import actor_of, login_link_consume
 from tests.fabric.management.console import command
 from tests.fabric.services.world import actor
 from tests.people import member
@@ -55,3 +55,11 @@ def test_what_cannot_be_done_is_one_sentence(actor, line, said):
     member("vera")
     done = command("member", *line)
     assert (done.code, said in done.err) == (2, True)
+
+
+def test_who_has_no_password_is_given_a_link(actor):
+    vera = member("vera")
+    link = command("member", "link", "vera").out.strip()
+    assert login_link_consume(link.rpartition("/")[2]) == vera
+    member("nightly", service=True)
+    assert "cannot sign in" in command("member", "link", "nightly").err

@@ -9,7 +9,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
 from fabric.services.publication import Installation, publication_problems
-from fabric.services.workspaces import OWNER_ROLES, people_held
+from fabric.services.workspaces import OWNER_ROLES, people_of
 from tests.fabric.services.test_publication import cell, small
 from tests.fabric.services.world import SMALL
 from tests.people import member
@@ -87,7 +87,7 @@ def test_of_many_people_a_few_are_named():
 
 
 def test_the_local_owner_has_every_role_of_the_default_table(actor):
-    assert people_held(actor.workspace_id) == OWNER_ROLES | {"owner"}
+    assert people_of(actor.workspace_id) == {"owner": OWNER_ROLES}
     assert fabric_publish(
         actor=actor, source=f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n"
     ).changed
@@ -108,4 +108,48 @@ def test_a_role_is_held_by_an_active_member_who_is_a_person(actor):
 
 
 def test_in_a_workspace_without_members_nobody_is_looked_for(stranger):
-    assert people_held(stranger.workspace_id) is None
+    assert people_of(stranger.workspace_id) is None
+
+
+BUDGET = {"run_usd_micros": 1_000_000}
+ANY = {"reviewers": ["reviewer"]}
+FOUR = {**HIGH, **ANY, "policy": {"budget": BUDGET, "humans": {"four_eyes": ["high_stakes"]}}}
+
+
+def agreed(people, **changes) -> list[tuple[str, str]]:
+    held = {name: frozenset(roles) for name, roles in people.items()}
+    where = Installation(Gate(), people=held)
+    return [(found.path, found.sentence) for found in publication_problems(small(**changes), where)]
+
+
+EVERYBODY = ("reviewer", "finance", "safety")
+
+
+def test_where_two_have_to_agree_there_are_two(actor):
+    assert agreed({"ann": EVERYBODY, "ben": EVERYBODY, "owner": EVERYBODY}, **FOUR) == []
+    assert agreed({"owner": EVERYBODY}, **HIGH) == [], "where one is enough"
+    found = agreed({"owner": EVERYBODY}, **FOUR)
+    assert {path for path, _ in found} == {"policy.humans.four_eyes"}
+    assert any(
+        "where cost_overrun asks finance, owner, only owner is or has that; invite or name a second person" in said
+        for _, said in found
+    )
+    ((_, said),) = agreed({"owner": EVERYBODY, "ann": ("reviewer", "finance")}, **FOUR, **GUARDED)
+    assert "with the role safety, only owner is or has that" in said
+
+
+def test_of_others_tiers_nobody_has_to_be_two(actor):
+    elsewhere = {**EVERY_TIER, **ANY, "policy": {"budget": BUDGET, "humans": {"four_eyes": ["batch"]}}}
+    found = agreed({"owner": EVERYBODY}, **elsewhere)
+    assert found
+    assert all("tier batch" in said for _, said in found)
+
+
+def test_an_owner_who_is_alone_publishes_nothing_that_two_have_to_agree_to(actor):
+    source = f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n".replace(
+        "policy:\n", "policy:\n  humans: {four_eyes: [high_stakes]}\n"
+    ).replace("reviewers: [owner]", "reviewers: [reviewer]")
+    with pytest.raises(Refused, match="has two people agree in tier high_stakes"):
+        fabric_publish(actor=actor, source=source)
+    member("ann", *EVERYBODY)
+    assert fabric_publish(actor=actor, source=source).changed
