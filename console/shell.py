@@ -18,6 +18,7 @@ from console.access import ROUTES, actor_of, is_staff
 from console.keys import KEYS, Key
 from console.views.drill_going import Going, going_of
 from fabric.core.actor import Actor
+from fabric.core.roles import Right, holders
 from fabric.selectors import standing
 from fabric.selectors.breakers import breakers_open_count
 from fabric.selectors.errors import Refused
@@ -152,6 +153,12 @@ class Frame:
     def staff(self) -> bool:
         """Whether who looks may see what is for staff. The actor is known already, so nothing is asked for it."""
         return self.actor is not None and is_staff(self.request.user, self.actor)
+
+    @property
+    def lacks(self) -> dict[str, str]:
+        """Of each right that who looks has not, who has it: it stands beside a button that does nothing for them."""
+        actor = self.actor
+        return {right.value: f"This is for {holders(right)}." for right in Right if actor and not actor.may(right)}
 
     @property
     def here(self) -> str:

@@ -253,7 +253,7 @@ def board_of(actor: Actor, seen: Coverage) -> dict[str, Any]:
         "rows": _rows(seen),
         "live": seen.mode == LIVE,
         "modes": [(words, _address(seen.fabric.name, mode), mode == seen.mode) for mode, words in MODES.items()],
-        "may_ask": seen.mode != LIVE or may_ask_live(actor),
+        "may_ask": actor.may(Right.RUN) and (seen.mode != LIVE or may_ask_live(actor)),
         "going": [Going(one, may_stop(actor, one.asked_by), seen.ahead + n) for n, one in enumerate(seen.batches) if one.id != told],
         "all_open": counts.get(State.QUEUED, 0) + counts.get(State.RUNNING, 0) == 24,
         "stale": counts.get(State.STALE, 0) + counts.get(State.NEVER, 0),

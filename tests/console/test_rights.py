@@ -6,6 +6,7 @@ Total over the addresses: a new one that takes a POST needs a row in ``ASKED``, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -265,3 +266,21 @@ def test_everybody_sees_every_page(world):
             if answer.status_code == 403:
                 wrong.append(f"{name} as {role}")
     assert sorted(wrong) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "button", "who"),
+    [
+        ("/start", "Start the run", Right.RUN),
+        ("/runs/{run_id}/cancel", "Cancel the run", Right.CONTROL),
+        ("/drills/library/endpoint-down?fabric=small", "Run", Right.RUN),
+        ("/drills/library/new", "Keep it in the library", Right.EDIT),
+        ("/drills/schedules", "Make the schedule", Right.OPERATE),
+    ],
+)
+def test_a_button_that_does_nothing_for_who_looks_on_says_for_whom_it_is(world, path, button, who):
+    for role, off in ((Role.VIEWER, True), (Role.OWNER, False)):
+        shown = world.browsers[role].get(path.format(**world.of)).content.decode()
+        found = re.search(rf'<button type="submit"([^>]*)>(?:<svg.*?</svg>)?{button}', shown, flags=re.DOTALL)
+        assert ('disabled aria-describedby="lacks"' in found[1]) is off
+        assert (f'id="lacks">This is for {holders(who)}.' in shown) is off
