@@ -117,6 +117,7 @@ ROUTES: Mapping[str, Policy] = {
     "breakers-live": Policy.SIGNED_IN,
     "breaker": Policy.SIGNED_IN,
     "notifications": Policy.SIGNED_IN,
+    "notifications-mine": Policy.SIGNED_IN,
     "notification-resend": Policy.SIGNED_IN,
     "protections": Policy.SIGNED_IN,
     "api-docs": Policy.SIGNED_IN,

@@ -115,6 +115,7 @@ urlpatterns = [
     path("breakers/live", breakers.live, name="breakers-live"),
     path("breakers/<path:scope>/<slug:digest>", breakers.breaker, name="breaker"),
     path("notifications", notifications.notifications, name="notifications"),
+    path("notifications/mine", notifications.mine, name="notifications-mine"),
     path("notifications/<slug:notification_id>/resend", notifications.resend, name="notification-resend"),
     path("protections", protections.protections, name="protections"),
     path("search", search.results, name="search"),

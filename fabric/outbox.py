@@ -9,7 +9,8 @@ from django.conf import settings
 from fabric.adapters.duties import DutySpec, database_us
 from fabric.adapters.notifications.mail import Mailer
 from fabric.adapters.notifications.webhook import Webhooks, secret_bytes
-from fabric.core.notifications import Channel, Target
+from fabric.core.notifications import MAILED, Channel, Target
+from fabric.services.notification_members import members_notify, members_wanted
 from fabric.services.notification_sending import (
     Post,
     Send,
@@ -29,17 +30,22 @@ LEASE_S = 300.0
 def targets() -> tuple[Target, ...]:
     """Who is told of alerts and questions: the operator's mailboxes and webhooks, for all workspaces.
 
-    Whoever gives workspaces or roles targets of their own adds them here: nothing else asks who there is.
+    Mailboxes are called; webhooks are told too what became of questions. Members are not among them (``services.notification_members``).
     """
-    mail = (Target(channel=Channel.EMAIL, address=one) for one in settings.FABRIC_NOTIFY_MAIL)
+    mail = (Target(channel=Channel.EMAIL, address=one, wants=MAILED) for one in settings.FABRIC_NOTIFY_MAIL)
     hooks = (Target(channel=Channel.WEBHOOK, address=one) for one in settings.FABRIC_NOTIFY_WEBHOOKS)
     return (*mail, *hooks)
+
+
+def mails() -> bool:
+    """Whether the operator has named a mail server: members who are asked are told by it."""
+    return bool(settings.EMAIL_HOST and settings.DEFAULT_FROM_EMAIL)
 
 
 def post(stopped: threading.Event | None = None) -> Post:
     """How notifications go out. ``stopped``: set when no further one may begin."""
     sends: dict[Channel, Send] = {}
-    if settings.EMAIL_HOST and settings.DEFAULT_FROM_EMAIL:
+    if mails():
         sends[Channel.EMAIL] = Mailer(settings.DEFAULT_FROM_EMAIL, settings.FABRIC_PUBLIC_URL).send
     if settings.FABRIC_WEBHOOK_SECRET:
         sends[Channel.WEBHOOK] = Webhooks(secret_bytes(settings.FABRIC_WEBHOOK_SECRET)).send
@@ -54,12 +60,16 @@ def post(stopped: threading.Event | None = None) -> Post:
 
 def wanted() -> bool:
     """Whether there is something to tell, or to send: a few reads."""
-    return notifications_wanted(targets()) or notifications_due(now=database_us())
+    if notifications_wanted(targets()) or notifications_due(now=database_us()):
+        return True
+    return mails() and members_wanted()
 
 
 def notify(stopped: threading.Event | None = None) -> None:
     """Makes the rows that are missing, and sends what is due."""
     notifications_make(targets(), now=database_us())
+    if mails():
+        members_notify(now=database_us())
     notifications_send(post(stopped))
 
 

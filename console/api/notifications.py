@@ -23,8 +23,9 @@ class NotificationOut(Told):
     id: str = Field(
         description="The same at every attempt, and in what the receiver gets.", examples=["7d5e3c1f0a9b48269f1e2d3c4b5a6978"]
     )  # fmt: skip
-    told: Literal["alert", "question", "reminder", "onward"] = Field(
-        description="What is told; reminder and onward: half and three quarters of a question's time have passed."
+    told: Literal["alert", "question", "reminder", "onward", "ticket", "second", "decided", "expired"] = Field(
+        description="What is told; reminder and onward: half and three quarters of a question's time have passed; second: one of two has agreed; "
+        "expired: nobody answered in time."
     )
     run_id: str = Field(description="The run.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"])
     seq: int = Field(description="The event that it tells.", examples=[17])
@@ -35,7 +36,9 @@ class NotificationOut(Told):
         description="Where the console shows it.", examples=["/runs/01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
     )
     channel: Literal["email", "webhook"] = Field(description="How.")
-    to: str = Field(description="A mailbox; of a webhook scheme and host alone.", examples=["ops@example.org"])
+    to: str = Field(
+        description="A mailbox; of a webhook scheme and host alone; of a member the name.", examples=["ops@example.org"]
+    )
     state: Literal["waiting", "skipped", "sent", "failed"] = Field(
         description="failed: it is not tried any more; skipped: its question was answered or withdrawn before it was sent."
     )

@@ -20,7 +20,8 @@ from console.views.overview_words import Headline
 from fabric import outbox
 from fabric.core.notifications import Channel, State, Target, Told
 from fabric.selectors.errors import Refused
-from fabric.selectors.notifications import NotificationView, notifications_count, notifications_list
+from fabric.selectors.notifications import NotificationView, mail_of, notifications_count, notifications_list
+from fabric.services.notification_members import EMAIL_CHARS_MAX, notification_preference_set
 from fabric.services.notification_sending import may_resend, notification_resend
 
 STATES: Mapping[State, tuple[str, str, str]] = {
@@ -35,6 +36,10 @@ TOLD: Mapping[Told, str] = {
     Told.QUESTION: "Question",
     Told.REMINDER: "Reminder of a question",
     Told.ONWARD: "Last reminder of a question",
+    Told.TICKET: "Ticket",
+    Told.SECOND: "Second person wanted",
+    Told.DECIDED: "Answer to a question",
+    Told.EXPIRED: "Question not answered in time",
 }
 """Total over ``Told``."""
 CHANNELS: Mapping[Channel, str] = {Channel.EMAIL: "e-mail", Channel.WEBHOOK: "webhook"}
@@ -123,7 +128,27 @@ def resend(request: HttpRequest, notification_id: str) -> HttpResponse:
     return redirect("notifications")
 
 
-def _page(request: HttpRequest, problem: str = "", status: int = 200) -> HttpResponse:
+@require_POST
+def mine(request: HttpRequest) -> HttpResponse:
+    """What whoever is signed in wants to be told by e-mail, and where. 422: that is no address; what was written is kept."""
+    actor, questions = actor_of(request.user), request.POST.get("questions") == "on"
+    email = request.POST.get("email", "")[:EMAIL_CHARS_MAX]
+    try:
+        notification_preference_set(actor=actor, questions=questions, email=email)
+    except Refused as refusal:
+        if refusal.code != "invalid":
+            raise
+        return _page(request, wrong=(sentence(refusal.message), email, questions), status=errors.STATUS["invalid"])
+    where = (
+        f"Questions that ask you are mailed to {email.strip()}." if questions and email.strip() else "You get no mail."
+    )
+    messages.success(request, where)
+    return redirect("notifications")
+
+
+def _page(
+    request: HttpRequest, problem: str = "", status: int = 200, *, wrong: tuple[str, str, bool] | None = None
+) -> HttpResponse:
     actor = actor_of(request.user)
     asked = request.GET.get("state", "")
     state = State(asked) if asked in set(State) else None
@@ -141,6 +166,9 @@ def _page(request: HttpRequest, problem: str = "", status: int = 200) -> HttpRes
         "chips": chips,
         "targets": targets,
         "may": may_resend(actor),
+        "mine": mail_of(actor),
+        "mails": outbox.mails(),
+        "wrong": wrong,
         "problem": problem,
         "now_ms": time.time_ns() // 1_000_000,
     }

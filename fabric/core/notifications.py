@@ -29,15 +29,33 @@ class Told(StrEnum):
     REMINDER = "reminder"
     """Half of a question's time has passed."""
     ONWARD = "onward"
-    """Three quarters of it have."""
+    """Three quarters of it have, and it was passed on."""
+    TICKET = "ticket"
+    """A run has ended, and a person is to look at why; nothing waits for it."""
+    SECOND = "second"
+    """One of two who have to agree did: a second person is waited for."""
+    DECIDED = "decided"
+    """A question was answered by a person."""
+    EXPIRED = "expired"
+    """Nobody answered in time: the system took the declared answer."""
 
 
 EVENTS: Mapping[str, frozenset[Told]] = {
     "alert_raised": frozenset({Told.ALERT}),
-    "escalation_opened": frozenset({Told.QUESTION}),
+    "escalation_opened": frozenset({Told.QUESTION, Told.TICKET}),
     "escalation_reminded": frozenset({Told.REMINDER, Told.ONWARD}),
+    "escalation_approved": frozenset({Told.SECOND}),
+    "escalation_decided": frozenset({Told.DECIDED, Told.EXPIRED}),
 }
 """The kinds of events that are told, and as what. Each of ``Told`` has one, by test."""
+CALLING = frozenset({"escalation_opened", "escalation_reminded"})
+"""Of those, what calls people to a question: members who are asked are told of these."""
+MAILED = CALLING | {"alert_raised"}
+"""What the operator's mailboxes are told; webhooks are told all."""
+OVER = frozenset({Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.SECOND})
+"""What there is no point in telling once the question is closed."""
+PAYLOAD_VERSION = 1
+"""Of what a webhook gets: it grows with each change that a receiver could stumble over; fields may be added without one."""
 
 
 class Channel(StrEnum):
@@ -192,5 +210,5 @@ def rfc3339(at: int) -> str:
 
 
 def path_of(run_id: str, escalation_id: str = "") -> str:
-    """Where the console shows it: the run's page, at the question where it is about one."""
-    return f"/runs/{run_id}" + (f"#question-{escalation_id}" if escalation_id else "")
+    """Where the console shows it: the question's page where it is about one, else the run's."""
+    return f"/reviews/{escalation_id}" if escalation_id else f"/runs/{run_id}"

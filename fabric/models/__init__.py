@@ -10,7 +10,7 @@ from fabric.models.keys import KeyField, new_id
 from fabric.models.logins import LoginLink
 from fabric.models.members import Invitation, Member
 from fabric.models.memories import MemoryEntry
-from fabric.models.notifications import Notification, NotificationTarget
+from fabric.models.notifications import Notification, NotificationPreference, NotificationRead, NotificationTarget
 from fabric.models.runs import Attachment, Family, Priority, Run
 from fabric.models.shared import (
     BudgetWindow,
@@ -48,6 +48,8 @@ __all__ = [
     "Member",
     "MemoryEntry",
     "Notification",
+    "NotificationPreference",
+    "NotificationRead",
     "NotificationTarget",
     "Priority",
     "RetryBucket",

@@ -28,3 +28,7 @@ class KeyField(models.TextField):
         if connection.vendor == "postgresql":
             return 'character varying COLLATE "C"'
         return super().db_type(connection)
+
+    def get_placeholder(self, value: Any, compiler: Any, connection: Any) -> str:
+        """As any other; that there is one keeps Django from inserting several rows as an array of the column's type, which has no array of that name."""
+        return "%s"

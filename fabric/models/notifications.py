@@ -29,8 +29,10 @@ class Notification(models.Model):
     """``notifications.Told``."""
     channel = models.TextField()
     target = KeyField()
+    member = KeyField(blank=True, default="", db_default="")
+    """The member whose mailbox it is; empty: it is the operator's."""
     shown = models.TextField()
-    """What of the address a person may see."""
+    """What of the address a person may see; of a member the name."""
     content = models.BinaryField()
     """JSON: ``notifications.Message.data``."""
     at = models.BigIntegerField()
@@ -80,3 +82,41 @@ class NotificationTarget(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class NotificationRead(models.Model):
+    """An event that was looked at for the members whom it asks: each of them has a row by now, or nobody is to be told."""
+
+    id = KeyField(primary_key=True)
+    """``notifications.key_of`` of the event and nobody's target."""
+    run_id = KeyField()
+    seq = models.IntegerField()
+    at = models.BigIntegerField(db_index=True)
+    """When it happened, microseconds since the epoch: what is older than is looked back to is forgotten."""
+
+    class Meta:
+        """Its name, and what may be there once."""
+
+        db_table = "fabric_notification_read"
+        constraints = (UniqueConstraint(fields=["run_id", "seq"], name="notification_read_once"),)
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class NotificationPreference(models.Model):
+    """What a member wants to be told by e-mail. Without a row: the questions that ask them."""
+
+    member = KeyField(primary_key=True)
+    """``Member.id``."""
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    questions = models.BooleanField(default=True, db_default=True)
+    changed_at = models.BigIntegerField()
+
+    class Meta:
+        """Its name."""
+
+        db_table = "fabric_notification_preference"
+
+    def __str__(self) -> str:
+        return self.member

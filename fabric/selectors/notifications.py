@@ -6,16 +6,18 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.notifications import State, path_of
-from fabric.models import Notification, Run
+from fabric.models import Member, Notification, NotificationPreference, Run
 from fabric.models.notifications import FAILED
 
 JSON = Any
 LIST_MAX = 200
 """In one list at most, the newest first."""
+OF_RUN_MAX = 1_000
+"""Of one run that are looked through for one question's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,16 @@ class NotificationView:
         return path_of(self.run_id, str(self.data.get("escalation_id", "")))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailView:
+    """What a member is told by e-mail, where a mail server is configured."""
+
+    email: str
+    """Empty: nothing reaches them."""
+    questions: bool
+    """Whether they want to be told of questions that ask them."""
+
+
 def notifications_list(
     actor: Actor, state: State | None = None, limit: int = LIST_MAX
 ) -> tuple[list[NotificationView], bool]:
@@ -90,6 +102,21 @@ def notification_view(actor: Actor, notification_id: str) -> NotificationView | 
     """One of them."""
     row = _titled(actor).filter(id=notification_id).first()
     return None if row is None else _view(row)
+
+
+def mail_of(actor: Actor) -> MailView | None:
+    """What the actor is told by e-mail; None: they are no member. One statement."""
+    off = NotificationPreference.objects.filter(member=OuterRef("id"), questions=False)
+    rows = Member.objects.filter(workspace_id=actor.workspace_id, name=actor.name, removed_at__isnull=True)
+    row = rows.annotate(off=Exists(off)).values_list("user__email", "off").first()
+    return None if row is None else MailView(email=row[0], questions=not row[1])
+
+
+def notifications_of(actor: Actor, run_id: str, escalation_id: str) -> list[NotificationView]:
+    """What was told of one question, in the order in which it happened, and what became of each: one statement."""
+    rows = _titled(actor).filter(run_id=run_id).order_by("seq", "shown", "id")[:OF_RUN_MAX]
+    views = (_view(row) for row in rows)
+    return [one for one in views if one.data.get("escalation_id") == escalation_id]
 
 
 def _of(actor: Actor) -> QuerySet[Notification]:

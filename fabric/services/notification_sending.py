@@ -19,6 +19,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.notifications import (
     ATTEMPTS_MAX,
+    OVER,
     TRANSITIONS,
     Channel,
     Delivery,
@@ -31,10 +32,11 @@ from fabric.core.notifications import (
     path_of,
 )
 from fabric.core.roles import Right
-from fabric.models import Escalation, Notification, NotificationTarget
+from fabric.models import Escalation, Notification, NotificationRead, NotificationTarget
 from fabric.models.notifications import WAITING
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
+from fabric.services.notification_members import member_target
 from fabric.services.notifications import LOOKBACK_US
 from fabric.services.rights import right_wanted
 
@@ -77,21 +79,27 @@ def notifications_send(post: Post) -> int:
     """Sends what is due, the longest due first; how many were taken. A target that fails is left alone until the next look, the others go on."""
     targets = {one.id: one for one in post.targets}
     away: set[str] = set()
+    members_away = False
     for tried in range(PASS_MAX):
-        row = None if post.stopped() else _take(post.now(), away)
+        row = None if post.stopped() else _take(post.now(), away, members=not members_away)
         if row is None:
             return tried
-        over = _over(row)
-        delivery = over or _attempt(post, row, targets.get(row.target))
+        target = member_target(row.member) if row.member else targets.get(row.target)
+        over = _over(row, target)
+        delivery = over or _attempt(post, row, target)
         if over is None and delivery.happened is not Happened.DELIVERED:
             away.add(row.target)
+            # One mail server has all of their mail: what it does not take now for one it does not take for the others.
+            members_away |= bool(row.member) and delivery.happened is Happened.FAILED
         notification_mark(row, delivery, now=post.now(), tried=over is None)
     return PASS_MAX
 
 
-def _take(now: int, away: set[str]) -> Notification | None:
-    """The next one that is due, held. The update decides between those who ask at once."""
+def _take(now: int, away: set[str], *, members: bool) -> Notification | None:
+    """The next one that is due, held. The update decides between those who ask at once. ``members``: whether theirs are taken too."""
     due = Notification.objects.filter(WAITING, next_at__lte=now, held_until__lte=now).exclude(target__in=away)
+    if not members:
+        due = due.filter(member="")
     for row in due.order_by("next_at", "at", "seq", "id")[:RIVALS_MAX]:
         mine = Notification.objects.filter(WAITING, id=row.id, attempts=row.attempts, held_until__lte=now)
         if mine.update(held_until=now + round(HOLD_S * US), attempts=F("attempts") + 1):
@@ -100,11 +108,17 @@ def _take(now: int, away: set[str]) -> Notification | None:
     return None
 
 
-def _over(row: Notification) -> Delivery | None:
+def _over(row: Notification, target: Target | None) -> Delivery | None:
     """What becomes of one whose question is not open any more: it would call somebody to nothing. None: it is to be sent.
 
     An answer that can still be taken back is none yet. A question whose time ran out before anybody was told is not skipped: that is for somebody to know.
     """
+    if row.member and target is None:
+        return Delivery(
+            Happened.ANSWERED, f"{row.shown} wants no mail of questions, has no address or is no member (any more)"
+        )
+    if row.told not in OVER:
+        return None
     asked = json.loads(bytes(row.content)).get("escalation_id", "")
     closed = Escalation.objects.filter(id=asked, run_id=row.run_id, decided_at__isnull=False)
     found = closed.values_list("verb", "by_system").first() if asked else None
@@ -208,4 +222,5 @@ def notifications_prune(*, now: int | None = None) -> int:
     """
     until = (time.time_ns() // 1_000 if now is None else now) - KEPT_US
     near = NotificationTarget.objects.filter(id=OuterRef("target"), read_to__lte=OuterRef("at") + LOOKBACK_US)
+    NotificationRead.objects.filter(at__lte=until).delete()
     return Notification.objects.exclude(WAITING).filter(~Exists(near), made_at__lte=until).delete()[0]

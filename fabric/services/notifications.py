@@ -6,7 +6,7 @@ commit, so every look goes back ``LOOKBACK_US`` behind the cursor and takes what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -27,6 +27,14 @@ LOOKBACK_US = 3_600 * US
 EVENTS_MAX = 500
 """Told to one target in one transaction."""
 REASON_CHARS_MAX = 500
+MOSTLY: Mapping[str, Told] = {
+    "alert_raised": Told.ALERT,
+    "escalation_opened": Told.QUESTION,
+    "escalation_reminded": Told.REMINDER,
+    "escalation_approved": Told.SECOND,
+    "escalation_decided": Told.DECIDED,
+}
+"""As what an event is told that this program cannot read; total over ``EVENTS``."""
 DRILLS = Workspace.objects.filter(drills_of__isnull=False).values("id")
 """Where drills run: nobody is told of a failure that was made on purpose."""
 
@@ -70,7 +78,7 @@ def _rows(target: Target, found: Sequence[Event], now: int) -> list[Notification
 
 
 def _row(target: Target, event: Event, run: Run, now: int) -> Notification:
-    told, said = _said(event)
+    told, said = said_of(event)
     return Notification(
         id=key_of(run.id, event.seq, target.id),
         workspace_id=run.workspace_id,
@@ -80,14 +88,15 @@ def _row(target: Target, event: Event, run: Run, now: int) -> Notification:
         channel=target.channel,
         target=target.id,
         shown=target.shown,
-        content=encode(_about(run) | said),
+        content=encode(about_run(run) | said),
         at=event.at,
         made_at=now,
         next_at=now,
     )
 
 
-def _about(run: Run) -> dict[str, JSON]:
+def about_run(run: Run) -> dict[str, JSON]:
+    """What each notification says of its run."""
     return {
         "run_id": run.id,
         "fabric": run.fabric.name,
@@ -97,23 +106,28 @@ def _about(run: Run) -> dict[str, JSON]:
     }
 
 
-def _said(event: Event) -> tuple[Told, dict[str, JSON]]:
+def said_of(event: Event) -> tuple[Told, dict[str, JSON]]:
     """What an event is told as, and its part of what is told. One that this program cannot read is told as what its kind is mostly."""
     try:
         fact = from_row(event.seq, event.kind, event.version, bytes(event.header)).fact
     except (ValueError, LookupError):
-        first = {"alert_raised": Told.ALERT, "escalation_opened": Told.QUESTION}.get(event.kind, Told.REMINDER)
-        return first, {"reason": "this program cannot read the event; look at the run"}
+        return MOSTLY[event.kind], {"reason": "this program cannot read the event; look at the run"}
     if isinstance(fact, ev.AlertRaised):
         said = {"reason": _safe(fact.message), "mechanism": fact.mechanism, "cause": fact.cause.value}
         return Told.ALERT, said | {"reaction": fact.reaction, "failure_type": _failure_type(event)}
     if isinstance(fact, ev.EscalationOpened):
-        return Told.QUESTION, {
+        return Told.TICKET if fact.item == "ticket" else Told.QUESTION, {
             "reason": _safe(fact.reason),
             "failure_type": fact.failure_type.value if fact.failure_type else "",
             "stage": fact.stage.value,
             **_asked(fact.escalation_id, fact.item, fact.required_role, fact.due_at),
         }
+    if isinstance(fact, ev.EscalationApproved):
+        return Told.SECOND, _question(fact.escalation_id) | {"approved_by": fact.actor}
+    if isinstance(fact, ev.EscalationDecided):
+        told = Told.EXPIRED if fact.system else Told.DECIDED
+        came = {"verb": fact.verb, "decided_by": fact.actor, "decided_at": rfc3339(event.at)}
+        return told, _question(fact.escalation_id) | came
     assert isinstance(fact, ev.EscalationReminded)
     return Told(fact.step), _question(fact.escalation_id)
 

@@ -93,6 +93,7 @@ PAGES: Mapping[str, Asked] = {
     "fabric-memory": Asked(OPERATE, {"act": "write", "key": "k", "version": 0, "value": "1", **WHY}),
     "fabric-memory-export": Asked(LOOK),
     "notification-resend": Asked(OPERATE),
+    "notifications-mine": Asked("it is about one's own mail"),
     "member-invite": Asked(MEMBERS, ROLES),
     "member-service": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
     "member": Asked(MEMBERS, {"act": "roles", "before": "viewer", "roles": ["auditor"]}),

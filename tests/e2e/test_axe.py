@@ -64,6 +64,7 @@ NO_PAGE = {
     "overview-live": "a part of the overview",
     "overview-card": "a part of the overview",
     "notification-resend": "a POST",
+    "notifications-mine": "a POST",
     "breakers-live": "a part of the breakers' page",
     "drills-live": "a part of the drills' page",
     "drill-live": "a part of a drill's page",

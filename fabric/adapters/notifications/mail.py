@@ -18,6 +18,10 @@ SUBJECTS: Mapping[Told, str] = {
     Told.QUESTION: "A question waits for you",
     Told.REMINDER: "Reminder: a question waits for you",
     Told.ONWARD: "Three quarters of its time have passed: a question waits for you",
+    Told.TICKET: "A run has ended and wants to be looked at",
+    Told.SECOND: "A second person has to agree",
+    Told.DECIDED: "A question was answered",
+    Told.EXPIRED: "A question was not answered in time",
 }
 """Total over ``Told``."""
 LINES = (

@@ -22,7 +22,7 @@ from fabric.adapters.tools.outbound import (
     retry_after_s,
     transport_failure,
 )
-from fabric.core.notifications import Delivery, Happened, Message, Target, rfc3339, verdict
+from fabric.core.notifications import PAYLOAD_VERSION, Delivery, Happened, Message, Target, rfc3339, verdict
 
 DEADLINE_S = 10.0
 """For the whole exchange, from the name's look-up to the answer's last byte."""
@@ -52,7 +52,7 @@ def body_of(message: Message) -> bytes:
     said = {
         "type": f"fabric_flow.{message.told}",
         "timestamp": rfc3339(message.at),
-        "data": {"id": message.key, **message.data, "link": message.link},
+        "data": {"id": message.key, "version": PAYLOAD_VERSION, **message.data, "link": message.link},
     }
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
 

@@ -32,7 +32,7 @@ def test_they_are_listed_with_what_became_of_them(program, run_id):
     assert (failed["channel"], failed["to"], failed["attempts"]) == ("webhook", "https://hooks.example.org", 1)
     assert (failed["error"], failed["next_at"]) == ("https://hooks.example.org answered HTTP 410", None)
     (waiting,) = program.get(f"{NOTIFICATIONS}?state=waiting").json()["notifications"]
-    assert waiting["path"] == f"/runs/{run_id}#question-esc-1"
+    assert waiting["path"] == "/reviews/esc-1"
     assert waiting["next_at"] == waiting["made_at"]
     assert program.get(f"{NOTIFICATIONS}?limit=1").json()["more"]
     assert "secret" not in program.get(NOTIFICATIONS).content.decode()

@@ -8,6 +8,7 @@ import pytest
 from console.views.notifications import CHANNELS, REACHED, STATES, TOLD
 from fabric.core.notifications import Channel, Delivery, Happened, State, Told
 from fabric.models import AuditLine, Escalation, Notification, Run
+from fabric.selectors.notifications import mail_of
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
 from tests.fabric.services.world import nudge
 from tests.people import member, signed_in
@@ -105,11 +106,11 @@ def test_one_that_is_tried_again_says_when_it_is_due(browser, told):
 
 def test_each_leads_to_its_item_and_the_item_is_there(browser, told):
     page = browser.get(PAGE).content.decode()
-    links = set(re.findall(rf'href="(/runs/{told}[^"]*)"', page))
-    assert links == {f"/runs/{told}", f"/runs/{told}#question-esc-1"}
-    opened = browser.get(f"/runs/{told}")
-    assert opened.status_code == 200
-    assert 'id="question-esc-1"' in opened.content.decode()
+    links = set(re.findall(rf'class="cell" href="(/runs/{told}[^"]*|/reviews/[^"]*)"', page))
+    assert links == {f"/runs/{told}", "/reviews/esc-1"}
+    assert browser.get("/reviews/esc-1").status_code == 200
+    # What was mailed before questions had pages of their own leads there still.
+    assert 'id="question-esc-1"' in browser.get(f"/runs/{told}").content.decode()
 
 
 def test_the_overview_names_it(browser, told):
@@ -123,7 +124,7 @@ def test_the_overview_names_it(browser, told):
 def test_one_is_sent_again_by_its_button(browser, told):
     refused_once()
     (action,) = set(
-        re.findall(r'action="(/notifications/[^"]+)"', browser.get(f"{PAGE}?state=failed").content.decode())
+        re.findall(r'action="(/notifications/[^"]+/resend)"', browser.get(f"{PAGE}?state=failed").content.decode())
     )
     answer = browser.post(action, follow=True)
     assert answer.redirect_chain == [(PAGE, 302)]
@@ -166,3 +167,23 @@ def test_the_pages_cost_does_not_grow_with_what_is_there(browser, told, django_a
         page = browser.get(PAGE).content.decode()
     assert page.count('<tr id="n-') == 200
     assert "older ones are not shown" in page
+
+
+def test_ones_own_mail_is_changed_on_the_page(browser, owner, actor):
+    shown = text(browser.get(PAGE))
+    assert "Your own mail" in shown
+    assert "No mail server is configured" in shown
+    answer = browser.post(f"{PAGE}/mine", {"email": " me@example.org ", "questions": "on"}, follow=True)
+    assert "Questions that ask you are mailed to me@example.org." in text(answer)
+    assert 'value="me@example.org"' in answer.content.decode()
+    answer = browser.post(f"{PAGE}/mine", {"email": "me@example.org"}, follow=True)
+    assert "You get no mail." in text(answer)
+    assert not mail_of(actor).questions
+
+
+def test_what_is_no_address_is_said_and_kept(browser, actor):
+    answer = browser.post(f"{PAGE}/mine", {"email": "me@<b>", "questions": "on"})
+    assert answer.status_code == 422
+    assert "'me@<b>' is no e-mail address" in text(answer)
+    assert 'value="me@&lt;b&gt;"' in answer.content.decode()
+    assert mail_of(actor).email == ""

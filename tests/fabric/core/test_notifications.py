@@ -5,8 +5,10 @@ import pytest
 from fabric.core.envelope import KINDS
 from fabric.core.notifications import (
     AGAIN,
+    CALLING,
     CAP_S,
     EVENTS,
+    MAILED,
     TRANSITIONS,
     Channel,
     Happened,
@@ -47,6 +49,7 @@ def test_only_what_waits_is_skipped_and_only_a_delivery_leads_away_from_there():
 def test_everything_that_is_told_has_an_event_that_there_is():
     assert sorted(told for several in EVENTS.values() for told in several) == sorted(Told)
     assert set(EVENTS) <= set(KINDS)
+    assert CALLING < MAILED < set(EVENTS)
 
 
 @pytest.mark.parametrize("status", range(100, 600))
@@ -86,5 +89,5 @@ def test_an_address_is_named_by_its_host_alone_and_known_by_all_of_it():
 
 def test_where_it_is_looked_at():
     assert path_of("r-1") == "/runs/r-1"
-    assert path_of("r-1", "e-1") == "/runs/r-1#question-e-1"
+    assert path_of("r-1", "e-1") == "/reviews/e-1"
     assert rfc3339(1_795_000_000_000_042) == "2026-11-18T11:06:40.000042Z"

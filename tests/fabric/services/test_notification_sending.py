@@ -58,7 +58,7 @@ def test_it_is_sent_once_with_the_link_to_the_item(run_id, hook, target):
     assert notifications_due(now=database_us())
     assert sent(target) == 1
     (got,) = hook.got
-    assert f"{BASE}/runs/{run_id}#question-esc-1" in got.body.decode()
+    assert f"{BASE}/reviews/esc-1" in got.body.decode()
     assert got.headers["webhook-id"] == one().id
     assert (one().state, one().attempts, one().error) == ("sent", 1, "")
     assert one().sent_at >= one().made_at

@@ -7,7 +7,8 @@ import pytest
 from django.db import connection
 
 from fabric.adapters.duties import database_us
-from fabric.core.notifications import Channel, Target, key_of
+from fabric.core import events as ev
+from fabric.core.notifications import EVENTS, MAILED, Channel, Target, key_of
 from fabric.models import Event, Notification, NotificationTarget, Workspace
 from fabric.models.journal import NOTIFIED
 from fabric.services import notifications as module
@@ -177,3 +178,34 @@ def test_looking_for_nothing_costs_a_read_for_each_target_and_one(transactional_
 @pytest.mark.parametrize("targets", [[], [OPS]])
 def test_the_first_look_makes_a_target_known(transactional_db, targets):
     assert notifications_wanted(targets) is bool(targets)
+
+
+def test_an_event_that_cannot_be_read_is_told_as_what_its_kind_mostly_is():
+    assert set(module.MOSTLY) == set(EVENTS)
+    assert all(told in EVENTS[kind] for kind, told in module.MOSTLY.items())
+
+
+def test_webhooks_are_told_what_became_of_a_question_and_the_operators_mailboxes_are_not(actor, nudge, small):
+    mailbox = Target(channel=Channel.EMAIL, address=OPS.address, wants=MAILED)
+    known(mailbox, HOOK)
+    agreed = ev.EscalationApproved(escalation_id="esc-1", actor="ana", digest="d", agreed=("ana",))
+    answer = ev.EscalationDecided(escalation_id="esc-1", verb="approve", actor="ben", agreed=("ana",))
+    telling(actor, nudge, small, alert=None, became=(agreed, answer))
+    expired = ev.EscalationDecided(escalation_id="esc-2", verb="reject", actor="system", system=True)
+    telling(actor, nudge, small, alert=None, question="esc-2", became=(expired,))
+    made(mailbox, HOOK)
+    told = Notification.objects.values_list("target", "told")
+    assert sorted(one for target, one in told if target == mailbox.id) == ["question", "question"]
+    hooked = sorted(one for target, one in told if target == HOOK.id)
+    assert hooked == ["decided", "expired", "question", "question", "second"]
+    assert content("second", HOOK)["approved_by"] == "ana"
+    said = content("decided", HOOK)
+    assert (said["escalation_id"], said["verb"], said["decided_by"]) == ("esc-1", "approve", "ben")
+    assert content("expired", HOOK)["decided_by"] == "system"
+
+
+def test_a_ticket_is_told_as_one(actor, nudge, small):
+    known(HOOK)
+    telling(actor, nudge, small, alert=None, item="ticket")
+    made(HOOK)
+    assert [row.told for row in Notification.objects.all()] == ["ticket"]

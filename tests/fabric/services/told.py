@@ -27,7 +27,9 @@ KEY = bytes(32)
 BASE = "http://testserver"
 
 
-def telling(actor, nudge, fabric, *, at=None, alert=ALERT, question="esc-1", reminded=()):
+def telling(
+    actor, nudge, fabric, *, at=None, alert=ALERT, question="esc-1", reminded=(), became=(), item="failure", **row
+):
     """A run whose journal tells of an alert and a question, that many seconds before or after now; its id."""
     run_id = run_start(store=wiring.store(), nudge=nudge, actor=actor, fabric=fabric, text="Why?").run_id
     teller = Teller()
@@ -36,11 +38,12 @@ def telling(actor, nudge, fabric, *, at=None, alert=ALERT, question="esc-1", rem
     if alert is not None:
         teller.react("use_fallback", "retry", scope="stage:plan").tell(alert)
     if question:
-        teller.put_to("owner", Stage.PLAN, name=question)
+        teller.put_to("owner", Stage.PLAN, name=question, item=item)
         teller.tell(*(ev.EscalationReminded(escalation_id=question, step=step) for step in reminded))
+        teller.tell(*became)
     write(run_id, teller.events)
     if question:
-        asked = {"item": "failure", "reason": "it failed", "verbs": "approve,reject", "digest": "d", "content": b"{}"}
+        asked = {"item": item, "reason": "it failed", "verbs": "approve,reject", "digest": "d", "content": b"{}"}
         Escalation.objects.create(
             id=question,
             workspace_id=actor.workspace_id,
@@ -48,7 +51,7 @@ def telling(actor, nudge, fabric, *, at=None, alert=ALERT, question="esc-1", rem
             opened_at=teller.at,
             due_at=teller.at + 3_600 * S,
             failure_type="provider",
-            **asked,
+            **{**asked, **row},
         )
     return run_id
 

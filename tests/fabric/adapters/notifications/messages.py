@@ -21,5 +21,5 @@ MESSAGE = Message(
     at=1_795_000_000_000_042,
     told=Told.QUESTION,
     data=DATA,
-    link="https://fabric.example.org/runs/0199-run#question-esc-1",
+    link="https://fabric.example.org/reviews/esc-1",
 )

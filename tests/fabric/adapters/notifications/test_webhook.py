@@ -52,7 +52,7 @@ def test_a_receiver_can_check_it_and_finds_everything(hook):
     assert json.loads(got.body) == {
         "type": "fabric_flow.question",
         "timestamp": "2026-11-18T11:06:40.000042Z",
-        "data": {"id": MESSAGE.key, **DATA, "link": MESSAGE.link},
+        "data": {"id": MESSAGE.key, "version": 1, **DATA, "link": MESSAGE.link},
     }
 
 

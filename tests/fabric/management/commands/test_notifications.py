@@ -19,7 +19,7 @@ def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
     assert f"question of run {run_id} (small) to https://hooks.example.org: failed, 1 attempt; " in said
     assert "secret" not in said
     (listed,) = command("notifications", "list", "--state", "failed", "--json").last["notifications"]
-    assert (listed["id"], listed["state"], listed["path"]) == (one.id, "failed", f"/runs/{run_id}#question-esc-1")
+    assert (listed["id"], listed["state"], listed["path"]) == (one.id, "failed", "/reviews/esc-1")
     assert command("notifications", "list", "--state", "sent", "--json").last == {"notifications": [], "more": False}
     (again,) = command("notifications", "retry", one.id, "--json").last["notifications"]
     assert (again["state"], again["id"]) == ("waiting", one.id)

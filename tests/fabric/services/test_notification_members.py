@@ -1,0 +1,215 @@
+"""Members are mailed of the questions that ask them: by role or name, with an address, while they want it; once each."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from django.db import connection
+
+from fabric import outbox
+from fabric.adapters.duties import database_us
+from fabric.core.notifications import Channel, Delivery, Happened
+from fabric.models import Escalation, Member, Notification, NotificationRead
+from fabric.runtime.batch_parts import names_text
+from fabric.selectors.notifications import mail_of, notifications_of
+from fabric.services.errors import Refused
+from fabric.services.notification_members import (
+    member_target,
+    members_notify,
+    members_wanted,
+    notification_preference_set,
+)
+from fabric.services.notification_sending import notifications_prune
+from tests.fabric.services.told import HOOK, S, post_to, sent, telling
+from tests.people import member
+
+TAKES = lambda *_: Delivery(Happened.DELIVERED)  # noqa: E731
+ASKED = names_text(["reviewer", "cleo"])
+
+
+def notify():
+    return members_notify(now=database_us())
+
+
+def person(name, *roles, email=None, **more):
+    made = member(name, *roles, **more)
+    made.email = f"{name}@example.org" if email is None else email
+    made.save()
+    return made
+
+
+@pytest.fixture
+def people(actor):
+    """Who may answer, and who may not or cannot be mailed."""
+    notify()
+    person("ana", "reviewer")
+    person("cleo", "viewer")
+    person("finn", "finance")
+    person("noel", "reviewer", email="")
+    person("robot", "reviewer", service=True)
+    person("left", "reviewer", is_active=False)
+    person("gone", "reviewer")
+    Member.objects.filter(name="gone").update(removed_at=1)
+
+
+def told():
+    return sorted(Notification.objects.exclude(member="").values_list("shown", "told"))
+
+
+def test_those_who_are_asked_are_told_once_by_name_and_no_address_is_kept(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=ASKED)
+    assert members_wanted()
+    assert notify() == 2
+    assert told() == [("ana", "question"), ("cleo", "question")]
+    assert not members_wanted()
+    assert notify() == 0
+    assert not Notification.objects.filter(shown__contains="@").exists()
+
+
+def test_whom_it_is_passed_on_to_is_told_then_and_not_before(actor, nudge, small, people):
+    row = {"asked": names_text(["ana"]), "onward_to": names_text(["finance"])}
+    telling(actor, nudge, small, reminded=("reminder", "onward"), **row)
+    notify()
+    assert told() == [("ana", "onward"), ("ana", "question"), ("ana", "reminder"), ("finn", "onward")]
+
+
+def test_what_nobody_is_to_be_told_of_is_looked_at_once(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=names_text(["safety"]))
+    assert notify() == 0
+    assert NotificationRead.objects.count() == 1
+    assert not members_wanted()
+
+
+def test_whoever_turned_it_off_is_not_told_and_is_again_when_it_is_on(actor, nudge, small, people):
+    ana = replace(actor, name="ana")
+    notification_preference_set(actor=ana, questions=False, email="ana@example.org")
+    telling(actor, nudge, small, asked=ASKED)
+    notify()
+    assert told() == [("cleo", "question")]
+    notification_preference_set(actor=ana, questions=True, email="ana@new.example.org")
+    assert mail_of(ana).email == "ana@new.example.org"
+    telling(actor, nudge, small, question="esc-2", asked=names_text(["ana"]))
+    assert notify() == 1
+
+
+def test_it_goes_to_the_address_that_they_have_when_it_is_sent(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=names_text(["ana"]))
+    notify()
+    notification_preference_set(actor=replace(actor, name="ana"), questions=True, email="other@example.org")
+    to = []
+    sent(sends={Channel.EMAIL: lambda target, _: to.append(target.address) or Delivery(Happened.DELIVERED)})
+    assert to == ["other@example.org"]
+    assert Notification.objects.get().state == "sent"
+
+
+@pytest.mark.parametrize("change", ["off", "left", "no address"])
+def test_whoever_wants_it_no_more_gets_none_that_waits(actor, nudge, small, people, change):
+    telling(actor, nudge, small, asked=names_text(["ana"]))
+    notify()
+    if change == "left":
+        Member.objects.filter(name="ana").update(removed_at=2)
+    else:
+        email = "" if change == "no address" else "ana@example.org"
+        notification_preference_set(actor=replace(actor, name="ana"), questions=change != "off", email=email)
+    assert sent(sends={Channel.EMAIL: lambda *_: pytest.fail("it was sent")}) == 1
+    row = Notification.objects.get()
+    assert (row.state, row.attempts) == ("skipped", 0)
+    assert "ana wants no mail of questions" in row.error
+
+
+def test_a_mail_server_that_is_away_is_asked_once_for_all_members_and_webhooks_go_on(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=ASKED)
+    notify()
+    tried = []
+    away = lambda target, _: tried.append(target) or Delivery(Happened.FAILED, "the mail server is away")  # noqa: E731
+    Notification.objects.create(
+        **{name: getattr(Notification.objects.all()[0], name) for name in ("workspace_id", "run_id", "told", "content", "at", "made_at", "next_at")},
+        id="f" * 32, seq=99, channel="webhook", target=HOOK.id, shown=HOOK.shown,
+    )  # fmt: skip
+    sent(HOOK, sends={Channel.EMAIL: away, Channel.WEBHOOK: TAKES})
+    assert len(tried) == 1
+    assert Notification.objects.get(member="").state == "sent"
+
+
+def test_what_was_answered_meanwhile_is_not_sent(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=names_text(["ana"]))
+    notify()
+    Escalation.objects.update(decided_at=1, verb="approve", decided_by="cleo")
+    sent(sends={Channel.EMAIL: lambda *_: pytest.fail("it was sent")})
+    assert Notification.objects.get().error == "answered before it was sent"
+
+
+def test_a_ticket_is_sent_though_nothing_waits_for_it(actor, nudge, small, people):
+    closed = {"decided_at": 1, "by_system": True}
+    telling(actor, nudge, small, item="ticket", asked=names_text(["ana"]), **closed)
+    notify()
+    sent(sends={Channel.EMAIL: TAKES})
+    assert (Notification.objects.get().told, Notification.objects.get().state) == ("ticket", "sent")
+
+
+def test_an_items_notifications_and_what_became_of_them(actor, nudge, small, people):
+    run_id = telling(actor, nudge, small, asked=ASKED, reminded=("reminder",))
+    notify()
+    found = notifications_of(actor, run_id, "esc-1")
+    assert [(one.told, one.shown) for one in found] == [
+        ("question", "ana"), ("question", "cleo"), ("reminder", "ana"), ("reminder", "cleo")
+    ]  # fmt: skip
+    assert notifications_of(actor, run_id, "esc-2") == []
+
+
+def test_without_a_mail_server_nobody_is_looked_for(actor, nudge, small, people, settings):
+    telling(actor, nudge, small, asked=ASKED)
+    assert not outbox.mails()
+    outbox.notify()
+    assert told() == []
+    settings.EMAIL_HOST, settings.DEFAULT_FROM_EMAIL = "127.0.0.1", "fabric@example.org"
+    assert outbox.wanted()
+
+
+@pytest.mark.parametrize("email", ["ana", "a@b", "a b@example.org", "x" * 300 + "@example.org"])
+def test_what_is_no_address_is_said(actor, people, email):
+    with pytest.raises(Refused, match="is no e-mail address"):
+        notification_preference_set(actor=replace(actor, name="ana"), questions=True, email=email)
+
+
+def test_a_token_does_not_say_where_somebodys_mail_goes(actor, people):
+    with pytest.raises(Refused, match="a token cannot"):
+        notification_preference_set(actor=replace(actor, name="ana", via="token:t"), questions=True, email="")
+
+
+def test_what_is_older_than_is_looked_back_to_is_forgotten(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=ASKED)
+    notify()
+    notifications_prune(now=database_us())
+    assert NotificationRead.objects.count() == 1
+    notifications_prune(now=database_us() + 40 * 86_400 * S)
+    assert NotificationRead.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_workers_at_once_tell_each_once(actor, nudge, small, people):
+    telling(actor, nudge, small, asked=ASKED)
+    failed = []
+
+    def work():
+        try:
+            notify()
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert told() == [("ana", "question"), ("cleo", "question")]
+
+
+def test_a_member_that_there_is_none_of(actor):
+    assert member_target("nobody") is None
+    assert post_to().targets == ()
