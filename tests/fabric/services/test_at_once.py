@@ -21,6 +21,7 @@ from fabric.services.escalations import DecisionTaken, escalation_decide
 from fabric.services.runs import StartedRun, run_start
 from tests.fabric.services.at_once import Meanwhile, Together, at_once
 from tests.fabric.services.world import ran
+from tests.people import member
 
 PEOPLE = ("ana", "ben", "rosa", "owner")
 
@@ -82,6 +83,8 @@ class TestAnswers:
         assert len(answers(item)) == 1
 
     def test_one_that_the_run_takes_while_another_is_on_its_way(self, store, nudge, actor, item):
+        member("ana", "owner", "reviewer")
+
         def ana_is_faster():
             decide(store, nudge, replace(actor, name="ana"), item)
             assert to_rest(actor, item).state is RunState.COMPLETED
