@@ -91,14 +91,14 @@ def test_the_list_follows_without_a_row_that_jumps(visit):
     assert bar.inner_text().strip() == "1 new"
     assert page.get_by_text("Nothing waits for you").is_visible()
     bar.click()
-    row = page.locator("#reviews-list tbody tr")
+    row = page.locator("#reviews-list tr[id^=ask-]")
     row.get_by_text("unanswered by then: rejected by the system").wait_for()
     page.locator("#live[data-live=live]").wait_for()
     row.locator("a.cell").focus()
     run.get_by_role("button", name=re.compile("^Approve")).click()
     row.get_by_text("approved by owner").wait_for()
-    assert row.get_attribute("data-seq") == "answered"
-    assert page.evaluate("document.activeElement.closest('tr')?.dataset.seq") == "answered"
+    assert (row.get_attribute("data-seq") or "").startswith("answered")
+    assert page.evaluate("document.activeElement.closest('tr')?.dataset.seq").startswith("answered")
     assert looking.complaints == []
 
 

@@ -31,7 +31,7 @@ def test_keys_lead_to_every_place_of_the_sheet(visit):
     for key in going:
         page.goto("/search")
         page.locator("h1").click()
-        target = page.locator(f'[data-keys="{key.keys}"]').get_attribute("data-to")
+        target = page.locator(f'[data-keys="{key.keys}"][data-do=go]').get_attribute("data-to")
         for one in key.keys.split():
             page.keyboard.press(one)
         page.wait_for_url(f"**{target}")
@@ -90,7 +90,7 @@ def test_letters_can_be_turned_off_and_stay_off(visit):
     page.locator(".keys-hint").click()
     page.locator("#keys-on").uncheck()
     page.keyboard.press("Escape")
-    page.goto("/reviews")
+    page.goto("/runs")
     page.keyboard.press("?")
     page.keyboard.press("n")
     assert not opened(page, "keys")
