@@ -69,7 +69,7 @@ def _lines(value: JSON) -> list[str]:
 
 
 def _leaves(value: JSON, path: str = "") -> Iterator[tuple[str, JSON]]:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict) and (value or not path):
         for name, one in value.items():
             yield from _leaves(one, f"{path}/{name}")
     else:

@@ -1,0 +1,196 @@
+"""The parts of a review's page by themselves: the difference, the time line, what follows, the filters, the claim and its nearest source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.templatetags.marks import ITEMS
+from console.views.review_diff import diff_of
+from console.views.review_filter import FIELDS, TABS, address, chips, filter_of, tab_of
+from console.views.review_follows import WORDS, consequences
+from console.views.review_marks import URGENCIES, group_of
+from console.views.review_time import due_line
+from fabric.core import events as ev
+from fabric.core.questions import VERBS
+from fabric.models import Attachment
+from fabric.selectors.escalations import escalations_open
+from fabric.selectors.review_claimed import claims_of
+from fabric.selectors.review_evidence import Undo, evidence_of
+from fabric.selectors.review_queue import QueueFilter, Tab
+from tests.fabric.services.world import ran
+
+HOUR = 3_600_000_000
+
+
+@pytest.fixture
+def doubt(actor, doubtful):
+    return escalations_open(actor, ran(actor, doubtful).id)[0]
+
+
+# -- the difference ----------------------------------------------------------------------------------------------------
+
+
+def marked(shown, value):
+    """The lines that change, each with its sign and what is marked in it."""
+    signs = {"del": "-", "add": "+"}
+    return [(signs[line.kind], line.mark) for line in diff_of(shown, value).lines if line.kind in signs]
+
+
+def test_only_what_changes_is_marked():
+    shown = {"to": "Ana", "usd": 90, "names": ["a", "b"]}
+    assert marked(shown, {"to": "Ana", "usd": 40, "names": ["a", "b"]}) == [("-", "9"), ("+", "4")]
+    assert marked(shown, {"to": "Ana Maria", "usd": 90, "names": ["a", "b"]}) == [("-", ""), ("+", " Maria")]
+    found = diff_of(shown, {**shown, "names": ["a", "b", "c"]})
+    assert (found.changed, found.total) == (1, 3)
+
+
+def test_the_order_of_keys_is_no_change_and_a_type_is_one():
+    assert diff_of({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1}).lines == ()
+    assert marked({"a": 1}, {"a": "1"}) == [("-", "1"), ("+", '"1"')]
+    assert diff_of({"a": 1}, {"a": 1.0}).changed == 1
+    assert diff_of({"a": None}, {}).changed == 1
+
+
+def test_what_stays_the_same_is_folded():
+    shown = {f"k{n}": n for n in range(20)}
+    kinds = [line.kind for line in diff_of(shown, {**shown, "k10": 0}).lines]
+    assert kinds == ["skip", "", "", "del", "add", "", "", "skip"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=4), inside, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON, JSON)
+def test_any_two_values_have_a_difference_that_says_both(shown, value):
+    found = diff_of(shown, value)
+    assert 0 <= found.changed <= found.total
+    assert all(line.head + line.mark + line.tail is not None for line in found.lines)
+    assert bool(found.lines) == bool(found.changed)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_line_ends_with_the_expiry_or_with_the_answer(actor, doubt):
+    known = evidence_of(actor, doubt)
+    open_line = due_line(doubt, known, doubt.opened_at, "rejected by the system", "owner")
+    assert [tick.says for tick in open_line.ticks] == ["reminder", "passed on to owner", "rejected by the system"]
+    assert [tick.x for tick in open_line.ticks] == [49.5, 73.8, 98.0]
+    assert open_line.now == 1.0
+    answered = replace(doubt, decided_at=known.remind_at + 1, decided_by="ana", verb="approve")
+    line = due_line(answered, known, doubt.due_at, "rejected by the system", "owner")
+    assert [tick.says for tick in line.ticks] == ["reminder", "answered"]
+    lapsed = replace(doubt, decided_at=doubt.due_at, by_system=True, verb="reject")
+    assert [tick.says for tick in due_line(lapsed, known, doubt.due_at, "rejected", "owner").ticks][-1] == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("left", "group"), [(-1, "overdue"), (0, "overdue"), (HOUR, "due-soon"), (HOUR + 1, "today"), (30 * HOUR, "later")]
+)
+def test_groups_of_a_list(left, group):
+    assert group_of(1_000 * HOUR + left, 1_000 * HOUR) == group
+    assert "onward" in URGENCIES
+
+
+# -- what follows ------------------------------------------------------------------------------------------------------
+
+
+def test_every_verb_and_kind_has_words():
+    assert set(WORDS) == {verb for verbs in VERBS.values() for verb in verbs} | {"edit", "respond"}
+    kinds = get_args(ev.EscalationOpened.__annotations__["item"]) or set(VERBS) | {"quarantine"}
+    assert set(ITEMS) >= set(kinds)
+
+
+def steps(item, known, verb, second=""):
+    return next(one.steps for one in consequences(item, known, second) if one.verb == verb)
+
+
+def test_each_answer_says_what_happens_then(actor, doubt):
+    known = evidence_of(actor, doubt)
+    approve = steps(doubt, known, "approve", "A second person confirms the same bytes.")
+    assert approve[0].startswith("Held for ")
+    assert approve[1] == "A second person confirms the same bytes."
+    assert "resumes at validate with $" in approve[-1]
+    assert "its clock runs on" in approve[-1], "it is interactive"
+    with_undo = replace(known, undo=(Undo("book", "unbook", "executed"), Undo("pay", "", "executed")))
+    reject = steps(doubt, with_undo, "reject", "A second person confirms the same bytes.")
+    assert "A second person" not in " ".join(reject), "one is enough to reject"
+    assert reject[-3:] == (
+        "unbook undoes book.",
+        "pay stays: it cannot be undone.",
+        f"The run ends as aborted. It may be forked from seq {known.seq}.",
+    )
+    offered = {one.verb: one.short for one in consequences(doubt, with_undo)}
+    assert offered["reject"].endswith("runs 2 compensations")
+    ticket = steps(replace(doubt, item="ticket", verbs=("respond",)), known, "respond")
+    assert len(ticket) == 1
+
+
+def test_where_a_run_cannot_be_folded_nothing_is_made_up(actor, doubt):
+    known = replace(evidence_of(actor, doubt), folded=False)
+    assert not any("resumes" in step for step in steps(doubt, known, "approve"))
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_tab_has_a_word_and_every_filter_is_one_of_the_queue():
+    assert set(TABS) == set(Tab)
+    assert set(FIELDS) <= set(QueueFilter.__dataclass_fields__)
+
+
+def test_an_address_says_what_is_asked_for_and_comes_back():
+    wanted = QueueFilter(fabric="paying", tier="batch", text="a & b")
+    told = address("/reviews", Tab.MINE, wanted)
+    assert told == "/reviews?tab=mine&fabric=paying&tier=batch&text=a+%26+b"
+    assert (tab_of({"tab": "mine"}), tab_of({"tab": "no"}), tab_of({})) == (Tab.MINE, Tab.OPEN, Tab.OPEN)
+    assert filter_of({"fabric": "paying", "tier": "batch", "text": "a & b", "other": "x"}) == wanted
+    assert [(chip.name, chip.value) for chip in chips("/reviews", Tab.OPEN, wanted)] == [
+        ("fabric", "paying"),
+        ("tier", "long-running batch"),
+        ("text", "a & b"),
+    ]
+    assert chips("/reviews", Tab.OPEN, QueueFilter(fabric="paying"))[0].without == "/reviews"
+
+
+# -- claims ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_stands_in_its_sentence_beside_the_nearest_source(actor, doubt):
+    Attachment.objects.filter(run_id=doubt.run_id).update(
+        text="Repair total: €18,740.00. Payable to the holder: €18,240.00. The weather was fine."
+    )
+    content = {
+        "cause": "grounding",
+        "payload": {"text": "Hello. We propose to pay the holder €18,420.00 now. Goodbye."},
+        "problems": ["text: €18,420.00 is in no source and no tool's answer, and follows from no stated formula"],
+    }
+    (claim,) = claims_of(replace(doubt, content=content))
+    assert (claim.head, claim.mark, claim.tail) == ("We propose to pay the holder ", "€18,420.00", " now.")
+    assert claim.source == "Payable to the holder: €18,240.00."
+    assert claim.document == "notes.md"
+
+
+@pytest.mark.parametrize(
+    "change", [{"cause": "below_tau"}, {"payload": {"text": 3}}, {"payload": None}, {"problems": []}]
+)
+def test_what_is_no_claim(doubt, change):
+    content = {"cause": "grounding", "payload": {"text": "Pay 4."}, "problems": ["text: 4 is in no source and so on"]}
+    assert len(claims_of(replace(doubt, content=content))) == 1
+    assert claims_of(replace(doubt, content={**content, **change})) == []
+
+
+def test_a_page_costs_few_statements(browser, doubt, django_assert_max_num_queries):
+    browser.get(f"/reviews/{doubt.id}")
+    # The frame, the question with its answers, its run folded, the decision before it, its history, its hands, and the queue beside it.
+    with django_assert_max_num_queries(28):
+        browser.get(f"/reviews/{doubt.id}")
