@@ -24,6 +24,8 @@ ORDER = tuple(WORDS)
 ENDS = frozenset({"failure", "post_stage", "child"})
 """Kinds of which a rejection ends the run."""
 CALLS = "pre_action"
+RESUMES = ": resumes at "
+"""Where a question's own words come to where its run goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +53,46 @@ def _consequence(item: EscalationView, known: Evidence, verb: str, second: str) 
     if item.ticket:
         word, icon, otherwise = "Close the ticket", "check", "it is closed with your note, and no run is changed"
     says = str(item.content.get(verb) or otherwise)
-    steps = [] if item.ticket else [_held(item)]
+    if item.ticket:
+        return Consequence(verb, word, icon, key, says, (sentence(says),))
+    steps = [_held(item)]
     if verb == "edit":
         steps.append(_gated(item))
     if second and verb != "reject":
         steps.append(second)
-    steps.append(sentence(says))
-    if not item.ticket:
-        steps += _then(item, known, verb)
+    steps += _rejected(item, known, says) if verb == "reject" else _goes_on(item, known, verb, says)
     return Consequence(verb, word, icon, key, _short(known, verb, says), tuple(steps))
 
 
 def _short(known: Evidence, verb: str, says: str) -> str:
-    """Under the button: what it says, and what it costs or undoes where that is known."""
-    if verb == "reject" and known.undo:
+    """Under the button: what the question says, and what it undoes where that is known and not said."""
+    if verb == "reject" and known.undo and "compensation" not in says:
         count = len(known.undo)
         return f"{says}; runs {count} compensation{'s' if count != 1 else ''}"
     return says
+
+
+def _rejected(item: EscalationView, known: Evidence, says: str) -> list[str]:
+    ends = if_rejected(item, known)
+    before = says.partition(", and the run is aborted")[0]
+    # How the run ends is said in full below.
+    return ([] if ends and before.startswith("the run is aborted") else [sentence(before if ends else says)]) + ends
+
+
+def _goes_on(item: EscalationView, known: Evidence, verb: str, says: str) -> list[str]:
+    """What is done, and where the run goes on: the question's own words, split where they say so; else what is known of the run."""
+    clock = "the deadline is issued anew" if known.clock_left_us is not None else "its clock runs on"
+    done, resumes, where = says.partition(RESUMES)
+    if resumes:
+        return [sentence(done), sentence(f"{resumes.removeprefix(': ')}{where}; {clock}")]
+    if not known.folded or item.content.get("edit_of") == "brief":
+        return [sentence(says)]
+    if item.item == "compensation":
+        return [sentence(says), "Undoing goes on with the next compensation."]
+    left = [f"{usd(known.left_usd_micros)} left"]
+    if item.item != CALLS or verb != "respond":
+        left.append(f"{known.replans_left} replan{'s' if known.replans_left != 1 else ''} left")
+    return [sentence(says), f"The run resumes at {spoken(item.stage)} with {' and '.join(left)}; {clock}."]
 
 
 def _held(item: EscalationView) -> str:
@@ -78,20 +103,6 @@ def _gated(item: EscalationView) -> str:
     if item.item == CALLS:
         return "Your arguments take the tool's schema, the policies and the protections again."
     return f"Your version takes the gates of {spoken(item.stage)} again."
-
-
-def _then(item: EscalationView, known: Evidence, verb: str) -> list[str]:
-    if verb == "reject":
-        return if_rejected(item, known)
-    if not known.folded:
-        return []
-    if item.item == "compensation":
-        return ["Undoing goes on with the next compensation."]
-    left = [f"{usd(known.left_usd_micros)} left"]
-    if item.item != CALLS or verb != "respond":
-        left.append(f"{known.replans_left} replan{'s' if known.replans_left != 1 else ''} left")
-    clock = "the deadline is issued anew" if known.clock_left_us is not None else "its clock runs on"
-    return [f"The run resumes at {spoken(item.stage)} with {' and '.join(left)}; {clock}."]
 
 
 def if_rejected(item: EscalationView, known: Evidence) -> list[str]:

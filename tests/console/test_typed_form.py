@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.typed_fields import READ, Kind, same
@@ -242,7 +242,7 @@ JSONS = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), JSONS, max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_survives_its_form(shown):
     form = TypedForm({}, shown)
     again = TypedForm({}, shown, posted(form))

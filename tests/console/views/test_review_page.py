@@ -58,8 +58,7 @@ def test_it_says_why_the_stage_stopped_gate_by_gate(browser, doubt):
 def test_it_says_what_follows_from_each_answer(browser, doubt):
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "The run goes on with this result." in said
-    assert "The run resumes at validate with $" in said
-    assert "2 replans left" in said
+    assert re.search(r"[Rr]esumes at \w+(,| with) \$[\d.]+.*? 2 replans left", said)
     assert "The run ends as aborted. It may be forked from seq" in said
     assert "Held for" in said
     assert doubt.digest[:8] in said
