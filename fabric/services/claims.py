@@ -97,9 +97,9 @@ def review_claim_next(*, actor: Actor, wanted: QueueFilter = ANY) -> Claimed | N
 def review_heartbeat(*, actor: Actor, escalation_id: str, lease: int = 0) -> Beat:
     """Notes that somebody has a question's page open, and renews their lease of that number; 0: they have none. Raises Refused: not_found."""
     item = escalation_get(actor, escalation_id)
-    with transaction.atomic():
-        kept = bool(lease) and bool(_held(actor, item.id, lease).update(lease_until=StoreNow() + LEASE_S * US))
-        _seen(actor, item.id)
+    # A statement each, and no transaction: two pages that forget one another would wait for each other.
+    kept = bool(lease) and bool(_held(actor, item.id, lease).update(lease_until=StoreNow() + LEASE_S * US))
+    _seen(actor, item.id)
     return Beat(claim=claim_of(actor, item.id), kept=kept, viewers=viewers_of(actor, item.id), open=item.open)
 
 
@@ -249,15 +249,15 @@ def _held(actor: Actor, escalation_id: str, lease: int) -> QuerySet[ReviewClaim]
 
 
 def _seen(actor: Actor, escalation_id: str) -> None:
-    """Notes that the page is open, and forgets those whose page has been closed for long."""
-    here = ReviewViewer.objects.filter(escalation=escalation_id)
-    here.filter(seen_at__lt=StoreNow() - VIEWER_S * US).exclude(name=actor.name).delete()
+    """Notes that the page is open, and forgets all whose page is closed, whichever it was."""
     ReviewViewer.objects.bulk_create(
         [ReviewViewer(workspace_id=actor.workspace_id, escalation=escalation_id, name=actor.name, seen_at=StoreNow())],
         update_conflicts=True,
         unique_fields=["escalation", "name"],
         update_fields=["seen_at"],
     )
+    gone = ReviewViewer.objects.filter(workspace_id=actor.workspace_id, seen_at__lt=StoreNow() - VIEWER_S * US)
+    gone.delete()
 
 
 def _told(actor: Actor, act: Act, escalation_id: str, run_id: str, **more: Any) -> None:

@@ -191,6 +191,13 @@ class TestHeartbeat:
         assert review_heartbeat(actor=actor, escalation_id=item.id).viewers == ()
         assert ReviewViewer.objects.get().name == "owner"
 
+    def test_forgets_pages_of_other_questions_that_were_closed(self, actor, ana, doubtful, item):
+        other = escalations_open(actor, ran(actor, doubtful).id)[0]
+        review_heartbeat(actor=ana, escalation_id=other.id)
+        ReviewViewer.objects.update(seen_at=1)
+        review_heartbeat(actor=actor, escalation_id=item.id)
+        assert list(ReviewViewer.objects.values_list("name", flat=True)) == ["owner"]
+
 
 class TestReleasing:
     def test_lets_it_go(self, actor, ana, item):
