@@ -16,10 +16,11 @@ from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core.breaker.policy import BreakerScope, endpoint
 from fabric.core.notifications import key_of
-from fabric.models import Escalation, Event, Fabric, Inbox, MemoryEntry, Run
+from fabric.models import Escalation, Event, Fabric, Inbox, Invitation, Member, MemoryEntry, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.fabrics import fabric_publish
+from fabric.services.invitations import invitation_create
 from fabric.services.runs import run_start
 from simulator.drills.models import Drill, Schedule
 from simulator.drills.schedules import schedule_create
@@ -27,6 +28,7 @@ from simulator.drills.services import drill_ask
 from simulator.library.services import scenario_save
 from tests.fabric.services.told import HOOK, notification_row
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
+from tests.people import member
 from tests.simulator.library.sources import plain
 
 
@@ -159,6 +161,35 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "notification-resend": FormCase((), {}, 302, "", (302,)),
+    "member-invite": FormCase(
+        ("roles", "names", "email", "days"), {"roles": "viewer"}, 200, "", (409, 413, 422), done=200
+    ),
+    "member-service": FormCase(
+        ("name", "roles", "names"),
+        {"name": "a-program", "roles": "operator"},
+        409,
+        "has the name a-program already",
+        (409, 413, 422),
+    ),
+    "member": FormCase(
+        ("act", "before", "roles", "names"),
+        {"act": "roles", "before": "viewer", "roles": "auditor"},
+        409,
+        "was given other roles meanwhile",
+        (409, 413, 422),
+    ),
+    "invitation-revoke": FormCase((), {}, 302, "", (302,)),
+    "invitation": FormCase(
+        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (410, 429), done=410
+    ),
+    "login": FormCase(
+        ("name", "password", "next"),
+        {"name": "owner", "password": "not this one"},
+        422,
+        "do not fit together",
+        (413, 422, 429),
+        done=422,
+    ),
     "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
     "logout": FormCase((), {}, 302, "", (302,)),
 }
@@ -185,6 +216,8 @@ def run(actor, doubtful):
     notification_row(actor, found.id)
     drilled(actor, "guarded")
     scenario_save(actor=actor, source=plain("doubtful"))
+    member("colleague", "viewer")
+    invitation_create(actor=actor, roles=["viewer"])
     return found
 
 
@@ -198,6 +231,12 @@ def drilled(actor, fabric):
 def _drilled(workspace_id):
     one = Drill.objects.filter(workspace_id=workspace_id).first()
     return {"drill_id": one.id, "batch": one.batch} if one else {}
+
+
+def _invited(workspace_id):
+    who = Member.objects.filter(workspace_id=workspace_id, name="colleague").first()
+    link = Invitation.objects.filter(workspace_id=workspace_id).first()
+    return {"member_id": who.id, "invitation_id": link.id} if who and link else {}
 
 
 def _scheduled(workspace_id):
@@ -276,6 +315,7 @@ def filled(address, run, question, **named):
         "memory": "notes",
         "digest": BREAKER,
         "notification_id": key_of(run.id, 1, HOOK.id),
+        **_invited(run.workspace_id),
         **_drilled(run.workspace_id),
         **_scheduled(run.workspace_id),
         **named,

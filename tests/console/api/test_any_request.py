@@ -10,6 +10,7 @@ from schemathesis import checks
 
 from console.api.openapi import schema as document
 from fabric.models import Escalation
+from fabric.services.invitations import invitation_create
 from simulator.library.services import scenario_save
 from tests.console.bad_input import drilled
 from tests.fabric.services.told import notification_row
@@ -41,6 +42,7 @@ def known(actor, doubtful):
     run = ran(actor, doubtful)
     return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id} | {
         "notification_id": notification_row(actor, run.id),
+        "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
