@@ -106,6 +106,8 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
     except Refused as refusal:
         return _refused(request, actor, item, form, refusal)
     said = "" if taken.created else f"You {SAID.get(taken.verb, taken.verb)} this before."
+    if taken.created and taken.second_wanted:
+        said = "Recorded. A second person has to agree before anything follows from it."
     return _done(request, actor, item, said, again=not taken.created, decided=True)
 
 

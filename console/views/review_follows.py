@@ -58,10 +58,19 @@ def _consequence(item: EscalationView, known: Evidence, verb: str, second: str) 
     steps = [_held(item)]
     if verb == "edit":
         steps.append(_gated(item))
-    if second and verb != "reject":
-        steps.append(second)
+    steps += _others(item, verb, says, second)
     steps += _rejected(item, known, says) if verb == "reject" else _goes_on(item, known, verb, says)
     return Consequence(verb, word, icon, key, _short(known, verb, says), tuple(steps))
+
+
+def _others(item: EscalationView, verb: str, says: str, second: str) -> list[str]:
+    """Who else has to agree. Rejecting and answering are one person's; what somebody wrote in high-stakes is another's to let pass."""
+    if verb not in ("approve", "edit"):
+        return []
+    if second:
+        return [second]
+    proposes = verb == "edit" and item.tier == Tier.HIGH_STAKES and "somebody else" not in says
+    return ["Somebody else approves your version before anything of it is done."] if proposes else []
 
 
 def _short(known: Evidence, verb: str, says: str) -> str:

@@ -49,7 +49,8 @@ def due_line(item: EscalationView, known: Evidence, now: int, expiry: str, onwar
         ticks.append(tick(item.due_at, expiry, end=True))
     else:
         # What it did not come to any more is left out: only what was before the answer, and the answer itself.
-        ended = tick(until, expiry if item.by_system else "answered", end=item.by_system)
+        lapsed = item.by_system and item.verb != "withdrawn"
+        ended = tick(until, expiry if lapsed else "withdrawn" if item.verb == "withdrawn" else "answered", end=lapsed)
         ticks = [*(one for one in ticks if one.past), ended]
     return DueLine(
         opened=tick(item.opened_at, "opened"),

@@ -177,6 +177,23 @@ def test_high_stakes_wants_a_reason_and_a_fresh_sign_in(browser, costly):
     assert f'href="/login?next=/reviews/{costly.id}"' in page
 
 
+# -- two people --------------------------------------------------------------------------------------------------------
+
+
+def test_where_two_have_to_agree_the_page_says_who_has(browser, ana, doubt):
+    two = Escalation.objects.filter(id=doubt.id)
+    two.update(approvals=2)
+    said = text_of(browser.get(f"/reviews/{doubt.id}"))
+    assert "0 of 2 agreed" in said
+    assert "A second person confirms the same bytes: not you." in said
+    two.update(agreed="\nana\n")
+    said = text_of(browser.get(f"/reviews/{doubt.id}"))
+    assert "1 of 2 agreed" in said
+    assert "ana agreed already: with yours it is decided." in said
+    assert "ana agreed; a second person is needed" in text_of(browser.get("/reviews"))
+    assert "it takes a second person" in text_of(ana.get(f"/reviews/{doubt.id}"))
+
+
 # -- several together --------------------------------------------------------------------------------------------------
 
 

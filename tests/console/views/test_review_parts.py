@@ -90,6 +90,8 @@ def test_the_line_ends_with_the_expiry_or_with_the_answer(actor, doubt):
     answered = replace(doubt, decided_at=known.remind_at + 1, decided_by="ana", verb="approve")
     line = due_line(answered, known, doubt.due_at, "rejected by the system", "owner")
     assert [tick.says for tick in line.ticks] == ["reminder", "answered"]
+    withdrawn = replace(answered, verb="withdrawn", by_system=True)
+    assert due_line(withdrawn, known, doubt.due_at, "rejected", "owner").ticks[-1].says == "withdrawn"
     lapsed = replace(doubt, decided_at=doubt.due_at, by_system=True, verb="reject")
     assert [tick.says for tick in due_line(lapsed, known, doubt.due_at, "rejected", "owner").ticks][-1] == "rejected"
 
@@ -133,6 +135,9 @@ def test_each_answer_says_what_happens_then(actor, doubt):
     )
     offered = {one.verb: one.short for one in consequences(doubt, with_undo)}
     assert offered["reject"].endswith("runs 2 compensations")
+    strict = replace(doubt, tier="high_stakes", verbs=("edit", "respond"))
+    assert "Somebody else approves your version before anything of it is done." in steps(strict, known, "edit")
+    assert "A second person" not in " ".join(steps(strict, known, "respond", "A second person ..."))
     ticket = steps(replace(doubt, item="ticket", verbs=("respond",)), known, "respond")
     assert len(ticket) == 1
 
