@@ -33,6 +33,7 @@ from tests.e2e import (
     drill_run_scenes,
     drill_scenes,
     held_scenes,
+    history_scenes,
     lever_scenes,
     member_scenes,
     memory_scenes,
@@ -247,6 +248,16 @@ def review_round(camera: Camera) -> None:
     camera.shoot(review_scenes.scenes(camera.home, ids))
 
 
+def history_round(camera: Camera) -> None:
+    """What was decided: nothing yet, much of it, and figures that are not to be had."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    camera.shoot(history_scenes.EMPTY)
+    history_scenes.filled(camera.home)
+    camera.shoot(history_scenes.FULL)
+    history_scenes.broken(camera.home)
+    camera.shoot(history_scenes.BROKEN)
+
+
 def members_round(camera: Camera) -> None:
     """Who belongs to an installation: the owner alone, then many, as an owner, somebody else and a stranger see them."""
     home = camera.home
@@ -306,6 +317,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with installed(Path(folder) / "reviews") as queue:
                 cameras.append(Camera(browser, queue, out, wanted))
                 review_round(cameras[-1])
+        if camera.chosen((*history_scenes.EMPTY, *history_scenes.FULL, *history_scenes.BROKEN)):
+            with installed(Path(folder) / "history") as decided:
+                cameras.append(Camera(browser, decided, out, wanted))
+                history_round(cameras[-1])
         if any(part in "members invitation sign-in" or "member" in part for part in wanted) or not wanted:
             with installed(Path(folder) / "members") as many:
                 cameras.append(Camera(browser, many, out, wanted))
