@@ -143,7 +143,7 @@ def _figures(actor: Actor, wanted: HistoryFilter, now: int) -> dict[str, Any]:
     try:
         found, overdue = decision_figures(actor, wanted, now=now), overdue_count(actor, wanted, now=now)
     except (TookTooLong, DatabaseError) as refusal:
-        slow = str(refusal) if isinstance(refusal, TookTooLong) else "the database did not answer"
+        slow = str(refusal) if isinstance(refusal, TookTooLong) else "the figures could not be made"
         return {"figures_missing": slow}
     judged = tau_judged(found.bands)
     return {
