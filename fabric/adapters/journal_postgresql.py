@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from fabric.adapters.deciders import with_standings
 from fabric.adapters.journal_postgresql_values import creation, fates_of, flush_of
 from fabric.adapters.journal_rows import (
     CLAIM_SPAN,
@@ -214,6 +215,8 @@ class PostgresqlStore(Counters):
         self.count(statements=1)
         for what, run_id, *row in found:
             _sort_in(loaded[run_id], what, run_id, row)
+        for one in loaded.values():
+            one.inbox, one.announced = (with_standings(items, self._holds) for items in (one.inbox, one.announced))
         return [loaded[row[0]].claimed(*row, priority=priority, cut=cut, at=at) for priority, *row, cut, at in taken]
 
     def owned_by(self, incarnation: str) -> Sequence[str]:
@@ -228,7 +231,14 @@ class PostgresqlStore(Counters):
         """See ``ports.JournalStore``."""
         found = self._run(ownership.INBOX, {"name": incarnation})
         self.count(statements=1)
-        return [InboxItem(*item) for item in found]
+        return with_standings((InboxItem(*item) for item in found), self._holds)
+
+    def _holds(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
+        """See ``deciders.Looks``."""
+        values = {"runs": texts([run_id for run_id, _ in asked]), "names": texts([name for _, name in asked])}
+        found = self._run(reads.HOLDS, values)
+        self.count(statements=1)
+        return [roles for (roles,) in found]
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``: one statement. RowRefused or StoreBusy: nothing was written; fewer batches may pass."""

@@ -74,6 +74,7 @@ def flush_of(batches: Sequence[Batch], *, told: bool) -> tuple[Shape, dict[str, 
     shape = Shape(
         rows="e_n" in values,
         consumed="taker" in values,
+        judged="person" in values,
         taking="takers" in values,
         ended=any(over),
         escalated="s_n" in values,
@@ -160,6 +161,10 @@ def _inbox_values(batches: Sequence[Batch], over: Sequence[bool]) -> dict[str, A
         values["taker"] = bigints([place for place, _, _ in consumed])
         values["taker_run"] = texts([run_id for _, run_id, _ in consumed])
         values["input_id"] = texts([input_id for _, _, input_id in consumed])
+    if any(batch.standings for batch in batches):
+        standings = [dict(batches[place - 1].standings).get(input_id) for place, _, input_id in consumed]
+        values["person"] = texts(["" if one is None else one.name for one in standings])
+        values["person_roles"] = texts([None if one is None else one.roles for one in standings])
     ends = zip(batches, over, strict=True)
     takers = [place for place, (batch, ended) in enumerate(ends, start=1) if batch.consumed or ended]
     if takers:

@@ -92,7 +92,17 @@ class Loaded:
 
 _AS_CLAIMED = (
     *("run_id", "fence", "revision_id", "trace_id", "seed", "tier", "taken_over", "claims", "last_seq", "head"),
-    *("format", "workspace_id", "queue", "session_key", "parent_run_id", "parent_command", "fabric_id", "capped"),
+    *(
+        "format",
+        "workspace_id",
+        "queue",
+        "session_key",
+        "parent_run_id",
+        "parent_command",
+        "fabric_id",
+        "requested_by",
+        "capped",
+    ),
 )
 
 

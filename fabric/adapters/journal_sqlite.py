@@ -15,11 +15,13 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from fabric.adapters import sqlite_statements as statements
+from fabric.adapters.deciders import with_standings
 from fabric.adapters.journal_rows import (
     CLAIM_SPAN,
     SECOND_US,
@@ -254,7 +256,8 @@ class SqliteStore(Counters):
         with self._reader.use() as db:
             for run_id, *row in db.execute(statements.LOAD_ROWS, (wanted,)):
                 loaded[run_id].rows.append(stored_row(*row))
-            for item in map(_item, db.execute(statements.LOAD_INBOX, names)):
+            items = map(_item, db.execute(statements.LOAD_INBOX, names).fetchall())
+            for item in with_standings(items, partial(self._holds, db)):
                 (loaded[item.run_id].announced if item.announced else loaded[item.run_id].inbox).append(item)
             folded = json.dumps([run_id for run_id, *_, seq, _ in taken if seq])
             if folded != "[]":
@@ -270,7 +273,14 @@ class SqliteStore(Counters):
 
     def inbox(self, incarnation: str) -> list[InboxItem]:
         """See ``ports.JournalStore``."""
-        return [_item(item) for item in self._read(statements.INBOX, {"now": self._now(), "name": incarnation})]
+        found = self._read(statements.INBOX, {"now": self._now(), "name": incarnation})
+        with self._reader.use() as db:
+            return with_standings(map(_item, found), partial(self._holds, db))
+
+    def _holds(self, db: sqlite3.Connection, asked: Sequence[tuple[str, str]]) -> list[str | None]:
+        """See ``deciders.Looks``."""
+        self.count(statements=len(asked))
+        return [db.execute(statements.HOLDS, one).fetchone()[0] for one in asked]
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``. RowRefused: nothing was written; fewer batches may pass."""

@@ -41,6 +41,13 @@ class Flush:
         self._waiting: set[tuple[str, str]] = set()
         if any(batch.consumed for batch in batches):
             self._waiting.update(db.execute(statements.WAITING, (names,)))
+        self._fallen: set[str] = set()
+        """Runs whose answers were judged on what their people do not hold any more."""
+        for batch in batches:
+            for _, standing in batch.standings:
+                ((holds,),) = db.execute(statements.HOLDS, (batch.run_id, standing.name)).fetchall()
+                self._fallen.update([batch.run_id] if holds != standing.roles else ())
+                self.statements += 1
         spawning = [batch for batch in batches if batch.children]
         self._families: dict[str, tuple[int, int, FamilyCaps]] = {}
         self._known: set[str] = set()
@@ -69,6 +76,8 @@ class Flush:
         if row is None or row[:3] != [batch.fence, batch.last_seq, 1]:
             return Written.FENCED
         if any((batch.run_id, input_id) not in self._waiting for input_id in batch.consumed):
+            return Written.INPUT_GONE
+        if batch.run_id in self._fallen:
             return Written.INPUT_GONE
         if batch.run_id in self._grantless:
             return Written.GRANT_GONE

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from fabric.adapters.deciders import HOLDS_SQL
 from fabric.adapters.journal_rows import ANNOUNCED_US, ESCALATION_CHANGED, PRIORITIES, TERMINAL_SQL, TOGETHER_SQL
 from fabric.runtime.batch_parts import COLUMNS
 from fabric.runtime.ports import TAKEN_BACK
@@ -101,7 +102,7 @@ WITH RECURSIVE owner(name) AS (
   SELECT suspect.id FROM suspect CROSS JOIN held WHERE place + held.suspects <= min(suspect.together, held.together)
 )
 SELECT id, fence + 1, revision_id, trace_id, seed, tier, incarnation IS NOT NULL, claims + 1, last_seq, head_hash, format,
-  workspace_id, queue, session_key, parent_run_id, parent_command, fabric_id,
+  workspace_id, queue, session_key, parent_run_id, parent_command, fabric_id, created_by,
   EXISTS (SELECT 1 FROM fabric_budget g WHERE g.scope = 'workspace:' || workspace_id), priority,
   (SELECT s.seq FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest),
   (SELECT json_array_length(s.refs) FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest)
@@ -154,6 +155,10 @@ WHERE i.consumed_seq IS NULL AND i.visible_at <= :now + {ANNOUNCED_US} AND r.inc
 """
 OWNED_BY = "SELECT id FROM fabric_run WHERE incarnation = ? ORDER BY id"
 
+HOLDS = f"""
+SELECT ({HOLDS_SQL.format(workspace="r.workspace_id", name="?2")})
+FROM (SELECT 1) LEFT JOIN fabric_run r ON r.id = ?1
+"""
 STANDING = """
 SELECT id, fence, last_seq, incarnation IS NOT NULL, workspace_id, CASE WHEN parent_run_id IS NOT NULL THEN root_run_id END
 FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))

@@ -13,6 +13,7 @@ from typing import Any
 from fabric.core.cost import Price
 from fabric.core.decision_table import Table, table_with
 from fabric.core.draw import unit
+from fabric.core.eligibility import Person
 from fabric.core.evaluators import NO_EVALUATORS, Evaluators, lacking
 from fabric.core.grants import Shares
 from fabric.core.retry_layers import Ladders, ladders
@@ -150,6 +151,8 @@ class Context:
     """Name and text of each attached document; None: they were not read, for no gate asks."""
     workspace: str = ""
     """The id of the workspace whose run it is."""
+    person: Person | None = None
+    """Of an answer: who gives it, and what they hold at this moment; None: nobody knows."""
 
     def draw(self, purpose: str, key: str) -> float:
         """A number in [0, 1), the same wherever it is drawn."""

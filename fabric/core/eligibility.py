@@ -16,6 +16,8 @@ CAPS = Role.FINANCE.value
 """The role that names a run's new caps."""
 REJECT = "reject"
 """The verb that is nobody's own: stopping what one started asks for no second person."""
+EDIT = "edit"
+"""The verb that puts something else in the place of what is asked about: nobody has agreed to that yet."""
 
 
 @value(kw_only=True)
@@ -33,6 +35,8 @@ class Asked:
     """Who may do no more than reject: whoever started the run, where that is nothing to decide alone; whoever wrote what is asked about."""
     approved: tuple[str, ...] = ()
     """Who has approved exactly this already."""
+    proposed_by: str = ""
+    """Who wrote what is asked about, where that is for somebody else to let pass. They may write it anew."""
     releases: bool = False
     """Whether an approval lets pass what a gate held back."""
 
@@ -66,9 +70,9 @@ def problem(asked: Asked, person: Person, verb: str, *, caps: bool = False) -> s
         return f"{person.name} is not asked: this is for {', '.join(wanted(asked))}"
     if verb == REJECT:
         return ""
-    if person.name in asked.barred:
+    if person.name in asked.barred or (person.name == asked.proposed_by and verb != EDIT):
         return f"{person.name} may reject this and not let it pass: it is their own, and somebody else has to agree"
-    if person.name in asked.approved:
+    if person.name in asked.approved and verb != EDIT:
         return f"{person.name} has agreed to this already: it takes a second person"
     if asked.releases and verb == "approve" and RELEASES not in person.roles:
         return f"{person.name} may reject this and not approve it: letting an unsafe output pass is for {RELEASES}"

@@ -28,6 +28,8 @@ class Failure:
     """Models whose call a circuit breaker would have refused when it came back."""
     payload: Any = None
     """What a gate did not pass on, as it would be shown; None: it was no gate."""
+    gate: ev.GateResult | None = None
+    """The gate that did not."""
     blocked: bool = False
     """True: a proposed tool call was withheld, and its model can be told."""
 

@@ -6,12 +6,13 @@ high-stakes the run's clocks stop while nothing else is live, and new instants a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from fabric.core import calls, children, raised_cap, releases, swap
+from fabric.core import agreeing, calls, children, releases, showing, swap
 from fabric.core import events as ev
-from fabric.core.failure import Failure, record
+from fabric.core.eligibility import REVIEWER
+from fabric.core.failure import Failure
 from fabric.core.family import at_work
 from fabric.core.fingerprint import content_ref, digest, encode
 from fabric.core.flow import Stage
@@ -20,18 +21,21 @@ from fabric.core.ladder import Choice, rerunnable
 from fabric.core.mechanisms import budget, deadline, state_of
 from fabric.core.run import OpenQuestion, clocks_stopped, live
 from fabric.core.taxonomy import Cause, FailureType, Tier
+from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import US, Work
 
 JSON = Any
-Item = Literal["failure", "post_stage", "pre_action", "compensation", "child"]
+Item = Literal["failure", "post_stage", "pre_action", "compensation", "child", "ticket"]
 VERBS: Mapping[Item, tuple[str, ...]] = {
-    "failure": ("approve", "reject"),
-    "post_stage": ("approve", "reject"),
+    "failure": ("approve", "edit", "respond", "reject"),
+    "post_stage": ("approve", "edit", "respond", "reject"),
     "pre_action": ("approve", "edit", "respond", "reject"),
     "compensation": ("approve", "respond"),
     "child": ("approve", "reject"),
+    "ticket": ("respond",),
 }
-"""What may be answered to each kind of item; total by test. What each answer does stands in what the person is shown."""
+"""What may be answered to each kind of item, where it is to be had: what each answer does stands in what the person is shown, and what does not stand there
+is not offered. Total by test."""
 SYSTEM = "system"
 
 
@@ -55,7 +59,7 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
     """Opens an escalation about a failure and parks what it is about. Nothing of that branch moves until it is answered."""
     item: Item = "post_stage" if unsure(failure, choice) else "failure"
     other = swap.offered(work, failure, choice.trip) if item == "failure" else swap.NOBODY
-    takes_model = _takes_model(work, failure, other.choice.model) if other.choice.model else {}
+    takes_model = showing.takes_model(work, failure, other.choice.model) if other.choice.model else {}
     step_id = _parked(work, failure) if item == "failure" else ""
     let_pass = releases.of_failure(failure, choice.trip)
     scope = scope_of(failure, work)
@@ -63,6 +67,7 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         # The run's clock may run on while a person is asked about the stage: its end is asked about in that question's place.
         if (question.fact.step_id or question.fact.scope) == (step_id or scope):
             work.emit(ev.EscalationWithdrawn(escalation_id=key, reason=f"asked anew: {choice.trip.message}"))
+    content = showing.shown(work, failure, choice, item, let_pass) | takes_model
     _open(
         work,
         item=item,
@@ -72,11 +77,35 @@ def open_question(work: Work, failure: Failure, choice: Choice) -> None:
         step_id=step_id,
         scope=scope,
         role=releases.ROLE if let_pass else choice.rung.role,
-        content=_shown(work, failure, choice, item, let_pass) | takes_model,
+        content=content,
+        verbs=tuple(verb for verb in VERBS[item] if verb in content),
         other=other,
         # Only failures are counted: a result that a critic is not sure of is let pass or not, and not tried once more.
         round_=work.run.rounds.get(scope, 0) + 1 if item == "failure" else 1,
         let_pass=let_pass,
+        trip=choice.trip,
+    )
+
+
+def open_ticket(work: Work, failure: Failure, choice: Choice) -> None:
+    """Leaves a question that nobody waits for: the run ends, and what is to be seen to stays. It is closed with a note, or a fork goes on from it."""
+    content = showing.facts(work, failure, choice.trip, choice.failure_type) | {
+        "item": "ticket",
+        "reaction": choice.rung.reaction,
+        "respond": "the ticket is closed with your words; the run has ended, and nothing of it moves",
+        "expiry": "nothing happens by itself",
+    }
+    _open(
+        work,
+        item="ticket",
+        reason=choice.trip.message,
+        failure_type=choice.failure_type,
+        stage=failure.stage,
+        step_id=failure.step_id,
+        scope=scope_of(failure, work),
+        role=choice.rung.role,
+        content=content,
+        trip=choice.trip,
     )
 
 
@@ -122,9 +151,12 @@ def _open(
     bound: str = "",
     other: swap.Found = swap.NOBODY,
     let_pass: str = "",
+    verbs: tuple[str, ...] = (),
+    trip: Trip | None = None,
 ) -> None:
     due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
-    humans = work.compiled.spec.policy.humans
+    humans, ticket = work.compiled.spec.policy.humans, item == "ticket"
+    unsure_by = trip.evidence if trip is not None and trip.cause is Cause.BELOW_TAU else Evidence()
     number = work.run.seq + 1
     about = (work.compiled.revision, content_ref(encode(content)), work.run.id, number)
     work.emit(
@@ -137,15 +169,22 @@ def _open(
             step_id=step_id,
             scope=scope,
             required_role=role,
-            verbs=VERBS[item],
+            verbs=verbs or VERBS[item],
             digest=digest(*about, bound) if bound else digest(*about),
             remind_at=work.ctx.now + int(due * humans.reminder_at),
             onward_at=work.ctx.now + int(due * humans.onward_at),
             due_at=work.ctx.now + due,
+            on_expiry="nothing" if ticket else "reject",
             round=round_,
             model=other.choice.model,
             weighed=other.weighed,
             releases=let_pass,
+            approvals=1 if ticket else agreeing.approvals(work),
+            barred=() if ticket else agreeing.barred(work),
+            reviewers=work.compiled.spec.reviewers if role in ("", REVIEWER) else (),
+            onward_to=humans.onward_to,
+            score=unsure_by.observed,
+            tau=unsure_by.limit,
         ),
         content,
     )
@@ -164,58 +203,6 @@ def _parked(work: Work, failure: Failure) -> str:
     return ""
 
 
-def _shown(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str) -> JSON:
-    """What the person sees: the facts of the decision, the money, the payload in question, what each verb does."""
-    ledger = state_of(work.run.guards, budget)
-    trip = record(choice.trip)
-    payload = failure.payload if item == "post_stage" or let_pass else None
-    again = "the failed step runs once more" if item == "failure" else "the run goes on with this result"
-    again = "exactly what is shown here goes on, and nothing else" if let_pass else again
-    agent = work.run.steps[failure.step_id].agent if failure.step_id else ""
-    takes_cap = raised_cap.takes_cap(work, item, choice.failure_type)
-    others = raised_cap.offered(work, failure.stage, agent) if takes_cap else []
-    return {
-        "item": item,
-        "stage": failure.stage,
-        "agent": agent,
-        "failure_type": choice.failure_type,
-        "mechanism": trip.mechanism,
-        "cause": trip.cause,
-        "message": trip.message,
-        "limit": trip.evidence.limit,
-        "observed": trip.evidence.observed,
-        "unit": trip.evidence.unit,
-        "problems": _problems(trip),
-        "spent_usd_micros": ledger.spent_usd_micros,
-        "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
-        "payload": payload,
-        "approve": again,
-        **({"releases": let_pass} if let_pass else {}),
-        "takes_cap": takes_cap,
-        **({"takes_caps": others} if others else {}),
-        "reject": "the run is aborted",
-        "expiry": "rejected by the system",
-    }
-
-
-def _takes_model(work: Work, failure: Failure, other: str) -> dict[str, JSON]:
-    """What a person is told about the model that may answer in place of the one that failed. An approval is bound to these bytes."""
-    step = work.run.steps[failure.step_id]
-    return {
-        "takes_model": {
-            "model": other,
-            "before": calls.model_of(work, step),
-            "needs": sorted(swap.needs(work, step, anew=True)),
-            "more_usd_micros": swap.more_usd_micros(work, step, failure, other),
-        }
-    }
-
-
-def _problems(trip: ev.TripRecord) -> list[str]:
-    found = trip.evidence.details.get("problems", [])
-    return [str(problem) for problem in found] if isinstance(found, list) else []
-
-
 def withdraw_all(work: Work, reason: str) -> None:
     """Closes every open question that no longer matters. What is being undone still does."""
     for key, question in list(work.run.questions.items()):
@@ -228,20 +215,19 @@ def withdraw_all(work: Work, reason: str) -> None:
 
 
 def refused(work: Work, decision: DecisionMade) -> str:
-    """Why a decision changes nothing; empty when it counts."""
+    """Why a decision changes nothing, whoever gives it; empty when it counts."""
     question = work.run.questions.get(decision.escalation_id)
     if question is None:
         return "the question was answered before, withdrawn, or never asked"
     if decision.digest != question.fact.digest:
         return "the decision was made about something else than what is asked (its digest differs)"
-    expiry = decision.actor == SYSTEM and decision.verb == question.fact.on_expiry
-    if decision.verb not in question.fact.verbs and not expiry:
+    if decision.verb not in question.fact.verbs:
         return f"{decision.verb} is not possible here; possible are: {', '.join(question.fact.verbs)}"
     return ""
 
 
-def decided(work: Work, decision: DecisionMade) -> OpenQuestion:
-    """Records an answer and lets the clocks run again; what follows from it is the engine's business."""
+def decided(work: Work, decision: DecisionMade, roles: Collection[str] = ()) -> OpenQuestion:
+    """Records an answer and lets the clocks run again; what follows from it is the engine's business. ``roles``: what its giver holds."""
     question = work.run.questions[decision.escalation_id]
     work.emit(
         ev.EscalationDecided(
@@ -249,6 +235,9 @@ def decided(work: Work, decision: DecisionMade) -> OpenQuestion:
             verb=decision.verb,
             actor=decision.actor,
             system=decision.actor == SYSTEM,
+            roles=tuple(sorted(roles)),
+            agreed=question.agreed if decision.verb == "approve" else (),
+            proposed_by=question.proposed_by if decision.verb == "approve" else "",
         ),
         {"message": decision.message} if decision.message else None,
     )

@@ -37,9 +37,6 @@ from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
 
 JSON = Any
-NOT_WIRED: Mapping[Accompaniment, str] = {
-    Accompaniment.TICKET: "no ticket queue is configured",
-}
 
 
 def react(work: Work, failure: Failure) -> None:
@@ -83,9 +80,6 @@ ENDINGS = frozenset({Reaction.HALT, Reaction.ABORT, Reaction.ESCALATE, Reaction.
 def _announce(work: Work, failure: Failure, choice: Choice) -> None:
     for skipped in choice.skipped:
         _skip(work, choice, skipped.rung, skipped.reaction, skipped.reason, skipped.why)
-    for accompaniment in choice.rung.with_:
-        if accompaniment in NOT_WIRED:
-            _skip(work, choice, choice.rung_index, accompaniment, NOT_WIRED[accompaniment])
     work.emit(
         ev.ReactionDecided(
             failure_type=choice.failure_type,
@@ -104,6 +98,8 @@ def _announce(work: Work, failure: Failure, choice: Choice) -> None:
             layer=layer_of(choice.rung),
         )
     )
+    if Accompaniment.TICKET in choice.rung.with_:
+        questions.open_ticket(work, failure, choice)
     if Accompaniment.ALERT in choice.rung.with_:
         trip = choice.trip
         work.emit(

@@ -99,6 +99,8 @@ class StageRun:
     agents: tuple[str, ...]
     output_ref: str = ""
     left: bool = False
+    edited_ref: str = ""
+    """What a person wrote in place of its output."""
 
 
 @value()

@@ -43,7 +43,7 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     failed = validation_gate.trip_of(gate, stage)
     if failed is not None:
         trips = [failed]
-    return Failure(tuple(trips), stage) if trips else None
+    return Failure(tuple(trips), stage, gate=gate if failed is not None else None) if trips else None
 
 
 def _passed_on(work: Work, stage: Stage) -> list[Trip]:
@@ -185,11 +185,17 @@ def _gate_failure(work: Work, gate: ev.GateResult, proposal: Proposal) -> Failur
     trip = validation_gate.trip_of(gate, proposal.stage, proposal.left_out)
     if trip is not None:
         return Failure(
-            (trip,), proposal.stage, proposal.step_id, payload=releases.shown(proposal.said, proposal.payload)
+            (trip,),
+            proposal.stage,
+            proposal.step_id,
+            payload=releases.shown(proposal.said, proposal.payload),
+            gate=gate,
         )
     config = escalation.config(work.compiled.spec.policy)
     verdict = escalation.check(config, escalation.State(), proposal, work.view)
-    return Failure((verdict,), proposal.stage, payload=proposal.payload) if isinstance(verdict, Trip) else None
+    if not isinstance(verdict, Trip):
+        return None
+    return Failure((verdict,), proposal.stage, payload=proposal.payload, gate=gate)
 
 
 def _goal_failure(work: Work, stage: Stage) -> Failure | None:

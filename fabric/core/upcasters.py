@@ -74,6 +74,8 @@ SINCE: Mapping[str, int] = {
     "call_issued": 2,
     "call_refused": 3,
     "escalation_opened": 8,
+    "output_edited": 8,
+    "guidance_given": 8,
     "escalation_approved": 8,
     "escalation_edited": 8,
     "escalation_decided": 8,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fabric.core import calls, guard, mutations, questions, run_memory
+from fabric.core import calls, consequences, guard, mutations, questions, run_memory
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import digest, fingerprint, masked_fingerprint
@@ -213,10 +213,13 @@ def _ask_before(work: Work, step: Step, one: Proposed, index: int) -> None:
             "tool": one.tool,
             "description": tool.description,
             "payload": one.args,
+            "edit_of": "arguments",
+            "edit_schema": tool.parameters,
+            "edit_initial": one.args,
             "approve": f"{one.tool} is called once, with exactly these arguments",
             "edit": f"{one.tool} is called once, with your arguments, if the protections let them pass",
             "respond": "it is not called, and the agent goes on with your words as its result",
-            "reject": "it is not called, and the run is aborted",
+            "reject": f"it is not called, and {consequences.rejected(work)}",
             "expiry": "rejected by the system: it is not called",
         },
         bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from fabric.core.eligibility import Person
 from fabric.core.flow import FORMAT
 from fabric.core.inputs import INBOX, DecisionMade, InboxInput, Input, InputUnreadable, NewerInput
-from fabric.runtime.ports import InboxItem
+from fabric.runtime.ports import InboxItem, Standing
 
 _NONE: frozenset[str] = frozenset()
 
@@ -19,6 +20,8 @@ class Arrivals:
         self._consumed: set[str] = set()
         self._announced: dict[str, InboxItem] = {}
         """Inputs whose time is yet to come. One may be withdrawn until then: the batch that consumes it is refused in that case."""
+        self.standings: dict[str, Standing] = {}
+        """Who gave the answers that are yet to be decided about, by input id."""
         self._questions: dict[str, str] = {}
         """The question that each of them answers, by input id."""
         self.format = 0
@@ -41,10 +44,21 @@ class Arrivals:
             except ValueError as error:
                 given.append(InputUnreadable(input_id=item.input_id, reason=str(error)))
             taken.append(item.input_id)
+            if item.standing is not None:
+                self.standings[item.input_id] = item.standing
             self._announced.pop(item.input_id, None)
             self._questions.pop(item.input_id, None)
         self._consumed.update(taken)
         return given, tuple(taken)
+
+    def person(self, given: Input) -> Person | None:
+        """Who gives an answer, as the store said; None: it said nothing of it."""
+        standing = self.standings.get(given.input_id) if isinstance(given, DecisionMade) else None
+        return None if standing is None else standing.person
+
+    def judged(self, consumed: Iterable[str]) -> tuple[tuple[str, Standing], ...]:
+        """What the answers among those were judged on; they are decided about now."""
+        return tuple((one, self.standings.pop(one)) for one in consumed if one in self.standings)
 
     def ripe(self, items: Iterable[InboxItem], now: int) -> list[InboxItem]:
         """Those of them whose time has come; the others are kept until then, or left to a newer program with the run (``format``)."""

@@ -20,6 +20,7 @@ def merged(first: Batch, second: Batch) -> Batch:
         head=second.head,
         columns=second.columns or first.columns,
         consumed=first.consumed + second.consumed,
+        standings=first.standings + second.standings,
         escalations=first.escalations + second.escalations,
         wake_at=second.wake_at if second.release else first.wake_at,
         release=first.release or second.release,

@@ -119,8 +119,7 @@ class RunDriver:
 
     def _taken(self, happening: Taken, now: int) -> list[Effect]:
         claimed, loaded = happening.claimed, load(happening.claimed)
-        now = max(now, claimed.at)
-        self.claimed = slim(claimed)
+        now, self.claimed = max(now, claimed.at), slim(claimed)
         if isinstance(loaded, Damage):
             return self._damaged(loaded, claimed)
         self.run, self._head, self.contents, self._snapped = (
@@ -272,6 +271,7 @@ class RunDriver:
             self._todo.shares,
             texts_of(claimed),
             claimed.workspace_id,
+            self._arrivals.person(given),
         )
         return engine.decide(self.run, given, ctx)
 
@@ -372,6 +372,7 @@ class RunDriver:
             head=self._head,
             columns=projection.columns(self.run),
             consumed=consumed,
+            standings=self._arrivals.judged(consumed),
             escalations=projection.escalations(emitted),
             wake_at=at if release else None,
             release=release,

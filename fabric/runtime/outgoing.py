@@ -43,6 +43,7 @@ def _new_run(claimed: Claimed, spawn: Spawn) -> NewRun:
         parent_command=given.command_id,
         root_run_id=given.root_run_id,
         cap_usd_micros=given.cap_usd_micros,
+        requested_by=given.requested_by,
     )
 
 

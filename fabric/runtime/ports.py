@@ -11,10 +11,12 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from fabric.core.audit import AuditEntry
+from fabric.core.eligibility import Person
 from fabric.core.envelope import Row
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import FORMAT
 from fabric.core.frozen import value
+from fabric.core.roles import held_in
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import (
     Entries,
@@ -90,6 +92,20 @@ class Document:
 
 
 @value()
+class Standing:
+    """Who gives an answer, and what they held in the run's workspace when the store was asked. Of drills' hidden workspace: in the one whose drills they are."""
+
+    name: str
+    roles: str | None
+    """As the table of members has them; None: they are no member, or none who decides."""
+
+    @property
+    def person(self) -> Person:
+        """The same as whoever judges the answer wants it."""
+        return Person(name=self.name, roles=held_in(self.roles or ""), member=self.roles is not None)
+
+
+@value()
 class InboxItem:
     """One unconsumed inbox row of a run."""
 
@@ -100,6 +116,8 @@ class InboxItem:
     announced: bool = False
     """True: its time has not come by the store's clock. It may still be withdrawn, and is not consumed yet."""
     format: int = 1
+    standing: Standing | None = None
+    """Of an answer to a question: who gives it."""
 
 
 @value()
@@ -155,6 +173,8 @@ class Claimed:
     """Whether its workspace had a budget when it was claimed: the first one holds for what is claimed from then on."""
     cut: bool = False
     """True: others that were due as well were left to the next claim, since one reads only ``CLAIM_ROWS``."""
+    requested_by: str = ""
+    """Who started it, or its root."""
     documents: tuple[Document, ...] | None = None
     """Its attached documents, where its gates ask for their texts; None: not read."""
     at: int = 0
@@ -176,6 +196,8 @@ class Batch:
     """None: the row's stay as they are, as of an owner that gives back what it cannot read."""
     consumed: tuple[str, ...] = ()
     """``input_id`` of the inbox rows that this batch consumes. One that is no longer there unconsumed refuses the batch."""
+    standings: tuple[tuple[str, Standing], ...] = ()
+    """By ``input_id``, what answers among those were judged on. One that is not so any more refuses the batch, as if the input were gone: it is judged anew."""
     escalations: tuple[EscalationChange, ...] = ()
     wake_at: int | None = None
     """When the run is due again once released; None: only an inbox row wakes it."""
@@ -212,7 +234,7 @@ class Written(StrEnum):
     FENCED = "fenced"
     """Fence or last_seq were not the row's: somebody else owns the run, or it was written before. Discard and let go."""
     INPUT_GONE = "input_gone"
-    """An inbox row it consumed was withdrawn or consumed. Discard and load again."""
+    """An inbox row it consumed was withdrawn or consumed, or whoever answered does not hold any more what they were judged on. Discard and load again."""
     FAMILY_FULL = "family_full"
     """Its children would be more than the family's caps allow. Discard and load again."""
     GRANT_GONE = "grant_gone"

@@ -33,6 +33,8 @@ _STEPS = (
     "escalation_edited",
     "escalation_decided",
     "escalation_withdrawn",
+    "output_edited",
+    "guidance_given",
     "cancel_accepted",
     "terminate_accepted",
     "run_paused",

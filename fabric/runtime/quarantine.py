@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.agreeing import not_theirs
 from fabric.core.child_inputs import ChildEnded, ChildStuck
 from fabric.core.children import ACTOR, REASON_CHARS
 from fabric.core.context import Compiled
@@ -25,7 +26,10 @@ from fabric.core.frozen import value
 from fabric.core.handlers.control import TERMINATED
 from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, NewerInput, TerminateRequested
 from fabric.core.outbox import Outgoing, Tell
+from fabric.core.people_policy import ONWARD_TO
 from fabric.core.policy import Limits
+from fabric.core.roles import LOCAL_OWNER
+from fabric.core.run import OpenQuestion
 from fabric.core.work import Emitted
 from fabric.runtime import outgoing, projection, unfolded
 from fabric.runtime.batch_parts import RunMark, SettledBy, Settlement
@@ -68,9 +72,8 @@ def verdict(
     ``damage``: what is wrong with the journal, as a sentence without its full stop; empty: nothing that is known. ``compiled``: its revision, where that
     can be read. ``reads`` and ``format`` are the program, as in ``driver.RunDriver``. The batch releases the run.
     """
-    limit = CLAIMS_MAX if compiled is None else compiled.spec.policy.limits.claims_without_progress
     quarantined = _quarantined(claimed)
-    if not quarantined and not damage and claimed.claims <= limit:
+    if not quarantined and not damage and claimed.claims <= _limit(compiled):
         return None
     pen = _Pen(claimed, now)
     if quarantined:
@@ -79,11 +82,14 @@ def verdict(
             return _answered(pen, claimed, question, mail, damage or unfolded.damage(claimed))
         # Its question cannot be read any more: it is asked anew, and what was answered to it counts no longer.
         consumed = [item for item, _ in mail.answers]
-        return _put_away(pen, claimed, damage or "its own question cannot be read", limit, consumed)
-    return _put_away(pen, claimed, damage, limit, ())
+        return _put_away(pen, claimed, damage or "its own question cannot be read", compiled, consumed)
+    return _put_away(pen, claimed, damage, compiled, ())
 
 
-def _put_away(pen: _Pen, claimed: Claimed, damage: str, limit: int, consumed: Sequence[InboxItem]) -> Batch:
+def _put_away(
+    pen: _Pen, claimed: Claimed, damage: str, compiled: Compiled | None, consumed: Sequence[InboxItem]
+) -> Batch:
+    limit = _limit(compiled)
     what = f"its journal is damaged: {damage}" if damage else f"it was claimed {claimed.claims} times without progress"
     reason = f"The run is quarantined: {what}."
     pen.write(ev.RunQuarantined(reason=reason, claims=claimed.claims, damage=damage))
@@ -115,12 +121,20 @@ def _put_away(pen: _Pen, claimed: Claimed, damage: str, limit: int, consumed: Se
         onward_at=pen.now + 3 * DUE_US // 4,
         due_at=pen.now + DUE_US,
         on_expiry="nothing",
+        # Whoever started it does not let it go on: one who is alone does.
+        barred=() if claimed.requested_by in ("", LOCAL_OWNER) else (claimed.requested_by,),
+        reviewers=() if compiled is None else compiled.spec.reviewers,
+        onward_to=ONWARD_TO if compiled is None else compiled.spec.policy.humans.onward_to,
     )
     pen.write(opened, shown)
     pen.tell_parent(
         "stuck", ChildStuck, stuck=True, reason=reason, escalation_id=opened.escalation_id, digest=opened.digest
     )
     return pen.batch(RunMark(state=RunState.QUARANTINED, reason=reason[:500]), consumed, wake_at=None)
+
+
+def _limit(compiled: Compiled | None) -> int:
+    return CLAIMS_MAX if compiled is None else compiled.spec.policy.limits.claims_without_progress
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -142,11 +156,11 @@ def _answered(pen: _Pen, claimed: Claimed, question: ev.EscalationOpened, mail: 
             continue  # It is no answer to the question, and holds for the run as it goes on: who takes that does as it says.
         pen.input_id = item.input_id
         consumed.append(item)
-        refused = _refused(question, answer, over=wake_at is not None)
+        refused = _refused(question, item, answer, over=wake_at is not None)
         if refused:
             pen.write(ev.InputIgnored(input_kind=answer.kind, reason=refused))
             continue
-        state, reason = _told(pen, question, answer)
+        state, reason = _told(pen, question, answer, item)
         if state is None:
             pen.release(answer.actor)
             mark, wake_at = RunMark(state=_before(claimed)), pen.now
@@ -195,7 +209,7 @@ def _ended_blindly(
 _REACTION = {"decision_made": "reject", "cancel_requested": "cancel", "terminate_requested": TERMINATED}
 
 
-def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer) -> tuple[RunState | None, str]:
+def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer, item: InboxItem) -> tuple[RunState | None, str]:
     """Closes the question; gives back the state that the run shall end in (None: it goes on) and why."""
     if isinstance(answer, CancelRequested):
         pen.write(ev.CancelAccepted(actor=answer.actor, reason=answer.reason))
@@ -206,7 +220,8 @@ def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer) -> tuple[Run
         pen.write(ev.EscalationWithdrawn(escalation_id=question.escalation_id, reason="the run is ending"))
         return RunState.ABORTED, f"terminated by {answer.actor}" + (f": {answer.reason}" if answer.reason else "")
     said = {"message": answer.message} if answer.message else None
-    fact = ev.EscalationDecided(escalation_id=question.escalation_id, verb=answer.verb, actor=answer.actor)
+    roles = () if item.standing is None else tuple(sorted(item.standing.person.roles))
+    fact = ev.EscalationDecided(escalation_id=question.escalation_id, verb=answer.verb, actor=answer.actor, roles=roles)
     pen.write(fact, said)
     if answer.verb == "approve":
         return None, ""
@@ -214,7 +229,7 @@ def _told(pen: _Pen, question: ev.EscalationOpened, answer: Answer) -> tuple[Run
     return RunState.ABORTED, f"{answer.actor} rejected it{told} ({question.reason})"
 
 
-def _refused(question: ev.EscalationOpened, answer: Answer, *, over: bool) -> str:
+def _refused(question: ev.EscalationOpened, item: InboxItem, answer: Answer, *, over: bool) -> str:
     if over:
         return "the quarantine was ended at the same time"
     if not isinstance(answer, DecisionMade):
@@ -225,7 +240,7 @@ def _refused(question: ev.EscalationOpened, answer: Answer, *, over: bool) -> st
         return "the decision was made about something else than what is asked (its digest differs)"
     if answer.verb not in question.verbs:
         return f"{answer.verb} is not possible here; possible are: {', '.join(question.verbs)}"
-    return ""
+    return not_theirs(OpenQuestion(question), answer, None if item.standing is None else item.standing.person)
 
 
 # -- what the journal and the inbox say --------------------------------------------------------------------------------
@@ -339,6 +354,7 @@ class _Pen:
             head=self._head,
             columns=mark,
             consumed=tuple(item.input_id for item in consumed),
+            standings=tuple((item.input_id, item.standing) for item in consumed if item.standing is not None),
             escalations=projection.escalations(self._emitted),
             wake_at=wake_at,
             release=True,

@@ -106,7 +106,7 @@ class RunRow:
         return loaded.claimed(
             *(new.run_id, self.fence, new.revision_id, new.trace_id, new.seed, new.tier, orphaned),
             *(self.claims, self.last_seq, self.head, self.format, new.workspace_id, new.queue, new.session_key),
-            *(new.parent_run_id, new.parent_command, fabric_id, capped),
+            *(new.parent_run_id, new.parent_command, fabric_id, new.requested_by, capped),
             priority=self.urgency[0],
             cut=cut,
             at=now,

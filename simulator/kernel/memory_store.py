@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import Literal
 
+from fabric.adapters.deciders import with_standings
 from fabric.adapters.journal_rows import SECOND_US, Counters, checked, fitting, weight
 from fabric.adapters.store_errors import IncarnationRetired, RunMissing, StoreBusy
 from fabric.core.audit import AuditEntry
 from fabric.core.envelope import Row
 from fabric.core.flow import FORMAT
+from fabric.core.frozen import replace
+from fabric.core.roles import Role, written
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
 from fabric.runtime.ports import (
     TAKEN_BACK,
@@ -36,7 +39,7 @@ from simulator.kernel.memory_rows import IncarnationRow, InputRow, RunRow, Table
 from simulator.kernel.memory_writes import write
 from simulator.kernel.world_store import Failure
 
-Plant = Literal["no_fence", "no_unique_input", "withdrawn_stays"]
+Plant = Literal["no_fence", "no_unique_input", "withdrawn_stays", "roles_unchecked"]
 
 
 class MemoryStore(Counters):
@@ -44,7 +47,7 @@ class MemoryStore(Counters):
 
     ``fabrics``: which fabric a revision is of; one that is not there is a fabric of its own. ``no_fence``: a batch is written whoever
     owns the run by now. ``no_unique_input``: an input that came before is inserted again. ``withdrawn_stays``: one that was taken back is
-    delivered all the same.
+    delivered all the same. ``roles_unchecked``: an answer is written whatever its giver holds by now.
     """
 
     def __init__(
@@ -55,12 +58,15 @@ class MemoryStore(Counters):
         self._fenced = "no_fence" not in plants
         self._unique = "no_unique_input" not in plants
         self._takes_back = "withdrawn_stays" not in plants
+        self._forgets = "roles_unchecked" in plants
         self.tables = Tables()
         self._failures: dict[str, list[Failure]] = {}
         self._late: list[Sequence[Batch]] = []
         self._guard = RLock()
         self.grants = MemoryGrants(clock, lambda name: self._leased(name, clock.now()), plants=plants)
         """The shared budgets that its batches reserve from."""
+        self.people: dict[str, str] | None = None
+        """Who may decide, with their roles as a member's row has them; None: whoever answers holds all of them."""
         self.audit: list[tuple[str, AuditEntry]] = []
         """The acts that came with inputs, each with its run."""
 
@@ -248,7 +254,9 @@ class MemoryStore(Counters):
     def _handed(self, run: RunRow, incarnation: str, now: int, digest: str, *, cut: bool) -> Claimed:
         capped = self.grants.known(f"workspace:{run.new.workspace_id}")
         fabric = self._fabrics.get(run.new.revision_id, run.new.revision_id)
-        return run.take(incarnation, now, digest, fabric_id=fabric, capped=capped, cut=cut)
+        claimed = run.take(incarnation, now, digest, fabric_id=fabric, capped=capped, cut=cut)
+        inbox, announced = (tuple(with_standings(items, self._hold)) for items in (claimed.inbox, claimed.announced))
+        return replace(claimed, inbox=inbox, announced=announced)
 
     def _in_turn(self, due: list[RunRow], incarnation: str, again: Sequence[str]) -> list[RunRow]:
         """Of what is due all that is no suspect, and as many suspects as may be owned together with those that are held (``runtime/suspects.py``)."""
@@ -287,7 +295,15 @@ class MemoryStore(Counters):
             found = [
                 one for run in self.tables.live.values() if run.incarnation == incarnation for one in run.waiting(now)
             ]
-            return [item for _, _, item in sorted(found, key=lambda one: one[:2])]
+            return with_standings((item for _, _, item in sorted(found, key=lambda one: one[:2])), self._hold)
+
+    def _hold(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
+        """See ``deciders.Looks``."""
+        return [self.holds(name) for _, name in asked]
+
+    def holds(self, name: str) -> str | None:
+        """What somebody holds, as a member's row has it; None: they are none who decides."""
+        return written(Role) if self.people is None else self.people.get(name)
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``."""
@@ -307,7 +323,8 @@ class MemoryStore(Counters):
             return fates
 
     def _write(self, batches: Sequence[Batch]) -> list[Written]:
-        fates = write(self.tables, self.grants, batches, self._clock.now(), fenced=self._fenced)
+        holds = None if self._forgets else self.holds
+        fates = write(self.tables, self.grants, batches, self._clock.now(), fenced=self._fenced, holds=holds)
         written = [batch for batch, fate in zip(batches, fates, strict=True) if fate is Written.COMMITTED]
         self.bytes_written += sum(map(weight, written))
         return fates

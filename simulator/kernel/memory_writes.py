@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fabric.adapters.journal_rows import SECOND_US, changes, is_over, progresses, wakes_at
 from fabric.core.frozen import replace
@@ -12,9 +12,17 @@ from simulator.kernel.memory_grants import MemoryGrants
 from simulator.kernel.memory_rows import FamilyRow, InputRow, RunRow, Tables, stored
 
 
-def write(tables: Tables, grants: MemoryGrants, batches: Sequence[Batch], now: int, *, fenced: bool) -> list[Written]:
-    """The batches' fates. ``fenced`` False: a batch is written whoever owns the run by now."""
-    fates = [_fate(tables, grants, batch, fenced) for batch in batches]
+def write(
+    tables: Tables,
+    grants: MemoryGrants,
+    batches: Sequence[Batch],
+    now: int,
+    *,
+    fenced: bool,
+    holds: Callable[[str], str | None] | None = None,
+) -> list[Written]:
+    """The batches' fates. ``fenced`` False: a batch is written whoever owns the run by now. ``holds``: what somebody holds; None: that is not looked at."""
+    fates = [_fate(tables, grants, batch, fenced, holds) for batch in batches]
     written = [batch for batch, fate in zip(batches, fates, strict=True) if fate is Written.COMMITTED]
     grants.reserve([batch.entries for batch in written])
     for batch in written:
@@ -36,7 +44,9 @@ def write(tables: Tables, grants: MemoryGrants, batches: Sequence[Batch], now: i
     return fates
 
 
-def _fate(tables: Tables, grants: MemoryGrants, batch: Batch, fenced: bool) -> Written:
+def _fate(
+    tables: Tables, grants: MemoryGrants, batch: Batch, fenced: bool, holds: Callable[[str], str | None] | None
+) -> Written:
     run = tables.runs.get(batch.run_id)
     if run is None:
         return Written.FENCED
@@ -45,6 +55,8 @@ def _fate(tables: Tables, grants: MemoryGrants, batch: Batch, fenced: bool) -> W
         return Written.FENCED
     waiting = {item.input_id for item in run.inbox if item.consumed_seq is None} if batch.consumed else set()
     if not waiting.issuperset(batch.consumed):
+        return Written.INPUT_GONE
+    if holds is not None and any(holds(one.name) != one.roles for _, one in batch.standings):
         return Written.INPUT_GONE
     if not grants.stands(batch.entries):
         return Written.GRANT_GONE

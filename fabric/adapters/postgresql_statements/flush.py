@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from fabric.adapters.deciders import HOLDS_SQL
 from fabric.adapters.journal_rows import ESCALATION_CHANGED, TERMINAL_SQL
 from fabric.adapters.postgresql_statements import NOW, TOLD_CHANNEL, WAKE_CHANNEL, Statement
 from fabric.adapters.postgresql_statements.arriving import RUN_COLUMNS
@@ -31,12 +32,18 @@ b AS MATERIALIZED (
 # Locking the inbox rows first makes a withdrawal and a consumption exclude each other: whoever comes second finds nothing.
 _CONSUMED = """
 c AS MATERIALIZED (
-  SELECT * FROM unnest(:taker::bigint[], :taker_run::text[], :input_id::text[]) AS c(n, run_id, input_id)
+  SELECT * FROM unnest(:taker::bigint[], :taker_run::text[], :input_id::text[]{columns}) AS c(n, run_id, input_id{names})
 ), held AS MATERIALIZED (
   SELECT c.n, c.input_id FROM c JOIN fabric_inbox i ON i.run_id = c.run_id AND i.input_id = c.input_id
-  WHERE coalesce(i.consumed_seq, -1) = -1 FOR UPDATE OF i
+  WHERE coalesce(i.consumed_seq, -1) = -1{stands} FOR UPDATE OF i
 ),
 gone AS MATERIALIZED (SELECT DISTINCT n FROM c WHERE (n, input_id) NOT IN (SELECT n, input_id FROM held))"""
+
+# And of answers: who gave them still holds what they were judged on.
+_STANDS = f"""
+    AND (c.person = '' OR c.roles IS NOT DISTINCT FROM ({HOLDS_SQL.format(workspace="i.workspace_id", name="c.person")}))"""
+_JUDGED = {"columns": ", :person::text[], :person_roles::text[]", "names": ", person, roles", "stands": _STANDS}
+_UNJUDGED = dict.fromkeys(_JUDGED, "")
 
 _UPDATED = """
 up AS (
@@ -226,6 +233,8 @@ class Shape:
 
     rows: bool
     consumed: bool
+    judged: bool
+    """What it consumes are answers of people, among others."""
     taking: bool
     """A batch consumes, or ends its run."""
     ended: bool
@@ -261,7 +270,7 @@ def write(shape: Shape) -> Statement:
     parts = (
         (shape.spawned or shape.sent or shape.reserved or shape.settled, NOW),
         (True, _BATCHES),
-        (shape.consumed, _CONSUMED),
+        (shape.consumed, _CONSUMED.format(**(_JUDGED if shape.judged else _UNJUDGED))),
         (shape.reserved, RESERVED),
         (shape.spawned, _FAMILIES.format(not_gone=not_gone)),
         (True, updated),

@@ -4,9 +4,15 @@
 
 from __future__ import annotations
 
+from fabric.adapters.deciders import HOLDS_SQL
 from fabric.adapters.journal_rows import TERMINAL_SQL
 from fabric.adapters.postgresql_statements import NOW, Statement
 
+HOLDS = Statement(f"""
+SELECT ({HOLDS_SQL.format(workspace="r.workspace_id", name="asked.name")})
+FROM unnest(:runs::text[], :names::text[]) WITH ORDINALITY AS asked(run_id, name, n) LEFT JOIN fabric_run r ON r.id = asked.run_id
+ORDER BY asked.n
+""")
 HEADS = Statement("SELECT id, fence, last_seq, head_hash FROM fabric_run WHERE id = ANY (:runs::text[])")
 
 JOURNAL = Statement("""

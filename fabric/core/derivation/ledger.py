@@ -168,6 +168,11 @@ def _replanned(ledger: Ledger, fact: ev.Replanned) -> None:
     _forget(ledger, lambda scope: ".e" in scope)
 
 
+def _guided(ledger: Ledger, fact: ev.GuidanceGiven) -> None:
+    """A person's words cost a replan, and nothing is planned anew."""
+    ledger.replans[str(fact.stage)] += 1
+
+
 def _forget(ledger: Ledger, gone: Callable[[str], bool]) -> None:
     for key in [key for key in ledger.uses if gone(key[2])]:
         del ledger.uses[key]
@@ -211,6 +216,8 @@ def _ending(ledger: Ledger, fact: ev.Fact) -> None:
 
 
 def _asked(ledger: Ledger, fact: ev.EscalationOpened) -> None:
+    if fact.item == "ticket":
+        return
     ledger.parked[fact.escalation_id] = (fact.item, fact.step_id)
     if fact.item == "failure":
         ledger.rounds[fact.scope] += 1
@@ -288,6 +295,8 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "tool_answered": _tool_answered,
     "output_accepted": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
     "output_kept": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
+    "output_edited": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
+    "guidance_given": _guided,
     "step_failed": lambda ledger, fact: _status(ledger, fact.step_id, "failed"),
     "child_spawned": lambda ledger, fact: _status(ledger, fact.step_id, "delegated"),
     "child_answered": _child_answered,

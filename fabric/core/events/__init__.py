@@ -37,9 +37,11 @@ from fabric.core.events.children import (
 from fabric.core.events.control import (
     CancelAccepted,
     ContentKept,
+    GuidanceGiven,
     KeptBranch,
     KeptPart,
     KeptStage,
+    OutputEdited,
     OutputKept,
     RunForked,
     RunPaused,
@@ -158,6 +160,8 @@ Fact = (
     | RunForked
     | ContentKept
     | OutputKept
+    | OutputEdited
+    | GuidanceGiven
     | MutationIntended
     | MutationSettled
     | ReconciliationIssued
@@ -227,6 +231,7 @@ __all__ = [
     "EscalationWithdrawn",
     "Fact",
     "GateResult",
+    "GuidanceGiven",
     "HandedOff",
     "InputIgnored",
     "KeptBranch",
@@ -242,6 +247,7 @@ __all__ = [
     "MutationTakenOver",
     "NodeRetryScheduled",
     "OutputAccepted",
+    "OutputEdited",
     "OutputKept",
     "OwnershipTaken",
     "PassedModel",

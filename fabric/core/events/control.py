@@ -96,6 +96,31 @@ class RunForked:
 
 
 @value(kw_only=True)
+class OutputEdited:
+    """A person wrote something in place of what a step or a stage has to pass on, or of a plan whose brief failed. Content: it, as an output."""
+
+    stage: Stage
+    escalation_id: str
+    actor: str
+    step_id: str = ""
+    """The step whose output it is; empty: the stage's."""
+    kind: ClassVar[str] = "output_edited"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class GuidanceGiven:
+    """A person answered a failure with words: what failed runs once more with them, which costs its stage one replan. Content: the words."""
+
+    escalation_id: str
+    stage: Stage
+    step_ids: tuple[str, ...]
+    actor: str
+    kind: ClassVar[str] = "guidance_given"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class ContentKept:
     """Content: one that a fork took over from its origin, as it stood there or as it was edited."""
 

@@ -9,6 +9,7 @@ from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, unchanged, with_step, without
 from fabric.core.frozen import replace
+from fabric.core.judges import is_judge
 from fabric.core.run import CallRecord, Pending, Run, Step, Turn
 
 VOIDED_MAX = 1_024
@@ -29,6 +30,9 @@ def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
             )
     step = Step(fact.step_id, fact.stage, fact.branch, run.epoch, fact.round, fact.agent, approved=fact.approved)
     step = replace(step, note_ref=event.content_ref)
+    reached = run.stages.get(fact.stage)
+    if reached is not None and reached.edited_ref and not is_judge(step):  # Its author writes anew.
+        run = replace(run, stages={**run.stages, fact.stage: replace(reached, edited_ref="")})
     steps[step.id] = extended(step, event.content_ref, event.content_bytes) if event.content_ref else step
     return replace(run, steps=steps)
 

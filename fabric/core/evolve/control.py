@@ -43,6 +43,24 @@ def _output_kept(run: Run, event: Event, fact: ev.OutputKept) -> Run:
     return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=fact.answer_ref))
 
 
+def _output_edited(run: Run, event: Event, fact: ev.OutputEdited) -> Run:
+    """It stands in place of what was there: of a step that is done with it, of a stage that is yet to be left, or of a plan that was handed out."""
+    kept = tuple(name for name in run.withheld if name not in (fact.step_id, f"stage:{fact.stage}"))
+    run = replace(run, withheld=kept)
+    if fact.step_id:
+        return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=event.content_ref))
+    reached = run.stages[fact.stage]
+    if reached.left:
+        return replace(run, stages={**run.stages, fact.stage: replace(reached, output_ref=event.content_ref)})
+    for step in [one for one in run.steps.values() if one.stage is fact.stage and one.status == "parked"]:
+        run = with_step(run, replace(step, status="done"))
+    return replace(run, stages={**run.stages, fact.stage: replace(reached, edited_ref=event.content_ref)})
+
+
+def _guidance_given(run: Run, event: Event, fact: ev.GuidanceGiven) -> Run:
+    return replace(run, replans={**run.replans, fact.stage: run.replans.get(fact.stage, 0) + 1})
+
+
 TABLE: Mapping[str, Evolve] = {
     "cancel_accepted": unchanged,
     "terminate_accepted": unchanged,
@@ -51,4 +69,6 @@ TABLE: Mapping[str, Evolve] = {
     "run_forked": _run_forked,
     "content_kept": unchanged,
     "output_kept": _output_kept,
+    "output_edited": _output_edited,
+    "guidance_given": _guidance_given,
 }

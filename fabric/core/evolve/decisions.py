@@ -95,14 +95,16 @@ def _escalation_edited(run: Run, event: Event, fact: ev.EscalationEdited) -> Run
 
 
 def _escalation_decided(run: Run, event: Event, fact: ev.EscalationDecided) -> Run:
-    question = run.questions[fact.escalation_id].fact
+    asked = run.questions[fact.escalation_id]
+    question = asked.fact
     if question.item == "pre_action" and fact.verb != "reject":
         passes = fact.verb in ("approve", "edit")
         spoken = saga.approved(run, question.scope) if passes else run.saga
         run = with_step(run, replace(run.steps[question.step_id], status="active"), saga=spoken)
-    if question.releases and fact.verb == "approve":
+    as_shown = fact.verb == "approve" and not asked.edited
+    if question.releases and as_shown:
         run = _released(run, question)
-    approved = question.stage if question.item == "post_stage" and fact.verb == "approve" else run.approved_stage
+    approved = question.stage if question.item == "post_stage" and as_shown else run.approved_stage
     return replace(run, questions=without(run.questions, fact.escalation_id), approved_stage=approved)
 
 

@@ -28,7 +28,7 @@ def reached(work: Work, given: TimeReached) -> None:
         if key in work.ctx.announced or work.ctx.now < question.fact.due_at:
             continue
         if key in work.run.questions:
-            people.decided(work, questions.expired(work, question))
+            people.expired(work, question)
     if not work.run.terminal:
         questions.remind(work)
 

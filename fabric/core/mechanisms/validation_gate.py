@@ -203,6 +203,13 @@ def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config
     return (*POST_CHECKS, *judges, *((("oracle", _oracle),) if oracle else ()))
 
 
+def names(stage: Stage, kind: str, view: View) -> tuple[str, ...]:
+    """The checks of a stage's gate, ``pre`` or ``post``, in their order."""
+    if kind == "pre":
+        return tuple(PRE_CHECKS)
+    return tuple(name for name, _ in _checks(Proposal(kind="output", stage=stage), view))
+
+
 def judge(config: Config, proposal: Proposal, view: View) -> GateResult | Awaited:
     """The post-gate of a stage over what it wants to pass on; or who has to be heard first, where all checks before theirs have passed."""
     done: list[Check] = []

@@ -61,6 +61,8 @@ def concluded(work: Work, stage: Stage, steps: list[Step]) -> Concluded | Failur
     """The stage's output, what failed, or None while it is open. ``steps``: those that count in it."""
     if stage is Stage.FAN_OUT:
         return _fan_out(work, steps)
+    if ref := work.run.stages[stage].edited_ref:
+        return Concluded(work.ctx.output(ref), ref)
     if any(step.status != "done" for step in steps):
         return None
     if steps and not is_judge(steps[0]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.selectors.display.row import Display, Fact
-from fabric.selectors.words import count, cut, duration, words
+from fabric.selectors.words import count, cut, duration, step_words, words
 
 
 def _because(fact: Fact) -> str:
@@ -45,6 +45,16 @@ def _output_kept(fact: Fact) -> str:
     return "the branch was done in the run that this one goes on from"
 
 
+def _output_edited(fact: Fact) -> str:
+    what = step_words(fact["step_id"]) if fact["step_id"] else f"stage {words(fact['stage'])}"
+    return f"{fact['actor']} wrote what stands in place of what {what} had"
+
+
+def _guidance_given(fact: Fact) -> str:
+    again = f"{count(len(fact['step_ids']), 'step', 'steps')} of stage {words(fact['stage'])} once more"
+    return f"{fact['actor']} said what is to be done otherwise: {again}, which costs one replan"
+
+
 ROWS: Mapping[str, Display] = {
     "cancel_accepted": Display("Cancelled", "warn", "cancel", 3, _cancel_accepted),
     "terminate_accepted": Display("Terminated", "danger", "stop", 3, _terminate_accepted),
@@ -53,4 +63,6 @@ ROWS: Mapping[str, Display] = {
     "run_forked": Display("Forked", "info", "handoff", 3, _run_forked),
     "content_kept": Display("Taken over", "neutral", "copy", 0, _content_kept),
     "output_kept": Display("Branch kept", "neutral", "copy", 1, _output_kept),
+    "output_edited": Display("Edited", "human", "answer", 3, _output_edited),
+    "guidance_given": Display("Guidance", "human", "message", 2, _guidance_given),
 }

@@ -46,6 +46,7 @@ from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.family_member import Member
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails
+from tests.fabric.core.standings import stood
 from tests.fabric.core.told import links
 
 JSON = Any
@@ -218,7 +219,7 @@ class Household:
             seed=member.seed,
             tier=member.tier,
             rows=stored,
-            inbox=tuple(InboxItem(member.run_id, key, body) for key, body in member.inbox.items()),
+            inbox=tuple(stood(InboxItem(member.run_id, key, body)) for key, body in member.inbox.items()),
             taken_over=False,
             workspace_id="workspace",
             last_seq=len(stored),
@@ -239,7 +240,7 @@ class Household:
 
     def _arrive(self, member: Member) -> None:
         key = next(iter(member.inbox))
-        item = InboxItem(member.run_id, key, member.inbox.pop(key))
+        item = stood(InboxItem(member.run_id, key, member.inbox.pop(key)))
         member.taken.add(key)
         self._step(member, Arrived(item))
 

@@ -15,14 +15,13 @@ from typing import Any
 
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
-from fabric.core.budget_caps import NamedCap
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.cost import Price
 from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, Result, RunRequested
+from fabric.core.inputs import INBOX, CancelRequested, InboxInput, Result, RunRequested
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -51,6 +50,7 @@ from simulator.kernel.breakers import VirtualBreakers
 from tests.fabric.core.deriving import Deriving
 from tests.fabric.core.fabrics import PRICES
 from tests.fabric.core.scripts import GOOD, Answer, Script, fails, gives
+from tests.fabric.core.standings import stood
 from tests.fabric.core.tills import Till
 from tests.fabric.core.told import T0, US, Told, links, sent
 
@@ -76,6 +76,9 @@ class World(Told):
     """What the run shares with others; None: no money, and retry tokens as the rule has them."""
     breakers: VirtualBreakers | None = None
     """The circuit breakers of its process; None: there are none."""
+    people: Mapping[str, str | None] | None = None
+    """What those who answer hold; None: whoever does holds every role."""
+    requester: str = "alice"
     claim: Mapping[str, Any] = field(default_factory=dict)
     """What else its row says when it is claimed."""
 
@@ -119,7 +122,7 @@ class World(Told):
         request: dict[str, Any] = {"text": text, "documents": [d.name for d in self.documents]}
         request["document_bytes"] = [len(d.text.encode()) for d in self.documents]
         deadline = self.now + int(self.spec.policy.deadlines_of(self.tier).run_s * US)
-        self.put(RunRequested(input_id="start", request=request, deadline_at=deadline, requested_by="alice"))
+        self.put(RunRequested(input_id="start", request=request, deadline_at=deadline, requested_by=self.requester))
         return self
 
     def go(self, *, until_s: float | None = None, steps: int = 20_000) -> World:
@@ -141,7 +144,7 @@ class World(Told):
 
     def put(self, given: InboxInput) -> None:
         """Something arrives from outside, now."""
-        item = InboxItem("run-1", given.input_id, INBOX.dump_json(given))
+        item = stood(InboxItem("run-1", given.input_id, INBOX.dump_json(given)), self.people)
         if self.driver is None:
             self.inbox.append(item)
         else:
@@ -150,35 +153,6 @@ class World(Told):
     def cancel(self, reason: str = "") -> World:
         self.put(CancelRequested(input_id="cancel", actor="alice", reason=reason))
         return self.go()
-
-    def decide(
-        self,
-        verb: Any = "approve",
-        *,
-        digest: str | None = None,
-        input_id: str = "",
-        message: str = "",
-        edited: JSON = None,
-        cap_usd_micros: int | None = None,
-        model: str = "",
-        caps: tuple[NamedCap, ...] = (),
-    ) -> World:
-        """Answers the oldest open question."""
-        question = self.question.fact
-        given = DecisionMade(
-            input_id=input_id or f"decision-{self.run.seq}",
-            escalation_id=question.escalation_id,
-            verb=verb,
-            actor="bob",
-            digest=question.digest if digest is None else digest,
-            message=message,
-            edited=edited,
-            cap_usd_micros=cap_usd_micros,
-            model=model,
-            caps=caps,
-        )
-        self.put(given)
-        return self
 
     def wait(self, seconds: float) -> World:
         """Time passes; a released run that becomes due is claimed again."""

@@ -31,7 +31,7 @@ def test_a_question_parks_the_run_and_holds_nothing():
     assert world.run.pending == {}
     fact = world.question.fact
     assert (fact.item, fact.failure_type, fact.step_id) == ("failure", FailureType.SCHEMA_GROUNDING, "fan_out.0.e0.r0")
-    assert (fact.verbs, fact.on_expiry, fact.round) == (("approve", "reject"), "reject", 1)
+    assert (fact.verbs, fact.on_expiry, fact.round) == (("approve", "edit", "respond", "reject"), "reject", 1)
 
 
 @pytest.mark.parametrize("tier", list(Tier))
@@ -150,8 +150,11 @@ def test_it_is_reminded_of_at_half_of_the_time_and_passed_on_at_three_quarters()
     ("change", "reason"),
     [
         ({"digest": "0" * 32}, "the decision was made about something else than what is asked (its digest differs)"),
-        ({"verb": "edit"}, "edit is not possible here; possible are: approve, reject"),
-        ({"verb": "respond"}, "respond is not possible here; possible are: approve, reject"),
+        (
+            {"verb": "edit", "edited": "go on"},
+            "what was edited does not fit: answer: Input should be a valid dictionary or instance of Brief",
+        ),
+        ({"verb": "respond"}, "a response is what is to be done otherwise, and this one is empty"),
     ],
 )
 def test_a_decision_that_cannot_count_changes_nothing_and_says_why(change, reason):
@@ -190,7 +193,10 @@ def test_the_person_sees_the_numbers_and_what_each_answer_does():
     )
     assert (shown["agent"], shown["stage"], shown["cap_usd_micros"]) == ("worker", "fan_out", 10_000_000)
     assert shown["spent_usd_micros"] == 4 * (50 + 2 * 20)
-    assert shown["approve"] == "the failed step runs once more"
+    assert shown["approve"] == "the failed step runs once more: resumes at fan_out, $10.00 and 2 replans left"
+    assert shown["left"] == {"usd_micros": 10_000_000 - shown["spent_usd_micros"], "replans": 2}
+    assert shown["respond"] == "the failed step runs once more with your words, which costs one of 2 replans left"
+    assert shown["reject"] == "the run is aborted"
     asked = parked({"critic": scored(0.2)}, spec()).content_of(ev.EscalationOpened)[0]
     assert asked["payload"] == {"text": "All of it.", "citations": []}
 

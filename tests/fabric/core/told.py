@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from fabric.core import events as ev
+from fabric.core.budget_caps import NamedCap
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.envelope import Event, Row
 from fabric.core.fingerprint import ZERO_HASH
+from fabric.core.inputs import DecisionMade, InboxInput
 from fabric.core.run import OpenQuestion, Run
 from fabric.runtime.call_ports import ModelRequest
 
@@ -38,6 +40,10 @@ class Told:
     events: list[Event]
     requests: list[ModelRequest]
     run: Run
+
+    def put(self, given: InboxInput) -> None:
+        """Something arrives from outside, now."""
+        raise NotImplementedError
 
     @property
     def head(self) -> bytes:
@@ -95,3 +101,33 @@ class Told:
     @property
     def elapsed_s(self) -> float:
         return (self.now - T0) / US
+
+    def decide(
+        self,
+        verb: Any = "approve",
+        *,
+        digest: str | None = None,
+        input_id: str = "",
+        message: str = "",
+        edited: JSON = None,
+        cap_usd_micros: int | None = None,
+        model: str = "",
+        caps: tuple[NamedCap, ...] = (),
+        actor: str = "bob",
+    ) -> Self:
+        """Answers the oldest open question."""
+        question = self.question.fact
+        given = DecisionMade(
+            input_id=input_id or f"decision-{self.run.seq}",
+            escalation_id=question.escalation_id,
+            verb=verb,
+            actor=actor,
+            digest=question.digest if digest is None else digest,
+            message=message,
+            edited=edited,
+            cap_usd_micros=cap_usd_micros,
+            model=model,
+            caps=caps,
+        )
+        self.put(given)
+        return self

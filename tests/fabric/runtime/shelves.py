@@ -17,6 +17,7 @@ from fabric.runtime.quarantine import CLAIMS_MAX, verdict
 from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS
+from tests.fabric.core.standings import stood
 
 S = 1_000_000
 TORN = "event 4 is missing"
@@ -69,7 +70,7 @@ class Shelf:
         return batch
 
     def put(self, given) -> None:
-        self.inbox.append(InboxItem("run-1", given.input_id, INBOX.dump_json(given)))
+        self.inbox.append(stood(InboxItem("run-1", given.input_id, INBOX.dump_json(given))))
 
     def decide(self, verb: Any, *, input_id: str = "decision", message: str = "because", **changed) -> None:
         asked = [fact for fact in self.facts if isinstance(fact, ev.EscalationOpened)][-1]

@@ -47,7 +47,11 @@ def test_a_run_that_waits_says_for_what():
     (opened,) = changes(world)
     fact = world.question.fact
     assert (opened.escalation_id, opened.item, opened.stage) == (fact.escalation_id, "post_stage", "validate")
-    assert (opened.due_at, opened.digest, opened.verbs) == (fact.due_at, fact.digest, ("approve", "reject"))
+    assert (opened.due_at, opened.digest, opened.verbs) == (
+        fact.due_at,
+        fact.digest,
+        ("approve", "edit", "respond", "reject"),
+    )
     assert json.loads(opened.content)["message"] == "confidence 0.25 is below tau 0.70"
     assert opened.decided_at is None
 

@@ -1,0 +1,44 @@
+"""Who gave the answers in an inbox, and what they hold at this moment: looked up with the rows, and once more when they are consumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+
+from fabric.core.frozen import replace
+from fabric.runtime.ports import InboxItem, Standing
+
+MARK = b'"decision_made"'
+"""In the body of every answer, of whatever version, and of few other inputs."""
+HOLDS_SQL = """
+SELECT m.roles FROM fabric_member m JOIN auth_user u ON u.id = m.user_id
+WHERE m.workspace_id = coalesce((SELECT w.drills_of_id FROM fabric_workspace w WHERE w.id = {workspace}), {workspace})
+  AND m.name = {name} AND m.removed_at IS NULL AND NOT m.service AND u.is_active"""
+"""What somebody holds in a run's workspace, in the words of both databases; no row: they are none who decides there."""
+
+
+def decider(body: bytes) -> str:
+    """Who gave the answer that an inbox row holds; empty: it holds none, or cannot be read, which shows when it is taken."""
+    if MARK not in body:
+        return ""
+    try:
+        given = json.loads(body)
+    except ValueError:
+        return ""
+    actor = given.get("actor") if isinstance(given, dict) and given.get("kind") == "decision_made" else ""
+    return actor if isinstance(actor, str) else ""
+
+
+Looks = Callable[[Sequence[tuple[str, str]]], Sequence[str | None]]
+"""Takes runs with the names of deciders, gives what each holds there; None for who is no member."""
+
+
+def with_standings(items: Iterable[InboxItem], look: Looks) -> list[InboxItem]:
+    """The items, each answer with who gave it. Asked only where there is one."""
+    found = list(items)
+    named = {place: name for place, item in enumerate(found) if (name := decider(item.body))}
+    if named:
+        held = look([(found[place].run_id, name) for place, name in named.items()])
+        for (place, name), roles in zip(named.items(), held, strict=True):
+            found[place] = replace(found[place], standing=Standing(name, roles))
+    return found
