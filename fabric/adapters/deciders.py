@@ -17,12 +17,13 @@ WHERE m.workspace_id = coalesce((SELECT w.drills_of_id FROM fabric_workspace w W
 """What somebody holds in a run's workspace, in the words of both databases; no row: they are none who decides there."""
 
 
-def decider(body: bytes) -> str:
+def decider(body: bytes | str) -> str:
     """Who gave the answer that an inbox row holds; empty: it holds none, or cannot be read, which shows when it is taken."""
-    if MARK not in body:
+    raw = body.encode() if isinstance(body, str) else body  # Old programs left text in SQLite.
+    if MARK not in raw:
         return ""
     try:
-        given = json.loads(body)
+        given = json.loads(raw)
     except ValueError:
         return ""
     actor = given.get("actor") if isinstance(given, dict) and given.get("kind") == "decision_made" else ""

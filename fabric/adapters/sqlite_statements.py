@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from fabric.adapters.deciders import HOLDS_SQL
+from fabric.adapters import deciders
 from fabric.adapters.journal_rows import ANNOUNCED_US, ESCALATION_CHANGED, PRIORITIES, TERMINAL_SQL, TOGETHER_SQL
 from fabric.runtime.batch_parts import COLUMNS
 from fabric.runtime.ports import TAKEN_BACK
@@ -156,7 +156,7 @@ WHERE i.consumed_seq IS NULL AND i.visible_at <= :now + {ANNOUNCED_US} AND r.inc
 OWNED_BY = "SELECT id FROM fabric_run WHERE incarnation = ? ORDER BY id"
 
 HOLDS = f"""
-SELECT ({HOLDS_SQL.format(workspace="r.workspace_id", name="?2")})
+SELECT ({deciders.HOLDS_SQL.format(workspace="r.workspace_id", name="?2")})
 FROM (SELECT 1) LEFT JOIN fabric_run r ON r.id = ?1
 """
 STANDING = """

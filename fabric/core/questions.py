@@ -155,7 +155,7 @@ def _open(
     trip: Trip | None = None,
 ) -> None:
     due = int(work.compiled.spec.policy.due_s(work.run.tier) * US)
-    humans, ticket = work.compiled.spec.policy.humans, item == "ticket"
+    humans = work.compiled.spec.policy.humans
     unsure_by = trip.evidence if trip is not None and trip.cause is Cause.BELOW_TAU else Evidence()
     number = work.run.seq + 1
     about = (work.compiled.revision, content_ref(encode(content)), work.run.id, number)
@@ -174,20 +174,27 @@ def _open(
             remind_at=work.ctx.now + int(due * humans.reminder_at),
             onward_at=work.ctx.now + int(due * humans.onward_at),
             due_at=work.ctx.now + due,
-            on_expiry="nothing" if ticket else "reject",
+            on_expiry="nothing" if item == "ticket" else "reject",
             round=round_,
             model=other.choice.model,
             weighed=other.weighed,
             releases=let_pass,
-            approvals=1 if ticket else agreeing.approvals(work),
-            barred=() if ticket else agreeing.barred(work),
-            reviewers=work.compiled.spec.reviewers if role in ("", REVIEWER) else (),
-            onward_to=humans.onward_to,
             score=unsure_by.observed,
             tau=unsure_by.limit,
+            **_asked(work, role, ticket=item == "ticket"),
         ),
         content,
     )
+
+
+def _asked(work: Work, role: str, *, ticket: bool) -> dict[str, Any]:
+    """Who may answer, as the fabric has it now. Nothing passes with the closing of a ticket, so that is anybody's who is asked."""
+    spec = work.compiled.spec
+    return {
+        "reviewers": spec.reviewers if role in ("", REVIEWER) else (),
+        "onward_to": spec.policy.humans.onward_to,
+        **({} if ticket else {"approvals": agreeing.approvals(work), "barred": agreeing.barred(work)}),
+    }
 
 
 def _parked(work: Work, failure: Failure) -> str:

@@ -94,9 +94,7 @@ class RunDriver:
         self._wake: int | None = None
         self._durable = 0
         """How far the journal is known to reach."""
-        self._draining = False
-        self._released = False
-        self._gone = False
+        self._draining = self._released = self._gone = False
 
     @property
     def compiled(self) -> Compiled:

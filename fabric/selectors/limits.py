@@ -129,6 +129,8 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "humans.reminder_at": ("Reminder", Unit.SHARE),
     "humans.onward_at": ("Passed on", Unit.SHARE),
     "humans.failure_rounds": ("Approved retries", Unit.TIMES),
+    "humans.four_eyes": ("Two people agree", Unit.SENTENCES),
+    "humans.onward_to": ("Passed on to", Unit.SENTENCES),
     "fan_in.mode": ("Fan-in", Unit.MODE),
     "fan_in.k": ("Fan-in quorum", Unit.BRANCHES),
     "saga.unwind_on_cancel": ("Undo on cancel", Unit.MODE),

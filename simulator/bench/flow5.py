@@ -50,7 +50,7 @@ SPEC = FabricSpec.model_validate(
             "finalizer": "writer",
         },
         "policy": {"budget": {"run_usd_micros": 10_000_000}},
-        "reviewers": ["nobody"],
+        "reviewers": ["reviewer"],
     }
 )
 

@@ -64,7 +64,7 @@ SPEC = FabricSpec.model_validate(
             "failure_signature": {"limit": MANY},
         },
         "decision_table": {"provider_failure": {"batch": {"rungs": [{"reaction": "escalate"}]}}},
-        "reviewers": ["nobody"],
+        "reviewers": ["reviewer"],
     }
 )
 

@@ -303,7 +303,7 @@ class MemoryStore(Counters):
 
     def holds(self, name: str) -> str | None:
         """What somebody holds, as a member's row has it; None: they are none who decides."""
-        return written(Role) if self.people is None else self.people.get(name)
+        return written(list(Role)) if self.people is None else self.people.get(name)
 
     def write(self, batches: Sequence[Batch]) -> list[Written]:
         """See ``ports.JournalStore``."""

@@ -233,8 +233,6 @@ class Shape:
 
     rows: bool
     consumed: bool
-    judged: bool
-    """What it consumes are answers of people, among others."""
     taking: bool
     """A batch consumes, or ends its run."""
     ended: bool
@@ -250,6 +248,8 @@ class Shape:
     reserved: bool = False
     """A batch reserves from grants."""
     settled: bool = False
+    judged: bool = False
+    """What it consumes are answers of people, among others."""
     """A batch settles reservations."""
 
 

@@ -237,7 +237,7 @@ def decision(site: Site, run_id: str, verb: str = "approve") -> DecisionMade:
         input_id="decision",
         escalation_id=opened["escalation_id"],
         verb=verb,  # type: ignore[arg-type]
-        actor="ada",
+        actor="bob",
         digest=opened["digest"],
     )
 

@@ -18,6 +18,7 @@ from fabric.core.envelope import Event, Row, to_row
 from fabric.core.events import InputIgnored
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState
+from fabric.core.roles import Role, written
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import EscalationChange, RunColumns
 from fabric.runtime.ports import Batch, NewRun
@@ -30,12 +31,17 @@ SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND
 WORKSPACE = "workspace-1"
 REVISION = "revision-1"
+BOBS = written(list(Role))
 SEED = f"""
 INSERT INTO fabric_workspace (id, name, created_at) VALUES ('{WORKSPACE}', 'One', '2026-01-01 00:00:00+00:00');
 INSERT INTO fabric_fabric (id, name, title, created_at, workspace_id)
   VALUES ('fabric-1', 'first', '', '2026-01-01 00:00:00+00:00', '{WORKSPACE}');
 INSERT INTO fabric_revision (id, number, digest, spec, published_at, published_by, fabric_id, workspace_id)
   VALUES ('{REVISION}', 1, 'digest', '{{}}', '2026-01-01 00:00:00+00:00', '', 'fabric-1', '{WORKSPACE}');
+INSERT INTO auth_user (id, password, is_superuser, username, first_name, last_name, email, is_staff, is_active, date_joined)
+  VALUES (1001, '', FALSE, 'bob', '', '', '', FALSE, TRUE, '2026-01-01 00:00:00+00:00');
+INSERT INTO fabric_member (id, workspace_id, user_id, name, roles, created_at, created_by, removed_by)
+  VALUES ('member-bob', '{WORKSPACE}', 1001, 'bob', '{BOBS}', 1, '', '');
 """
 TABLES = (
     "event",
@@ -84,6 +90,10 @@ class MemoryWorld:
 
     def pass_time(self, seconds: float) -> None:
         self.clock.us += round(seconds * SECOND)
+
+    def give_bob(self, roles: str | None) -> None:
+        """What bob holds from now on; None: he is no member any more."""
+        self.store.people = {} if roles is None else {"bob": roles}
 
     def claims(self, run_id: str) -> int:
         return self.store.standing(run_id)[2]
@@ -143,6 +153,10 @@ class SqlWorld:
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
+
+    def give_bob(self, roles: str | None) -> None:
+        """What bob holds from now on; None: he is no member any more."""
+        self.ask(f"UPDATE fabric_member SET roles = '{roles or BOBS}', removed_at = {1 if roles is None else 'NULL'}")
 
     def claims(self, run_id: str) -> int:
         return int(self.ask(f"SELECT claims FROM fabric_run WHERE id = '{run_id}'")[0][0])
@@ -223,6 +237,7 @@ class PostgresqlWorld(SqlWorld):
         # What a test does to the tables by hand is no business of the triggers; the stores' own connections meet them.
         self.ask(AS_REPLICA)
         self.ask("TRUNCATE " + ", ".join(f"fabric_{table}" for table in TABLES))
+        self.give_bob(BOBS)
         self.stores = [PostgresqlStore(dsn)]
         self.store = self.stores[0]
 

@@ -32,7 +32,7 @@ def answer(site, host, run_id, verb):
         input_id="decision",
         escalation_id=fact["escalation_id"],
         verb=verb,
-        actor="ada",
+        actor="bob",
         digest=fact["digest"],
         message="so it is",
     )

@@ -8,7 +8,7 @@ from fabric.adapters.deciders import with_standings
 from fabric.core.roles import Role, written
 from fabric.runtime.ports import InboxItem
 
-ALL = written(Role)
+ALL = written(list(Role))
 """Every role, as a member's row has them."""
 
 

@@ -15,7 +15,7 @@ def test_open_questions_come_with_what_a_person_needs(actor, doubtful, django_as
     (item,) = escalations_open(actor, second.id)
     assert item == items[1]
     assert (item.fabric_name, item.run_title, item.item) == ("doubtful", "What do the notes say?", "post_stage")
-    assert item.verbs == ("approve", "reject")
+    assert item.verbs == ("approve", "edit", "respond", "reject")
     assert item.content["message"] == "confidence 0.55 is below tau 0.70"
     assert item.content["payload"]["citations"] == ["notes.md"]
     assert item.open

@@ -93,7 +93,7 @@ def test_an_end_that_is_cut_off(actor, waiting):
         (lambda rows: rows.update(id="other"), "item other is in the table and not in the journal"),
         (lambda rows: rows.update(verb="approve"), "has verb 'approve', the journal ''"),
         (lambda rows: rows.update(digest="0"), "has digest '0', the journal"),
-        (lambda rows: rows.update(verbs="approve"), "has verbs 'approve', the journal 'approve,reject'"),
+        (lambda rows: rows.update(verbs="approve"), "has verbs 'approve', the journal 'approve,edit,respond,reject'"),
         (lambda rows: rows.update(content=b'{"item":"x"}'), "shows something else than the journal has"),
         (lambda rows: rows.update(due_at=1), "has due_at 1, the journal"),
     ],

@@ -112,8 +112,7 @@ def test_a_question_that_was_withdrawn_says_so(decide, actor, item, store, nudge
 @pytest.mark.parametrize(
     ("changes", "code", "field", "said"),
     [
-        ({"verb": "edit"}, "invalid", "verb", "possible are: approve, reject"),
-        ({"verb": ""}, "invalid", "verb", "possible are: approve, reject"),
+        ({"verb": ""}, "invalid", "verb", "possible are: approve, edit, respond, reject"),
         ({"digest": "0" * 32}, "conflict", "digest", "asks about something else by now"),
         ({"escalation_id": "nothing"}, "not_found", "escalation", "there is no item 'nothing'"),
         ({"escalation_id": "\0"}, "not_found", "escalation", "there is no item"),

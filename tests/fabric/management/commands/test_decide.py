@@ -60,7 +60,10 @@ def test_a_second_answer_is_told_who_was_first(item):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("nothing", "approve"), "there is no item 'nothing'"), (("ITEM", "perhaps"), "possible are: approve, reject")],
+    [
+        (("nothing", "approve"), "there is no item 'nothing'"),
+        (("ITEM", "perhaps"), "possible are: approve, edit, respond, reject"),
+    ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(item, words, said):
     done = command("decide", *(item if word == "ITEM" else word for word in words))
