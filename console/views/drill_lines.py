@@ -107,7 +107,7 @@ def _line(number: int, how: Same, expected: Step | None, observed: Step | None, 
 
 def _counted(words: str, fact: Fact) -> str:
     """``retry 1 of 5``; of a rung without an end that it is the last."""
-    if fact.get("what") == "skipped":
+    if fact.get("what") in ("skipped", "left"):
         return words
     return f"{words} {fact['use']} of {fact['bound']}" if fact.get("bound") else f"{words}, last rung"
 

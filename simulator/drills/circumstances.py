@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from fabric.core.breaker.policy import BreakerScope
-from fabric.core.decision_table import DIRECT, Accompaniment, Reaction, Table
+from fabric.core.decision_table import DIRECT, Reaction, Table
 from fabric.core.endpoints import endpoint_name
 from fabric.core.flow import Stage
 from fabric.core.signatures import effective_limit
@@ -75,7 +75,6 @@ CLASSES = {_F.PROVIDER: ErrorClass.TRANSIENT_INFRA, _F.COST_OVERRUN: ErrorClass.
 def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Tier, person: Person) -> Circumstances:
     """What holds in this fabric beside its table."""
     cannot: dict[str, str] = {str(one): why for one, why in CANNOT[failure].items()}
-    cannot[Accompaniment.TICKET] = "no ticket queue is configured"
     if spec.topology.planner is None:
         cannot[Reaction.REPLAN] = "the plan is fixed"
     whose = spec.topology.planner if MET_IN[failure] is Stage.PLAN else spec.topology.finalizer

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fabric.core.decision_table import GRAVITY, Reaction
+from fabric.core.decision_table import GRAVITY, Accompaniment, Reaction
 from fabric.core.flow import RunState
 from fabric.core.taxonomy import ErrorClass
 from simulator.drills.calling import Calling, Line
@@ -24,14 +24,14 @@ Person = Literal["approve", "reject", "raise"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One line of a chain: a rung that was decided for, or one that was passed over."""
+    """One line of a chain: a rung that was decided for, one that was passed over, or a ticket that was left with it."""
 
-    what: Literal["decided", "skipped"]
+    what: Literal["decided", "skipped", "left"]
     rung: int
     reaction: str
 
     def __str__(self) -> str:
-        return f"{'' if self.what == 'decided' else 'skips '}{self.reaction}"
+        return f"{'skips ' if self.what == 'skipped' else ''}{self.reaction}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ def chain_of(facts: Iterable[tuple[str, Mapping[str, Any]]], state: RunState) ->
         if kind in ("rung_skipped", "reaction_decided"):
             what: Literal["decided", "skipped"] = "skipped" if kind == "rung_skipped" else "decided"
             links.append(Link(what, fact.get("rung", 0), fact["reaction"]))
-        asked += kind == "escalation_opened"
+        if kind == "escalation_opened" and fact["item"] == "ticket":
+            links.append(Link("left", links[-1].rung, Accompaniment.TICKET))
+        else:
+            asked += kind == "escalation_opened"
     return Chain(tuple(links), state, asked)
 
 
@@ -172,7 +175,8 @@ class _Walk:
             return self._taken(0, self.given.in_doubt)
         self.links += [Link("skipped", index, one) for one in self.rungs[index].with_ if one in self.given.cannot]
         self.spent[index] += 1
-        return self._taken(index, self.rungs[index].reaction)
+        ticket = Accompaniment.TICKET in self.rungs[index].with_
+        return self._taken(index, self.rungs[index].reaction, ticket=ticket)
 
     def _next(self) -> int:
         last = len(self.rungs) - 1
@@ -200,10 +204,12 @@ class _Walk:
     def _plans_again(self, reaction: Reaction) -> bool:
         return reaction is Reaction.REPLAN or (reaction is Reaction.HANDOVER and self.given.handover == "plan")
 
-    def _taken(self, index: int, reaction: Reaction) -> RunState | None:
+    def _taken(self, index: int, reaction: Reaction, *, ticket: bool = False) -> RunState | None:
         if reaction is Reaction.ESCALATE and self.asked >= self.given.rounds:
             reaction = Reaction.ABORT
         self.links.append(Link("decided", index, reaction))
+        if ticket:
+            self.links.append(Link("left", index, Accompaniment.TICKET))
         if reaction in ENDS:
             return ENDS[reaction]
         if reaction is Reaction.ESCALATE:

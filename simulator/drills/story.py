@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fabric.core.decision_table import Accompaniment
 from fabric.core.envelope import Event, from_row
 from fabric.core.run import Run
 from fabric.selectors.run_story import RunStory
@@ -172,6 +173,8 @@ def _decisions(events: Sequence[Event], spent: Sequence[int], cap: int, start: i
     found = []
     for n, event in enumerate(events):
         fact: Any = event.fact
+        if fact.kind == "escalation_opened" and fact.item == "ticket":
+            found.append(_ticket(event, found, start))
         if fact.kind not in ("reaction_decided", "rung_skipped"):
             continue
         after = _until(events[n + 1 :])
@@ -190,6 +193,14 @@ def _decisions(events: Sequence[Event], spent: Sequence[int], cap: int, start: i
             }
         )
     return found
+
+
+def _ticket(event: Event, before: Sequence[Segment], start: int) -> Segment:
+    """What was left with the decision before it."""
+    fact: Any = event.fact
+    left = {"seq": event.seq, "at_s": _s(event.at - start), "what": "left", "reaction": str(Accompaniment.TICKET)}
+    of = {"row": str(fact.failure_type or ""), "rung": before[-1]["rung"] if before else 0, "use": None, "bound": None}
+    return {**left, **of, "evidence": f"left for {fact.required_role}, nobody waits for it"}
 
 
 def _until(events: Sequence[Event]) -> list[Event]:

@@ -105,6 +105,8 @@ FAULTS: Mapping[str, Fault] = {
     "wrong_verb": Fault("human", "a decision that is not possible here", 0.2),
     "undone": Fault("human", "a decision is taken back at the last moment", 0.8),
     "silent": Fault("human", "nobody answers", 0.3),
+    "self_approval": Fault("human", "whoever started the run answers what it asks", 0.3),
+    "role_lost": Fault("human", "whoever answers loses their roles before the run takes it", 0.4),
     "last_minute": Fault("human", "a decision in whose undo window the question is due", 0.3),
     # A service outside that tools change.
     "effect_lost_answer": Fault("service", "it does what is asked, and its answer is lost", 0.4),
@@ -117,7 +119,7 @@ FAULTS: Mapping[str, Fault] = {
 }
 """Every fault, by name."""
 
-LATER = ("twin_briefs", "fruitless", "objects")
+LATER = ("twin_briefs", "fruitless", "objects", "self_approval", "role_lost")
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

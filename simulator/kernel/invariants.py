@@ -27,6 +27,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     judgements,
     layer_checks,
     loop_checks,
+    people_checks,
     progress_checks,
     saga_checks,
     swap_checks,

@@ -65,7 +65,7 @@ class MemoryStore(Counters):
         self._guard = RLock()
         self.grants = MemoryGrants(clock, lambda name: self._leased(name, clock.now()), plants=plants)
         """The shared budgets that its batches reserve from."""
-        self.people: dict[str, str] | None = None
+        self.people: dict[str, str | None] | None = None
         """Who may decide, with their roles as a member's row has them; None: whoever answers holds all of them."""
         self.audit: list[tuple[str, AuditEntry]] = []
         """The acts that came with inputs, each with its run."""
@@ -283,6 +283,10 @@ class MemoryStore(Counters):
             self._failing("owned_by")
             self.statements += 1
             return sorted(run_id for run_id, run in self.tables.live.items() if run.incarnation == incarnation)
+
+    def hold(self, name: str, roles: str | None) -> None:
+        """Gives somebody roles; None: they are no member from now on."""
+        self.people = {**(self.people or {}), name: roles}
 
     # -- the owner's ---------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from fabric.core.inputs import (
 from fabric.core.taxonomy import Tier
 from fabric.runtime.batch_parts import EscalationChange
 from fabric.runtime.ports import Batch, NewRun, Withdrawn
-from simulator.kernel import damage_checks, grant_checks
+from simulator.kernel import damage_checks, grant_checks, people
 from simulator.kernel.clock import US
 from simulator.kernel.hands import Hands
 from simulator.kernel.swarm import RunPlan
@@ -159,6 +159,8 @@ class Outside:
         for change in batch.escalations:
             if change.opens and change.decided_at is None:
                 self._asked(batch.run_id, change)
+            elif change.agreed or change.digest:
+                self._asked_of_another(batch.run_id, change.escalation_id)
 
     def _asked(self, run_id: str, change: EscalationChange) -> None:
         world = self.world
@@ -185,6 +187,16 @@ class Outside:
         if world.strikes("two_reviewers"):
             world.later(due_s * share * world.rng.choice((1.0, 1.0, 1.01)), self._decide, run_id, change, "second")
 
+    def _asked_of_another(self, run_id: str, escalation_id: str) -> None:
+        """Somebody has agreed, or wrote something else: somebody else sees that, and takes their time too."""
+        _, change = self.world.store.escalations[escalation_id]
+        if change.decided_at is not None:
+            return
+        due_s = max(0.0, (change.due_at - self.world.clock.now()) / US)
+        share = self.world.rng.random() * self.world.setup.answers_within
+        after_s = 0.5 if self._answering else due_s * share
+        self.world.later(after_s, self._decide, run_id, change, people.other_than(change))
+
     def _say(self, run_id: str, change: EscalationChange, verb: str) -> None:
         """An answer as it was scripted, whatever has become of the question meanwhile."""
         self.insert(run_id, self._decision(change, verb, "reviewer", change.digest))
@@ -194,26 +206,40 @@ class Outside:
         self.insert(run_id, self._decision(change, "approve", "reviewer", change.digest), delay_s=UNDO_S)
 
     def _decide(self, run_id: str, change: EscalationChange, actor: str) -> None:
+        """An answer to what is asked about now, whatever has become of the question meanwhile."""
         world = self.world
+        _, change = world.store.escalations[change.escalation_id]
+        if world.strikes("self_approval"):
+            world.later(1.0, self._decide, run_id, change, actor)
+            actor = people.REQUESTER
         verb = world.setup.verb or ("approve" if world.rng.random() < 0.6 else change.verbs[-1])
         wrong = world.strikes("wrong_verb")
         stale = world.strikes("stale_digest")
-        if change.item == "pre_action" and verb != "approve":
-            verb = world.rng.choice(("edit", "respond", "reject"))
+        if verb != "approve" and world.setup.verb is None and not self._answering:
+            verb = world.rng.choice([one for one in change.verbs if one != "approve"])
         given = self._decision(change, "edit" if wrong else verb, actor, digest("stale") if stale else change.digest)
         if world.strikes("undone"):
             self.insert(run_id, given, delay_s=UNDO_S)
             world.later(UNDO_S + 0.03 * world.rng.random() - 0.015, self._undo, run_id, given.input_id, change)
             return
         self.insert(run_id, given)
+        if world.strikes("role_lost"):
+            world.later(0.03 * world.rng.random() ** 2, self._loses_roles, actor)
+            world.later(people.AWAY_S, self._decide, run_id, change, people.other_than(change))
         if wrong or stale:
             world.later(1.0, self.insert, run_id, self._decision(change, verb, actor, change.digest))
         if world.strikes("double_click"):
             self.insert(run_id, self._decision(change, given.verb, actor, given.digest))
 
+    def _loses_roles(self, actor: str) -> None:
+        """Somebody holds less from now on, or is no member any more; for a while."""
+        if not self.world.healed:
+            self.world.store.hold(actor, self.world.rng.choice((None, "viewer")))
+            self.world.later(people.AWAY_S, self.world.store.hold, actor, people.ALL)
+
     def _decision(self, change: EscalationChange, verb: str, actor: str, shown: str) -> DecisionMade:
         self._clicks += 1
-        edits = verb == "edit" and change.item == "pre_action"
+        edits = verb == "edit" and "edit" in change.verbs
         return DecisionMade(
             input_id=f"decision:{change.escalation_id}:{self._clicks}",
             escalation_id=change.escalation_id,
@@ -221,7 +247,7 @@ class Outside:
             actor=actor,
             digest=shown,
             message="done otherwise" if verb == "respond" else "",
-            edited={**json.loads(change.content)["payload"], "by": actor} if edits else None,
+            edited=people.written_over(change, actor) if edits else None,
             cap_usd_micros=self._new_cap(change, verb),
             caps=self._new_caps(change, verb),
             model=self._model(change, verb),
@@ -264,4 +290,4 @@ class Outside:
         self.hands.release()
         for run_id, change in list(self.world.store.escalations.values()):
             if change.decided_at is None and self.world.store.columns(run_id).state not in TERMINAL:
-                self._decide(run_id, change, "reviewer")
+                self._decide(run_id, change, people.other_than(change))

@@ -27,6 +27,8 @@ from simulator.kernel.grant_plants import GRANT_PLANTS, IN_GRANTS
 from simulator.kernel.judge_plants import JUDGE_PLANTS
 from simulator.kernel.layer_plants import LAYER_PLANTS
 from simulator.kernel.memory_plants import MEMORY_PLANTS
+from simulator.kernel.people_plants import IN_STORE as OF_PEOPLE
+from simulator.kernel.people_plants import PEOPLE_PLANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
 from simulator.kernel.swap_plants import SWAP_PLANTS
 
@@ -123,8 +125,8 @@ def _caps_of_its_own() -> AbstractContextManager[None]:
     )
 
 
-IN_STORE = ("no_fence", "no_unique_input", "withdrawn_stays", *IN_GRANTS)
-"""Plants that the memory store takes out itself: the fence in the write condition, the uniqueness of an input's id, the taking back of one, rules of grants."""
+IN_STORE = ("no_fence", "no_unique_input", "withdrawn_stays", *IN_GRANTS, *OF_PEOPLE)
+"""Plants that the memory store takes out itself: the fence in the write condition, the uniqueness of an input's id, the taking back of one, rules of grants, who answers."""
 
 PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "no_fence": nullcontext,
@@ -140,6 +142,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **SWAP_PLANTS,
     **DECISION_PLANTS,
     **MEMORY_PLANTS,
+    **PEOPLE_PLANTS,
     **JUDGE_PLANTS,
     **LAYER_PLANTS,
     **SAGA_PLANTS,

@@ -102,6 +102,12 @@ class Seen:
     """Of each failed step whose node waits: when it runs again."""
     handing: bool = False
     """The last decision was to hand over."""
+    agreed: dict[str, list[str]] = field(default_factory=dict)
+    """By question: who has let pass what is asked about now, in order."""
+    wrote: dict[str, str] = field(default_factory=dict)
+    """By question: who wrote what is asked about now."""
+    holds: Callable[[str], str | None] = field(default=lambda name: None)
+    """What somebody holds in the workspace at this moment; None: they are no member."""
     batch: int = 0
     """Batches committed so far."""
     caused: dict[str, int] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from fabric.core.memory import Entry
 from fabric.runtime.batch_parts import COLUMNS, LISTS, EscalationChange, RunColumns, names_of
 from fabric.runtime.grant_ports import Budget
 from fabric.runtime.ports import Batch, Claimed, Clock, StoredRow, StoreUnavailable, Written
+from simulator.kernel.swarm import AS_DRAWN
 from simulator.kernel.world_store import Failure, Stores
 
 WORKSPACE = "workspace"
@@ -45,6 +46,14 @@ SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncate
 FROM fabric_run WHERE id = ?
 """
 _LEDGER = f"SELECT {MEMORY_COLUMNS} FROM fabric_memory_entry WHERE fabric_id = ? AND memory = ? ORDER BY rowid"  # noqa: S608
+_USER = """
+INSERT INTO auth_user (password, is_superuser, username, first_name, last_name, email, is_staff, is_active, date_joined)
+VALUES ('', 0, ?, '', '', '', 0, 1, '2026-01-01') ON CONFLICT DO NOTHING
+"""
+_MEMBER = """
+INSERT INTO fabric_member (id, workspace_id, user_id, name, roles, service, created_at, created_by, removed_by)
+VALUES (?, ?, (SELECT id FROM auth_user WHERE username = ?), ?3, ?, 0, 1, '', '')
+"""
 _ESCALATIONS = f"SELECT id, run_id, {', '.join(COLUMNS)} FROM fabric_escalation ORDER BY rowid"  # noqa: S608 - constants
 
 
@@ -123,6 +132,19 @@ class SqliteWorldStore(SqliteStore):
     def escalations(self) -> Mapping[str, tuple[str, EscalationChange]]:
         """See ``WorldStore``."""
         return {row[0]: (row[1], _escalation(row)) for row in self._read(_ESCALATIONS, ())}
+
+    def holds(self, name: str) -> str | None:
+        """See ``WorldStore``."""
+        found = self._read("SELECT roles FROM fabric_member WHERE name = ? AND removed_at IS NULL", (name,))
+        return found[0][0] if found else None
+
+    def hold(self, name: str, roles: str | None) -> None:
+        """See ``WorldStore``."""
+        with self._writer.transaction() as db:
+            db.execute(_USER, (name,))
+            db.execute("DELETE FROM fabric_member WHERE name = ?", (name,))
+            if roles is not None:
+                db.execute(_MEMBER, (name, AS_DRAWN.workspace_id, name, roles))
 
     def rows(self, run_id: str) -> tuple[Row, ...]:
         """See ``WorldStore``."""

@@ -18,6 +18,7 @@ from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime.ports import Document
 from simulator.kernel import faults, remembering
+from simulator.kernel.people import eyes
 from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
 from simulator.kernel.swarm_breakers import named
@@ -126,6 +127,7 @@ def variant(number: int) -> Fabric:
     _swaps(tree, Random(f"swaps {number}"))  # noqa: S311 - the same
     _loops(tree, Random(f"loops {number}"))  # noqa: S311 - the same
     _remembers(tree, Random(f"memory {number}"))  # noqa: S311 - the same
+    eyes(tree, Random(f"eyes {number}"))  # noqa: S311 - the same
     judged(tree, number)
     layered(tree, number)
     named(tree, number)

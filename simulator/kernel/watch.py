@@ -68,6 +68,7 @@ class Watch:
             family=self._seen,
             scopes=grant_checks.scopes(self.world),
             fabric_id=self.world.setup.fabric.revision_id,
+            holds=self.world.store.holds,
         )
 
     def given(self, run_id: str, given: InboxInput) -> None:

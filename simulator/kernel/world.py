@@ -22,7 +22,7 @@ from fabric.runtime.call_ports import ToolRequest
 from fabric.runtime.happenings import Happening
 from fabric.runtime.ports import Batch, Claimed, Document, StoreUnavailable
 from fabric.runtime.snapshots import STATE_DIGEST
-from simulator.kernel import damage_checks, faults, grant_checks
+from simulator.kernel import damage_checks, faults, grant_checks, people
 from simulator.kernel.agents import Agents, Reply
 from simulator.kernel.clock import SKEWS_US, US, VirtualClock
 from simulator.kernel.memory_guards import MemoryGuards
@@ -71,6 +71,8 @@ class World:
         self.store, self.grants, self.guards = made.journal, made.grants, made.guards
         self.buckets = TokenWatch(made.buckets, self.clock, lambda name, said: self.watch.violated(name, "", said))
         self.memories = made.memories
+        for name in people.MEMBERS:
+            self.store.hold(name, people.ALL)
         grant_checks.cap_workspace(self)
         self.sometimes: Counter[str] = Counter()
         self.rates = setup.rates
@@ -137,6 +139,8 @@ class World:
         """Ends all faults: what stands still goes on, what is dead has a successor."""
         self.healed = True
         self.rates = self.agents.rates = faults.NONE
+        for name in people.MEMBERS:
+            self.store.hold(name, people.ALL)
         self.scripted = {}
         for process in list(self.processes):
             process.deaf_until = 0

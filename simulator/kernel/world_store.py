@@ -41,6 +41,14 @@ class WorldStore(JournalStore, Protocol):
         """Every escalation as it stands now, with its run, in the order in which they were opened."""
         ...
 
+    def holds(self, name: str) -> str | None:
+        """What somebody holds as a member of the workspace; None: they are none."""
+        ...
+
+    def hold(self, name: str, roles: str | None) -> None:
+        """Gives somebody roles, as a member's row has them; None: they are no member from now on."""
+        ...
+
     def rows(self, run_id: str) -> tuple[Row, ...]:
         """A run's journal as it was written."""
         ...

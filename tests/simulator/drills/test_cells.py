@@ -27,11 +27,11 @@ sub_agent_deadlock    | abort > aborted | skips handover > abort > aborted | esc
 cost_overrun          | abort > aborted | skips cheaper_model > abort > aborted | escalate > aborted
 provider_failure      | retry > retry > skips fallback_model > surface > failed | retry > retry > retry > retry > retry > skips wait_for_breaker > escalate > aborted | retry > retry > escalate > aborted
 schema_grounding_fail | retry > surface > failed | replan > replan > abort > aborted | escalate > aborted
-plan_malformed        | abort > aborted | replan > replan > abort > aborted | skips ticket > abort > aborted
+plan_malformed        | abort > aborted | replan > replan > abort > aborted | abort > ticket > aborted
 semantic_no_progress  | terminate > completed | replan > escalate > aborted | escalate > aborted
 unsafe_output         | safe_fallback > failed | halt > aborted | escalate > aborted
 """
-"""What the default table comes to in a fabric without fallbacks, cheaper models, breakers, a lead, a static answer or tickets, by hand."""
+"""What the default table comes to in a fabric without fallbacks, cheaper models, breakers, a lead, or a static answer, by hand."""
 
 
 def by_hand() -> dict[tuple[str, str], str]:

@@ -1,0 +1,44 @@
+"""People of a virtual world: who is a member with which roles, who says what to a question, and what they write in place of what they are shown."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from fabric.core.roles import Role, written
+from fabric.core.taxonomy import Tier
+from fabric.runtime.batch_parts import EscalationChange
+
+JSON = Any
+ALL = written(list(Role))
+REQUESTER = "caller"
+"""Who starts the runs."""
+REVIEWERS = ("reviewer", "second", "third")
+"""Who answers; as many as are needed where two agree to what a third one wrote."""
+MEMBERS = (*REVIEWERS, REQUESTER, "operator")
+AWAY_S = 60.0
+"""How long somebody whose roles were taken away is without them."""
+
+
+def eyes(tree: JSON, rng: Random) -> None:
+    """In some fabrics two people have to agree, in some of the tiers."""
+    if rng.random() < 0.3:
+        tree["policy"]["humans"]["four_eyes"] = rng.sample(list(Tier), rng.choice((1, 2, 3)))
+
+
+def other_than(change: EscalationChange) -> str:
+    """Somebody who may agree to what is asked about now."""
+    return next(name for name in REVIEWERS if name not in (*change.agreed, change.proposed_by))
+
+
+def written_over(change: EscalationChange, actor: str) -> JSON:
+    """What somebody writes in place of what they are shown."""
+    shown = json.loads(change.content)
+    if change.item == "pre_action":
+        return {**shown["payload"], "by": actor}
+    initial = shown["edit_initial"]
+    for name in ("text", "instructions", "goal"):
+        if isinstance(initial, dict) and isinstance(initial.get(name), str):
+            return {**initial, name: f"{initial[name]} As {actor} has it."}
+    return initial
