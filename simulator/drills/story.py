@@ -170,7 +170,7 @@ def _unwinding(events: Sequence[Event], start: int) -> Iterator[Segment]:
 
 
 def _decisions(events: Sequence[Event], spent: Sequence[int], cap: int, start: int) -> list[Segment]:
-    found = []
+    found: list[Segment] = []
     for n, event in enumerate(events):
         fact: Any = event.fact
         if fact.kind == "escalation_opened" and fact.item == "ticket":

@@ -78,8 +78,8 @@ def judges(spec: FabricSpec, stage: str) -> dict[int, str]:
 def released_as_shown(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What a person lets pass is what stood there when they were asked, and nobody writes it anew."""
     shown = seen.shown.get(fact.escalation_id)
-    if shown is None or fact.verb != "approve":
-        return ""
+    if shown is None or fact.verb != "approve" or fact.escalation_id in seen.wrote:
+        return ""  # What somebody wrote in its place is no release: its gates look at it anew.
     seen.let_pass.add(shown)
     question = seen.run.questions[fact.escalation_id].fact
     step = after.steps.get(question.step_id)

@@ -205,12 +205,14 @@ class Outside:
         """An answer that nobody takes back, in whose undo window the question is due."""
         self.insert(run_id, self._decision(change, "approve", "reviewer", change.digest), delay_s=UNDO_S)
 
-    def _decide(self, run_id: str, change: EscalationChange, actor: str) -> None:
-        """An answer to what is asked about now, whatever has become of the question meanwhile."""
+    def _decide(self, run_id: str, change: EscalationChange, actor: str, again: bool = False) -> None:
+        """An answer to what is asked about now, whatever has become of the question meanwhile. ``again``: somebody's answer was none, and it is still open."""
         world = self.world
         _, change = world.store.escalations[change.escalation_id]
-        if world.strikes("self_approval"):
-            world.later(1.0, self._decide, run_id, change, actor)
+        if again and change.decided_at is not None:
+            return
+        if not again and world.strikes("self_approval"):
+            world.later(1.0, self._decide, run_id, change, actor, True)
             actor = people.REQUESTER
         verb = world.setup.verb or ("approve" if world.rng.random() < 0.6 else change.verbs[-1])
         wrong = world.strikes("wrong_verb")
@@ -223,9 +225,9 @@ class Outside:
             world.later(UNDO_S + 0.03 * world.rng.random() - 0.015, self._undo, run_id, given.input_id, change)
             return
         self.insert(run_id, given)
-        if world.strikes("role_lost"):
+        if not again and world.strikes("role_lost"):
             world.later(0.03 * world.rng.random() ** 2, self._loses_roles, actor)
-            world.later(people.AWAY_S, self._decide, run_id, change, people.other_than(change))
+            world.later(people.AWAY_S, self._decide, run_id, change, people.other_than(change), True)
         if wrong or stale:
             world.later(1.0, self.insert, run_id, self._decision(change, verb, actor, change.digest))
         if world.strikes("double_click"):

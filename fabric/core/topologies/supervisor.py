@@ -62,7 +62,8 @@ def concluded(work: Work, stage: Stage, steps: list[Step]) -> Concluded | Failur
     if stage is Stage.FAN_OUT:
         return _fan_out(work, steps)
     if ref := work.run.stages[stage].edited_ref:
-        return Concluded(work.ctx.output(ref), ref)
+        judged = all(step.status == "done" for step in steps if is_judge(step))
+        return Concluded(work.ctx.output(ref), ref) if judged else None
     if any(step.status != "done" for step in steps):
         return None
     if steps and not is_judge(steps[0]):
