@@ -95,6 +95,24 @@ FORMS = {
         409,
         "was answered by owner",
     ),
+    "reviews-next": FormCase(
+        ("fabric", "tier", "item", "stage", "failure", "role", "text"), {}, 302, "", (302, 400, 413, 422)
+    ),
+    "reviews-together": FormCase(
+        ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
+    ),
+    "review-changes": FormCase(
+        ("verb", "digest", "message", "edited", "cap_usd", "model"),
+        {"verb": "approve", "digest": "{digest}"},
+        200,
+        "",
+        (200, 400, 413),
+        done=200,
+    ),
+    "review-claim": FormCase((), {}, 302, ""),
+    "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
+    "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),
+    "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "decision-undo": FormCase(("answer",), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer",), {}, 302, "", after="decide"),
     "breaker": FormCase(
