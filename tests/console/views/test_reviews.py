@@ -122,7 +122,7 @@ def test_rejecting_needs_a_reason(browser, waiting, question):
 
 
 def test_who_was_faster_is_said_and_nothing_written_is_lost(browser, waiting, question):
-    other = signed_in(member("ana"))
+    other = signed_in(member("ana", "owner"))
     assert answer(other, question).status_code == 302
     for headers in ({}, {"HX-Request": "true"}):
         refused = answer(browser, question, "reject", "not like this", **headers)
@@ -234,7 +234,7 @@ def test_what_the_run_took_is_not_taken_back(browser, actor, waiting, question):
 
 
 def test_nobody_takes_back_what_another_one_answered(browser, waiting, question):
-    other = signed_in(member("ana"))
+    other = signed_in(member("ana", "owner"))
     answer(other, question)
     for way in ("undo", "continue"):
         refused = second_thought(browser, question, way)
