@@ -284,7 +284,7 @@ class Outside:
         self.world.sometimes["undone_in_time" if taken_back else "undone_too_late"] += 1
         if taken_back:
             self.world.watch.withdrawn(run_id, input_id)
-            self.world.later(1.0, self._decide, run_id, change, "reviewer")
+            self.world.later(1.0, self._decide, run_id, change, people.other_than(change), True)
 
     def answer_everything(self) -> None:
         """From now on every question is answered at once."""

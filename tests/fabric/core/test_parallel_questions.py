@@ -1,0 +1,90 @@
+"""Several open questions of one run are independent: in whatever order, and with whatever verbs, they are answered, the run goes on (reliability.md 1.2 H1, H2)."""
+
+from itertools import permutations
+from random import Random
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.flow import RunState
+from fabric.core.inputs import DecisionMade
+from fabric.core.run import visible_state
+from fabric.core.taxonomy import Tier
+from tests.fabric.core.fabrics import spec
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import planned, say, summary
+
+ASKS = {"schema_grounding_fail": {"batch": {"rungs": [{"reaction": "escalate"}]}}}
+
+
+def open_questions(many: int, **policy) -> World:
+    """A run of which each branch waits for a person; what is run again goes well."""
+
+    def worker(command):
+        return say("no") if command.step_id.endswith(".r0") else summary(f"Part {command.step_id}.")
+
+    world = ran(spec(table=ASKS, **policy), {"planner": planned(many), "worker": worker}, tier=Tier.BATCH)
+    assert len(world.run.questions) == many
+    return world
+
+
+def answer(world: World, question, verb: str, number: int) -> None:
+    fact = question.fact
+    brief = {"agent": "worker", "title": "One", "instructions": f"Do it as {number} says."}
+    given = DecisionMade(
+        input_id=f"answer-{fact.escalation_id}-{number}",
+        escalation_id=fact.escalation_id,
+        verb=verb,
+        actor=f"person-{number}",
+        digest=fact.digest,
+        message="Mend it.",
+        edited=brief if verb == "edit" else None,
+    )
+    world.put(given)
+
+
+def never_stranded(world: World) -> None:
+    """A run that waits, waits for somebody."""
+    assert visible_state(world.run) is not RunState.WAITING or world.run.questions
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("verbs", [("approve",) * 3, ("edit", "respond", "approve"), ("respond", "edit", "edit")])
+@pytest.mark.parametrize("together", [True, False])
+def test_three_in_every_order(order, verbs, together):
+    world = open_questions(3)
+    questions = list(world.run.questions.values())
+    for number, (place, verb) in enumerate(zip(order, verbs, strict=True)):
+        answer(world, questions[place], verb, number)
+        if not together:
+            world.go()
+            never_stranded(world)
+    world.go()
+    assert world.end.state is RunState.COMPLETED
+    decided = [fact.escalation_id for fact in world.of(ev.EscalationDecided)]
+    assert sorted(decided) == sorted(q.fact.escalation_id for q in questions)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_two_to_five_answered_as_it_comes(seed):
+    """Also rejected, also by two for one question, where two have to agree as well."""
+    rng = Random(seed)
+    eyes = rng.random() < 0.4
+    world = open_questions(rng.randrange(2, 6), humans={"four_eyes": ["batch"]} if eyes else {})
+    for number in range(60):
+        if world.run.terminal or not world.run.questions:
+            break
+        question = rng.choice(list(world.run.questions.values()))
+        verb = rng.choice(
+            ("approve", "approve", "approve", "edit", "respond", "reject" if rng.random() < 0.1 else "approve")
+        )
+        answer(world, question, verb, number)
+        if rng.random() < 0.3:
+            answer(world, question, rng.choice(("approve", "reject" if rng.random() < 0.1 else "edit")), 100 + number)
+        if rng.random() < 0.7:
+            world.go()
+            never_stranded(world)
+    world.go()
+    assert world.run.terminal
+    decided = [fact.escalation_id for fact in world.of(ev.EscalationDecided)]
+    assert len(decided) == len(set(decided)), "one decision a question"
