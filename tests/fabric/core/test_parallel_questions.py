@@ -34,7 +34,7 @@ def answer(world: World, question, verb: str, number: int) -> None:
     given = DecisionMade(
         input_id=f"answer-{fact.escalation_id}-{number}",
         escalation_id=fact.escalation_id,
-        verb=verb,
+        verb=verb,  # type: ignore[arg-type]
         actor=f"person-{number}",
         digest=fact.digest,
         message="Mend it.",

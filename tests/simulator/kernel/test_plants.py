@@ -47,6 +47,12 @@ FOUND_BY = {
     "compensate_unexecuted": {"newest_first"},
     "stuck_skipped_silently": {"dealt_with"},
     "key_with_round": {"way_back_before_effect"},
+    # Who answers.
+    "roles_unchecked": {"answers_by_right"},
+    "roles_believed": {"answers_by_right", "nobodys_own"},
+    "own_approval_counts": {"nobodys_own"},
+    "own_edit_counts": {"nobodys_own"},
+    "one_of_two_is_enough": {"nobodys_own"},
     # Memories.
     "memory_not_restored": {"memory_restored", "memory_is_what_was_written"},
     "memory_written_late": {"memory_is_what_was_written"},
