@@ -22,8 +22,9 @@ def asked_of(item: EscalationView) -> Asked:
         reviewers=item.asked or (item.required_role or REVIEWER,),
         onward=item.onward,
         onward_to=item.onward_to,
-        barred=(*item.barred, *filter(None, [item.proposed_by])),
+        barred=item.barred,
         approved=item.agreed,
+        proposed_by=item.proposed_by,
         releases=bool(item.content.get("releases")),
     )
 

@@ -150,7 +150,28 @@ def decisions(race: Race, fabrics: dict[str, str], number: int) -> Any:
     return [sorted(recorded.items()), decided, len(named), all(named)]
 
 
-SCENES = (claims, nexts, decisions)
+def pairs(race: Race, fabrics: dict[str, str], number: int) -> Any:
+    """Everybody approves where two have to agree, and everybody once more: answers that were recorded each time, approvals, decisions, and whether by two."""
+    from fabric import wiring
+    from fabric.adapters.nudge import NullNudge
+    from fabric.models import Escalation, Inbox, Run
+    from fabric.services.escalations import DecisionTaken, escalation_decide
+
+    questions = race.questions(fabrics["watched"], min(number, ROUNDS))
+    answer = partial(escalation_decide, store=wiring.store(), nudge=NullNudge(), verb="approve")
+    ids, recorded = [one.run_id for one in questions], []
+    for _ in range(2):
+        told = race.all_together(questions, lambda person, one: answer(actor=person, escalation_id=one.id))
+        fresh = [sum(isinstance(one, DecisionTaken) and one.created for one in column) for column in told]
+        recorded.append(sorted(Counter(fresh).items()))
+        race.rest(ids, lambda: not Inbox.objects.filter(run_id__in=ids, consumed_seq=None).exists())
+    race.rest(ids, lambda: Run.objects.filter(id__in=ids, state="completed").count() == len(ids))
+    ends = Escalation.objects.filter(run_id__in=ids).values_list("agreed", "decided_by", "verb")
+    two = [len({*agreed.split(), by}) == 2 and verb == "approve" for agreed, by, verb in ends]
+    return [recorded, len(two), all(two)]
+
+
+SCENES = (claims, nexts, decisions, pairs)
 
 
 def main() -> None:
@@ -158,7 +179,7 @@ def main() -> None:
     from fabric.services.fabrics import fabric_publish
     from fabric.services.workspaces import owner_actor
     from tests.fabric.services.at_once import at_once
-    from tests.fabric.services.world import DOUBTFUL
+    from tests.fabric.services.world import DOUBTFUL, WATCHED
     from tests.people import member
 
     actor, number, wanted = owner_actor(), int(sys.argv[1]), sys.argv[2:]
@@ -168,7 +189,8 @@ def main() -> None:
         member(name, *roles)
     people = [replace(actor, name=name, roles=frozenset(roles)) for name in names]
     race = Race(actor, people, at_once)
-    fabrics = {"doubtful": fabric_publish(actor=actor, source=DOUBTFUL).name}
+    sources = {"doubtful": DOUBTFUL, "watched": WATCHED}
+    fabrics = {name: fabric_publish(actor=actor, source=source).name for name, source in sources.items()}
     scenes = [scene for scene in SCENES if scene.__name__ in wanted or not wanted]
     print(json.dumps({scene.__name__: scene(race, fabrics, number) for scene in scenes}))
 

@@ -20,6 +20,7 @@ QUESTIONS = 200 if long_runs.ASKED in os.environ else 24
 TOLD = {
     "claims": [[1] * ROUNDS] * 2,
     "nexts": [[PEOPLE, PEOPLE, PEOPLE], [PEOPLE - 5, PEOPLE - 5, PEOPLE - 5]],
+    "pairs": [[[[1, ROUNDS]]] * 2, ROUNDS, True],
     "decisions": [[[1, QUESTIONS]], QUESTIONS, QUESTIONS * (PEOPLE - 1), True],
 }
 """What each race comes to, whoever is faster."""

@@ -49,6 +49,11 @@ DOUBTFUL = (
 )
 """Its critic is never content, so each run waits for a person."""
 
+WATCHED = DOUBTFUL.replace("name: doubtful", "name: watched").replace(
+    "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
+)
+"""The same where two people have to agree."""
+
 PAYING = (
     SMALL.replace("name: small", "name: paying")
     .replace("title: A small fabric", "title: A fabric that pays")

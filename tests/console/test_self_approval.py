@@ -1,0 +1,231 @@
+"""Nobody lets pass what they started: every way by which an answer comes in, and each is asked again when the run takes it (H4).
+
+Total over the ways: an address that answers, takes back or hastens needs its row here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from console.access import ROUTES
+from console.api.callers import SCOPES
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
+from fabric.core.inputs import INBOX, DecisionMade
+from fabric.core.roles import LOCAL_OWNER
+from fabric.management.following import Following
+from fabric.models import Escalation, Event, Inbox
+from fabric.selectors.answers import input_id
+from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.services.errors import Refused
+from fabric.services.escalations import escalation_decide
+from fabric.services.fabrics import fabric_publish
+from fabric.services.runs import run_start
+from fabric.services.tokens import Scope, token_create
+from fabric.services.workspaces import actor_of
+from tests.console.api.client import Program
+from tests.fabric.management.console import command
+from tests.fabric.services.world import DOUBTFUL, NOTES, WATCHED
+from tests.people import member, signed_in
+
+ANSWERS = ("decide", "reviews-together", "api-escalation-decision", "api-escalations-decide")
+LATER = ("decision-undo", "decision-continue", "api-escalation-undo", "api-escalation-continue")
+
+NO_ANSWER = {
+    *(f"api-escalation-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
+    "api-escalation-close",
+}
+"""What takes a question in hand, or closes a ticket, which parks nothing."""
+
+
+class World:
+    """A run that somebody started and that waits, and that somebody's ways in."""
+
+    def __init__(self, user: Any, fabric: str) -> None:
+        self.user, self.actor = user, actor_of(user)
+        self.browser = signed_in(user)
+        more: dict[str, Any] = {
+            "actor": self.actor,
+            "fabric": fabric,
+            "text": "What do the notes say?",
+            "documents": (NOTES,),
+        }
+        run_id = run_start(store=wiring.store(), nudge=NullNudge(), **more).run_id
+        Following(self.actor, run_id).to_rest()
+        (self.item,) = escalations_open(self.actor, run_id)
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        return {"store": wiring.store(), "nudge": NullNudge()}
+
+
+def by_page(world: World) -> Any:
+    data = {"verb": "approve", "digest": world.item.digest, "message": "Mine."}
+    return world.browser.post(f"/reviews/{world.item.id}/decision", data).status_code
+
+
+def by_page_together(world: World) -> Any:
+    data = {"item": f"{world.item.id}:{world.item.digest}", "verb": "approve", "message": "Mine.", "sure": "1"}
+    return world.browser.post("/reviews/together", data).status_code
+
+
+def by_session(world: World) -> Any:
+    program = Program()
+    program.client = world.browser
+    body = {"verb": "approve", "digest": world.item.digest}
+    return program.post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
+
+
+def _token(world: World) -> Program:
+    secret = token_create(actor=world.actor, name="own", user=world.actor.name, scopes=tuple(Scope)).secret
+    return Program(secret)
+
+
+def by_token(world: World) -> Any:
+    body = {"verb": "approve", "digest": world.item.digest}
+    return _token(world).post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
+
+
+def by_token_together(world: World) -> Any:
+    body = {"verb": "approve", "items": [{"id": world.item.id, "digest": world.item.digest}]}
+    told = _token(world).post("/api/v1/escalations/decisions", body).json()
+    return told["results"][0]["status"]
+
+
+def by_command(world: World) -> Any:
+    return command("decide", world.item.id, "approve").code
+
+
+def by_service(world: World) -> Any:
+    with pytest.raises(Refused) as caught:
+        escalation_decide(**world.ports, actor=world.actor, escalation_id=world.item.id, verb="approve")
+    return caught.value.code
+
+
+def _planted(world: World, **more: Any) -> None:
+    """An answer in the inbox, past every service."""
+    given = DecisionMade(
+        input_id=input_id(world.item.id, 0),
+        escalation_id=world.item.id,
+        verb="approve",
+        actor=world.actor.name,
+        digest=world.item.digest,
+    )
+    wiring.store().put_input(world.item.run_id, given.input_id, INBOX.dump_json(given), **more)
+
+
+def by_inbox(world: World) -> Any:
+    return _planted(world)
+
+
+def by_continue(world: World) -> Any:
+    _planted(world, delay_s=50.0)
+    return world.browser.post(f"/reviews/{world.item.id}/continue").status_code
+
+
+def by_api_continue(world: World) -> Any:
+    _planted(world, delay_s=50.0)
+    return _token(world).post(f"/api/v1/escalations/{world.item.id}/continue", {}).status_code
+
+
+def by_undo(world: World) -> Any:
+    _planted(world, delay_s=50.0)
+    return world.browser.post(f"/reviews/{world.item.id}/undo").status_code
+
+
+def by_api_undo(world: World) -> Any:
+    _planted(world, delay_s=50.0)
+    return _token(world).post(f"/api/v1/escalations/{world.item.id}/undo", {}).status_code
+
+
+WAYS: Mapping[str, tuple[Callable[[World], Any], Any]] = {
+    "decide": (by_page, 403),
+    "reviews-together": (by_page_together, 200),
+    "api-escalation-decision": (by_token, 403),
+    "the API in a browser": (by_session, 403),
+    "api-escalations-decide": (by_token_together, 403),
+    "manage.py decide": (by_command, 2),
+    "the service": (by_service, "forbidden"),
+    "the inbox": (by_inbox, None),
+    "decision-continue": (by_continue, 302),
+    "api-escalation-continue": (by_api_continue, 200),
+    "decision-undo": (by_undo, 302),
+    "api-escalation-undo": (by_api_undo, 200),
+}
+"""Each way, and what it comes to; what was planted past the services may be hastened, and is refused by the run."""
+
+
+def test_every_address_that_answers_is_a_way():
+    answering = {route for (route, _), scope in SCOPES.items() if scope is Scope.DECIDE} - NO_ANSWER
+    answering |= {name for name in ROUTES if name.startswith("decision-")} | {"decide", "reviews-together"}
+    assert answering == {*ANSWERS, *LATER}
+    assert answering <= set(WAYS)
+
+
+def all_taken(world: World) -> None:
+    """The run has looked at whatever came in."""
+    waiting = threading.Event()
+    with wiring.local_engine() as engine:
+        engine.offer(world.item.run_id)
+        for _ in range(400):
+            if not Inbox.objects.filter(run_id=world.item.run_id, consumed_seq=None).exists():
+                return
+            waiting.wait(0.05)
+    raise AssertionError("the run did not look at what came in")
+
+
+def nothing_passed(world: World) -> None:
+    """It has, and still asks."""
+    all_taken(world)
+    item = escalation_get(world.actor, world.item.id)
+    assert (item.open, item.agreed) == (True, ())
+    kinds = ("escalation_decided", "escalation_approved", "escalation_edited")
+    assert not Event.objects.filter(run_id=item.run_id, kind__in=kinds).exists()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_started_a_run_lets_nothing_of_it_pass(owner, way):
+    act, told = WAYS[way]
+    at_the_machine = way == "manage.py decide"
+    fabric = fabric_publish(actor=actor_of(owner), source=WATCHED if at_the_machine else DOUBTFUL).name
+    who = owner if at_the_machine else member("ana", "owner", "editor", "reviewer")
+    member("ben", "owner", "reviewer")
+    world = World(who, fabric)
+    assert act(world) == told
+    nothing_passed(world)
+
+
+def test_two_are_asked_of_whom_neither_started_it(owner):
+    """Not even the owner of an installation of their own decides alone where four eyes are asked."""
+    for name in ("ben", "carla"):
+        member(name, "owner", "reviewer")
+    world = World(owner, fabric_publish(actor=actor_of(owner), source=WATCHED).name)
+    assert world.actor.name == LOCAL_OWNER
+    assert by_page(world) == 403
+    decide = partial(escalation_decide, **world.ports, escalation_id=world.item.id, verb="approve")
+    ben, carla = (replace(world.actor, name=name, roles=frozenset({"owner", "reviewer"})) for name in ("ben", "carla"))
+    assert decide(actor=ben).second_wanted
+    all_taken(world)
+    assert escalation_get(world.actor, world.item.id).agreed == ("ben",)
+    assert not decide(actor=ben).created
+    with pytest.raises(Refused, match="has agreed to this already"):
+        decide(actor=ben, message="Once more.")
+    last = decide(actor=carla)
+    assert (last.created, last.second_wanted) == (True, False)
+    assert Following(world.actor, world.item.run_id, answered=frozenset({world.item.id})).to_rest().state == "completed"
+    assert Escalation.objects.get().decided_by == "carla"
+
+
+def test_who_started_it_may_stop_it(owner):
+    fabric = fabric_publish(actor=actor_of(owner), source=DOUBTFUL).name
+    world = World(member("ana", "owner", "editor", "reviewer"), fabric)
+    asked = {**world.ports, "actor": world.actor, "escalation_id": world.item.id}
+    assert escalation_decide(**asked, verb="reject", message="Not that.").created
+    run = Following(world.actor, world.item.run_id, answered=frozenset({world.item.id})).to_rest()
+    assert run.state == "aborted"
