@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import get_args
 
@@ -14,8 +15,10 @@ from console.views.review_diff import diff_of
 from console.views.review_filter import FIELDS, TABS, address, chips, filter_of, tab_of
 from console.views.review_follows import WORDS, consequences
 from console.views.review_marks import URGENCIES, group_of
+from console.views.review_schema import schema_of
 from console.views.review_time import due_line
 from fabric.core import events as ev
+from fabric.core.payloads import Aggregate, Brief, Outcome, Plan
 from fabric.core.questions import VERBS
 from fabric.models import Attachment
 from fabric.selectors.escalations import escalations_open
@@ -173,6 +176,21 @@ def test_an_address_says_what_is_asked_for_and_comes_back():
         ("text", "a & b"),
     ]
     assert chips("/reviews", Tab.OPEN, QueueFilter(fabric="paying"))[0].without == "/reviews"
+
+
+# -- what an edit is made of -------------------------------------------------------------------------------------------
+
+
+def test_a_form_has_its_fields_in_the_order_of_who_declared_them(actor, paying, doubt):
+    """A journal keeps its JSON with sorted keys."""
+    payment = escalations_open(actor, ran(actor, paying).id)[0]
+    assert list(schema_of(payment)["properties"]) == ["to", "usd"]
+    for model in (Plan, Brief, Aggregate, Outcome):
+        kept = json.loads(json.dumps(model.model_json_schema(), sort_keys=True))
+        told = schema_of(replace(doubt, content={"edit_of": "payload", "edit_schema": kept}))
+        assert list(told["properties"]) == list(model.model_fields)
+        other = {**kept, "maxProperties": 1}
+        assert schema_of(replace(doubt, content={"edit_of": "payload", "edit_schema": other})) == other
 
 
 # -- claims ------------------------------------------------------------------------------------------------------------
