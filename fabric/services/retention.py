@@ -18,7 +18,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.flow import RunState
 from fabric.core.roles import Right
-from fabric.models import Attachment, Escalation, Event, Inbox, Run, Snapshot, Workspace
+from fabric.models import Attachment, Escalation, Event, Inbox, Run, Snapshot, TicketClosure, Workspace
 from fabric.models.runs import BAD_STATES, ENDED, ERASED_TITLE
 from fabric.selectors.audit import was_erased
 from fabric.services.audit import audit_record
@@ -131,6 +131,7 @@ def _erase(workspace: Workspace, run_id: str, ended_at: int) -> Erased | None:
         Inbox.objects.filter(run_id=run_id).update(body=b"")
         documents = Attachment.objects.filter(run_id=run_id).update(text="")
         Escalation.objects.filter(run_id=run_id).update(content=NOTHING)
+        TicketClosure.objects.filter(run_id=run_id).update(note="")
         Snapshot.objects.filter(run_id=run_id).delete()
         memories = values_erase(run_id)
         audit_record(

@@ -8,7 +8,7 @@ from django.db import connection
 
 from fabric.core.flow import RunState
 from fabric.management.following import Following
-from fabric.models import Attachment, AuditLine, Escalation, Event, Inbox, Run, Snapshot, Workspace
+from fabric.models import Attachment, AuditLine, Escalation, Event, Inbox, Run, Snapshot, TicketClosure, Workspace
 from fabric.models.runs import ERASED_TITLE
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.replay import replay_run
@@ -74,6 +74,7 @@ def everything_about(run_id):
             ("attachment", "run_id"),
             ("escalation", "run_id"),
             ("snapshot", "run_id"),
+            ("ticket_closure", "run_id"),
             ("audit", "subject"),
         ):
             cursor.execute(f"SELECT * FROM fabric_{table} WHERE {key} = %s", [run_id])
@@ -91,6 +92,9 @@ def test_contents_go_and_the_chain_stays(actor, decided):
     before = headers(decided.id)
     Snapshot.objects.create(
         run_id=decided.id, workspace_id=actor.workspace_id, seq=1, digest="d", head=b"h", state=WORD.encode()
+    )
+    TicketClosure.objects.create(
+        escalation="t", workspace_id=actor.workspace_id, run_id=decided.id, closed_at=1, closed_by="owner", note=WORD
     )
     count = len(
         [
