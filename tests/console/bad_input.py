@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from fabric import wiring
@@ -113,6 +114,17 @@ FORMS = {
     "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
     "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
+    "reviews-export": FormCase(
+        ("decided", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
+        {"form": "csv"},
+        200,
+        "",
+        (200, 403, 413, 422),
+        done=200,
+    ),
+    "notifications-mine": FormCase(
+        ("questions", "email"), {"questions": "on", "email": "ana@example.org"}, 302, "", (302, 413, 422)
+    ),
     "decision-undo": FormCase(("answer",), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer",), {}, 302, "", after="decide"),
     "breaker": FormCase(
@@ -296,7 +308,16 @@ def foreign(stranger):
     } | {
         "notification_id": notification_row(stranger, theirs.run_id),
         **drilled(stranger, "theirs"),
+        **_theirs(stranger.workspace_id),
     }
+
+
+def _theirs(workspace_id):
+    """A member of another workspace, and an invitation to it."""
+    when = {"workspace_id": workspace_id, "created_at": 1, "created_by": "their owner", "roles": "viewer"}
+    who = Member.objects.create(user=User.objects.create_user("their-viewer"), name="their-viewer", **when)
+    link = Invitation.objects.create(token_hash="their-hash", expires_at=2**62, **when)
+    return {"member_id": who.id, "invitation_id": link.id}
 
 
 def routes():

@@ -28,7 +28,7 @@ PARAMETERS = (
     *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
-    *("enters", "port", "origin", "mode"),
+    *("enters", "port", "origin", "mode", "again", "decided", "failure", "item", "role", "text"),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
 
@@ -115,6 +115,8 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "nam
     "scenario_name": "nosuch",
     "drill_id": str(uuid4()),
     "batch": str(uuid4()),
+    "member_id": str(uuid4()),
+    "invitation_id": str(uuid4()),
     "schedule_id": str(uuid4()),
     "scope": f"fabric:{uuid4()}",
     "digest": "0123456789ab",

@@ -24,6 +24,7 @@ from console.api.openapi import example, operations, resolved, schema
 from console.body_limit import body_max
 from fabric.models import Escalation, Event, Inbox, Run
 from fabric.selectors.escalations import escalations_open
+from fabric.services.invitations import invitation_create
 from simulator.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.test_errors import HOSTILE
@@ -49,6 +50,7 @@ def ids(actor, doubtful):
     run = ran(actor, doubtful)
     return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id} | {
         "notification_id": notification_row(actor, run.id),
+        "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
@@ -226,7 +228,9 @@ def test_each_body_is_a_json_object_within_its_bound_and_says_so(program, ids):
 
 def test_every_kind_of_id_is_known_here(ids, foreign):
     named = {parameter for _, path, _ in OPERATIONS.values() for parameter in re.findall(r"{(\w+)}", path)}
-    assert named == set(ids) == set(foreign) - {"scope", "digest"}  # A breaker is named in a body.
+    assert (
+        named == set(ids) == set(foreign) - {"scope", "digest", "member_id"}
+    )  # A breaker is named in a body, a member by name.
 
 
 @pytest.mark.parametrize("name", NAMING)
