@@ -10,7 +10,7 @@ from ninja import Body, Query, Router
 from pydantic import AwareDatetime, Field
 
 from console.api.callers import actor_of
-from console.api.schemas import Given, Instant, Told, instant
+from console.api.schemas import Given, Instant, Moment, Told, instant
 from console.views.review_history import streamed
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.decision_export import FORMS
@@ -66,10 +66,10 @@ class DecisionsExportIn(Given):
     """Which decisions to export."""
 
     form: Literal["csv", "ndjson"] = Field(default="ndjson", description="CSV for spreadsheets, or lines of JSON.")
-    since: AwareDatetime | None = Field(
+    since: Moment | None = Field(
         default=None, description="Decided then or later; null: from the first on.", examples=["2026-11-01T00:00:00Z"]
     )
-    until: AwareDatetime | None = Field(default=None, description="Decided before; null: until now.", examples=[None])
+    until: Moment | None = Field(default=None, description="Decided before; null: until now.", examples=[None])
     by: str = Field(
         default="",
         max_length=NAME_CHARS_MAX,

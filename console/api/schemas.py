@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, overload
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-03-01T09:30:00.123456Z"])]
 """RFC 3339, UTC, to the microsecond."""
@@ -15,6 +15,16 @@ class Given(BaseModel):
     """What a caller sends."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def _written(value: object) -> object:
+    if value is None or (isinstance(value, str) and "T" in value):
+        return value
+    raise ValueError("give an instant as text with its zone, such as 2026-11-01T00:00:00Z")
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written), Field(strict=False)]
+"""An instant that a caller sends in a body, which JSON has as text alone (RFC 3339)."""
 
 
 class Told(BaseModel):

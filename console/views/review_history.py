@@ -165,11 +165,12 @@ def _figures(actor: Actor, wanted: HistoryFilter, now: int) -> dict[str, Any]:
 @require_POST
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The decisions of a period as a file, streamed; the audit stream tells of it. 403: others' decisions; 422: no such form."""
-    given = request.POST.dict()
+    given = {name: request.POST.get(name, "") for name in (*FIELDS, "decided")}
+    form = request.POST.get("form", "csv")
     wanted = filter_of(given, now=time.time_ns() // 1_000)
     return streamed(
-        decisions_export(actor=actor_of(request.user), wanted=wanted, form=given.get("form", "csv")),
-        given.get("form", "csv"),
+        decisions_export(actor=actor_of(request.user), wanted=wanted, form=form),
+        form,
     )
 
 

@@ -91,7 +91,7 @@ FORMS = {
         (302, 409, 413, 422),
     ),
     "decide": FormCase(
-        ("verb", "digest", "message", "edited", "cap_usd", "model"),
+        ("verb", "digest", "message", "edited", "typed", "cap_usd", "model", "lease", "page"),
         {"verb": "approve", "digest": "{digest}"},
         409,
         "was answered by owner",
@@ -103,7 +103,7 @@ FORMS = {
         ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
     ),
     "review-changes": FormCase(
-        ("verb", "digest", "message", "edited", "cap_usd", "model"),
+        ("verb", "digest", "message", "edited", "typed", "cap_usd", "model"),
         {"verb": "approve", "digest": "{digest}"},
         200,
         "",
@@ -125,8 +125,8 @@ FORMS = {
     "notifications-mine": FormCase(
         ("questions", "email"), {"questions": "on", "email": "ana@example.org"}, 302, "", (302, 413, 422)
     ),
-    "decision-undo": FormCase(("answer",), {}, 302, "", after="decide"),
-    "decision-continue": FormCase(("answer",), {}, 302, "", after="decide"),
+    "decision-undo": FormCase(("answer", "page"), {}, 302, "", after="decide"),
+    "decision-continue": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "breaker": FormCase(
         ("act", "generation", "reason"),
         {"act": "open", "generation": "0", "reason": "Maintenance."},

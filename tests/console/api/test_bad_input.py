@@ -243,6 +243,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "drill_id": str(uuid4()),
         "batch": str(uuid4()),
         "schedule_id": str(uuid4()),
+        "invitation_id": str(uuid4()),
     }
     told = []
     ask(program, name, unknown)  # What is asked once and kept has been asked.
