@@ -38,6 +38,8 @@ TURNS = 5
 """Turns of the agent before it fails."""
 LEASE_S = 3_600.0
 MANY = 10**9
+ANSWERS = "bob"
+"""Who approves: has to be a member of the workspace, and hold the role that the fabric asks for."""
 
 SPEC = FabricSpec.model_validate(
     {
@@ -191,7 +193,7 @@ class LongRun:
             input_id=f"decision:{question}:{self.seq}",
             escalation_id=question,
             verb="approve",
-            actor="ada",
+            actor=ANSWERS,
             digest=digest,
         )
         self._journal.put_input(self.run_id, given.input_id, INBOX.dump_json(given))

@@ -50,6 +50,8 @@ class Outside:
         self.hands = Hands(world, self)
         self.script: Callable[[str, EscalationChange], tuple[Answer, ...] | None] = lambda run_id, change: None
         """What people say to a question of a run, where it is not drawn; an empty tuple: nothing, ever."""
+        self._rewritten: dict[str, float] = {}
+        """Questions in whose place a script has somebody write something else, and after how many seconds somebody else agrees to that."""
         self._answering = False
         self._clicks = 0
 
@@ -170,7 +172,10 @@ class Outside:
         scripted = None if world.healed else self.script(run_id, change)
         if scripted is not None:
             for one in scripted:
-                world.later(one.after_s, self._say, run_id, change, one.verb or world.setup.verb or "approve")
+                verb = one.verb or world.setup.verb or "approve"
+                world.later(one.after_s, self._say, run_id, change, verb, "reviewer")
+                if verb == "edit":
+                    self._rewritten[change.escalation_id] = one.after_s
             return
         if world.healed or world.strikes("silent"):
             return
@@ -192,14 +197,18 @@ class Outside:
         _, change = self.world.store.escalations[escalation_id]
         if change.decided_at is not None:
             return
+        if escalation_id in self._rewritten and not self._answering:
+            other = people.other_than(change)
+            self.world.later(self._rewritten[escalation_id], self._say, run_id, change, "approve", other)
+            return
         due_s = max(0.0, (change.due_at - self.world.clock.now()) / US)
         share = self.world.rng.random() * self.world.setup.answers_within
         after_s = 0.5 if self._answering else due_s * share
         self.world.later(after_s, self._decide, run_id, change, people.other_than(change))
 
-    def _say(self, run_id: str, change: EscalationChange, verb: str) -> None:
+    def _say(self, run_id: str, change: EscalationChange, verb: str, actor: str) -> None:
         """An answer as it was scripted, whatever has become of the question meanwhile."""
-        self.insert(run_id, self._decision(change, verb, "reviewer", change.digest))
+        self.insert(run_id, self._decision(change, verb, actor, change.digest))
 
     def _at_last(self, run_id: str, change: EscalationChange) -> None:
         """An answer that nobody takes back, in whose undo window the question is due."""

@@ -263,6 +263,12 @@ def test_a_changed_action_is_done_as_it_was_changed():
     assert booked(Befallen(spec=booking("wire"), verb="reject")) == 0
 
 
+def test_in_high_stakes_somebody_else_approves_the_change():
+    found = Befallen(("person_edits", {}), spec=booking("wire"), tier=HIGH, verb="reject")
+    assert (found.injection.struck["person_edits"], sent(found)) == (1, 2)
+    assert booked(found) == 1, "the second person rejected it"
+
+
 def test_only_some_of_the_questions_are_answered_so():
     found = Befallen(DOWN, ("person_rejects", {"from_question": 2}), tier=HIGH, verb="approve")
     assert found.injection.struck["person_rejects"] == 1
