@@ -133,6 +133,7 @@ def run(pytest_arguments: Sequence[str]) -> int:
     """Run everything; `pytest_arguments` are handed to pytest. Ends with a line `N passed, N failed, N skipped`."""
     # A short name: what the tests keep lies in there, and the address of a socket has 107 bytes.
     with tempfile.TemporaryDirectory(prefix="ff-", dir=_fast()) as scratch:
+        os.chmod(scratch, 0o711)  # noqa: S103, PTH101 - Servers that tests start are other users', and have folders of their own in there.
         environ = _environ(Path(scratch))
         servers, missing = _servers(environ)
         beside = Beside("mypy", [sys.executable, "-m", "mypy"], environ)

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from console.templatetags.figures import span
-from console.templatetags.marks import FAILURES, TIERS
+from console.templatetags.marks import TIERS
 from console.views import inspect_calls as calls
 from console.views import inspect_children as children
 from console.views import inspect_control as control
 from console.views import inspect_decision as decision
+from console.views import inspect_questions as questions
 from console.views import inspect_saga as saga
-from console.views.inspect_models import candidates
 from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
@@ -254,66 +254,6 @@ def _input_ignored(seen: Seen) -> list[Section]:
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
-EXPIRY = {"reject": "then rejected by the system", "nothing": "and nothing happens by itself"}
-"""By what is declared for a question that nobody answers."""
-
-
-def _escalation_opened(seen: Seen) -> list[Section]:
-    fact = seen.fact
-    row = fact["failure_type"]
-    facts = pairs(
-        "Question",
-        Pair("to", fact["required_role"], "text", f"round {fact['round']}"),
-        Pair("about", words(fact["item"]), "text", f"in {words(fact['stage'])}"),
-        Pair("row", FAILURES.get(row, row) if row else None),
-        Pair("reason", fact["reason"]),
-        Pair("may answer", ", ".join(fact["verbs"])),
-        Pair("reminder", fact["remind_at"], "at"),
-        Pair("passed on", fact["onward_at"], "at"),
-        Pair("due", fact["due_at"], "at", EXPIRY[fact["on_expiry"]]),
-        Pair("offers", fact["model"] or None, "code", "in place of the model that failed"),
-        Pair("item", fact["escalation_id"], "code"),
-        Pair("digest", fact["digest"], "code", "a decision names it"),
-    )
-    shown = content(seen.record, "What was shown", "as it is journaled")
-    for section in shown:
-        # The same in words is above, and on the page of the question.
-        section.body["folded"] = section.part == "tree"
-    return [facts, *candidates(fact.get("weighed")), *shown]
-
-
-def _asked(seen: Seen) -> tuple[Pair, ...]:
-    """The question that this is about, and how long it had waited."""
-    found = seen.moment.questions.get(seen.fact["escalation_id"]) if seen.moment else None
-    item = Pair("item", seen.fact["escalation_id"], "code")
-    if found is None:
-        return (item,)
-    seq, opened = found
-    return (
-        Pair("question", seq, "seq", f"{words(opened.item)} in {words(opened.stage)}"),
-        Pair("asked", opened.reason),
-        item,
-    )
-
-
-def _escalation_decided(seen: Seen) -> list[Section]:
-    fact = seen.fact
-    facts = pairs(
-        "Answer",
-        Pair("verb", fact["verb"], tone="human"),
-        Pair("by", "the system: nobody answered in time" if fact["system"] else fact["actor"]),
-        *_asked(seen),
-    )
-    return [facts, *content(seen.record, "Message")]
-
-
-def _escalation_closed(seen: Seen) -> list[Section]:
-    fact = seen.fact
-    return [
-        pairs("Question", Pair("reason", fact.get("reason")), Pair("step", words(fact.get("step", ""))), *_asked(seen))
-    ]
-
-
 def _clocks(seen: Seen) -> list[Section]:
     fact = seen.fact
     facts = pairs(
@@ -364,10 +304,14 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "message_injected": _step,
     "tools_stripped": _step,
     "step_failed": _step,
-    "escalation_opened": _escalation_opened,
-    "escalation_reminded": _escalation_closed,
-    "escalation_decided": _escalation_decided,
-    "escalation_withdrawn": _escalation_closed,
+    "escalation_opened": questions.opened,
+    "escalation_reminded": questions.closed,
+    "escalation_approved": questions.approved,
+    "escalation_edited": questions.edited,
+    "escalation_decided": questions.decided,
+    "escalation_withdrawn": questions.closed,
+    "output_edited": questions.output_edited,
+    "guidance_given": questions.guided,
     "deadlines_suspended": _clocks,
     "deadlines_reissued": _clocks,
     "cancel_accepted": control.cancelled,

@@ -207,7 +207,7 @@ def test_in_high_stakes_the_other_endpoint_is_asked_when_a_person_approved_it(se
             assert (row.state, len(spare.wait(0))) == ("waiting", 0)
             (question,) = site.questions(row.id)
             assert question.content["takes_model"]["model"] == "spare"
-            site.answer(question, "approve", model="spare")
+            site.answer(question, "approve", model="spare", message="The spare one may read it.")
             with site.heard:
                 site.heard.wait_for(lambda: "model_changed" in site.kinds(row.id), 60.0)
             (changed,) = [event.fact for event in site.events(row.id) if event.kind == "model_changed"]
