@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import Any
 
 import django
@@ -62,6 +61,7 @@ def _done(actor: Any, asked: dict[str, str]) -> dict[str, Any]:
     from fabric.services.escalations import escalation_decide
     from fabric.services.fabrics import fabric_publish
     from fabric.services.runs import run_start
+    from fabric.services.workspaces import owner_actor
 
     if "publish" in asked:
         return {"fabric": fabric_publish(actor=actor, source=asked["publish"], origin="chaos").name}
@@ -74,7 +74,7 @@ def _done(actor: Any, asked: dict[str, str]) -> dict[str, Any]:
         escalation_decide(
             store=wiring.store(),
             nudge=wiring.nudge(),
-            actor=replace(actor, kind="person"),
+            actor=owner_actor(),
             escalation_id=asked["approve"],
             verb="approve",
         )
