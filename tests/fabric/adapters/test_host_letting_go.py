@@ -18,8 +18,8 @@ from simulator.bench.flow5 import SPEC
 from tests.fabric.adapters.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, decision, doubtful, said, settled
 from tests.fabric.adapters.journal_worlds import REVISION, Journal, new_run
 
-ODD: Any = None
-"""No bytes at all: what no store may hand out."""
+ODD: Any = ()
+"""No bytes at all, which no driver reads: what no store may hand out."""
 
 
 @pytest.fixture

@@ -249,7 +249,7 @@ def test_two_batches_of_one_run_in_one_write_are_refused(world):
         world.store.write([journal.batch(), journal.batch()])
 
 
-BLANK = {"step_id": "", "verbs": (), "due_at": 0, "content": b"", "reason": ""}
+BLANK = {"step_id": "", "verbs": (), "digest": "", "due_at": 0, "content": b"", "reason": ""}
 """What a closing does not repeat."""
 
 
