@@ -40,6 +40,13 @@ REQUESTS = {
     ),
     "undoDecision": ("answered", "escalations/QUESTION/undo", {}, ("withdraw_input", "wake")),
     "continueDecision": ("answered", "escalations/QUESTION/continue", {}, ("hasten_input", "wake")),
+    "decideEscalations": (
+        "asking",
+        "escalations/decisions",
+        {"verb": "approve", "items": [{"id": "QUESTION", "digest": "DIGEST"}]},
+        ("put_input", "wake"),
+    ),
+    "closeTicket": ("ticket", "escalations/QUESTION/close", {"note": "Again.", "fork_seq": 2}, ("create", "wake")),
 }
 """By operation: what it is about, where it is asked, with which body, and the changes that it makes on its way."""
 EACH = [
@@ -48,21 +55,25 @@ EACH = [
 _numbers = count(1)
 
 
-READS = {"exportRun", "exportMemories", "checkScenario"}
+READS = {"exportRun", "exportMemories", "exportDecisions", "checkScenario"}
 """POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
 AT_ONCE = {
     *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
     *("askForDrills", "stopDrills", "pullDrillLever", "releaseDrillLever"),
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
+    *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
 }
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
-again is refused (409, 404), and says so."""
+again is refused (409, 404), and says so; roles are those that were given, and a second invitation is seen on the page of members."""
+IN_HAND = {"claimEscalation", "claimNextEscalation", "beatEscalation", "releaseEscalation", "reassignEscalation"}
+"""Leases, each taken or let go in one transaction of the web server's own, and gone by themselves: what is claimed again is kept for longer, what
+was let go is let go, and whoever takes the next question twice has two."""
 
 
 def test_every_operation_that_changes_something_is_here():
     posted = {operation["operationId"] for _, verb, operation in operations(schema()) if verb == "POST"}
-    assert posted == set(REQUESTS) | READS | AT_ONCE
+    assert posted == set(REQUESTS) | READS | AT_ONCE | IN_HAND
     assert {change for *_, changes in REQUESTS.values() for change in changes} == set(CHANGES)
 
 
@@ -107,7 +118,7 @@ class Web:
         key = f"key-{next(_numbers)}"
         names = {"FABRIC": self._fabric, **{name.upper(): value for name, value in about.items()}}
         path = "/".join(names.get(part, part) for part in path.split("/"))
-        body = {name: names.get(value, value) for name, value in body.items()}
+        body = filled(body, names)
         return lambda: self._client.post(path, json=body, headers={"Idempotency-Key": key}), about, key
 
     def killed(self):
@@ -115,9 +126,10 @@ class Web:
         assert int(self._said.next()) == -signal.SIGKILL
 
     def effects(self, about, key):
-        """What stands of it: new runs under the key, and each input and each line of the audit stream of the run it is about."""
-        runs = self._ask(f"SELECT id FROM fabric_run WHERE start_key = '{key}'")
-        names = [run_id for (run_id,) in runs] + [about.get("run", "")]
+        """What stands of it: new runs under the key or out of the run it is about, and each input and each line of the audit stream of the run it is about."""
+        run = about.get("run", "")
+        runs = self._ask(f"SELECT id FROM fabric_run WHERE start_key = '{key}' OR origin_run_id = '{run}'")
+        names = [run_id for (run_id,) in runs] + [run]
         of_them = ", ".join(f"'{name}'" for name in names)
         inputs = self._ask(f"SELECT input_id, consumed_seq IS NULL FROM fabric_inbox WHERE run_id IN ({of_them})")
         audit = self._ask(f"SELECT kind FROM fabric_audit WHERE subject IN ({of_them})")
@@ -151,9 +163,25 @@ def undisturbed(web):
     return of
 
 
+def filled(body, names):
+    """A body with what it is about in place of its names."""
+    if isinstance(body, dict):
+        return {name: filled(value, names) for name, value in body.items()}
+    if isinstance(body, list):
+        return [filled(value, names) for value in body]
+    return names.get(body, body)
+
+
 def told(answer):
     """What an answer says, but for whether this was the request that did it."""
-    return {name: value for name, value in answer.json().items() if name != "recorded"}
+    return unrecorded(answer.json())
+
+
+def unrecorded(said):
+    """What is said, without that."""
+    if isinstance(said, dict):
+        return {name: unrecorded(value) for name, value in said.items() if name != "recorded"}
+    return [unrecorded(one) for one in said] if isinstance(said, list) else said
 
 
 @pytest.mark.parametrize(("operation", "place"), EACH, ids=lambda one: one)

@@ -9,22 +9,36 @@ from typing import Any
 
 import django
 
+from fabric.core.actor import Actor
+
 
 def main() -> None:
     """Makes what is asked for until standard input closes. The first line that it says is a token and a fabric's name."""
+    from fabric.services.tokens import Scope, token_create
+    from fabric.services.workspaces import owner_actor
+
+    actor = owner_actor()
+    small, makes = makers(actor)
+    secret = token_create(actor=actor, name="asks", scopes=tuple(Scope)).secret
+    print(json.dumps({"token": secret, "fabric": small}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(makes[line.strip()]()), flush=True)
+
+
+def makers(actor: Actor) -> tuple[str, Mapping[str, Callable[[], dict[str, str]]]]:
+    """The name of a fabric, and what makes something of each kind."""
     from fabric import wiring
     from fabric.adapters.nudge import NullNudge
+    from fabric.models import Escalation
     from fabric.selectors.escalations import escalations_open
     from fabric.services.control import run_pause
     from fabric.services.escalations import escalation_decide
     from fabric.services.fabrics import fabric_publish
     from fabric.services.runs import run_start
-    from fabric.services.tokens import Scope, token_create
-    from fabric.services.workspaces import owner_actor
-    from tests.fabric.services.world import DOUBTFUL, SMALL, ran
+    from tests.fabric.services.world import DOUBTFUL, GIVEN_UP, SMALL, ran
 
-    actor = owner_actor()
-    small, doubtful = (fabric_publish(actor=actor, source=source).name for source in (SMALL, DOUBTFUL))
+    sources = (SMALL, DOUBTFUL, GIVEN_UP)
+    small, doubtful, given_up = (fabric_publish(actor=actor, source=source).name for source in sources)
     ports: dict[str, Any] = {"store": wiring.store(), "nudge": NullNudge(), "actor": actor}
 
     def queued() -> dict[str, str]:
@@ -45,18 +59,19 @@ def main() -> None:
         escalation_decide(**ports, escalation_id=found["question"], verb="approve", undo_s=60)
         return found
 
-    makes: Mapping[str, Callable[[], dict[str, str]]] = {
+    def ticket() -> dict[str, str]:
+        run = ran(actor, given_up).id
+        return {"run": run, "question": Escalation.objects.get(run_id=run, item="ticket").id}
+
+    return small, {
         "nothing": dict,
         "queued": queued,
         "paused": paused,
         "ended": lambda: {"run": ran(actor, small).id},
         "asking": asking,
         "answered": answered,
+        "ticket": ticket,
     }
-    secret = token_create(actor=actor, name="asks", scopes=tuple(Scope)).secret
-    print(json.dumps({"token": secret, "fabric": small}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(makes[line.strip()]()), flush=True)
 
 
 if __name__ == "__main__":

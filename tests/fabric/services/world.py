@@ -122,6 +122,14 @@ SPARED_STRICT = SPARED.replace("name: spared", "name: strict").replace(
 )
 """The same in high-stakes: each run waits for a person."""
 
+GIVEN_UP = (
+    SMALL.replace("name: small", "name: given-up")
+    .replace("title: A small fabric", "title: A fabric whose model is down, which leaves a ticket")
+    .replace("    provider: scripted\n", "    provider: scripted\n    options: {fail: {cause: server_error}}\n")
+    + "decision_table:\n  provider_failure:\n    interactive: {rungs: [{reaction: abort, with: [ticket]}]}\n"
+)
+"""Each of its runs ends with its first call, and leaves a ticket."""
+
 NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadline is Friday, and it will not move.")
 
 
