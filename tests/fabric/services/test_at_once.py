@@ -83,7 +83,7 @@ class TestAnswers:
         assert len(answers(item)) == 1
 
     def test_one_that_the_run_takes_while_another_is_on_its_way(self, store, nudge, actor, item):
-        member("ana", "reviewer")
+        member("ana", "owner")  # Whom the fabric asks: what she holds is asked again when the run takes her answer.
 
         def ana_is_faster():
             decide(store, nudge, replace(actor, name="ana"), item)
