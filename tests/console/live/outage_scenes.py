@@ -20,7 +20,14 @@ import django
 
 from tests.console.live.following import Page, following
 from tests.console.live.proxy import Proxy, proxy_to
-from tests.people import member
+
+
+def _member(name: str) -> Any:
+    """A user who is a member. The module has models, which are there once Django is set up."""
+    from tests.people import member
+
+    return member(name)
+
 
 SAID = "scene:"
 WELL = "each once, in order"
@@ -83,7 +90,7 @@ class Stage:
         stack.callback(self.feeder.close)
         self.server = house.server
         self.second = house.second
-        self.user = member(f"viewer of {scene}")
+        self.user = _member(f"viewer of {scene}")
         self.cookie = self.sign_in(self.user)
 
     def proxied(self) -> tuple[Any, Proxy]:
@@ -199,7 +206,7 @@ async def thousand_pages(stage: Stage) -> None:
     """A thousand pages whose server is killed, and who all come back at one time."""
 
     def cookies() -> list[str]:
-        return [stage.sign_in(member(f"viewer-{n}")) for n in range(PEOPLE)]
+        return [stage.sign_in(_member(f"viewer-{n}")) for n in range(PEOPLE)]
 
     found = await asyncio.to_thread(cookies)
     async with AsyncExitStack() as stack:
@@ -326,9 +333,8 @@ REVOKED: dict[str, tuple[Callable[[Stage], None], int]] = {
 
 async def revoked(stage: Stage, change: Callable[[Stage], None], code: int) -> None:
     """Pages on two servers are closed with that code and let in no more; those of others go on."""
-
     other_server = await asyncio.to_thread(stage.second)
-    other = await asyncio.to_thread(lambda: stage.sign_in(member(f"not {stage.user.username}")))
+    other = await asyncio.to_thread(lambda: stage.sign_in(_member(f"not {stage.user.username}")))
     mine = [stage.page(server) for server in (stage.server, other_server)]
     async with following(stage.page(other_server, other)) as theirs:
         tasks = [asyncio.create_task(page.live()) for page in mine]
