@@ -14,17 +14,21 @@ def fill(apps, schema_editor):
     for run_id in list(runs):
         found = events.objects.filter(run_id=run_id, kind__in=("escalation_opened", "escalation_reminded"))
         for kind, header in found.order_by("seq").values_list("kind", "header"):
-            fact = json.loads(header)["d"]
-            if kind == "escalation_opened":
-                named = fact["required_role"] or "reviewer"
-                said = {"asked": f"\n{named}\n", "remind_at": fact["remind_at"], "onward_at": fact["onward_at"]}
-            else:
-                said = {"reminded": True} | ({"onward": True} if fact["step"] == "onward" else {})
-            escalations.objects.filter(id=fact["escalation_id"], run_id=run_id).update(**said)
+            try:
+                escalation_id, said = told(kind, json.loads(header)["d"])
+            except (ValueError, KeyError, TypeError):
+                continue  # A journal that was damaged is its run's business, and keeps nobody from upgrading.
+            escalations.objects.filter(id=escalation_id, run_id=run_id).update(**said)
 
 
-def keep(apps, schema_editor):
-    """The columns go."""
+def told(kind, fact):
+    """The question that a fact is about, and the columns that it tells."""
+    if kind == "escalation_opened":
+        named = fact["required_role"] or "reviewer"
+        said = {"asked": f"\n{named}\n", "remind_at": fact["remind_at"], "onward_at": fact["onward_at"]}
+    else:
+        said = {"reminded": True} | ({"onward": True} if fact["step"] == "onward" else {})
+    return fact["escalation_id"], said
 
 
 class Migration(migrations.Migration):
@@ -94,7 +98,7 @@ class Migration(migrations.Migration):
             name='tau',
             field=models.FloatField(blank=True, null=True),
         ),
-        migrations.RunPython(fill, keep),
+        migrations.RunPython(fill, migrations.RunPython.noop),
         migrations.AddConstraint(
             model_name='escalation',
             constraint=models.CheckConstraint(condition=models.Q(('by_system', True), ('verb__in', ('', 'reject', 'withdrawn')), django.db.models.lookups.Exact(django.db.models.functions.text.StrIndex(models.F('barred'), django.db.models.functions.text.Concat(models.Value('\n', output_field=models.TextField()), models.F('decided_by'), models.Value('\n', output_field=models.TextField()))), models.Value(0)), _connector='OR'), name='escalation_not_barred'),
