@@ -71,6 +71,8 @@ class Ledger:
     """``model`` or ``tool``, by command."""
     issued: dict[str, ev.CallIssued] = field(default_factory=dict)
     """The latest attempt of each call of a model."""
+    rewritten: set[str] = field(default_factory=set)
+    """Of those, the calls whose prompt a person has changed since: a plan that they wrote into stands in every branch's."""
     attempts: dict[str, ev.AttemptFailed] = field(default_factory=dict)
     """The latest failed attempt of each call."""
     parked: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -168,6 +170,12 @@ def _replanned(ledger: Ledger, fact: ev.Replanned) -> None:
     _forget(ledger, lambda scope: ".e" in scope)
 
 
+def _edited(ledger: Ledger, fact: ev.OutputEdited) -> None:
+    _status(ledger, fact.step_id, "done")
+    if fact.stage == "plan":
+        ledger.rewritten.update(ledger.issued)
+
+
 def _guided(ledger: Ledger, fact: ev.GuidanceGiven) -> None:
     """A person's words cost a replan, and nothing is planned anew."""
     ledger.replans[str(fact.stage)] += 1
@@ -260,6 +268,7 @@ def _issued(ledger: Ledger, fact: ev.CallIssued) -> None:
     if fact.call != "model":
         return
     ledger.issued[fact.command_id] = fact
+    ledger.rewritten.discard(fact.command_id)
     if fact.attempt == 1 and fact.step_id in ledger.steps:
         ledger.steps[fact.step_id].tried = ()  # A new call may go to whoever was asked in vain before.
 
@@ -295,7 +304,7 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "tool_answered": _tool_answered,
     "output_accepted": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
     "output_kept": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
-    "output_edited": lambda ledger, fact: _status(ledger, fact.step_id, "done"),
+    "output_edited": _edited,
     "guidance_given": _guided,
     "step_failed": lambda ledger, fact: _status(ledger, fact.step_id, "failed"),
     "child_spawned": lambda ledger, fact: _status(ledger, fact.step_id, "delegated"),

@@ -145,7 +145,7 @@ def judged(asked: Asked, weighed: ev.Weighed, reaction: str, *, anew: bool = Fal
     }
     pairs |= {f"cost of {one.model}": (one.usd_micros, case.cost(one.model)) for one in weighed.candidates}
     call = asked.ledger.issued.get(asked.fact.command_id)
-    if call is not None:
+    if call is not None and call.command_id not in asked.ledger.rewritten:
         pairs["tokens"] = (weighed.input_tokens + weighed.output_tokens, call.reserved_tokens)
     taken = [name for name, ruled_out, _ in rulings if not ruled_out]
     return Found(pairs, taken[0] if taken else "", all(known for *_, known in rulings))

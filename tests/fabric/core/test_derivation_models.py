@@ -12,8 +12,8 @@ from fabric.core.derivation import Rules, derived_all
 from fabric.core.derivation.models import CHANGES, HOLDS, UNFIT
 from fabric.core.mechanisms import ORDER
 from fabric.core.taxonomy import Cause, Tier
-from tests.fabric.core.harness import ran
-from tests.fabric.core.scripts import summary
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import say, summary
 from tests.fabric.core.spenders import CHEAP, spender
 from tests.fabric.core.test_ladder import cell
 from tests.fabric.core.test_swap import DOWN, NEAR, OTHER, PRICES, THIRD, by_model, fabric
@@ -296,3 +296,28 @@ def test_a_bucket_that_could_not_have_given_is_found(changes, field):
     buckets = tuple(replace(one, **changes) if one.bucket.startswith("provider") else one for one in fact.buckets)
     wrong = replace(world.events[at], fact=replace(fact, buckets=buckets))
     assert field in fields(derived(world, [*world.events[:at], wrong, *world.events[at + 1 :]]))
+
+
+# -- a plan that a person wrote into meanwhile ------------------------------------------------------------------------
+
+
+def test_a_call_that_was_out_while_a_person_wrote_into_the_plan_is_weighed_with_the_new_words():
+    """Every branch is given the whole plan: the prompt that another model would get is not the one that the call reserved for."""
+    table = cell("schema_grounding_fail", "escalate", tier="batch") | cell(
+        "provider_failure", ("fallback_model", 1), "escalate", tier="batch"
+    )
+    spec = fabric(workers=2, table=table)
+
+    def worker(command):
+        if command.step_id == "fan_out.0.e0.r0":
+            return say("no")
+        return DOWN.after(20) if command.model == "small" and ".1." in command.step_id else summary()
+
+    world = World(spec, {"worker": worker}, prices=PRICES, tier=Tier.BATCH).start().go(until_s=5)
+    brief = {"agent": "worker", "title": "Part 1", "instructions": "Do part 1, " + "and mind the words, " * 20}
+    world.decide("edit", edited=brief).go()
+    (changed,) = world.of(ev.ModelChanged)
+    issued = [fact for fact in world.of(ev.CallIssued) if fact.command_id == changed.command_id]
+    assert changed.weighed.input_tokens + changed.weighed.output_tokens > issued[0].reserved_tokens
+    assert changed.weighed.input_tokens + changed.weighed.output_tokens == issued[1].reserved_tokens
+    assert fields(derived(world)) == set()
