@@ -28,7 +28,7 @@ from fabric.selectors.overview import NEWEST_RUNS, Tile
 from fabric.selectors.revision_diff import revision_changes
 from fabric.selectors.revisions import REVISIONS_MAX, fabric_revisions
 from fabric.selectors.success_cost import success_costs
-from fabric.services.fabric_yaml import fabric_dump
+from fabric.services.fabric_text import exported, written_out
 
 MIX: Mapping[str, tuple[str, str, tuple[Tile, ...]]] = {
     "completed": ("completed", "ok", (Tile.COMPLETED,)),
@@ -125,7 +125,7 @@ def _cost(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 
 
 def _yaml(actor: Actor, page: RevisionPage) -> dict[str, Any]:
-    return {"yaml": fabric_dump(page.spec)}
+    return {"yaml": exported(page)}
 
 
 def _versions(actor: Actor, page: RevisionPage) -> dict[str, Any]:
@@ -166,9 +166,13 @@ def revision(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """One version as YAML: equal versions are equal bytes."""
-    page = revision_get(actor_of(request.user), name, number)
-    response = HttpResponse(fabric_dump(page.spec), content_type="application/yaml; charset=utf-8")
+    """One version as YAML: the text that it was published with; ``?form=written``, or where there is none: written out, equal versions in equal bytes."""
+    page, form = revision_get(actor_of(request.user), name, number), request.GET.get("form", "")
+    if form not in ("", "written"):
+        message = f"a version has no form {form[:40]!r}; it has: written"
+        raise Refused(message, code="not_found", field="form")
+    text = written_out(page.spec) if form else exported(page)
+    response = HttpResponse(text, content_type="application/yaml; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{page.spec.name}-r{page.number}.yaml"'
     return response
 

@@ -25,6 +25,8 @@ class Act(StrEnum):
     RETENTION_SET = "retention_set"
     BUDGET_SET = "budget_set"
     FABRIC_PUBLISHED = "fabric_published"
+    FABRIC_REVERTED = "fabric_reverted"
+    """An older revision became the published one again, by its number."""
     FABRIC_WITHDRAWN = "fabric_withdrawn"
     """What a drill had made of a fabric is published no more."""
     TOKEN_CREATED = "token_created"  # noqa: S105 - The name of an act.

@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    WithJsonSchema,
     field_validator,
     model_serializer,
     model_validator,
@@ -46,11 +47,17 @@ class _Named(SpecGroup):
 N = TypeVar("N", bound=_Named)
 
 
+_Dollars = Annotated[
+    str,
+    WithJsonSchema({"type": ["string", "number"], "description": "Dollars per million tokens, such as 0.15."}),
+]
+
+
 class ModelPrice(SpecGroup):
     """Dollars per million tokens, as decimal text: "0.15". Zero only where it is written."""
 
-    input_usd_per_mtok: str
-    output_usd_per_mtok: str
+    input_usd_per_mtok: _Dollars
+    output_usd_per_mtok: _Dollars
 
     @field_validator("input_usd_per_mtok", "output_usd_per_mtok", mode="before")
     @classmethod

@@ -30,7 +30,7 @@ class Fabric(models.Model):
 
 
 class Revision(models.Model):
-    """A frozen, published version of a fabric. Never changed."""
+    """A frozen, published version of a fabric. Nothing of it changes but the text that it was last published with."""
 
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="+", db_index=False)
@@ -40,6 +40,8 @@ class Revision(models.Model):
     """Content hash of the spec: publishing the same content again is the same revision."""
     spec = models.TextField()
     """``FabricSpec`` as JSON."""
+    source = models.TextField(blank=True, default="", db_default="")
+    """The YAML that this content was last published with, comments and all; empty: it was published by nobody who wrote one."""
     published_at = models.DateTimeField(auto_now_add=True)
     published_by = models.TextField(blank=True, default="")
 

@@ -83,6 +83,8 @@ class RevisionPage:
     published_at: datetime
     published_by: str
     spec: FabricSpec
+    source: str
+    """The text that it was last published with; empty: there is none."""
 
     @property
     def current(self) -> bool:
@@ -120,6 +122,7 @@ def revision_get(actor: Actor, name: str, number: int | None = None) -> Revision
         published_at=revision.published_at,
         published_by=revision.published_by,
         spec=spec,
+        source=revision.source,
     )
 
 
@@ -145,7 +148,7 @@ def _stored(revision_id: str) -> dict[str, Any]:
 
 def _published(actor: Actor) -> QuerySet[Fabric]:
     rows = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False)
-    return rows.select_related("published")
+    return rows.select_related("published").defer("published__source")
 
 
 def _view(fabric: Fabric) -> FabricView:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from fabric.adapters.store_errors import RowRefused, RunMissing
 from fabric.runtime.ports import StoreUnavailable
-from fabric.selectors.errors import Code, Refused
+from fabric.selectors.errors import Code, Placed, Refused
 
-__all__ = ["Code", "Refused", "store_answers"]
+__all__ = ["Code", "Placed", "Refused", "store_answers"]
 
 
 @contextmanager

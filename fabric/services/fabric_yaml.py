@@ -17,11 +17,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from fabric.core.spec import FabricSpec
-from fabric.selectors.errors import Refused
+from fabric.selectors.errors import Placed, Refused
 from fabric.services.yaml_tree import BYTES_MAX, Tree, YamlProblem, read_yaml
 
 JSON = Any
 PROBLEMS_MAX = 20
+"""Most that one sentence tells."""
+PLACED_MAX = 1_000
+"""Most that are told with their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,16 @@ class Source:
     spec: FabricSpec
     tree: Tree
     origin: str = ""
+    text: str = ""
+    """What was read."""
 
     def told(self, problem: Problem) -> str:
         """A problem with its place: ``file, line 12, column 5, agents.1.model: ...``."""
-        return _told(self.origin, self.tree, problem)
+        return str(self.placed(problem))
+
+    def placed(self, problem: Problem) -> Placed:
+        """A problem and its place, apart."""
+        return _placed(self.origin, self.tree, problem)
 
 
 def fabric_read(text: str, *, origin: str = "") -> Source:
@@ -52,14 +61,15 @@ def fabric_read(text: str, *, origin: str = "") -> Source:
     try:
         tree = read_yaml(text)
     except YamlProblem as error:
-        place = f"line {error.mark.line}, column {error.mark.column}" if error.mark else ""
-        where = ", ".join(part for part in (origin, place) if part)
-        code = "too_large" if len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX else "invalid"
-        raise Refused(f"{where}: {error}" if where else str(error), code=code, field="source") from None  # type: ignore[arg-type]
+        line, column = (error.mark.line, error.mark.column) if error.mark else (None, None)
+        found = Placed("", line, column, str(error), origin)
+        large = len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX
+        raise Refused(str(found), code="too_large" if large else "invalid", field="source", placed=(found,)) from None
     if not isinstance(tree.value, dict):
-        raise Refused(_told(origin, tree, _NO_FABRIC), code="invalid", field="source")
+        found = _placed(origin, tree, _NO_FABRIC)
+        raise Refused(str(found), code="invalid", field="source", placed=(found,))
     try:
-        return Source(FabricSpec.model_validate(tree.value), tree, origin)
+        return Source(FabricSpec.model_validate(tree.value), tree, origin, text)
     except ValidationError as error:
         details = error.errors()
         problems = [found for detail in details if _counts(detail, details) for found in _problems(detail, tree.value)]
@@ -70,18 +80,18 @@ _NO_FABRIC = Problem("", "a fabric is fields with values: name, title, models, a
 
 
 def refusal(problems: list[Problem], tree: Tree, origin: str) -> Refused:
-    """The Refused for one or more problems, at most 20 of them told."""
-    told = tuple(_told(origin, tree, problem) for problem in problems[:PROBLEMS_MAX])
+    """The Refused for one or more problems, at most 20 of them told in its sentence."""
+    placed = tuple(_placed(origin, tree, problem) for problem in problems[:PLACED_MAX])
+    told = tuple(str(one) for one in placed[:PROBLEMS_MAX])
     message = told[0] if len(problems) == 1 else f"{len(problems)} things are wrong: {'; '.join(told)}"
-    return Refused(message, code="invalid", field=problems[0].path, problems=told)
+    return Refused(message, code="invalid", field=problems[0].path, problems=told, placed=placed)
 
 
-def _told(origin: str, tree: Tree, problem: Problem) -> str:
+def _placed(origin: str, tree: Tree, problem: Problem) -> Placed:
     parts = tuple(int(part) if part.isdecimal() else part for part in problem.path.split("."))
     mark = tree.mark(parts, name=problem.about_name)
-    place = f"line {mark.line}, column {mark.column}" if mark else ""
-    where = ", ".join(part for part in (origin, place, problem.path) if part)
-    return f"{where}: {problem.sentence}" if where else problem.sentence
+    line, column = (mark.line, mark.column) if mark else (None, None)
+    return Placed(problem.path, line, column, problem.sentence, origin)
 
 
 # -- what pydantic says, as sentences ----------------------------------------------------------------------------------

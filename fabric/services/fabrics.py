@@ -14,10 +14,12 @@ from fabric.core.roles import Right
 from fabric.core.spec import FabricSpec
 from fabric.models import Fabric, Revision, Workspace
 from fabric.runtime.shares import published
+from fabric.selectors.fabrics import revision_get
 from fabric.services import here
 from fabric.services.audit import audit_record
 from fabric.services.budgets import caps_publish
 from fabric.services.errors import Refused
+from fabric.services.fabric_text import exported
 from fabric.services.fabric_yaml import Problem, Source, fabric_read, refusal
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
 from fabric.services.rights import right_wanted
@@ -36,37 +38,71 @@ class Published:
     digest: str
     changed: bool
     """False: this very content was the published revision already."""
+    was: int | None = None
+    """Number of the revision that was published before; None: none was."""
+    rewritten: bool = False
+    """The content was there already, and is kept under another text from now on: its comments or its layout differ."""
     deviations: tuple[Deviation, ...] = ()
     """Cells that are laxer than required, with the author's reasons."""
     warnings: tuple[str, ...] = ()
     """What is described and never used, a sentence each."""
 
 
-def fabric_publish(*, actor: Actor, source: str, origin: str = "", providers: Collection[str] = ()) -> Published:
+def fabric_publish(
+    *, actor: Actor, source: str, origin: str = "", providers: Collection[str] = (), expect: int | None = None
+) -> Published:
     """Reads, judges and publishes a fabric. ``source``: YAML text; ``origin``: its file's name, for what is said about it.
 
-    ``providers``: the provider adapters that there are; without them the names are not checked. The same content again is no new revision;
-    an older content becomes the published one again. Raises Refused forbidden; invalid or too_large, with every problem in ``problems``.
+    ``providers``: the provider adapters that there are; without them the names are not checked. ``expect``: number of the revision that has to be
+    the published one until then, 0: none; None: whatever it is. The same content again is no new revision, but is kept under its last text;
+    an older content becomes the published one again. Raises Refused forbidden; conflict where another revision is published than was expected;
+    invalid or too_large, with every problem in ``problems``.
     """
     right_wanted(actor, Right.EDIT, "publish fabrics")
     read = fabric_read(source, origin=origin)
-    return fabric_publish_read(actor=actor, read=read, providers=providers)
+    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=expect)
 
 
-def fabric_publish_read(*, actor: Actor, read: Source, providers: Collection[str] = ()) -> Published:
-    """The same of a fabric that was read already. Raises Refused forbidden or invalid."""
+def fabric_publish_read(
+    *, actor: Actor, read: Source, providers: Collection[str] = (), expect: int | None = None
+) -> Published:
+    """The same of a fabric that was read already. Raises Refused forbidden, conflict or invalid."""
     right_wanted(actor, Right.EDIT, "publish fabrics")
-    spec = read.spec
-    if problems := publication_problems(spec, here.installation(providers, people=people_of(actor.workspace_id))):
+    return _published(actor, read, providers, _Asked(read.spec, read.text, expect))
+
+
+def fabric_revert(
+    *, actor: Actor, name: str, number: int, providers: Collection[str] = (), expect: int | None = None
+) -> Published:
+    """Makes an older revision of a fabric the published one again, judged anew by today's rules. ``expect``: as for ``fabric_publish``.
+
+    It keeps its number, since a revision is known by its content. Raises Refused forbidden, not_found, conflict or invalid.
+    """
+    right_wanted(actor, Right.EDIT, "publish fabrics")
+    page = revision_get(actor, name, number)
+    read = fabric_read(exported(page), origin=f"{page.spec.name}@{page.number}")
+    return _published(actor, read, providers, _Asked(read.spec, page.source, expect, Act.FABRIC_REVERTED))
+
+
+def checked(actor: Actor, read: Source, providers: Collection[str] = ()) -> None:
+    """Judges a fabric as its publication does. Raises Refused invalid, with every problem."""
+    where = here.installation(providers, people=people_of(actor.workspace_id))
+    if problems := publication_problems(read.spec, where):
         raise refusal(problems, read.tree, read.origin)
-    number, changed = _stored(actor, spec)
+
+
+def _published(actor: Actor, read: Source, providers: Collection[str], asked: _Asked) -> Published:
+    checked(actor, read, providers)
+    spec, stood = read.spec, _stored(actor, asked)
     told: list[Problem] = publication_warnings(spec)
     return Published(
         name=spec.name,
         title=spec.title,
-        number=number,
+        number=stood.number,
         digest=spec.digest(),
-        changed=changed,
+        changed=stood.changed,
+        was=stood.was,
+        rewritten=stood.rewritten,
         deviations=tuple(deviations(spec)),
         warnings=tuple(read.told(problem) for problem in told),
     )
@@ -78,7 +114,7 @@ def drilled_publish(*, actor: Actor, spec: FabricSpec) -> int:
     Raises Refused forbidden in any workspace but one of drills: what is in a drill's hands is no fabric that people start runs of.
     """
     _of_drills(actor)
-    return _stored(actor, spec)[0]
+    return _stored(actor, _Asked(spec)).number
 
 
 def drilled_withdraw(*, actor: Actor, name: str) -> bool:
@@ -98,12 +134,32 @@ def _of_drills(actor: Actor) -> None:
         raise Refused(message, code="forbidden", field="actor")
 
 
-def _stored(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
-    """The revision's number, and whether anything changed. Two publications at once: one of them tries again."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be published, and under which condition."""
+
+    spec: FabricSpec
+    source: str = ""
+    expect: int | None = None
+    act: Act = Act.FABRIC_PUBLISHED
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What came of it."""
+
+    number: int
+    changed: bool
+    was: int | None
+    rewritten: bool
+
+
+def _stored(actor: Actor, asked: _Asked) -> _Stored:
+    """Stores it. Two publications at once: one of them tries again."""
     for attempt in range(ATTEMPTS):
         try:
             with transaction.atomic():
-                return _store(actor, spec)
+                return _store(actor, asked)
         except IntegrityError:
             if attempt == ATTEMPTS - 1:
                 raise
@@ -131,13 +187,39 @@ def revision_ensure(*, workspace_id: str, spec: FabricSpec, by: str = "") -> tup
     return fabric, made
 
 
-def _store(actor: Actor, spec: FabricSpec) -> tuple[int, bool]:
+def _store(actor: Actor, asked: _Asked) -> _Stored:
+    spec = asked.spec
     fabric, revision = revision_ensure(workspace_id=actor.workspace_id, spec=spec, by=actor.name)
-    if fabric.published_id == revision.id:
-        return revision.number, False
-    fabric.published, fabric.title = revision, spec.title
-    fabric.save(update_fields=["published", "title"])
+    was_id = fabric.published_id
+    was = Revision.objects.filter(id=was_id).values_list("number", flat=True).first() if was_id else None
+    rewritten = _source_kept(revision, asked)
+    if was_id == revision.id:
+        return _Stored(revision.number, False, was, rewritten)
+    rows = Fabric.objects.filter(id=fabric.id)
+    if asked.expect is not None:
+        # Asked of the row that is written as well: another publication may stand before its commit.
+        rows = rows.filter(published_id=was_id) if asked.expect == (was or 0) else rows.none()
+    if not rows.update(published=revision, title=spec.title):
+        raise _unexpected(spec.name, asked.expect or 0, was)
     caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
     told = {"revision": revision.number, "digest": revision.digest}
-    audit_record(actor=actor, act=Act.FABRIC_PUBLISHED, subject=spec.name, **told)
-    return revision.number, True
+    audit_record(actor=actor, act=asked.act, subject=spec.name, **told)
+    return _Stored(revision.number, True, was, rewritten)
+
+
+def _unexpected(name: str, expect: int, was: int | None) -> Refused:
+    stands = "another one" if (was or 0) == expect else f"revision {was}" if was else "none"
+    awaited = f"revision {expect}" if expect else "none"
+    message = f"fabric {name!r} has {stands} published, and {awaited} was expected; look at what changed meanwhile, and publish again"
+    return Refused(message, code="conflict", field="expect_revision")
+
+
+def _source_kept(revision: Revision, asked: _Asked) -> bool:
+    """Keeps a text with the revision that it reads back as exactly; whether there was another one before."""
+    if not asked.source or asked.source == revision.source:
+        return False
+    if FabricSpec.model_validate_json(revision.spec) != asked.spec:
+        return False
+    before, revision.source = revision.source, asked.source
+    revision.save(update_fields=["source"])
+    return bool(before)

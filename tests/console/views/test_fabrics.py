@@ -189,6 +189,18 @@ def test_yaml_is_the_same_bytes_every_time_and_reads_back(browser, actor, small)
     assert (again.number, again.changed) == (1, False)
 
 
+def test_what_was_published_is_shown_and_downloaded_with_its_comments(browser, actor, small):
+    commented = SMALL.replace("models:\n", "# Why this model.\nmodels:\n")
+    fabric_publish(actor=actor, source=commented)
+    assert browser.get("/fabrics/small/r1.yaml").content.decode() == commented
+    page = text(browser.get("/fabrics/small?tab=yaml"))
+    assert "# Why this model." in page
+    assert "as it was published" in page
+    written = browser.get("/fabrics/small/r1.yaml?form=written").content.decode()
+    assert "# Handoffs in a peer chain. Unit: handoffs. Default: 5. Source: S0: hop limit." in written
+    assert 'href="/fabrics/small/r1.yaml?form=written"' in page
+
+
 def test_versions(browser, twice):
     page = text(browser.get("/fabrics/small?tab=versions"))
     assert page.index(">r2</a>") < page.index(">r1</a>")
@@ -240,6 +252,7 @@ MISSING = {
     "/fabrics/small/r0": "has no version r0",
     f"/fabrics/small/r{10**40}": "the newest is r1",
     f"/fabrics/small/r{10**40}.yaml": "the newest is r1",
+    "/fabrics/small/r1.yaml?form=verse": "a version has no form 'verse'; it has: written",
     "/fabrics/small?tab=weather": "a fabric's page has no part 'weather'; it has: agents",
     "/fabrics/%00": "no fabric is named",
     f"/fabrics/{'x' * 3000}": "no fabric is named",
