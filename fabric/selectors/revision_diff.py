@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from fabric.core.actor import Actor
 from fabric.core.decision_table import DEFAULT_TABLE, Reaction
+from fabric.core.spec import FabricSpec
 from fabric.models import Revision
 
 JSON = Any
@@ -52,6 +53,12 @@ def _changes(number: int, specs: Mapping[int, JSON]) -> Changes:
         return Changes(number, None, ())
     found = list(differences(specs[number - 1], specs[number]))
     return Changes(number, number - 1, tuple(found[:CHANGES_MAX]), max(0, len(found) - CHANGES_MAX))
+
+
+def spec_changes(before: FabricSpec, after: FabricSpec) -> tuple[Change, ...]:
+    """Every place where two specs differ, with the decision table that is in force; empty: they are the same content."""
+    old, new = (_in_force(spec.model_dump(mode="json", by_alias=True)) for spec in (before, after))
+    return tuple(differences(old, new))
 
 
 def _in_force(spec: dict[str, JSON]) -> JSON:

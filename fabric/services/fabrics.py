@@ -93,7 +93,12 @@ def checked(actor: Actor, read: Source, providers: Collection[str] = ()) -> None
 
 def _published(actor: Actor, read: Source, providers: Collection[str], asked: _Asked) -> Published:
     checked(actor, read, providers)
-    spec, stood = read.spec, _stored(actor, asked)
+    return outcome(read, _stored(actor, asked))
+
+
+def outcome(read: Source, stood: Stored) -> Published:
+    """What is said of a publication."""
+    spec = read.spec
     told: list[Problem] = publication_warnings(spec)
     return Published(
         name=spec.name,
@@ -145,7 +150,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class Stored:
     """What came of it."""
 
     number: int
@@ -154,7 +159,7 @@ class _Stored:
     rewritten: bool
 
 
-def _stored(actor: Actor, asked: _Asked) -> _Stored:
+def _stored(actor: Actor, asked: _Asked) -> Stored:
     """Stores it. Two publications at once: one of them tries again."""
     for attempt in range(ATTEMPTS):
         try:
@@ -187,27 +192,28 @@ def revision_ensure(*, workspace_id: str, spec: FabricSpec, by: str = "") -> tup
     return fabric, made
 
 
-def _store(actor: Actor, asked: _Asked) -> _Stored:
+def _store(actor: Actor, asked: _Asked) -> Stored:
     spec = asked.spec
     fabric, revision = revision_ensure(workspace_id=actor.workspace_id, spec=spec, by=actor.name)
     was_id = fabric.published_id
     was = Revision.objects.filter(id=was_id).values_list("number", flat=True).first() if was_id else None
     rewritten = _source_kept(revision, asked)
     if was_id == revision.id:
-        return _Stored(revision.number, False, was, rewritten)
+        return Stored(revision.number, False, was, rewritten)
     rows = Fabric.objects.filter(id=fabric.id)
     if asked.expect is not None:
         # Asked of the row that is written as well: another publication may stand before its commit.
         rows = rows.filter(published_id=was_id) if asked.expect == (was or 0) else rows.none()
     if not rows.update(published=revision, title=spec.title):
-        raise _unexpected(spec.name, asked.expect or 0, was)
+        raise unexpected(spec.name, asked.expect or 0, was)
     caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
     told = {"revision": revision.number, "digest": revision.digest}
     audit_record(actor=actor, act=asked.act, subject=spec.name, **told)
-    return _Stored(revision.number, True, was, rewritten)
+    return Stored(revision.number, True, was, rewritten)
 
 
-def _unexpected(name: str, expect: int, was: int | None) -> Refused:
+def unexpected(name: str, expect: int, was: int | None) -> Refused:
+    """The Refused where another revision is published than was expected; 0: none."""
     stands = "another one" if (was or 0) == expect else f"revision {was}" if was else "none"
     awaited = f"revision {expect}" if expect else "none"
     message = f"fabric {name!r} has {stands} published, and {awaited} was expected; look at what changed meanwhile, and publish again"

@@ -1,45 +1,91 @@
-"""`manage.py fabric list` and `manage.py fabric publish FILE`."""
+"""`manage.py fabric list|show|export|diff|lint|schema|publish|revert`: fabrics that live in a repository."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from fabric.management.base import OK, FabricCommand, providers, read_text
-from fabric.selectors.fabrics import FabricView, fabrics_list
-from fabric.services.fabrics import Published, fabric_publish
+from fabric.core.actor import Actor
+from fabric.management import fabric_words as words
+from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.selectors.fabrics import fabrics_list, revision_get
+from fabric.selectors.revisions import fabric_revisions
+from fabric.services.errors import Refused
+from fabric.services.fabric_compare import DryRun, Side, compared, fabric_dry_run, side_of
+from fabric.services.fabric_lint import fabric_lint
+from fabric.services.fabric_schema import fabric_schema
+from fabric.services.fabric_text import exported, written_out
+from fabric.services.fabric_yaml import fabric_read
+from fabric.services.fabrics import Published, fabric_publish, fabric_revert
 from fabric.services.workspaces import owner_actor
 from fabric.services.yaml_tree import BYTES_MAX
 
 JSON = Any
+ACTIONS = {
+    "list": "the published fabrics",
+    "show": "one of them, with its revisions",
+    "export": "a revision as YAML: the text that it was published with, else written out",
+    "diff": "what differs between two fabrics, revisions or files; ends with 0 same, 1 different, 2 error",
+    "lint": "everything that is wrong or doubtful, with its line; ends with 0 where it could be published, else 1",
+    "schema": "the JSON Schema of a fabric, for editors",
+    "publish": "publish fabrics from YAML files; none is where one of them cannot be",
+    "revert": "make an older revision the published one again",
+}
+_NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
+"""``small`` or ``small@2``; whatever else is given is a file."""
 
 
 class Command(FabricCommand):
-    """Lists fabrics, or publishes one from a YAML file."""
+    """Fabrics that live in a repository: looks at them, compares, judges and publishes them."""
 
-    help = "List the published fabrics, or publish one from a YAML file."
+    help = "List, show, export, compare, judge and publish fabrics."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """``list`` and ``publish FILE``, each with ``--json``."""
-        actions = parser.add_subparsers(dest="action", required=True, metavar="list|publish")
-        listing = actions.add_parser("list", help="the published fabrics")
-        publishing = actions.add_parser("publish", help="publish a fabric from a YAML file")
-        publishing.add_argument("file", type=Path, metavar="FILE")
-        for action in (listing, publishing):
-            action.add_argument("--json", action="store_true", help="one line of JSON")
+        """One action, each with ``--json``."""
+        actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
+        made = {name: actions.add_parser(name, help=said, description=said) for name, said in ACTIONS.items()}
+        for name in ("show", "export", "revert"):
+            made[name].add_argument("name", metavar="NAME", help="the fabric")
+        for name in ("show", "export"):
+            made[name].add_argument("--revision", type=int, metavar="N", help="else the published one")
+        made["export"].add_argument(
+            "--written-out", action="store_true", help="every field, with a comment at each budget and limit"
+        )
+        for name in ("export", "schema"):
+            made[name].add_argument("-o", "--output", type=Path, metavar="FILE", help="else standard output")
+        for side in ("before", "after"):
+            made["diff"].add_argument(side, metavar=side.upper(), help="NAME, NAME@N or FILE")
+        made["diff"].add_argument("--text", action="store_true", help="also line by line, both written out")
+        made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
+        made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
+        made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        made["revert"].add_argument("number", type=int, metavar="N", help="number of the revision")
+        for name in ("publish", "revert"):
+            made[name].add_argument(
+                "--expect-revision",
+                type=int,
+                metavar="N",
+                help="refuse where another revision is published by now; 0: where any is",
+            )
+        for action in made.values():
+            action.add_argument("--json", action="store_true", help="one line of JSON for each result")
 
     def act(self, options: dict[str, Any]) -> int:
-        """Lists or publishes."""
-        if options["action"] == "publish":
-            return self._publish(options["file"], as_json=options["json"])
-        return self._list(as_json=options["json"])
+        """Does it."""
+        done: int = getattr(self, f"_{options['action']}")(owner_actor(), options)
+        return done
 
-    def _list(self, *, as_json: bool) -> int:
-        found = fabrics_list(owner_actor())
-        if as_json:
-            self.put([_listed(view) for view in found])
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def _list(self, actor: Actor, options: dict[str, Any]) -> int:
+        found = fabrics_list(actor)
+        if options["json"]:
+            self.put([words.listed(view) for view in found])
             return OK
         width = max((len(view.name) for view in found), default=0)
         for view in found:
@@ -48,40 +94,147 @@ class Command(FabricCommand):
             self.tell("no fabric is published yet; publish one with `manage.py fabric publish FILE`")
         return OK
 
-    def _publish(self, path: Path, *, as_json: bool) -> int:
-        source = read_text(path, most=BYTES_MAX, what="a fabric")
-        published = fabric_publish(actor=owner_actor(), source=source, origin=path.name, providers=providers())
-        self.tell(*(f"note: {warning}" for warning in published.warnings))
-        self.tell(*(f"deviation: {one.path}: {one.what} ({one.reason})" for one in published.deviations))
-        if as_json:
-            self.put(_published(published))
-        else:
-            how = "is published" if published.changed else "was published already; nothing changed"
-            self.stdout.write(f"{published.name}: revision {published.number} {how}")
+    def _show(self, actor: Actor, options: dict[str, Any]) -> int:
+        page = revision_get(actor, options["name"], options["revision"])
+        _, revisions = fabric_revisions(actor, options["name"])
+        if options["json"]:
+            self.put(words.shown(page, revisions))
+            return OK
+        standing = "published" if page.current else f"revision {page.fabric.number} is published"
+        self.stdout.write(f"{page.fabric.name}: {page.spec.title}")
+        self.stdout.write(f"revision {page.number} ({standing}), content {page.digest}")
+        self.stdout.write(f"agents: {', '.join(agent.name for agent in page.spec.agents)}")
+        for one in revisions:
+            mark = "*" if one.current else " "
+            self.stdout.write(f"{mark} {one.number}  {one.published_at:%Y-%m-%d %H:%M} UTC  by {one.published_by}")
         return OK
 
+    def _export(self, actor: Actor, options: dict[str, Any]) -> int:
+        page = revision_get(actor, options["name"], options["revision"])
+        text = written_out(page.spec) if options["written_out"] else exported(page)
+        if options["json"]:
+            told = {"name": page.fabric.name, "number": page.number, "digest": page.digest}
+            self.put({**told, "as_published": text == page.source, "yaml": text})
+        self._given(text, options)
+        return OK
 
-def _listed(view: FabricView) -> JSON:
-    return {
-        "name": view.name,
-        "title": view.title,
-        "description": view.description,
-        "number": view.number,
-        "digest": view.digest,
-        "tier": view.tier.value,
-        "tiers": [tier.value for tier in view.tiers],
-        "published_at": view.published_at.isoformat(),
-        "published_by": view.published_by,
-    }
+    def _schema(self, actor: Actor, options: dict[str, Any]) -> int:
+        schema = fabric_schema()
+        if options["json"]:
+            self.put(schema)
+        self._given(json.dumps(schema, ensure_ascii=False, indent=2) + "\n", options)
+        return OK
+
+    def _given(self, text: str, options: dict[str, Any]) -> None:
+        """Puts a text where it is wanted, byte for byte."""
+        if options["output"] is not None:
+            options["output"].write_bytes(text.encode())
+        elif not options["json"]:
+            self.stdout.write(text, ending="")
+
+    def _diff(self, actor: Actor, options: dict[str, Any]) -> int:
+        found = compared(*(self._side(actor, options[side]) for side in ("before", "after")))
+        text = found.text() if options["text"] else None
+        if options["json"]:
+            self.put(words.compared(found, text))
+        else:
+            for line in map(words.change, found.changes):
+                self.stdout.write(line)
+            self.stdout.write(text or "", ending="")
+            if found.same:
+                self.tell(f"{found.before.called} and {found.after.called} are the same content")
+        return OK if found.same else OTHER_END
+
+    def _side(self, actor: Actor, given: str) -> Side:
+        if named := _NAMED.fullmatch(given):
+            return side_of(actor, named[1], int(named[2]) if named[2] else None)
+        path = Path(given)
+        return Side(path.name, fabric_read(_text(path), origin=path.name).spec)
+
+    # -- judging and publishing ----------------------------------------------------------------------------------------
+
+    def _lint(self, actor: Actor, options: dict[str, Any]) -> int:
+        known, publishable = providers(), True
+        for given in options["subjects"]:
+            if named := _NAMED.fullmatch(given):
+                page = revision_get(actor, named[1], int(named[2]) if named[2] else None)
+                source, origin = exported(page), f"{page.fabric.name}@{page.number}"
+            else:
+                source, origin = _text(Path(given)), Path(given).name
+            found = fabric_lint(actor=actor, source=source, origin=origin, providers=known)
+            publishable = publishable and found.publishable
+            if options["json"]:
+                self.put(words.linted(found))
+                continue
+            for line in words.lint_lines(found):
+                self.stdout.write(line)
+        return OK if publishable else OTHER_END
+
+    def _publish(self, actor: Actor, options: dict[str, Any]) -> int:
+        files, expect = options["files"], options["expect_revision"]
+        if len(files) > 1 and expect is not None:
+            raise Refused("--expect-revision is about one fabric; give one FILE with it", code="invalid")
+        known = providers()
+        asked: list[dict[str, Any]] = [
+            {"actor": actor, "source": _text(path), "origin": path.name, "providers": known, "expect": expect}
+            for path in files
+        ]
+        judged: list[DryRun] = []
+        refused: list[str] = []
+        for one in asked:
+            try:
+                judged.append(fabric_dry_run(**one))
+            except Refused as error:
+                if len(asked) == 1:
+                    raise
+                refused += error.problems
+        _each_once(files, [run.published.name for run in judged] if not refused else [])
+        if refused:
+            self.tell(*refused, "nothing was published: every file has to be publishable")
+            return BAD_INPUT
+        for run, one in zip(judged, asked, strict=True):
+            if options["dry_run"]:
+                self._noted(run.published)
+                self._said(words.dry(run), [*words.would(run)], options)
+            else:
+                done = fabric_publish(**one)
+                self._noted(done)
+                self._said(words.published(done), [words.outcome(done)], options)
+        return OK
+
+    def _revert(self, actor: Actor, options: dict[str, Any]) -> int:
+        done = fabric_revert(
+            actor=actor,
+            name=options["name"],
+            number=options["number"],
+            providers=providers(),
+            expect=options["expect_revision"],
+        )
+        self._noted(done)
+        self._said(words.published(done), [words.outcome(done, reverted=True)], options)
+        return OK
+
+    def _noted(self, done: Published) -> None:
+        self.tell(*(f"note: {warning}" for warning in done.warnings))
+        self.tell(*(f"deviation: {one.path}: {one.what} ({one.reason})" for one in done.deviations))
+
+    def _said(self, as_json: JSON, lines: Sequence[str], options: dict[str, Any]) -> None:
+        if options["json"]:
+            self.put(as_json)
+            return
+        for line in lines:
+            self.stdout.write(line)
 
 
-def _published(found: Published) -> JSON:
-    return {
-        "name": found.name,
-        "title": found.title,
-        "number": found.number,
-        "digest": found.digest,
-        "changed": found.changed,
-        "deviations": [{"path": one.path, "what": one.what, "reason": one.reason} for one in found.deviations],
-        "warnings": list(found.warnings),
-    }
+def _text(path: Path) -> str:
+    return read_text(path, most=BYTES_MAX, what="a fabric")
+
+
+def _each_once(files: Sequence[Path], names: Sequence[str]) -> None:
+    """Two files of one fabric would publish one over the other."""
+    first: dict[str, Path] = {}
+    for path, name in zip(files, names, strict=False):
+        if name in first:
+            message = f"{first[name]} and {path} are both the fabric {name!r}; publish one of them"
+            raise Refused(message, code="invalid", field="file")
+        first[name] = path

@@ -1,15 +1,19 @@
 """Publishing: a frozen revision for each content, the same content once, nothing across workspaces."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from fabric.models import Fabric, Revision
+from fabric.core.actor import Actor
+from fabric.models import AuditLine, Fabric, Revision
 from fabric.selectors.fabrics import fabric_get, fabrics_list, revision_spec
 from fabric.services.errors import Refused
+from fabric.services.fabric_compare import compared, fabric_dry_run, side_of
 from fabric.services.fabric_yaml import fabric_read
-from fabric.services.fabrics import drilled_publish, drilled_withdraw, fabric_publish
+from fabric.services.fabrics import Published, drilled_publish, drilled_withdraw, fabric_publish, fabric_revert
 from fabric.services.workspaces import drills_workspace_ensure
+from tests.fabric.services.at_once import at_once
 from tests.fabric.services.world import SMALL
 
 SECOND = SMALL.replace("A small fabric", "A better fabric")
@@ -94,3 +98,123 @@ def test_what_a_drill_makes_of_a_fabric_is_published_among_drills_alone_and_with
     with pytest.raises(Refused, match="no fabric is named"):
         fabric_get(drills, "small")
     assert drilled_publish(actor=drills, spec=spec) == 1, "the same content is the same revision"
+
+
+THIRD = SMALL.replace("A small fabric", "The best fabric")
+
+
+class TestExpected:
+    """Who says which revision they have seen publishes over no other."""
+
+    @pytest.mark.parametrize(("expect", "stands"), [(0, "revision 1 published"), (2, "revision 1 published")])
+    def test_another_one_is_a_conflict_and_nothing_is_stored(self, actor, small, expect, stands):
+        with pytest.raises(Refused, match=stands) as refused:
+            fabric_publish(actor=actor, source=SECOND, expect=expect)
+        assert refused.value.code == "conflict"
+        assert Revision.objects.count() == 1
+        with pytest.raises(Refused, match=stands):
+            fabric_dry_run(actor=actor, source=SECOND, expect=expect)
+
+    def test_none_is_expected_of_what_is_new(self, actor):
+        with pytest.raises(Refused, match="has none published, and revision 3 was expected"):
+            fabric_publish(actor=actor, source=SMALL, expect=3)
+        assert not Fabric.objects.exists()
+        assert fabric_publish(actor=actor, source=SMALL, expect=0).changed
+
+    def test_the_same_again_is_no_conflict(self, actor, small):
+        assert fabric_publish(actor=actor, source=SECOND, expect=1).was == 1
+        assert fabric_publish(actor=actor, source=SECOND, expect=1).changed is False
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_of_two_at_once_one_is_published(self, actor, small, known):
+        if known:
+            for source in (SECOND, THIRD, SMALL):
+                fabric_publish(actor=actor, source=source)
+        told = at_once([partial(fabric_publish, actor=actor, source=one, expect=1) for one in (SECOND, THIRD)])
+        (done,) = [one for one in told if isinstance(one, Published)]
+        (refused,) = [one for one in told if isinstance(one, Refused)]
+        assert refused.code == "conflict"
+        assert fabric_get(actor, "small").number == done.number
+
+
+class TestReverted:
+    def test_an_older_revision_is_published_again_by_its_number_with_its_text(self, actor):
+        fabric_publish(actor=actor, source=f"# The first.\n{SMALL}")
+        fabric_publish(actor=actor, source=SECOND)
+        back = fabric_revert(actor=actor, name="small", number=1)
+        assert (back.number, back.was, back.changed, back.rewritten) == (1, 2, True, False)
+        assert fabric_get(actor, "small").title == "A small fabric"
+        assert Revision.objects.get(number=1).source.startswith("# The first.")
+        kinds = list(AuditLine.objects.filter(kind__startswith="fabric_").order_by("at").values_list("kind", flat=True))
+        assert kinds == ["fabric_published", "fabric_published", "fabric_reverted"]
+
+    def test_twice_is_once(self, actor, small):
+        fabric_publish(actor=actor, source=SECOND)
+        fabric_revert(actor=actor, name="small", number=1)
+        assert fabric_revert(actor=actor, name="small", number=1).changed is False
+        assert AuditLine.objects.filter(kind="fabric_reverted").count() == 1
+
+    def test_todays_rules_judge_it(self, actor, settings):
+        settings.FABRIC_ALLOWED_HOSTS = ("127.0.0.1:8081",)
+        local = SMALL.replace("provider: scripted", "provider: scripted\n    base_url: http://127.0.0.1:8081/v1")
+        fabric_publish(actor=actor, source=local)
+        fabric_publish(actor=actor, source=SMALL)
+        settings.FABRIC_ALLOWED_HOSTS = ()
+        with pytest.raises(Refused, match="^small@1, line 7, column 15, models.0.base_url: .*FABRIC_ALLOWED_HOSTS"):
+            fabric_revert(actor=actor, name="small", number=1)
+        assert fabric_get(actor, "small").number == 2
+
+    def test_what_there_is_not_and_what_is_not_expected(self, actor, small):
+        with pytest.raises(Refused, match="has no version r7"):
+            fabric_revert(actor=actor, name="small", number=7)
+        fabric_publish(actor=actor, source=SECOND)
+        with pytest.raises(Refused, match="revision 2 published, and revision 5 was expected"):
+            fabric_revert(actor=actor, name="small", number=1, expect=5)
+
+    def test_it_is_for_those_who_may_edit(self, actor, small):
+        viewer = Actor(name="vera", workspace_id=actor.workspace_id, roles=("viewer",))
+        for act in (
+            partial(fabric_revert, name="small", number=1),
+            partial(fabric_publish, source=SECOND),
+            partial(fabric_dry_run, source=SECOND),
+        ):
+            with pytest.raises(Refused, match="vera may not publish fabrics"):
+                act(actor=viewer)
+
+
+class TestDryRun:
+    def test_it_says_what_would_change_and_changes_nothing(self, actor, small):
+        found = fabric_dry_run(actor=actor, source=SECOND)
+        assert (found.published.number, found.published.changed, found.new) == (2, True, True)
+        assert [(one.path, one.before, one.after) for one in found.changes] == [
+            ("title", "A small fabric", "A better fabric")
+        ]
+        assert Revision.objects.count() == 1
+        assert fabric_publish(actor=actor, source=SECOND) == found.published
+
+    def test_of_what_is_new_of_the_same_and_of_an_older_content(self, actor):
+        first = fabric_dry_run(actor=actor, source=SMALL)
+        assert (first.published.number, first.published.was, first.new, first.changes) == (1, None, True, ())
+        fabric_publish(actor=actor, source=SMALL)
+        same = fabric_dry_run(actor=actor, source=f"# Another text.\n{SMALL}")
+        assert (same.published.changed, same.published.rewritten, same.new, same.changes) == (False, True, False, ())
+        fabric_publish(actor=actor, source=SECOND)
+        old = fabric_dry_run(actor=actor, source=SMALL)
+        assert (old.published.number, old.published.was, old.new, len(old.changes)) == (1, 2, False, 1)
+
+    def test_it_is_judged(self, actor):
+        with pytest.raises(Refused, match="no price is known"):
+            fabric_dry_run(
+                actor=actor, source=SMALL.replace("    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}\n", "")
+            )
+
+
+def test_two_revisions_are_compared_by_path_with_the_table_in_force(actor, small):
+    cell = "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: abort}]}\n"
+    fabric_publish(actor=actor, source=SMALL + cell)
+    found = compared(side_of(actor, "small", 1), side_of(actor, "small"))
+    assert [one.path for one in found.changes] == ["decision_table.provider_failure.batch.rungs"]
+    assert found.changes[0].after == "abort"
+    assert found.text().startswith("--- small@1\n+++ small@2\n")
+    assert "+      rungs:" in found.text()
+    assert compared(side_of(actor, "small", 2), side_of(actor, "small")).same

@@ -1,9 +1,17 @@
-"""`fabric list` and `fabric publish`."""
+"""`manage.py fabric`: fabrics that live in a repository."""
+
+import json
+from typing import get_args, get_type_hints
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from fabric.models import Fabric
+from fabric.management.fabric_words import MARKS
+from fabric.models import Fabric, Revision
+from fabric.selectors.revision_diff import Change
+from fabric.services.fabric_schema import fabric_schema
+from fabric.services.fabric_text import written_out
+from fabric.services.fabric_yaml import fabric_read
 from tests.fabric.management.console import command
 from tests.fabric.services.world import SMALL
 
@@ -71,5 +79,240 @@ def test_warnings_and_deviations_are_said_beside_the_result(actor, file):
 
 
 def test_an_action_has_to_be_named(actor):
-    with pytest.raises(CommandError, match="list\\|publish"):
+    with pytest.raises(CommandError, match="list\\|show.*publish"):
         call_command("fabric")
+
+
+SECOND = SMALL.replace("A small fabric", "A better fabric")
+BAD = SMALL.replace("model: script\n    instructions: Plan.", "model: big\n    instructions: Plan.")
+
+
+@pytest.fixture
+def second(tmp_path):
+    path = tmp_path / "second.yaml"
+    path.write_text(SECOND)
+    return path
+
+
+@pytest.fixture
+def twice(actor, file, second):
+    """Two revisions, the second one published."""
+    for path in (file, second):
+        assert command("fabric", "publish", str(path)).code == 0
+
+
+def test_show_says_which_revisions_there_are(twice):
+    done = command("fabric", "show", "small")
+    assert done.out.startswith("small: A better fabric\nrevision 2 (published), content ")
+    assert "\n* 2  " in done.out
+    assert "\n  1  " in done.out
+    old = command("fabric", "show", "small", "--revision", "1", "--json").last
+    assert (old["shown"], old["number"], old["has_source"]) == (1, 2, True)
+    assert [one["current"] for one in old["revisions"]] == [True, False]
+    assert "(revision 2 is published)" in command("fabric", "show", "small", "--revision", "1").out
+
+
+class TestExport:
+    def test_it_is_what_was_published_byte_for_byte(self, actor, tmp_path):
+        path, out = tmp_path / "crlf.yaml", tmp_path / "out.yaml"
+        path.write_bytes(f"# Über uns.\n{SMALL}# The end".replace("\n", "\r\n").encode())
+        assert command("fabric", "publish", str(path)).code == 0
+        done = command("fabric", "export", "small", "-o", str(out))
+        assert (done.code, done.out) == (0, "")
+        assert out.read_bytes() == path.read_bytes()
+        assert command("fabric", "export", "small").out == path.read_bytes().decode()
+
+    def test_a_revision_and_written_out(self, twice):
+        assert command("fabric", "export", "small", "--revision", "1").out == SMALL
+        assert command("fabric", "export", "small", "--written-out").out == written_out(fabric_read(SECOND).spec)
+        told = command("fabric", "export", "small", "--json").last
+        assert (told["number"], told["as_published"], told["yaml"]) == (2, True, SECOND)
+
+    def test_a_folder_that_is_not_there(self, twice, tmp_path):
+        done = command("fabric", "export", "small", "-o", str(tmp_path / "no" / "x.yaml"))
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert "cannot be used: No such file or directory" in done.err
+
+
+class TestDiff:
+    def test_same_different_and_error(self, twice, file, tmp_path):
+        done = command("fabric", "diff", "small@1", "small")
+        assert (done.code, done.out) == (1, "  ~ title: A small fabric -> A better fabric\n")
+        (tmp_path / "commented.yaml").write_text(f"# Only a comment.\n{SMALL}")
+        same = command("fabric", "diff", str(file), str(tmp_path / "commented.yaml"))
+        assert (same.code, same.out) == (0, "")
+        assert same.err == "small.yaml and commented.yaml are the same content\n"
+        assert command("fabric", "diff", str(file), "small@9").code == 2
+
+    def test_line_by_line_and_as_json(self, twice, file):
+        done = command("fabric", "diff", str(file), "small", "--text")
+        assert "--- small.yaml\n+++ small@2\n" in done.out
+        assert "-title: A small fabric\n+title: A better fabric\n" in done.out
+        told = command("fabric", "diff", str(file), "small@2", "--json")
+        assert (told.code, told.out.count("\n")) == (1, 1)
+        change = {"path": "title", "kind": "changed", "before": "A small fabric", "after": "A better fabric"}
+        assert told.last == {"from": "small.yaml", "to": "small@2", "same": False, "changes": [change]}
+
+    def test_every_kind_of_change_has_its_mark(self):
+        assert set(MARKS) == set(get_args(get_type_hints(Change)["kind"]))
+
+    @pytest.mark.parametrize(
+        ("other", "said"),
+        [
+            ("nosuch", "no fabric is named 'nosuch'; there are: small"),
+            ("small@77", "has no version r77"),
+            ("small@x", "small@x cannot be read: No such file"),
+        ],
+    )
+    def test_what_there_is_not_is_one_sentence(self, twice, other, said):
+        done = command("fabric", "diff", "small", other)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert said in done.err
+
+
+class TestLint:
+    def test_what_could_be_published_ends_with_0(self, actor, file):
+        done = command("fabric", "lint", str(file))
+        assert (done.code, done.out) == (0, "small.yaml: can be published\n")
+        assert not Fabric.objects.exists()
+
+    def test_every_problem_is_told_with_file_line_column_and_path(self, actor, file):
+        file.write_text(BAD.replace("[read_document]", "[read_docment]"))
+        done = command("fabric", "lint", str(file))
+        assert done.code == 1
+        assert done.out.splitlines() == [
+            "error: small.yaml, line 12, column 12, agents.0.model: no model is named 'big'; there are: script",
+            "error: small.yaml, line 17, column 5, agents.1.tools: no tool is named 'read_docment'; there are: read_document",
+            "small.yaml: cannot be published (2 errors)",
+        ]
+        told = command("fabric", "lint", str(file), "--json").last
+        assert told["problems"][0] == {
+            "path": "agents.0.model",
+            "line": 12,
+            "column": 12,
+            "sentence": "no model is named 'big'; there are: script",
+        }
+        assert (told["publishable"], told["name"]) == (False, None)
+
+    def test_warnings_and_deviations_keep_nothing_from_being_published(self, actor, file):
+        file.write_text(
+            SMALL.replace("  - name: read_document\n", "  - name: read_document\n  - name: calculator\n")
+            + "decision_table:\n  provider_failure:\n    high_stakes: {rungs: [{reaction: surface}], deviation: A pilot.}\n"
+        )
+        done = command("fabric", "lint", str(file), "--json")
+        assert (done.code, done.last["publishable"]) == (0, True)
+        assert [(one["path"], one["line"]) for one in done.last["warnings"]] == [("tools.1", 10)]
+        assert [(one["path"], one["line"], one["reason"]) for one in done.last["deviations"]] == [
+            ("decision_table.provider_failure.high_stakes", 28, "A pilot.")
+        ]
+
+    def test_several_files_and_what_is_published(self, twice, file, tmp_path):
+        (tmp_path / "bad.yaml").write_text("name: [")
+        done = command("fabric", "lint", str(file), "small", "small@1", str(tmp_path / "bad.yaml"), "--json")
+        assert done.code == 1
+        told = [json.loads(line) for line in done.out.splitlines()]
+        assert [(one["file"], one["publishable"]) for one in told] == [
+            ("small.yaml", True),
+            ("small@2", True),
+            ("small@1", True),
+            ("bad.yaml", False),
+        ]
+
+
+class TestPublish:
+    def test_none_is_published_where_one_cannot_be(self, actor, file, tmp_path):
+        bad = tmp_path / "bad.yaml"
+        bad.write_text(BAD.replace("name: small", "name: bad"))
+        done = command("fabric", "publish", str(file), str(bad))
+        assert (done.code, done.out) == (2, "")
+        assert "bad.yaml, line 12, column 12" in done.err
+        assert done.err.endswith("nothing was published: every file has to be publishable\n")
+        assert not Fabric.objects.exists()
+
+    def test_several_each_on_its_line(self, actor, file, tmp_path):
+        other = tmp_path / "other.yaml"
+        other.write_text(SMALL.replace("name: small", "name: other"))
+        done = command("fabric", "publish", str(file), str(other), "--json")
+        assert [json.loads(line)["name"] for line in done.out.splitlines()] == ["small", "other"]
+
+    def test_two_files_of_one_fabric_are_refused(self, actor, file, second):
+        done = command("fabric", "publish", str(file), str(second))
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert "are both the fabric 'small'; publish one of them" in done.err
+        assert not Fabric.objects.exists()
+
+    def test_a_dry_run_says_what_would_change(self, actor, file, second):
+        new = command("fabric", "publish", str(file), "--dry-run")
+        assert new.out == "small: revision 1 would be published as a new revision, and none is published now\n"
+        command("fabric", "publish", str(file))
+        done = command("fabric", "publish", str(second), "--dry-run")
+        assert done.out == (
+            "small: revision 2 would be published as a new revision, in place of revision 1\n"
+            "  ~ title: A small fabric -> A better fabric\n"
+        )
+        assert command("fabric", "publish", str(file), "--dry-run").out.endswith("already; nothing would change\n")
+        told = command("fabric", "publish", str(second), "--dry-run", "--json").last
+        assert (told["dry_run"], told["number"], told["was"], told["new"]) == (True, 2, 1, True)
+        assert Revision.objects.count() == 1
+
+    def test_another_revision_than_expected_is_a_conflict(self, twice, file, second):
+        for more in ([], ["--dry-run"]):
+            done = command("fabric", "publish", str(file), "--expect-revision", "1", *more)
+            assert (done.code, done.out) == (2, "")
+            assert "has revision 2 published, and revision 1 was expected" in done.err
+        two = command("fabric", "publish", str(file), str(second), "--expect-revision", "1")
+        assert (two.code, two.err) == (2, "--expect-revision is about one fabric; give one FILE with it\n")
+
+    def test_an_older_content_and_another_text_are_said_in_words(self, twice, file):
+        file.write_text(f"# A comment.\n{SMALL}")
+        again = "small: revision 1 is published again, and revision 2 no more; a content keeps its number\n"
+        assert command("fabric", "publish", str(file)).out == again
+        file.write_text(SMALL)
+        kept = "small: revision 1 was published already; its text is replaced, its content is the same\n"
+        assert command("fabric", "publish", str(file)).out == kept
+
+
+def test_revert_says_what_happened(twice):
+    done = command("fabric", "revert", "small", "1", "--expect-revision", "2")
+    assert done.out == (
+        "small: revision 1 is published again, and revision 2 no more; a content keeps its number, so no new revision was made\n"
+    )
+    again = command("fabric", "revert", "small", "1", "--json").last
+    assert (again["number"], again["changed"]) == (1, False)
+    wrong = command("fabric", "revert", "small", "8")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+def test_the_schema_is_written_where_an_editor_finds_it(actor, tmp_path):
+    path = tmp_path / "fabric.schema.json"
+    assert command("fabric", "schema", "-o", str(path)).code == 0
+    assert json.loads(path.read_text()) == fabric_schema() == command("fabric", "schema", "--json").last
+    assert command("fabric", "schema").out == path.read_text()
+
+
+NASTY = {
+    "a bomb": ("title: &a [x, x]\nexample: [*a, *a]\n", "line 1, column 8: the anchor &a is not read"),
+    "an alias": ("title: *a\n", "the alias *a is not read"),
+    "a merge": ("<<: {a: 1}\n", "line 1, column 1: merge keys (<<) are not read"),
+    "a key twice": (SMALL + "title: Again\n", "line 25, column 1: the key 'title' is there twice"),
+    "an unknown field": (SMALL + "colour: red\n", "line 25, column 1, colour: there is no such field"),
+    "a wrong type": (SMALL.replace("[reader]", "reader"), "line 20, column 12, topology.workers: 'reader'"),
+    "a tag": ("title: !!python/object:os.system x\n", "the tag"),
+    "too deep": ("[" * 100 + "]" * 100, "it is nested deeper than 32 levels"),
+    "too many": ("a: [" + "1," * 20_000 + "]", "there are more than 10,000 values"),
+    "two documents": (SMALL + "---\n" + SMALL, "there is a second document"),
+    "a fabric in a list": ("- name: small\n", "a fabric is fields with values"),
+}
+
+
+@pytest.mark.parametrize("what", NASTY)
+@pytest.mark.parametrize("action", ["lint", "publish", "diff"])
+def test_what_is_no_fabric_is_told_with_its_line_by_every_action(actor, file, what, action):
+    text, said = NASTY[what]
+    file.write_text(text)
+    done = command("fabric", action, str(file), *([str(file)] if action == "diff" else []))
+    assert done.code == (1 if action == "lint" else 2)
+    assert "small.yaml, line " in done.out + done.err
+    assert said in done.out + done.err
+    assert "Traceback" not in done.err
+    assert not Fabric.objects.exists()
