@@ -16,6 +16,7 @@ from fabric.core.frozen import value
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.mechanisms.contract import Proposal
+from fabric.core.policy import FlowPolicy
 from fabric.core.retry_layers import by_edge, unrouted
 from fabric.core.run import Step, rung_key, step_id
 from fabric.core.taxonomy import Cause, Direct, FailureType
@@ -189,12 +190,15 @@ def delay_s(work: Work, failure: Failure, spent: int) -> float:
     if failure.retry_after_s is not None:
         return failure.retry_after_s
     assert failure.issued is not None
-    policy = work.compiled.spec.policy
-    retry = policy.retry
     drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
+    return backoff_s(work.compiled.spec.policy, spent, drawn)
+
+
+def backoff_s(policy: FlowPolicy, spent: int, drawn: float) -> float:
+    """Seconds of the wait before a call's next attempt. ``spent``: retries before it; ``drawn``: in [0, 1)."""
     if policy.retry_layers.layered:
         return retry_presets.delay_s(retry_presets.MODEL_CALLS, spent + 1, drawn) or 0.0
-    return min(retry.cap_s, drawn * retry.base_s * retry.factor**spent)
+    return min(policy.retry.cap_s, drawn * policy.retry.base_s * policy.retry.factor**spent)
 
 
 def too_long(work: Work, failure: Failure) -> str:
