@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -19,6 +19,7 @@ from fabric.core.text import clean_text
 
 JSON = Any
 Path = tuple[str | int, ...]
+Style = Literal["plain", "'", '"', "|", ">", "flow", "block", "empty"]
 
 BYTES_MAX = 256 * 1024
 DEPTH_MAX = 32
@@ -44,6 +45,17 @@ class YamlProblem(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The characters ``text[start:end]`` that a value or a name was read from."""
+
+    start: int
+    end: int
+    style: Style
+    """``plain``, ``'``, ``"``, ``|`` or ``>`` of a scalar, ``flow`` or ``block`` of a group or list. ``empty``: nothing is written there, so
+    that the span says only roughly where. A block group begins at its first name or dash, and what its span ends with is not its last value."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """What was read, and where each value stands by its path."""
 
@@ -51,6 +63,9 @@ class Tree:
     marks: Mapping[Path, Mark]
     keys: Mapping[Path, Mark]
     """Where the names of the fields stand."""
+    spans: Mapping[Path, Span]
+    names: Mapping[Path, Span]
+    """The spans of the names of the fields."""
 
     def mark(self, path: Path, *, name: bool = False) -> Mark | None:
         """Where a path stands, or the nearest thing around it that does. ``name``: the field's name rather than its value."""
@@ -68,6 +83,8 @@ class _Open:
 
     path: Path
     value: dict[str, JSON] | list[JSON]
+    start: int
+    style: Style
     key: str | None = None
 
 
@@ -77,6 +94,8 @@ class _Reader:
     open: list[_Open] = field(default_factory=list)
     marks: dict[Path, Mark] = field(default_factory=dict)
     keys: dict[Path, Mark] = field(default_factory=dict)
+    spans: dict[Path, Span] = field(default_factory=dict)
+    names: dict[Path, Span] = field(default_factory=dict)
     root: JSON = None
     values: int = 0
     documents: int = 0
@@ -97,7 +116,7 @@ def read_yaml(text: str) -> Tree:
         raise YamlProblem(_said(error), _mark(error.problem_mark or error.context_mark)) from None
     except YAMLError as error:
         raise YamlProblem(f"the text is no YAML: {' '.join(str(error).split())[:200]}") from None
-    return Tree(reader.root, reader.marks, reader.keys)
+    return Tree(reader.root, reader.marks, reader.keys, reader.spans, reader.names)
 
 
 def _events(yaml: YAML, text: str) -> Iterator[Any]:
@@ -151,7 +170,13 @@ def _scalar(reader: _Reader, event: Any) -> None:
     if inside is not None and isinstance(inside.value, dict) and inside.key is None:
         _key(reader, inside, event)
     else:
-        _put(reader, event, _value(reader, event))
+        reader.spans[_put(reader, event, _value(reader, event))] = _span(event)
+
+
+def _span(event: Any) -> Span:
+    """Of a scalar."""
+    style: Style = event.style or ("plain" if event.value else "empty")
+    return Span(event.start_mark.index, event.end_mark.index, style)
 
 
 def _key(reader: _Reader, inside: _Open, event: Any) -> None:
@@ -161,7 +186,9 @@ def _key(reader: _Reader, inside: _Open, event: Any) -> None:
     if event.value in inside.value:
         raise YamlProblem(f"the key {event.value[:60]!r} is there twice", mark)
     inside.key = _text(event)
-    reader.keys[(*inside.path, inside.key)] = mark or Mark(1, 1)
+    path = (*inside.path, inside.key)
+    reader.keys[path] = mark or Mark(1, 1)
+    reader.names[path] = _span(event)
 
 
 def _begin(reader: _Reader, event: Any, value: dict[str, JSON] | list[JSON]) -> None:
@@ -172,7 +199,7 @@ def _begin(reader: _Reader, event: Any, value: dict[str, JSON] | list[JSON]) -> 
     if len(reader.open) == DEPTH_MAX:
         raise YamlProblem(f"it is nested deeper than {DEPTH_MAX} levels; make it flatter", _mark(event.start_mark))
     path = _put(reader, event, value)
-    reader.open.append(_Open(path, value))
+    reader.open.append(_Open(path, value, event.start_mark.index, "flow" if event.flow_style else "block"))
 
 
 def _put(reader: _Reader, event: Any, value: JSON) -> Path:
@@ -197,7 +224,8 @@ def _put(reader: _Reader, event: Any, value: JSON) -> Path:
 
 
 def _end(reader: _Reader, event: Any) -> None:
-    reader.open.pop()
+    ended = reader.open.pop()
+    reader.spans[ended.path] = Span(ended.start, event.end_mark.index, ended.style)
 
 
 _HANDLERS = {
