@@ -10,20 +10,18 @@ import os
 import platform
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
-from inspect import iscoroutinefunction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from celery import current_app
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.utils.module_loading import import_string
 
-from fabric.adapters.clock import SYSTEM_CLOCK, AskingClock, SteadyClock
+from fabric.adapters.clock import AskingClock, SteadyClock
 from fabric.adapters.engine_lock import EngineLock, EngineRunning
 from fabric.adapters.evaluators import evaluators_digest
 from fabric.adapters.gate_evaluators import gate_evaluators
@@ -42,7 +40,6 @@ from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
 from fabric.adapters.owned import Revision
 from fabric.adapters.presence_postgresql import Presence
-from fabric.adapters.providers.router import LateProvider, ModelRouter
 from fabric.adapters.signing import Signer, signer_of
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
@@ -51,25 +48,20 @@ from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
+from fabric.model_ports import BUILT_IN, PROVIDERS, RESERVED, model_port, refuse_unusable_providers
 from fabric.models import Incarnation
-from fabric.runtime.call_ports import ModelPort
 from fabric.runtime.grant_ports import GrantStore
 from fabric.runtime.ports import Clock, JournalStore, Nudge
 from fabric.runtime.prompts import overhead_bytes
 from fabric.selectors.fabrics import revision_spec
 from fabric.services import here
-from fabric.services.publication import DRILL_PROVIDER
 
 log = logging.getLogger(__name__)
 DRIVE_RUN = "fabric.drive_run"
-PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
-"""Provider adapters by the name a fabric uses; each takes no arguments."""
-RESERVED: Mapping[str, str] = {DRILL_PROVIDER: "simulator.drills.provider.DrillProvider"}
-"""Provider adapters that no fabric can name and no setting replaces: those of failure drills."""
-BUILT_IN = frozenset({"openai", "anthropic", "google"})
-"""Provider adapters that are built below from the operator's endpoints."""
-
 __all__ = [
+    "BUILT_IN",
+    "PROVIDERS",
+    "RESERVED",
     "EngineRunning",
     "clock",
     "compiled",
@@ -77,7 +69,9 @@ __all__ = [
     "engine_running",
     "listener",
     "local_engine",
+    "model_port",
     "nudge",
+    "refuse_unusable_providers",
     "store",
 ]
 
@@ -209,64 +203,6 @@ def _revision(revision_id: str) -> Revision:
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
-
-
-def model_port(now: Callable[[], int] = SYSTEM_CLOCK.now) -> ModelPort:
-    """All providers behind one port. ``now``: what deadlines are judged by, microseconds since the epoch."""
-    gate = Gate.of(settings.FABRIC_ALLOWED_HOSTS)
-    found: dict[str, ModelPort] = {"openai": LateProvider(lambda: _openai(gate, now), now)}
-    if settings.FABRIC_MODEL_URL:
-        found["openai"] = _openai(gate, now)  # It is going to be asked: the first call should not wait for it.
-    found["anthropic"] = LateProvider(lambda: _anthropic(gate, now), now)
-    found["google"] = LateProvider(lambda: _google(gate, now), now)
-    named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
-    drills = {name: LateProvider(partial(_provider, name, path), now) for name, path in RESERVED.items()}
-    return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()} | drills)
-
-
-def _openai(gate: Gate, now: Callable[[], int]) -> ModelPort:
-    from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
-
-    endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
-    return OpenAICompatible(endpoint, gate=gate, now=now)
-
-
-def _anthropic(gate: Gate, now: Callable[[], int]) -> ModelPort:
-    from fabric.adapters.providers.anthropic import Anthropic
-    from fabric.adapters.providers.asking import Endpoint
-
-    return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY), gate=gate, now=now)
-
-
-def _google(gate: Gate, now: Callable[[], int]) -> ModelPort:
-    from fabric.adapters.providers.asking import Endpoint
-    from fabric.adapters.providers.google import Google
-
-    return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), gate=gate, now=now)
-
-
-def _provider(name: str, path: str) -> ModelPort:
-    problem = f"provider {name!r} is {path!r}, which"
-    try:
-        made: ModelPort = import_string(path)()
-    except ImportError as error:
-        raise ImproperlyConfigured(f"{problem} cannot be imported ({error}): correct FABRIC_PROVIDERS") from error
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ImproperlyConfigured(f"{problem} cannot be made ({said}): correct it, or FABRIC_PROVIDERS") from error
-    if not iscoroutinefunction(getattr(made, "ask", None)):
-        raise ImproperlyConfigured(f"{problem} has no coroutine `ask`: correct FABRIC_PROVIDERS")
-    return made
-
-
-def refuse_unusable_providers() -> None:
-    """Raises ImproperlyConfigured, with one sentence, for the first of FABRIC_PROVIDERS that no run could ask."""
-    for name, path in settings.FABRIC_PROVIDERS.items():
-        if name in RESERVED:
-            raise ImproperlyConfigured(
-                f"FABRIC_PROVIDERS names {name!r}, which answers failure drills: give it another name"
-            )
-        _provider(name, path)
 
 
 def new_host(config: HostConfig | None = None) -> RunHost:

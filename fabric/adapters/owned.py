@@ -144,6 +144,7 @@ def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call
             contents=contents,
             documents=documents,
             offers=owned.offers,
+            workspace=claimed.workspace_id,
         )
         return lambda: ports.models.ask(asked)
     wanted = prompts.tool_request(

@@ -42,6 +42,8 @@ class Right(StrEnum):
     """Move breakers, write memories by hand, drill live, pull the lever, have notifications sent again, hand reviews to others."""
     MEMBERS = "members"
     """Invite people, give and take roles, make and revoke others' tokens."""
+    KEYS = "keys"
+    """Store, replace and delete keys of model endpoints."""
     AUDIT = "audit"
     """Read the audit stream and export decisions."""
 
@@ -54,12 +56,13 @@ RIGHTS: Mapping[Right, frozenset[Role]] = {
     Right.EDIT: frozenset({Role.OWNER, Role.EDITOR}),
     Right.OPERATE: frozenset({Role.OWNER, Role.OPERATOR}),
     Right.MEMBERS: frozenset({Role.OWNER}),
+    Right.KEYS: frozenset({Role.OWNER}),
     Right.AUDIT: frozenset({Role.OWNER, Role.AUDITOR}),
 }
 """Who has a right; total by test."""
 
 MEANS: Mapping[Role, str] = {
-    Role.OWNER: "runs the workspace: members, fabrics, operations and audit; answers what asks for an owner",
+    Role.OWNER: "runs the workspace: members, keys, fabrics, operations and audit; answers what asks for an owner",
     Role.EDITOR: "changes and publishes fabrics, starts and stops runs",
     Role.OPERATOR: "starts and stops runs, moves breakers, drills live, hands reviews to others",
     Role.REVIEWER: "answers questions that name nobody else",

@@ -11,6 +11,7 @@ from fabric.models.logins import LoginLink
 from fabric.models.members import Invitation, Member
 from fabric.models.memories import MemoryEntry
 from fabric.models.notifications import Notification, NotificationPreference, NotificationRead, NotificationTarget
+from fabric.models.provider_keys import ModelTest, ProviderKey
 from fabric.models.runs import Attachment, Family, Priority, Run
 from fabric.models.shared import (
     BudgetWindow,
@@ -47,11 +48,13 @@ __all__ = [
     "LoginLink",
     "Member",
     "MemoryEntry",
+    "ModelTest",
     "Notification",
     "NotificationPreference",
     "NotificationRead",
     "NotificationTarget",
     "Priority",
+    "ProviderKey",
     "RetryBucket",
     "ReviewClaim",
     "ReviewViewer",

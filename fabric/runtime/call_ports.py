@@ -57,6 +57,8 @@ class ModelRequest:
     max_output_tokens: int
     idempotency_key: str
     deadline_at: int
+    workspace: str = ""
+    """The id of the workspace that asks: whose stored keys may be used; empty: nobody's."""
 
 
 @value(kw_only=True)

@@ -58,6 +58,7 @@ def model_request(
     contents: Contents,
     documents: Documents,
     offers: Mapping[str, ToolOffer],
+    workspace: str = "",
 ) -> ModelRequest:
     """The request for one attempt. Raises MissingContent when a content of the prompt was erased."""
     agent = spec.agent(command.agent)
@@ -78,6 +79,7 @@ def model_request(
         max_output_tokens=command.max_output_tokens,
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
+        workspace=workspace,
     )
 
 

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from django.conf import settings
 
+from fabric.adapters.secret_box import SecretBox
+from fabric.adapters.stored_keys import PURPOSE
 from fabric.adapters.tools.outbound import Gate
 from fabric.services.publication import Installation
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEndpoint:
+    """An endpoint of the operator's, as the environment names it."""
+
+    url: str
+    model: str
+    """The model id that stands in for fabrics that name none; empty: there is none."""
+    key_from: str
+    """Name of the variable that its key is from; empty: it has none."""
 
 
 def installation(
@@ -23,3 +37,24 @@ def installation(
         held=None if people is None else frozenset(word for name, roles in people.items() for word in (name, *roles)),
         people=people,
     )
+
+
+def secret_box() -> SecretBox:
+    """What stored keys are sealed with."""
+    return SecretBox(settings.SECRET_KEY, PURPOSE)
+
+
+def environment() -> Mapping[str, OwnEndpoint]:
+    """The operator's endpoints by provider, without their keys: those of ``openai`` only where one is set."""
+    found = {
+        "openai": OwnEndpoint(
+            settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, "FABRIC_MODEL_KEY" if settings.FABRIC_MODEL_KEY else ""
+        ),
+        "anthropic": OwnEndpoint(
+            settings.FABRIC_ANTHROPIC_URL, "", "FABRIC_ANTHROPIC_KEY" if settings.FABRIC_ANTHROPIC_KEY else ""
+        ),
+        "google": OwnEndpoint(
+            settings.FABRIC_GOOGLE_URL, "", "FABRIC_GOOGLE_KEY" if settings.FABRIC_GOOGLE_KEY else ""
+        ),
+    }
+    return {name: one for name, one in found.items() if one.url}

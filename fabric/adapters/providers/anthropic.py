@@ -58,7 +58,7 @@ class Anthropic(HttpModel[AsyncAnthropic]):
         known = AnthropicProvider.model_profile(asked.model)
         model = AnthropicModel(
             asked.model,
-            provider=AnthropicProvider(anthropic_client=self._client(url, asked.key)),
+            provider=AnthropicProvider(anthropic_client=self._client(url)),
             # Whether a model can be held to a schema is the author's word: a new model's name is on no list.
             profile=merge_profile(known, AnthropicModelProfile(supports_json_schema_output=True)),
         )
@@ -69,6 +69,6 @@ class Anthropic(HttpModel[AsyncAnthropic]):
             model_request_parameters=parameters_of(request, schema=asked.schema),
         )
 
-    def _made(self, url: str, key: str, http: httpx2.AsyncClient) -> AsyncAnthropic:
+    def _made(self, url: str, http: httpx2.AsyncClient) -> AsyncAnthropic:
         # A key that is named keeps the library from looking for one in the environment and in files.
-        return AsyncAnthropic(base_url=url, api_key=key or "none", http_client=http, max_retries=0, timeout=None)
+        return AsyncAnthropic(base_url=url, api_key="none", http_client=http, max_retries=0, timeout=None)

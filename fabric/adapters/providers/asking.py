@@ -22,8 +22,9 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 
 from fabric.adapters.providers.errors import Asked, Names, classify, failed
+from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
 from fabric.adapters.providers.messages import definitions, replied
-from fabric.adapters.providers.wire import Wire, WireTransport, host_of, origin, shown
+from fabric.adapters.providers.wire import KEY, Wire, WireTransport, host_of, origin, shown
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, Exchange, Gate, call_name
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import ModelSpec
@@ -34,6 +35,7 @@ from fabric.runtime.call_ports import ModelRequest
 warnings.filterwarnings("ignore", category=UsageExtractionFailedWarning)
 
 C = TypeVar("C")
+UNOPENED = "the key stored for it does not open here, since FABRIC_SECRET_KEY is another one than when it was stored: store the key again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Endpoint:
 class HttpModel(ABC, Generic[C]):
     """A ``ModelPort`` over HTTP. Used on one event loop; ``aclose`` it there.
 
-    ``gate`` vets the URLs that fabrics name; the operator's own URL is not vetted. ``now`` is microseconds since the epoch.
+    ``gate`` vets the URLs that fabrics name; the operator's own URL is not vetted. ``keys``: those that workspaces stored, each for one origin;
+    they go before the operator's. ``now`` is microseconds since the epoch.
     """
 
     WIRE: ClassVar[Wire]
@@ -61,25 +64,31 @@ class HttpModel(ABC, Generic[C]):
     """Whether the protocol may leave out the ids of tool calls, so that a missing one is no fault of the model's."""
 
     def __init__(
-        self, endpoint: Endpoint, *, gate: Gate | None = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000
+        self,
+        endpoint: Endpoint,
+        *,
+        gate: Gate | None = None,
+        keys: KeyRing | None = None,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
     ) -> None:
         self._endpoint = endpoint
         self._gate = gate or Gate()
+        self._keys = keys
         self._now = now
-        self._clients: dict[tuple[str, str], tuple[C, httpx2.AsyncClient]] = {}
+        self._clients: dict[str, tuple[C, httpx2.AsyncClient]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
         """Asks once. Every failure is a ``CallFailed``; only cancellation is raised."""
         url = (request.model.base_url or self._endpoint.url).strip().rstrip("/")
-        asked = self._asked(request, url)
+        started = self._now()
+        asked = self._asked(request, url, await self._stored(request, url))
         if isinstance(asked, CallFailed):
             return asked
         exchange = Exchange()
-        token = EXCHANGE.set(exchange)
-        started = self._now()
+        token, key = EXCHANGE.set(exchange), KEY.set(asked.key)
         try:
-            async with asyncio.timeout((request.deadline_at - started) / 1e6) as limit:
+            async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
                 response = await self._request(request, url, asked)
                 return replied(request, response, mended=exchange.mended, numbered=self.NUMBERED_CALLS)
         except TimeoutError as error:
@@ -90,6 +99,7 @@ class HttpModel(ABC, Generic[C]):
             return classify(error, exchange, asked, self._now() / 1e6)
         finally:
             EXCHANGE.reset(token)
+            KEY.reset(key)
 
     async def aclose(self) -> None:
         """Closes the clients. Call it on the loop they were used on."""
@@ -104,8 +114,8 @@ class HttpModel(ABC, Generic[C]):
         """The answer, in pydantic-ai's terms."""
 
     @abstractmethod
-    def _made(self, url: str, key: str, http: httpx2.AsyncClient) -> C:
-        """A client library's client over ``http``, without retries and without a timeout of its own."""
+    def _made(self, url: str, http: httpx2.AsyncClient) -> C:
+        """A client library's client over ``http``, without a key, without retries and without a timeout of its own."""
 
     def _refused(self, model: str) -> str:
         """Why a model id cannot be asked for; empty: it can."""
@@ -113,11 +123,25 @@ class HttpModel(ABC, Generic[C]):
 
     # -- what is certain before any request --
 
-    def _asked(self, request: ModelRequest, url: str) -> Asked | CallFailed:
+    async def _stored(self, request: ModelRequest, url: str) -> StoredKey | KeysUnreadable | None:
+        """The key that the asking workspace stored for a URL's origin; KeysUnreadable where nobody can say, within the deadline."""
+        where = origin(url)
+        if self._keys is None or not request.workspace or where is None:
+            return None
+        try:
+            async with asyncio.timeout(max(0.0, (request.deadline_at - self._now()) / 1e6)):
+                return await self._keys.find((request.workspace, request.model.provider, origin_text(where)))
+        except KeysUnreadable as error:
+            return error
+        except TimeoutError:
+            return KeysUnreadable("the stored keys of model endpoints were still being read when the deadline came")
+
+    def _asked(self, request: ModelRequest, url: str, held: StoredKey | KeysUnreadable | None) -> Asked | CallFailed:
         """What is asked of whom, or the failure that is certain before any request."""
         spec = request.model
         model, own = spec.model or self._endpoint.model, self._own(url)
-        key = self._endpoint.key if own else ""
+        stored = isinstance(held, StoredKey)
+        key = held.secret if isinstance(held, StoredKey) else self._endpoint.key if own else ""
         asked = Asked(
             request.command_id,
             request.attempt,
@@ -130,11 +154,18 @@ class HttpModel(ABC, Generic[C]):
             self.NAMES,
             self.WIRE.noun,
             self.WIRE.url_hint,
+            stored,
         )
         if problem := self._problem(spec, url, model):
             return failed(asked, Cause.BAD_CONFIGURATION, problem)
+        if isinstance(held, KeysUnreadable):
+            return failed(asked, Cause.NETWORK, f"{asked.where} was not asked: {held}")
+        if stored and not key:
+            return failed(asked, Cause.AUTH, f"{asked.where} was not asked: {UNOPENED}")
         if own and not key and url.startswith("https://"):
-            return failed(asked, Cause.AUTH, f"{asked.where} wants a key; set {self.NAMES.key} to it")
+            return failed(
+                asked, Cause.AUTH, f"{asked.where} wants a key; set {self.NAMES.key} to it, or store one for it"
+            )
         if request.deadline_at <= self._now():
             return failed(asked, Cause.TIMEOUT, f"the deadline had passed before {asked.where} was asked")
         return asked
@@ -165,18 +196,18 @@ class HttpModel(ABC, Generic[C]):
 
     # -- connections --
 
-    def _client(self, url: str, key: str) -> C:
+    def _client(self, url: str) -> C:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             # Connections belong to the loop that made them; those of an ended loop are dead.
             if self._loop is not None and not self._loop.is_closed() and self._clients:
                 raise RuntimeError("the model adapter is used on two event loops at once")
             self._loop, self._clients = loop, {}
-        held = self._clients.get((url, key))
+        held = self._clients.get(url)
         if held is None:
-            transport = WireTransport(self.WIRE, url, None if self._own(url) else self._gate, key)
+            transport = WireTransport(self.WIRE, url, None if self._own(url) else self._gate)
             http = httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
-            held = self._clients[url, key] = self._made(url, key, http), http
+            held = self._clients[url] = self._made(url, http), http
         return held[0]
 
 

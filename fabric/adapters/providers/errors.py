@@ -192,6 +192,8 @@ class Asked:
     noun: str = "chat completion"
     """What an answer is called."""
     url_hint: str = "; the URL usually ends in /v1"
+    stored: bool = False
+    """Whether the key is one that the workspace stored for this host."""
 
 
 def failed(
@@ -346,11 +348,13 @@ def _sentence(cause: Cause, status: int, said: Mapping[str, str], asked: Asked, 
 
 def _key_advice(asked: Asked) -> str:
     name = asked.names.key
+    if asked.stored:
+        return "the key stored for it was sent: store another under Models and prices"
     if asked.key:
         return f"check {name}"
     if asked.key_host:
-        return f"none was sent, because {name} is only ever sent to {asked.key_host} ({asked.names.url})"
-    return f"none was sent, because {name} is not set"
+        return f"none was sent, because {name} is only ever sent to {asked.key_host} ({asked.names.url}); store one for it under Models and prices"
+    return f"none was sent, because {name} is not set and none is stored for it"
 
 
 def _is_transport(error: BaseException) -> bool:

@@ -76,7 +76,7 @@ class Google(HttpModel[Client]):
             wanted["google_supports_tool_combination"] = True
         model = GoogleModel(
             asked.model,
-            provider=GoogleProvider(client=self._client(url, asked.key)),
+            provider=GoogleProvider(client=self._client(url)),
             profile=merge_profile(known, wanted),
         )
         return await model_request(
@@ -86,10 +86,10 @@ class Google(HttpModel[Client]):
             model_request_parameters=parameters_of(request, schema=asked.schema),
         )
 
-    def _made(self, url: str, key: str, http: httpx2.AsyncClient) -> Client:
+    def _made(self, url: str, http: httpx2.AsyncClient) -> Client:
         # A key that is named keeps the library from looking for one in the environment; without retry options it does not retry.
         return Client(
             vertexai=False,
-            api_key=key or "none",
+            api_key="none",
             http_options=HttpOptions(base_url=url, httpx_async_client=http),
         )

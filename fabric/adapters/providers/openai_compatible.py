@@ -53,7 +53,7 @@ class OpenAICompatible(HttpModel[AsyncOpenAI]):
     async def _request(self, request: ModelRequest, url: str, asked: Asked) -> ModelResponse:
         model = OpenAIChatModel(
             asked.model,
-            provider=OpenAIProvider(openai_client=self._client(url, asked.key)),
+            provider=OpenAIProvider(openai_client=self._client(url)),
             profile=_profile(request.model, url),
         )
         as_object = request.model.options.get("response_format") == "json_object"
@@ -64,8 +64,8 @@ class OpenAICompatible(HttpModel[AsyncOpenAI]):
             model_request_parameters=parameters_of(request, schema=asked.schema and not as_object),
         )
 
-    def _made(self, url: str, key: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
-        return AsyncOpenAI(base_url=url, api_key=key or "none", http_client=http, max_retries=0, timeout=None)
+    def _made(self, url: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=url, api_key="none", http_client=http, max_retries=0, timeout=None)
 
 
 def _profile(spec: ModelSpec, url: str) -> ModelProfile:

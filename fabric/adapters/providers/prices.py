@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal
+from functools import cache
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +17,17 @@ from genai_prices import Usage, calc_price
 from fabric.core.cost import Price
 from fabric.core.spec import ModelSpec
 
+_verified = re.compile(r"verified (?:on|from) (20[0-9]{2}-[0-9]{2}-[0-9]{2})")
 NOWHERE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the offline list knows of a model."""
+
+    price: Price | None
+    """None: it knows the model and not what it costs."""
+    context_tokens: int | None
 
 
 def price_of(
@@ -27,6 +41,14 @@ def price_of(
     """
     if spec.price is not None:
         return spec.price.price()
+    found = listed(spec, default_model=default_model, default_url=default_url, urls=urls)
+    return found.price if found else None
+
+
+def listed(
+    spec: ModelSpec, *, default_model: str = "", default_url: str = "", urls: Mapping[str, str] = NOWHERE
+) -> Listed | None:
+    """What the offline list says of a model, whatever its own price; None: it does not know it. Arguments as of ``price_of``."""
     # The operator's model and endpoint are those of the ``openai`` provider.
     own = spec.provider == "openai"
     model, url = (
@@ -43,7 +65,22 @@ def price_of(
             found = calc_price(usage, model, provider_id=spec.provider, genai_request_timestamp=now)
     except LookupError:
         return None
-    return _dearest(found.model_price)
+    return Listed(_dearest(found.model_price), found.model.context_window)
+
+
+@cache
+def list_verified_on() -> date:
+    """The newest day on which the offline list says that any of its prices was verified: it is at least as old as that."""
+    from genai_prices import data
+
+    said = [provider.price_comments for provider in data.providers]
+    said += [model.price_comments for provider in data.providers for model in provider.models]
+    return max(date.fromisoformat(day) for text in said for day in _verified.findall(text or ""))
+
+
+def list_version() -> str:
+    """The version of the offline list."""
+    return version("genai-prices")
 
 
 def _dearest(price: Any) -> Price | None:

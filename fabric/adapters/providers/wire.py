@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +50,16 @@ class Wire:
     """Changes what its client library would trip over, or ask again for; True: it changed something."""
 
 
-class WireTransport(VettedTransport):
-    """Sends one request an ask, to ``url``'s own origin, with no credential but the one key; hands up only UTF-8 JSON objects, without that key."""
+KEY: ContextVar[str] = ContextVar("KEY", default="")
+"""The key that the ask of this task goes out with; empty: none. No client holds one, so that a key that was replaced or deleted is gone."""
 
-    def __init__(self, wire: Wire, url: str, gate: Gate | None, key: str) -> None:
+
+class WireTransport(VettedTransport):
+    """Sends one request an ask, to ``url``'s own origin, with no credential but ``KEY``; hands up only UTF-8 JSON objects, without that key."""
+
+    def __init__(self, wire: Wire, url: str, gate: Gate | None) -> None:
         super().__init__(gate, max_bytes=ANSWER_BYTES_MAX, mend=self._mended)
-        self._wire, self._key, self._origin = wire, key, origin(url)
+        self._wire, self._origin = wire, origin(url)
         self._kept = frozenset(name.lower() for name in (*_HTTP_HEADERS, *OWN_HEADERS, *wire.headers))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -66,15 +71,15 @@ class WireTransport(VettedTransport):
             raise Refused(f"the client library wanted to ask {authority(request.url)} instead; it may not")
         for name in [name for name in request.headers if name not in self._kept]:
             del request.headers[name]
-        if self._key:
-            name, text = self._wire.key_header(self._key)
+        if key := KEY.get():
+            name, text = self._wire.key_header(key)
             request.headers[name] = text
         return await super().handle_async_request(request)
 
     def _mended(self, body: bytes, exchange: Exchange) -> bytes:
-        mended = body.decode("utf-8", "replace").encode()
-        if len(self._key) >= ANSWERED_KEY_CHARS_MIN:
-            mended = mended.replace(self._key.encode(), b"[key]")
+        mended, key = body.decode("utf-8", "replace").encode(), KEY.get()
+        if len(key) >= ANSWERED_KEY_CHARS_MIN:
+            mended = mended.replace(key.encode(), b"[key]")
         exchange.mended = mended != body
         exchange.body[:] = mended
         if exchange.status == 200:

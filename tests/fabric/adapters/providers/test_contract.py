@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from fabric.adapters.providers.asking import Endpoint
+from fabric.adapters.providers.wire import KEY as SENT_KEY
 from fabric.adapters.providers.wire import WireTransport
 from fabric.adapters.tools.outbound import EXCHANGE, SENDING, Exchange, Gate, Refused, Sending
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
@@ -291,14 +292,15 @@ def test_a_model_without_an_id_says_what_to_set(spoken):
 @pytest.mark.parametrize("target", ["the same", "another"])
 def test_a_client_library_that_would_ask_again_or_elsewhere_is_stopped(spoken, target):
     async def go(url, other):
-        token = EXCHANGE.set(Exchange())
-        transport = WireTransport(spoken.adapter.WIRE, url, None, KEY)
+        token, sent = EXCHANGE.set(Exchange()), SENT_KEY.set(KEY)
+        transport = WireTransport(spoken.adapter.WIRE, url, None)
         async with httpx2.AsyncClient(transport=transport) as client:
             if target == "the same":
                 await client.post(url, json={})
             with pytest.raises(Refused, match="the client library wanted to ask"):
                 await client.post(url if target == "the same" else other, json={})
         EXCHANGE.reset(token)
+        SENT_KEY.reset(sent)
 
     with ScriptedEndpoint([spoken.answer("a")]) as endpoint, ScriptedEndpoint([spoken.answer("b")]) as other:
         asyncio.run(go(spoken.url(endpoint), spoken.url(other)))

@@ -1,0 +1,130 @@
+"""The provider adapters of this installation, built from its settings: what a host asks models with, and what a test call asks one with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.providers.keys import KeyRing
+from fabric.adapters.providers.router import LateProvider, ModelRouter
+from fabric.adapters.providers.trial import Trial, tried
+from fabric.adapters.stored_keys import note_used, stored_keys
+from fabric.adapters.tools.outbound import Gate
+from fabric.core.spec import ModelSpec
+from fabric.core.taxonomy import Cause
+from fabric.runtime.call_ports import ModelPort
+from fabric.services import here
+from fabric.services.publication import DRILL_PROVIDER
+
+if TYPE_CHECKING:
+    from fabric.adapters.providers.asking import HttpModel
+
+PROVIDERS: Mapping[str, str] = {"scripted": "simulator.provider.ScriptedProvider"}
+"""Provider adapters by the name a fabric uses; each takes no arguments."""
+RESERVED: Mapping[str, str] = {DRILL_PROVIDER: "simulator.drills.provider.DrillProvider"}
+"""Provider adapters that no fabric can name and no setting replaces: those of failure drills."""
+BUILT_IN = frozenset({"openai", "anthropic", "google"})
+"""Provider adapters that are built below from the operator's endpoints."""
+
+
+Now = Callable[[], int]
+
+
+def key_ring() -> KeyRing:
+    """The keys that workspaces stored."""
+    box = here.secret_box()
+    return KeyRing(lambda: stored_keys(box), note_used)
+
+
+def http_port(provider: str, now: Now = SYSTEM_CLOCK.now) -> HttpModel[Any]:
+    """The adapter of one of ``BUILT_IN``, with the operator's endpoint and the stored keys. It imports the client library: seconds, and memory."""
+    return _BUILT[provider](gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), keys=key_ring(), now=now)
+
+
+def model_port(now: Now = SYSTEM_CLOCK.now) -> ModelPort:
+    """All providers behind one port. ``now``: what deadlines are judged by, microseconds since the epoch."""
+    found: dict[str, ModelPort] = {
+        name: LateProvider(partial(http_port, name, now), now) for name in ("openai", "anthropic", "google")
+    }
+    if settings.FABRIC_MODEL_URL:
+        found["openai"] = http_port("openai", now)  # It is going to be asked: the first call should not wait for it.
+    named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
+    drills = {name: LateProvider(partial(_provider, name, path), now) for name, path in RESERVED.items()}
+    return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()} | drills)
+
+
+def try_out(model: ModelSpec, workspace: str) -> Trial:
+    """Makes the test call of a model over HTTP, in this thread and on a loop of its own. It never raises."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(_tried(model, workspace))
+    except Exception as error:  # noqa: BLE001 - Whatever the adapter or its library does is what came of the test.
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        sentence = f"provider {model.provider!r} could not be asked here ({said})"
+        return Trial(ok=False, said=sentence, cause=Cause.UNKNOWN.value, probes=())
+    finally:
+        loop.close()  # It waits for no thread: a name that is looked up for minutes holds nobody here.
+
+
+async def _tried(model: ModelSpec, workspace: str) -> Trial:
+    port = http_port(model.provider)
+    try:
+        return await tried(port, model, workspace=workspace, now=SYSTEM_CLOCK.now)
+    finally:
+        await port.aclose()
+
+
+def _openai(**more: Any) -> HttpModel[Any]:
+    from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
+
+    endpoint = Endpoint(settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY)
+    return OpenAICompatible(endpoint, **more)
+
+
+def _anthropic(**more: Any) -> HttpModel[Any]:
+    from fabric.adapters.providers.anthropic import Anthropic
+    from fabric.adapters.providers.asking import Endpoint
+
+    return Anthropic(Endpoint(settings.FABRIC_ANTHROPIC_URL, "", settings.FABRIC_ANTHROPIC_KEY), **more)
+
+
+def _google(**more: Any) -> HttpModel[Any]:
+    from fabric.adapters.providers.asking import Endpoint
+    from fabric.adapters.providers.google import Google
+
+    return Google(Endpoint(settings.FABRIC_GOOGLE_URL, "", settings.FABRIC_GOOGLE_KEY), **more)
+
+
+_BUILT: Mapping[str, Callable[..., HttpModel[Any]]] = {"openai": _openai, "anthropic": _anthropic, "google": _google}
+
+
+def _provider(name: str, path: str) -> ModelPort:
+    problem = f"provider {name!r} is {path!r}, which"
+    try:
+        made: ModelPort = import_string(path)()
+    except ImportError as error:
+        raise ImproperlyConfigured(f"{problem} cannot be imported ({error}): correct FABRIC_PROVIDERS") from error
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ImproperlyConfigured(f"{problem} cannot be made ({said}): correct it, or FABRIC_PROVIDERS") from error
+    if not iscoroutinefunction(getattr(made, "ask", None)):
+        raise ImproperlyConfigured(f"{problem} has no coroutine `ask`: correct FABRIC_PROVIDERS")
+    return made
+
+
+def refuse_unusable_providers() -> None:
+    """Raises ImproperlyConfigured, with one sentence, for the first of FABRIC_PROVIDERS that no run could ask."""
+    for name, path in settings.FABRIC_PROVIDERS.items():
+        if name in RESERVED:
+            raise ImproperlyConfigured(
+                f"FABRIC_PROVIDERS names {name!r}, which answers failure drills: give it another name"
+            )
+        _provider(name, path)

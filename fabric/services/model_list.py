@@ -1,0 +1,322 @@
+"""The models that the published fabrics of a workspace name, and the operator's own: where each is asked, with which key, and at what price."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Literal
+
+from pydantic import ValidationError
+
+from fabric.adapters.providers.keys import origin_text
+from fabric.adapters.providers.prices import list_verified_on, list_version, listed
+from fabric.adapters.providers.trial import Trial, trial_read, worst_cost
+from fabric.adapters.providers.wire import origin
+from fabric.core.actor import Actor
+from fabric.core.cost import Price
+from fabric.core.fingerprint import fingerprint
+from fabric.core.spec import FabricSpec, ModelSpec
+from fabric.models import Fabric, ModelTest, ProviderKey
+from fabric.selectors.fabrics import revision_spec
+from fabric.services import here
+from fabric.services.publication import Installation
+
+US = 1_000_000
+DAY_US = 86_400 * US
+OLD_DAYS = 90
+"""A price that nobody has looked at for longer is marked."""
+HTTP = ("openai", "anthropic", "google")
+"""Providers whose models are asked over HTTP, so that they have a host and may need a key."""
+_NOT_ASKED = {"name", "fallbacks", "cheaper"}
+"""Fields of a model that say how a fabric uses it, not what is asked where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """A published fabric that names a model."""
+
+    fabric: str
+    number: int
+    """Of the revision that a new run pins."""
+    name: str
+    """What the fabric calls the model."""
+    agents: tuple[str, ...]
+    """Agents that use it, in the fabric's order; none: it stands in for another."""
+    published_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTold:
+    """What a model costs, and who says so."""
+
+    price: Price | None
+    """None: unpriced, which is not 0: its calls are refused."""
+    source: Literal["fabric", "list", "none"]
+    as_of: int | None
+    """When it was written into the fabric, or the newest day on which the list was verified; microseconds since the epoch."""
+    old: bool
+    """Whether that is more than ``OLD_DAYS`` ago."""
+
+    @property
+    def zero(self) -> bool:
+        """Whether it costs nothing, because somebody wrote that."""
+        return self.price == Price(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestTold:
+    """The last test call of a model."""
+
+    started_at: int
+    started_by: str
+    running: bool
+    reserved_usd_micros: int | None
+    cost_usd_micros: int | None
+    """None: not known, since it has no price or did not come to its end."""
+    trial: Trial | None
+    """None: it is under way, or did not come to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTold:
+    """A stored key as it may be seen: never the key."""
+
+    id: str
+    provider: str
+    host: str
+    last_four: str
+    added_at: int
+    added_by: str
+    used_at: int | None
+    tested_at: int | None
+    tested_ok: bool
+    tested_said: str
+    opens: bool
+    """False: it was stored under another FABRIC_SECRET_KEY, or its row was changed: it cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """One way in which a model is asked: two fabrics that declare the same one differently are two."""
+
+    id: str
+    """The same for the same declaration."""
+    spec: ModelSpec
+    model: str
+    """The provider's model id, the operator's filled in; empty: there is none."""
+    url: str
+    """Where it is asked; empty: nowhere by HTTP."""
+    host: str
+    """Scheme, host and port of that; empty: it is answered here."""
+    own: bool
+    """Whether the environment names it."""
+    uses: tuple[Use, ...]
+    price: PriceTold
+    context_tokens: int | None
+    context_source: Literal["fabric", "list", "none"]
+    test: TestTold | None = None
+
+    @property
+    def testable(self) -> bool:
+        """Whether a test call can be made."""
+        return bool(self.host and self.model)
+
+    @property
+    def worst_usd_micros(self) -> int | None:
+        """What a test call costs at most; None: it has no price."""
+        return None if self.price.price is None else worst_cost(self.price.price)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTold:
+    """A host that models are asked at by one protocol, and the key that goes there."""
+
+    provider: str
+    host: str
+    """Empty: answered inside this installation."""
+    models: tuple[Model, ...]
+    key: KeyTold | None
+    """The workspace's own: it goes before the environment's."""
+    key_from: str
+    """The variable whose key goes there where none is stored; empty: none."""
+    own: bool
+    """Whether it is the operator's endpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """All of it."""
+
+    endpoints: tuple[EndpointTold, ...]
+    list_version: str
+    list_as_of: int
+    unread: tuple[str, ...]
+    """Published fabrics whose revision this version does not read."""
+    now: int
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Of all endpoints."""
+        return tuple(model for endpoint in self.endpoints for model in endpoint.models)
+
+
+def models_list(actor: Actor, *, now: int | None = None) -> ModelList:
+    """What there is for an actor's workspace. ``now``: microseconds since the epoch."""
+    at = time.time_ns() // 1_000 if now is None else now
+    found, unread = _named(actor, at)
+    tests = {row.model: row for row in ModelTest.objects.filter(workspace_id=actor.workspace_id)}
+    models = [replace(model, test=_test(tests.get(model.id), at)) for model in found]
+    return ModelList(
+        endpoints=tuple(_endpoints(models, keys_list(actor))),
+        list_version=list_version(),
+        list_as_of=_day(list_verified_on()),
+        unread=unread,
+        now=at,
+    )
+
+
+def keys_list(actor: Actor) -> list[KeyTold]:
+    """The workspace's stored keys, by host."""
+    box = here.secret_box()
+    rows = ProviderKey.objects.filter(workspace_id=actor.workspace_id).order_by("host", "provider")
+    return [key_told(row, opens=box.opens(bytes(row.sealed), row.workspace_id, row.provider, row.host)) for row in rows]
+
+
+def key_told(row: ProviderKey, *, opens: bool = True) -> KeyTold:
+    """A row as it may be seen."""
+    return KeyTold(
+        id=row.id,
+        provider=row.provider,
+        host=row.host,
+        last_four=row.last_four,
+        added_at=row.added_at,
+        added_by=row.added_by,
+        used_at=row.used_at,
+        tested_at=row.tested_at,
+        tested_ok=row.tested_ok,
+        tested_said=row.tested_said,
+        opens=opens,
+    )
+
+
+def _named(actor: Actor, now: int) -> tuple[list[Model], tuple[str, ...]]:
+    """Every model that is named, with its uses, and the fabrics that cannot be read."""
+    there, installed = here.environment(), here.installation()
+    found: dict[str, Model] = {}
+    if (own := there.get("openai")) and own.model:
+        spec = ModelSpec(name="environment")
+        model = _model(spec, installed, there, now=now, written_at=now, own=True)
+        found[model.id] = model
+    unread = []
+    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).select_related("published")
+    for row in rows.order_by("name"):
+        assert row.published is not None
+        try:
+            fabric = revision_spec(row.published.id)
+        except ValidationError:
+            unread.append(row.name)
+            continue
+        at = int(row.published.published_at.timestamp() * US)
+        for spec in fabric.models:
+            model = _model(spec, installed, there, now=now, written_at=at)
+            use = _use(fabric, row.name, row.published.number, spec, at)
+            known = found.get(model.id, model)
+            # Of the same price the newest fabric that writes it says how old it is.
+            price = known.price if (known.price.as_of or 0) >= (model.price.as_of or 0) else model.price
+            found[model.id] = replace(known, uses=(*known.uses, use), price=price)
+    return list(found.values()), tuple(unread)
+
+
+def _use(fabric: FabricSpec, name: str, number: int, spec: ModelSpec, at: int) -> Use:
+    agents = tuple(agent.name for agent in fabric.agents if agent.model == spec.name)
+    return Use(fabric=name, number=number, name=spec.name, agents=agents, published_at=at)
+
+
+def _model(
+    spec: ModelSpec,
+    installed: Installation,
+    there: Mapping[str, here.OwnEndpoint],
+    *,
+    now: int,
+    written_at: int,
+    own: bool = False,
+) -> Model:
+    endpoint = there.get(spec.provider)
+    url = (spec.base_url or (endpoint.url if endpoint else "")).strip().rstrip("/") if spec.provider in HTTP else ""
+    model = spec.model or (endpoint.model if endpoint else "")
+    where = origin(url)
+    known = listed(
+        spec,
+        default_model=installed.default_model,
+        default_url=installed.default_url,
+        urls=installed.urls or {},
+    )
+    declared = spec.model_dump(mode="json", exclude=_NOT_ASKED) | {"model": model, "base_url": url}
+    context = spec.context_tokens or (known.context_tokens if known else None)
+    return Model(
+        id=fingerprint(declared),
+        spec=spec,
+        model=model,
+        url=url,
+        host=origin_text(where) if where else "",
+        own=own,
+        uses=(),
+        price=_price(spec, known.price if known else None, written_at, now),
+        context_tokens=context,
+        context_source="fabric" if spec.context_tokens else "list" if context else "none",
+    )
+
+
+def _price(spec: ModelSpec, in_list: Price | None, written_at: int, now: int) -> PriceTold:
+    if spec.price is not None:
+        return PriceTold(price=spec.price.price(), source="fabric", as_of=written_at, old=_is_old(written_at, now))
+    if in_list is None:
+        return PriceTold(price=None, source="none", as_of=None, old=False)
+    as_of = _day(list_verified_on())
+    return PriceTold(price=in_list, source="list", as_of=as_of, old=_is_old(as_of, now))
+
+
+def _is_old(as_of: int, now: int) -> bool:
+    return now - as_of > OLD_DAYS * DAY_US
+
+
+def _day(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * US
+
+
+def _test(row: ModelTest | None, now: int) -> TestTold | None:
+    if row is None:
+        return None
+    return TestTold(
+        started_at=row.started_at,
+        started_by=row.started_by,
+        running=row.ended_at is None and row.until > now,
+        reserved_usd_micros=row.reserved_usd_micros,
+        cost_usd_micros=row.cost_usd_micros,
+        trial=trial_read(bytes(row.outcome)) if row.ended_at is not None else None,
+    )
+
+
+def _endpoints(models: list[Model], keys: list[KeyTold]) -> Iterator[EndpointTold]:
+    """The operator's first, then by host, and at last what is answered here. Hosts that only have a key are there too."""
+    own = {
+        (name, origin_text(where)): one
+        for name, one in here.environment().items()
+        if (where := origin(one.url)) is not None
+    }
+    stored = {(key.provider, key.host): key for key in keys}
+    named = {(model.spec.provider, model.host) for model in models}
+    # A vendor's address is there by default: it is shown where somebody uses it, or gave a key for it.
+    told = {where for where, one in own.items() if one.key_from or where[0] == "openai"}
+    places = named | set(stored) | told
+    for where in sorted(places, key=lambda one: (not one[1], one not in own, one[1], one[0])):
+        yield EndpointTold(
+            provider=where[0],
+            host=where[1],
+            models=tuple(model for model in models if (model.spec.provider, model.host) == where),
+            key=stored.get(where),
+            key_from=own[where].key_from if where in own else "",
+            own=where in own,
+        )

@@ -1,0 +1,111 @@
+"""Keys of model endpoints: stored, replaced and deleted. They go in and never come out but to the one host that they are for."""
+
+from __future__ import annotations
+
+import time
+
+from django.db import IntegrityError, transaction
+from django.views.decorators.debug import sensitive_variables
+
+from fabric.adapters.providers.keys import origin_text
+from fabric.adapters.providers.wire import ANSWERED_KEY_CHARS_MIN, origin
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.roles import Right
+from fabric.models import ProviderKey, new_id
+from fabric.services import here
+from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
+from fabric.services.model_list import HTTP, KeyTold, key_told
+from fabric.services.rights import right_wanted
+
+CHARS_MAX = 500
+URL_CHARS_MAX = 500
+SHOWN = 4
+"""Characters at a key's end by which people tell keys apart."""
+
+
+@sensitive_variables("key", "secret", "sealed")
+def key_set(*, actor: Actor, provider: str, host: str, key: str) -> KeyTold:
+    """Stores a key for a provider's host, in place of the one that may be there. ``host``: the endpoint's URL; the key goes to its scheme, host
+    and port, whatever the path. Workers use it within seconds.
+
+    Raises Refused: forbidden, invalid.
+    """
+    right_wanted(actor, Right.KEYS, "store keys of model endpoints")
+    where = _host(provider, host)
+    secret = _secret(key)
+    values = {
+        "sealed": here.secret_box().seal(secret, actor.workspace_id, provider, where),
+        "last_four": secret[-SHOWN:],
+        "added_at": time.time_ns() // 1_000,
+        "added_by": actor.name,
+        "used_at": None,
+        "tested_at": None,
+        "tested_ok": False,
+        "tested_said": "",
+    }
+    place = {"workspace_id": actor.workspace_id, "provider": provider, "host": where}
+    with transaction.atomic():
+        replaced = ProviderKey.objects.filter(**place).update(**values)
+        if not replaced:
+            try:
+                with transaction.atomic():
+                    ProviderKey.objects.create(id=new_id(), **place, **values)
+            except IntegrityError:  # Somebody else's came first: this one takes its place.
+                replaced = ProviderKey.objects.filter(**place).update(**values)
+        audit_record(
+            actor=actor,
+            act=Act.MODEL_KEY_STORED,
+            subject=where,
+            provider=provider,
+            last_four=values["last_four"],
+            replaced=bool(replaced),
+        )
+        return key_told(ProviderKey.objects.get(**place))
+
+
+def key_delete(*, actor: Actor, provider: str, host: str) -> KeyTold:
+    """Deletes the key stored for a provider's host; what it was. Raises Refused: forbidden, not_found."""
+    right_wanted(actor, Right.KEYS, "delete keys of model endpoints")
+    found = origin(host.strip())
+    where = origin_text(found) if found else host.strip()
+    with transaction.atomic():
+        row = ProviderKey.objects.filter(workspace_id=actor.workspace_id, provider=provider, host=where).first()
+        if row is None or not ProviderKey.objects.filter(id=row.id).delete()[0]:
+            message = f"no key is stored for {where[:120]!r} with provider {provider[:40]!r}"
+            raise Refused(f"{message}; `manage.py model list` lists them", code="not_found", field="host")
+        audit_record(actor=actor, act=Act.MODEL_KEY_DELETED, subject=where, provider=provider, last_four=row.last_four)
+        return key_told(row)
+
+
+def _host(provider: str, host: str) -> str:
+    if provider not in HTTP:
+        message = f"provider {provider[:40]!r} is asked with no key; there are: {', '.join(HTTP)}"
+        raise Refused(message, code="invalid", field="provider")
+    url = host.strip()
+    where = origin(url) if len(url) <= URL_CHARS_MAX else None
+    if where is None:
+        message = f"host is {url[:120]!r}: give the endpoint's URL, as in https://api.example.org/v1"
+        raise Refused(message, code="invalid", field="host")
+    own = here.environment().get(provider)
+    if own is None or origin(own.url) != where:
+        problem = here.installation().gate.problem(url)
+        if problem:
+            raise Refused(f"host: {problem}", code="invalid", field="host")
+    return origin_text(where)
+
+
+@sensitive_variables("key", "secret")
+def _secret(key: str) -> str:
+    """The key without what was copied around it. A refusal never shows it."""
+    secret = key.strip()
+    if not secret:
+        raise Refused("key is empty: give the endpoint's key", code="invalid", field="key")
+    if not (secret.isascii() and secret.isprintable()) or " " in secret:
+        message = "key holds a space or a character that no key has: copy the key again, and nothing else"
+        raise Refused(message, code="invalid", field="key")
+    if not ANSWERED_KEY_CHARS_MIN <= len(secret) <= CHARS_MAX:
+        message = f"key has {len(secret)} characters: one that is stored has {ANSWERED_KEY_CHARS_MIN} to {CHARS_MAX}"
+        raise Refused(message, code="invalid", field="key")
+    return secret
