@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('fabric', '0021_member_mail'),
+        ('fabric', "0022_revision_source"),
     ]
 
     operations = [
