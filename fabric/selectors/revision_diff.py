@@ -10,6 +10,7 @@ from typing import Any, Literal
 from fabric.core.actor import Actor
 from fabric.core.decision_table import DEFAULT_TABLE, Reaction
 from fabric.core.spec import FabricSpec
+from fabric.core.three_way import by_name, dotted
 from fabric.models import Revision
 
 JSON = Any
@@ -92,7 +93,7 @@ def differences(before: JSON, after: JSON, path: str = "") -> Iterator[Change]:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         yield from _fields(before, after, path)
-    elif (old := _by_name(before)) is not None and (new := _by_name(after)) is not None:
+    elif (old := by_name(before)) is not None and (new := by_name(after)) is not None:
         kept = [name for name in old if name in new]
         if kept != [name for name in new if name in old]:
             yield Change(path, "moved", ", ".join(old), ", ".join(new))
@@ -107,16 +108,8 @@ def differences(before: JSON, after: JSON, path: str = "") -> Iterator[Change]:
 
 def _fields(before: Mapping[str, JSON], after: Mapping[str, JSON], path: str) -> Iterator[Change]:
     for name in [*after, *(name for name in before if name not in after)]:
-        inner = f"{path}.{name}" if path else name
         # What is not given is None in a spec, so the two are one.
-        yield from differences(before.get(name), after.get(name), inner)
-
-
-def _by_name(items: JSON) -> dict[str, JSON] | None:
-    """A list of named things as a mapping; None for anything else."""
-    if not isinstance(items, list) or not all(isinstance(item, dict) and "name" in item for item in items):
-        return None
-    return {str(item["name"]): item for item in items}
+        yield from differences(before.get(name), after.get(name), dotted(path, name))
 
 
 def _shown(value: JSON) -> str:

@@ -1,0 +1,144 @@
+"""What two people changed in the same JSON tree, put together by path: what only one of them changed is taken, what both changed differently is a conflict.
+
+Lists of named things are merged by name, other lists are values as a whole. A thing that got another name is one removed and one added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Literal
+
+JSON = Any
+Side = Literal["mine", "theirs"]
+
+
+class Absent(Enum):
+    """Where there is no value, which is not the same as null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A place that both changed, and not to the same. Values are ABSENT where there is none."""
+
+    path: str
+    """Dotted, things of a list by their name: ``agents.reader.max_output_tokens``; empty for the whole tree."""
+    base: JSON
+    mine: JSON
+    theirs: JSON
+    """Of a list of named things that both put in another order: the names that all three have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Both changes in one tree."""
+
+    value: JSON
+    """ABSENT where what is there has been removed. In a conflict that is not settled it is mine."""
+    conflicts: tuple[Conflict, ...]
+    from_theirs: tuple[str, ...]
+    """The paths whose value, place or absence is theirs and was not mine."""
+
+
+@dataclass(slots=True)
+class _Merging:
+    choose: Mapping[str, Side]
+    conflicts: list[Conflict] = field(default_factory=list)
+    from_theirs: list[str] = field(default_factory=list)
+
+
+def three_way(base: JSON, mine: JSON, theirs: JSON, choose: Mapping[str, Side] | None = None) -> Merge:
+    """Merges what became of ``base`` on two sides. ``choose``: by the path of a conflict whose side it takes; it is none then."""
+    merging = _Merging(choose or {})
+    value = _merged(merging, base, mine, theirs, "")
+    return Merge(value, tuple(merging.conflicts), tuple(merging.from_theirs))
+
+
+def by_name(items: JSON) -> dict[str, JSON] | None:
+    """A list of named things as a mapping; None for anything else, and where two have the same name."""
+    if not isinstance(items, list) or not all(isinstance(item, dict) and "name" in item for item in items):
+        return None
+    named = {str(item["name"]): item for item in items}
+    return named if len(named) == len(items) else None
+
+
+def dotted(path: str, name: str) -> str:
+    """The path of something inside what is at ``path``."""
+    return f"{path}.{name}" if path else name
+
+
+def _merged(merging: _Merging, base: JSON, mine: JSON, theirs: JSON, path: str) -> JSON:
+    if _same(mine, theirs) or _same(base, theirs):
+        return mine
+    if isinstance(mine, dict) and isinstance(theirs, dict) and (isinstance(base, dict) or base is ABSENT):
+        return _fields(merging, {} if base is ABSENT else base, mine, theirs, path)
+    names = [by_name(side) for side in ([] if base is ABSENT else base, mine, theirs)]
+    if names[0] is not None and names[1] is not None and names[2] is not None:
+        return _list(merging, names[0], names[1], names[2], path)
+    return _chosen(merging, base, mine, theirs, path)
+
+
+def _same(one: JSON, other: JSON) -> bool:
+    """Whether two values are equal, types included: 1 is not true."""
+    if one is ABSENT or other is ABSENT:
+        return one is other
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _chosen(merging: _Merging, base: JSON, mine: JSON, theirs: JSON, path: str) -> JSON:
+    """One of two values that are not the same, as a whole."""
+    if _same(base, theirs):
+        return mine
+    side = "theirs" if _same(base, mine) else merging.choose.get(path)
+    if side is None:
+        merging.conflicts.append(Conflict(path, base, mine, theirs))
+    if side == "theirs":
+        merging.from_theirs.append(path)
+        return theirs
+    return mine
+
+
+def _fields(
+    merging: _Merging, base: Mapping[str, JSON], mine: Mapping[str, JSON], theirs: Mapping[str, JSON], path: str
+) -> dict[str, JSON]:
+    """The fields of a group that are there in the end: first those of mine."""
+    merged: dict[str, JSON] = {}
+    for name in [*mine, *(name for name in theirs if name not in mine)]:
+        was, is_mine, is_theirs = (side.get(name, ABSENT) for side in (base, mine, theirs))
+        value = _merged(merging, was, is_mine, is_theirs, dotted(path, name))
+        if value is not ABSENT:
+            merged[name] = value
+    return merged
+
+
+def _list(
+    merging: _Merging, base: Mapping[str, JSON], mine: Mapping[str, JSON], theirs: Mapping[str, JSON], path: str
+) -> list[JSON]:
+    """A list of named things, in the order of who changed it."""
+    items = _fields(merging, base, mine, theirs, path)
+    common = [name for name in base if name in mine and name in theirs]
+    ours, other = ([name for name in side if name in common] for side in (mine, theirs))
+    moved_by_them = ours != other and _chosen(merging, common, ours, other, path) is other
+    first, second = (theirs, mine) if moved_by_them else (mine, theirs)
+    return [items[name] for name in _order(items, list(first), list(second))]
+
+
+def _order(kept: Iterable[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """The names that are kept, in the order of the first; those that only the second has stand behind what they stand behind there."""
+    wanted = set(kept)
+    order = [name for name in first if name in wanted]
+    place = 0
+    for name in second:
+        if name in order:
+            place = order.index(name) + 1
+        elif name in wanted:
+            order.insert(place, name)
+            place += 1
+    return order
