@@ -46,6 +46,7 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     "an item in no list": ("a: 1\n", Insert(("b", 0), "x"), "a: 1\nb:\n  - x\n"),
     "a field goes with its comments": ("# head\n\n# a\na: 1 # a\n# b\nb: 2\n", Drop(("a",)), "# head\n\n# b\nb: 2\n"),
     "a group goes": ("a:\n  x: 1\n  # in\n\nb: 2\n\nc: 3\n", Drop(("b",)), "a:\n  x: 1\n  # in\n\nc: 3\n"),
+    "a group goes with what is commented out in it": ("a:\n  x: 1\n  # y: 2\n# b\nb: 2\n", Drop(("a",)), "# b\nb: 2\n"),
     "the last one goes": ("a: 1\n\n# b\nb: 2\n", Drop(("b",)), "a: 1\n"),
     "the last one goes, no line break": ("a: 1\nb: 2", Drop(("b",)), "a: 1"),
     "the only field goes": ("a:\n  x: 1\nb: 2\n", Drop(("a", "x")), "a: {}\nb: 2\n"),
@@ -60,6 +61,10 @@ CASES: dict[str, tuple[str, Edit, str]] = {
     ),
     "an item moves in flow style": ("a: [x, {y: 1}, z]\n", Move(("a", 2), 0), "a: [z, x, {y: 1}]\n"),
     "a name": ("a: # c\n  x: 1\n", Rename(("a",), "b c"), "b c: # c\n  x: 1\n"),
+    "one field of a list, anew": ("# c\na: [f: g, h] # d\n", Put(("a", 0, "i"), 1), "# c\na: [{f: g, i: 1}, h] # d\n"),
+    "a name after a question mark, anew": ("# c\n? a\n: 1\nb: 2\n", Drop(("a",)), "# c\nb: 2\n"),
+    "a comment that would become text, anew": ("[]\n  #c\n", Put((), ["x\ny"]), "- |-\n  x\n  y\n"),
+    "a literal block that would get a line break, anew": ("a: |\n  x\n  y", Put(("b",), 1), "a: |-\n  x\n  y\nb: 1"),
     "a name in quotes": ('{"a":1}\n', Rename(("a",), "b"), '{"b":1}\n'),
 }  # fmt: skip
 
