@@ -150,7 +150,11 @@ class DrillOut(Told):
     id: str = Field(description=DRILL_ID, examples=[EXAMPLE_ID])
     batch: str = Field(description=BATCH, examples=[EXAMPLE_BATCH])
     fabric: str = Field(description=FABRIC, examples=["research-desk"])
-    number: int = Field(description="Number of the revision.", examples=[8])
+    number: int = Field(description="Number of the revision; of a draft, of its author's drilled drafts.", examples=[8])
+    author: str = Field(
+        description="Whose draft of the fabric was drilled; empty: a published revision was. It is in no coverage.",
+        examples=[""],
+    )
     mode: ModeName = Field(description=MODE, examples=["virtual"])
     cap_s: int | None = Field(
         description="A live one is ended after so many seconds; null: it is virtual.", examples=[None]
@@ -310,6 +314,7 @@ def drill_told(one: DrillView) -> DrillOut:
             "batch",
             "fabric",
             "number",
+            "author",
             "mode",
             "cap_s",
             "cap_usd_micros",

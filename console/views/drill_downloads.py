@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from console.access import actor_of
 from console.views.drill_words import cell_words
 from fabric.core.actor import Actor
-from fabric.selectors.fabrics import revision_get
+from fabric.selectors.fabrics import revision_get, revision_spec
 from fabric.services.fabric_yaml import fabric_dump
 from simulator.drills.as_pytest import pytest_of
 from simulator.drills.selectors import DrillView, batch_get, coverage, drill_get
@@ -20,7 +20,9 @@ PYTHON = "text/x-python; charset=utf-8"
 
 def pytest_report(actor: Actor, seen: DrillView) -> Report:
     """A drill as a test. Refused conflict for a live one."""
-    text = pytest_of(seen, fabric_dump(revision_get(actor, seen.fabric, seen.number).spec))
+    # A drill's revision is its workspace's, or the draft that somebody there had drilled.
+    spec = revision_spec(seen.revision_id) if seen.author else revision_get(actor, seen.fabric, seen.number).spec
+    text = pytest_of(seen, fabric_dump(spec))
     what = (seen.scenario or str(seen.failure)).replace("-", "_")
     return Report(text, PYTHON, f"test_{what}_{seen.tier}.py")
 

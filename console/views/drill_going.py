@@ -45,7 +45,9 @@ class Going:
     def on_board(self, fabric: str, mode: str) -> bool:
         """Whether the coverage of a fabric (empty: of the one that was drilled last) tells of it itself: its cells, in that mode."""
         one = self.batch.drills[0]
-        return not one.scenario and one.mode == (mode or VIRTUAL) and fabric in ("", one.fabric)
+        if one.scenario or one.author:
+            return False
+        return one.mode == (mode or VIRTUAL) and fabric in ("", one.fabric)
 
 
 def going_of(actor: Actor, batch: str) -> Going:

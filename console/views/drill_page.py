@@ -30,6 +30,7 @@ from fabric.selectors.fabrics import fabric_get
 from fabric.selectors.runs import run_get
 from simulator.drills.lever import lever_of
 from simulator.drills.models import Status
+from simulator.drills.names import draft_name
 from simulator.drills.selectors import DrillView, State, drill_get, drills_recent
 from simulator.drills.services import SEED_MAX
 from simulator.library.covering import drill_fresh
@@ -69,9 +70,11 @@ def _board(actor: Actor, seen: DrillView, at: str = "") -> str:
 
 def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
     """What the page shows of a drill. ``at``: the moment at which its player stands."""
-    published = fabric_get(actor, seen.fabric)
-    others, _ = drills_recent(actor, fabric=seen.fabric, limit=OTHERS + 1, **_like(seen))
-    table = f"{reverse('fabric-revision', args=[seen.fabric, seen.number])}?tab=table"
+    # A draft has no page of its own among the revisions: its drill is told by what it was drilled with.
+    published = None if seen.author else fabric_get(actor, seen.fabric)
+    named = draft_name(seen.fabric, seen.author) if seen.author else seen.fabric
+    others, _ = drills_recent(actor, fabric=named, limit=OTHERS + 1, **_like(seen))
+    table = "" if seen.author else f"{reverse('fabric-revision', args=[seen.fabric, seen.number])}?tab=table"
     run = _run(actor, seen)
     watch = watch_of(seen, at, run)
     return {
@@ -80,9 +83,11 @@ def shown_of(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]:
         "title": cell_words(seen),
         "strikes": STRIKES[seen.failure] if seen.failure and not seen.scenario else "",
         "verdict": verdict_words(seen, watch["lines"]),
-        "fresh": drill_fresh(seen, published.revision_id, scenario_source(actor, seen.scenario)),
-        "published": published.number,
-        "cell": f"{table}#{cell_anchor(*seen.cell)}" if seen.cell else table,
+        "fresh": drill_fresh(
+            seen, published.revision_id if published else seen.revision_id, scenario_source(actor, seen.scenario)
+        ),
+        "published": published.number if published else None,
+        "cell": f"{table}#{cell_anchor(*seen.cell)}" if seen.cell and table else table,
         "coverage": f"{reverse('drills')}?{urlencode({'fabric': seen.fabric, 'mode': seen.mode})}",
         "steady": steady_of(seen),
         "disturbance": disturbance_of(seen),

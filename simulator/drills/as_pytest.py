@@ -61,7 +61,7 @@ def _of_a_scenario(seen: DrillView, fabric: str) -> str:
 
 def _written(seen: DrillView, imports: list[str], texts: dict[str, str], name: str, body: list[str]) -> str:
     what = seen.scenario or str(seen.failure)
-    head = f"{what} x {seen.tier} of {seen.fabric}@r{seen.number}, seed {seen.seed}: the drill {seen.id}.\n"
+    head = f"{what} x {seen.tier} of {seen.of}, seed {seen.seed}: the drill {seen.id}.\n"
     head += f"\nWhen it was copied: {seen.verdict or seen.status}; observed: {_line(seen.observed) or 'nothing'}.\n"
     constants = "\n\n".join(f"{each} = {_text(text)}" for each, text in texts.items())
     function = f"def test_{NAMED.sub('_', name.lower()).strip('_')}():\n" + "\n".join(f"    {line}" for line in body)

@@ -60,6 +60,7 @@ KEEPS = frozenset(
             "chosen",
             "conductor",
             "covers",
+            "drafts",
             "in_place",
             "in_place_scenarios",
             "strikes_told",

@@ -22,3 +22,19 @@ def drill_of_key(key: str) -> tuple[str, str]:
     """``(drill id, part)`` that the start key of a run in a workspace of drills names; both empty: it names none."""
     drill_id, _, part = key.partition(":")
     return (drill_id, part) if drill_id and part else ("", "")
+
+
+# -- drafts ------------------------------------------------------------------------------------------------------------
+
+_OF = " (draft of "
+
+
+def draft_name(fabric: str, author: str) -> str:
+    """What the fabric is called, in the workspace of drills, whose revisions are the drafts that somebody had drilled. No published fabric has such a name."""
+    return f"{fabric}{_OF}{author})"
+
+
+def drafted(name: str) -> tuple[str, str]:
+    """``(fabric, author)`` of such a name; the author empty: it is a published fabric's own."""
+    fabric, of, author = name.partition(_OF)
+    return (fabric, author[:-1]) if of and author.endswith(")") else (name, "")

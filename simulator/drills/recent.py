@@ -10,6 +10,8 @@ from django.db.models import Count, Max, Min
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from simulator.drills.models import OPEN_STATUSES, Drill
+from simulator.drills.names import drafted
+from simulator.drills.selectors import said_of
 
 LIST_MAX = 50
 """Batches in one list at most."""
@@ -28,6 +30,8 @@ class BatchLine:
     """Id of its first drill, by which the list is continued."""
     fabric: str
     number: int
+    author: str
+    """Whose draft of the fabric was drilled; empty: it was a published revision."""
     mode: str
     scenario: str
     asked_by: str
@@ -39,6 +43,11 @@ class BatchLine:
     """Drills by verdict, or by status where they have none."""
     took: int | None
     """From the first one's beginning to the last one's end, microseconds; None: it goes on, or none was begun."""
+
+    @property
+    def of(self) -> str:
+        """What was drilled: ``research-desk@r8``, or ``research-desk, draft of ana``."""
+        return said_of(self.fabric, self.number, self.author)
 
 
 def batches_recent(actor: Actor, *, before: str = "", limit: int = LIST_MAX) -> tuple[list[BatchLine], bool]:
@@ -75,11 +84,13 @@ def _told(batches: list[str]) -> dict[str, Came]:
 
 
 def _line(row: Drill, came: Mapping[str, int], took: int | None) -> BatchLine:
+    fabric, author = drafted(row.fabric.name)
     return BatchLine(
         id=row.batch,
         first=row.id,
-        fabric=row.fabric.name,
+        fabric=fabric,
         number=row.number,
+        author=author,
         mode=row.mode,
         scenario=row.scenario,
         asked_by=row.asked_by,

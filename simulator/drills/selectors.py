@@ -20,6 +20,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import FabricView, RevisionPage, revision_get, revision_spec
 from simulator.drills.covers import Cell, covers, engine_version
 from simulator.drills.models import OPEN_STATUSES, VIRTUAL, Drill, Status
+from simulator.drills.names import drafted
 
 JSON = Any
 LIST_MAX = 100
@@ -48,6 +49,9 @@ class DrillView:
     fabric: str
     """Its fabric's name."""
     number: int
+    revision_id: str
+    author: str
+    """Whose draft of the fabric was drilled; empty: it was a published revision."""
     mode: str
     scenario: str
     """Name of the scenario that is played; empty: the cell itself is drilled."""
@@ -81,6 +85,11 @@ class DrillView:
     run_id: str
     """The run that was disturbed, in the workspace of drills; empty: it was not kept."""
     body: Mapping[str, JSON] = field(repr=False)
+
+    @property
+    def of(self) -> str:
+        """What was drilled: ``research-desk@r8``, or ``research-desk, draft of ana``."""
+        return said_of(self.fabric, self.number, self.author)
 
     @property
     def cell(self) -> Cell | None:
@@ -193,10 +202,20 @@ def coverage(actor: Actor, fabric: str, mode: str = VIRTUAL) -> Coverage:
     """The coverage of a fabric as it is published, by drills of one mode. Refused not_found, and conflict for a revision that cannot be read."""
     page = revision_get(actor, fabric)
     digests = cell_digests(page.fabric.revision_id)
-    rows = Drill.objects.filter(fabric_id=page.fabric.id, mode=mode, scenario="")
+    cells, batches, last = cells_known(page.fabric.id, digests, mode)
+    return Coverage(page, cells, batches, _ahead(batches, mode), last, mode)
+
+
+def cells_known(
+    fabric_id: str, digests: Mapping[Cell, str], mode: str = VIRTUAL
+) -> tuple[tuple[CellView, ...], tuple[BatchView, ...], BatchView | None]:
+    """What is known of each of the 24 cells, row by row, the batches that go on, and the one that ended last. ``fabric_id``: whose drills; ``digests``: what
+    a verdict has to be about.
+    """
+    rows = Drill.objects.filter(fabric_id=fabric_id, mode=mode, scenario="")
     # First what is under way: what ends meanwhile is then shown as it was, and never as nothing at all.
     open_now = {(one.failure, one.tier): one for one in rows.filter(status__in=OPEN_STATUSES).select_related("fabric")}
-    newest, fresh = _newest(page.fabric.id, rows, digests)
+    newest, fresh = _newest(fabric_id, rows, digests)
     batches = _batches({one.batch for one in open_now.values()})
     last = rows.filter(ended_at__isnull=False).order_by("-id").values_list("batch", flat=True).first()
     known = {
@@ -208,7 +227,7 @@ def coverage(actor: Actor, fabric: str, mode: str = VIRTUAL) -> Coverage:
     )  # fmt: skip
     ordered = tuple(sorted(cells, key=lambda one: (list(FailureType).index(one.failure), list(Tier).index(one.tier))))
     ended = _batches({last}) if last and last not in {one.id for one in batches} else ()
-    return Coverage(page, ordered, batches, _ahead(batches, mode), ended[0] if ended else None, mode)
+    return ordered, batches, ended[0] if ended else None
 
 
 def _newest(
@@ -307,12 +326,20 @@ def _row(actor: Actor, drill_id: str) -> Drill:
     return found
 
 
+def said_of(fabric: str, number: int, author: str) -> str:
+    """What a drill is of, in words. ``author``: of a draft; empty: it is the revision of that number."""
+    return f"{fabric}, draft of {author}" if author else f"{fabric}@r{number}"
+
+
 def view(row: Drill) -> DrillView:
     """A row as it is looked at."""
+    fabric, author = drafted(row.fabric.name)
     return DrillView(
         id=row.id,
-        fabric=row.fabric.name,
+        fabric=fabric,
         number=row.number,
+        revision_id=row.revision_id,
+        author=author,
         mode=row.mode,
         scenario=row.scenario,
         source=row.source,

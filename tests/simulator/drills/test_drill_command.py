@@ -15,6 +15,7 @@ from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.fabric_yaml import fabric_dump
 from fabric.services.samples import SAMPLES, samples_publish
 from fabric.services.workspaces import owner_actor
+from tests.fabric.services.world import SMALL
 from tests.simulator.drills.drilled import with_cell
 from tests.simulator.drills.test_cells import by_hand
 
@@ -197,3 +198,36 @@ def test_what_cannot_be_drilled_here_is_a_sentence(given, said):
     code, out, err = drill(*given)
     assert (code, out) == (2, "")
     assert said in err
+
+
+CHANGED = "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\n"
+
+
+def test_of_a_draft_only_what_it_changes_of_what_is_published(actor, small, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(SMALL + CHANGED)
+    code, out, err = drill(str(path), "--changed", "--json")
+    assert code == 0
+    assert [(cell["failure"], cell["tier"], cell["observed"]) for cell in json.loads(out)["cells"]] == [
+        ("provider_failure", "batch", "retry > abort > aborted")
+    ]
+    first, second, _ = err.splitlines()
+    assert first.startswith("provider_failure x batch: retry > retry > ")
+    assert first.endswith("escalate > aborted -> retry > abort > aborted")
+    assert second == "1 of 24 cells depend on what small changes"
+    path.write_text(SMALL)
+    assert drill(str(path), "--changed")[:2] == (0, "0 of 0 cells passed, in 0.0 s\n")
+
+
+def test_a_draft_of_a_fabric_that_is_not_published_is_drilled_whole(actor, tmp_path):
+    path = tmp_path / "new.yaml"
+    path.write_text(SMALL)
+    code, out, err = drill(str(path), "--changed", "--tier", "batch")
+    assert (code, out[:22]) == (0, "8 of 8 cells passed, i")
+    assert err.splitlines()[0] == "small is not published here: all cells are new"
+
+
+def test_changed_is_of_a_file(actor, small):
+    code, _, err = drill("small", "--changed")
+    assert code == 2
+    assert "--changed compares a file with what is published under its name" in err

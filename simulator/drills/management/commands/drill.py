@@ -21,6 +21,7 @@ from simulator.drills import chosen
 from simulator.drills.cells import Cell, drilled
 from simulator.drills.chosen import DEFAULT_TABLE
 from simulator.drills.covers import CELLS
+from simulator.drills.drafts import changed_cells, expectation_changes
 from simulator.drills.management.here import Caps, add_here, here_given
 from simulator.drills.management.numbers import number_given
 from simulator.drills.report_page import page
@@ -53,6 +54,11 @@ class Command(FabricCommand):
             "--failure", action="append", metavar="X", help=f"this row; repeatable: {', '.join(FailureType)}"
         )
         parser.add_argument("--tier", action="append", metavar="Y", help=f"this tier; repeatable: {', '.join(Tier)}")
+        parser.add_argument(
+            "--changed",
+            action="store_true",
+            help="of a file: only the cells whose verdict depends on something that it changes of the fabric published under its name; and how their chains differ",
+        )
         parser.add_argument("--seed", default="1", metavar="N", help="of the drills (1): a seed does always the same")
         parser.add_argument(
             "--recovers",
@@ -80,6 +86,8 @@ class Command(FabricCommand):
         """Drills them, one after the other; each is told as it comes."""
         cells, seed = _cells(options), number_given("--seed", options["seed"], 0, SEEDS)
         specs = self._fabrics(options)
+        if options["changed"]:
+            cells = self._changed(specs, cells, options)
         for option in REPORTS:
             writable(option, options[option])
         at, began, found = datetime.now(UTC), time.perf_counter(), []
@@ -95,6 +103,29 @@ class Command(FabricCommand):
                 options[option].write_text(written(found, seconds, at=at), encoding="utf-8")
         self.stdout.write(json_line(found, seconds) if options["json"] else _said(found, seconds))
         return OTHER_END if failed(found) else OK
+
+    def _changed(
+        self, specs: Sequence[FabricSpec], cells: Sequence[tuple[FailureType, Tier]], options: dict[str, Any]
+    ) -> list[tuple[FailureType, Tier]]:
+        """Those of the cells that a draft changes, after it was told how what they promise differs."""
+        if not (options["fabric"] or "").endswith(FILES):
+            message = "--changed compares a file with what is published under its name: give the file"
+            raise Refused(message, code="invalid", field="changed")
+        actor, (draft,) = owner_actor(), specs
+        try:
+            before = chosen.published(actor, draft.name)
+        except Refused as refused:
+            if refused.code != "not_found":
+                raise
+            self.tell(f"{draft.name} is not published here: all cells are new")
+            return list(cells)
+        changed = set(changed_cells(actor, draft))
+        for one in expectation_changes(before, draft):
+            failure, tier = one.cell
+            self.tell(f"{failure} x {tier}: {one.before or one.before_why} -> {one.after or one.after_why}")
+        left = [cell for cell in cells if cell in changed]
+        self.tell(f"{len(left)} of {len(cells)} cells depend on what {draft.name} changes")
+        return left
 
     def _drilled(
         self, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], seed: int, options: dict[str, Any]
