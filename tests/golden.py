@@ -39,8 +39,13 @@ PATIENCE = 1_000
 """Seeds without a new find after which the search for rare kinds of event ends."""
 EACH = 3
 """Runs that hold a kind, at least."""
-BROUGHT = {"attempt_failed": "shut", "escalation_opened": "weighed"}
-"""By kind, a field that a later format brought to it: looked for beside the kind, since few rows have it."""
+BROUGHT = {
+    "attempt_failed": ("shut",),
+    "escalation_opened": ("weighed", "approvals", "barred", "reviewers", "onward_to", "score", "item=ticket"),
+    "escalation_decided": ("roles", "agreed", "proposed_by"),
+    "run_forked": ("parts",),
+}
+"""By kind, the fields, or ``field=value``, that a later format brought to it: looked for beside the kind, since few rows have them."""
 
 
 def files() -> list[Path]:
@@ -81,15 +86,18 @@ def _stored(row: JSON) -> StoredRow:
 def shown(row: Row | StoredRow) -> Iterator[str]:
     """What a row shows: its kind, and a field of it that is looked for."""
     yield row.kind
-    field = BROUGHT.get(row.kind)
-    if field and field in json.loads(row.header)["d"]:
-        yield f"{row.kind}.{field}"
+    looked_for = BROUGHT.get(row.kind, ())
+    held = json.loads(row.header)["d"] if looked_for else {}
+    for field in looked_for:
+        name, _, value = field.partition("=")
+        if name in held and value in ("", held[name]):
+            yield f"{row.kind}.{field}"
 
 
 def write(name: str) -> Counter[str]:
     """Simulates runs, keeps those that show something new, writes the file; how many of the kept runs hold each kind."""
     held: Counter[str] = Counter()
-    wanted = [*KINDS, *(f"{kind}.{field}" for kind, field in BROUGHT.items())]
+    wanted = [*KINDS, *(f"{kind}.{field}" for kind, fields in BROUGHT.items() for field in fields)]
     kept: list[JSON] = []
     last = 0
     for seed in count():

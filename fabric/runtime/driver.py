@@ -116,7 +116,7 @@ class RunDriver:
     # -- happenings ----------------------------------------------------------------------------------------------------
 
     def _taken(self, happening: Taken, now: int) -> list[Effect]:
-        claimed, loaded = happening.claimed, load(happening.claimed)
+        claimed, loaded = happening.claimed, load(happening.claimed, self._compiled.revision)
         now, self.claimed = max(now, claimed.at), slim(claimed)
         if isinstance(loaded, Damage):
             return self._damaged(loaded, claimed)

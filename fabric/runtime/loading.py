@@ -19,7 +19,7 @@ from fabric.core.run import Run
 from fabric.runtime.ports import Claimed, StoredRow
 from fabric.runtime.snapshots import Content, is_sound, live_refs, restored
 
-What = Literal["gap", "changed", "payload", "tail", "unknown", "unreadable", "input"]
+What = Literal["gap", "changed", "payload", "tail", "unknown", "unreadable", "input", "revision"]
 
 
 @value()
@@ -50,12 +50,15 @@ class _Damaged(Exception):
         self.damage = Damage(what, seq, sentence)
 
 
-def load(claimed: Claimed) -> Loaded | Damage:
+def load(claimed: Claimed, revision: str = "") -> Loaded | Damage:
     """Folds a run. Checks that events are dense, that each is chained to the one before it and has the payload it had, that all kinds and
     versions are known, that the last event is the one that the run's row names, and that no payload is missing that the run still needs.
+    ``revision``: what it would be driven by, which has to be what it was started with: else what people approved would run under other rules.
     """
     try:
-        return _load(claimed)
+        loaded = _load(claimed)
+        _check_revision(loaded.run, revision)
+        return loaded
     except _Damaged as found:
         return found.damage
 
@@ -174,6 +177,12 @@ def _check_end(claimed: Claimed, run: Run, head: bytes) -> None:
         raise _Damaged(
             "tail", run.seq, f"event {run.seq} is not the one that the run's row ends with: its hash differs"
         )
+
+
+def _check_revision(run: Run, revision: str) -> None:
+    if revision and run.revision and run.revision != revision:
+        sentence = f"it began with revision {run.revision} of its fabric, and what its row names is {revision}"
+        raise _Damaged("revision", 1, sentence)
 
 
 def _check_contents(run: Run, gone: dict[str, int], contents: Contents) -> None:

@@ -1,0 +1,38 @@
+"""Tests that every run has on SQLite, on PostgreSQL as well: what people decided is counted, filtered and exported alike, and what they do to tickets."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from console.launch.paths import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
+
+FILES = (
+    "tests/fabric/selectors/test_decision_history.py",
+    "tests/fabric/services/test_decision_export.py",
+    "tests/console/api/test_review_history.py",
+)
+
+
+def test_they_hold_on_postgresql():
+    named = ["--ds", "tests.settings_postgresql", "-p", "no:cacheprovider", "-n", "0", "-q", "-rA", *FILES]
+    asked = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *named],
+        env=asked,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    passed = re.findall(r"^PASSED ([^:]+)::", done.stdout, re.MULTILINE)
+    assert sorted({*passed}) == sorted(FILES)
+    assert "skipped" not in done.stdout.splitlines()[-1]
