@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
 FILES = (
     "tests/fabric/selectors/test_decision_history.py",
+    "tests/fabric/services/test_approved_bytes.py",
     "tests/fabric/services/test_decision_export.py",
+    "tests/fabric/services/test_tickets.py",
     "tests/console/api/test_review_history.py",
 )
 

@@ -41,8 +41,12 @@ CONSEQUENCES = frozenset(
         ),
         *("replanned", "unwinding_started", "unwinding_finished", "compensation_stuck", "escalation_opened"),
         *(
+            "escalation_approved",
+            "escalation_edited",
             "escalation_decided",
             "escalation_withdrawn",
+            "output_edited",
+            "guidance_given",
             "cap_raised",
             "budget_raised",
             "run_ending",
@@ -51,7 +55,9 @@ CONSEQUENCES = frozenset(
         ),
     }
 )
-"""Kinds that say what a decision came to."""
+"""Kinds that say what a decision came to; the test of this module knows of every other kind that it does not."""
+ANSWERS = frozenset({"escalation_decided", "escalation_withdrawn"})
+"""Kinds that end a question. What a person wrote stands right behind their answer."""
 FOLLOWED_MAX = 8
 FOLLOWED_WITHIN = 500
 """How far after one decision is looked for what followed, where it is asked for alone."""
@@ -199,10 +205,12 @@ def _rungs(one: Derived, revision: Compiled) -> tuple[ExplainedRung, ...]:
 
 def _followed(reaction: str, later: Sequence[EventRow]) -> Iterator[Followed]:
     """What came of it up to the next decision; and of a question its answer, of an end the end, however far off."""
-    asked, shown, over = "", 0, False
+    asked, shown, over, answered = "", 0, False, False
     for row in later:
         over = over or row.kind == "reaction_decided"
         mine = asked and row.fact.get("escalation_id") == asked
+        if over and answered and not mine:
+            return
         if row.kind not in CONSEQUENCES or (over and not mine):
             if over and not asked:
                 return
@@ -211,7 +219,8 @@ def _followed(reaction: str, later: Sequence[EventRow]) -> Iterator[Followed]:
             asked = str(row.fact.get("escalation_id", ""))
         yield Followed(row.seq, row.at, row.kind, row.summary)
         shown += 1
-        if (mine and row.kind != "escalation_opened" and over) or shown == FOLLOWED_MAX:
+        answered = answered or (bool(mine) and row.kind in ANSWERS)
+        if shown == FOLLOWED_MAX:
             return
 
 

@@ -78,7 +78,8 @@ def ticket_fork(
     item = _ticket(actor, escalation_id)
     said = _note(note)
     closed = closure_of(actor, item.id)
-    if closed is not None and (closed.closed_by, closed.note) != (actor.name, said):
+    # Whoever closed it without a run meant none: it is not started first and refused afterwards.
+    if closed is not None and (closed.closed_by, closed.note, bool(closed.fork_run_id)) != (actor.name, said, True):
         raise _closed_before(item, closed.closed_by, closed.closed_at)
     ports = {"store": store, "nudge": nudge}
     started = run_fork(**ports, actor=actor, run_id=item.run_id, seq=seq, edit=edit, start_key=f"ticket-{item.id}")  # type: ignore[arg-type]

@@ -157,7 +157,11 @@ def test_an_approval_of_any_of_them_is_no_answer(approved):
 def approval(world: World, **other: str) -> InboxItem:
     """Somebody's who holds every role, as a store brings it."""
     question = world.question.fact
-    about = {"input_id": "yes", "escalation_id": question.escalation_id, "digest": question.digest} | other
+    about: dict[str, Any] = {
+        "input_id": "yes",
+        "escalation_id": question.escalation_id,
+        "digest": question.digest,
+    } | other
     given = DecisionMade(verb="approve", actor="bob", **about)
     return stood(InboxItem("run-1", given.input_id, INBOX.dump_json(given)))
 
@@ -235,6 +239,7 @@ def put_away(world: World, given: Claimed, compiled=None) -> str:
     assert isinstance(effect, Quarantine)
     batch = verdict(given, world.now, damage=effect.damage.sentence, compiled=world.compiled)
     assert batch is not None
+    assert batch.columns is not None
     assert [row.kind for row in batch.rows] == ["run_quarantined", "escalation_opened"]
     assert (batch.columns.state, batch.consumed, batch.release) == (RunState.QUARANTINED, (), True)
     assert effect.damage.sentence in batch.columns.reason

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import replace
 from typing import get_args
 
+import pytest
+
+from fabric import wiring
+from fabric.adapters.nudge import NullNudge
 from fabric.core.derivation import compare
-from fabric.models import Event, Run, Workspace
-from fabric.selectors.explain import VERDICTS
+from fabric.core.envelope import KINDS
+from fabric.models import Event, Inbox, Run, Workspace
+from fabric.selectors.escalations import escalations_open
+from fabric.selectors.explain import CONSEQUENCES, VERDICTS
+from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.retention import retention_apply, retention_set
 from tests.fabric.management.console import command
-from tests.fabric.services.world import SMALL, ran
+from tests.fabric.services.world import SMALL, WATCHED, ran
+from tests.people import member
 from tests.unguarded import unguarded
 
 
@@ -103,3 +113,87 @@ def test_a_journal_with_a_hole_is_one_sentence(actor):
     done = command("explain", run.id)
     assert (done.code, done.out) == (2, "")
     assert "event 3 is missing" in done.err
+
+
+SAID_ELSEWHERE = frozenset(
+    {
+        *("attempt_failed", "attempt_interrupted", "call_aborted", "call_deduplicated", "call_edited", "call_issued"),
+        *("call_refused", "call_responded", "cancel_accepted", "child_answered", "child_freed", "child_let_go"),
+        *("child_quarantined", "child_spawned", "child_waiting", "compensation_abandoned", "compensation_answered"),
+        *("compensation_by_hand", "compensation_failed", "compensation_interrupted", "compensation_issued"),
+        *("compensation_resumed", "compensation_skipped", "content_kept", "deadlines_reissued", "deadlines_suspended"),
+        *("escalation_reminded", "handed_off", "input_ignored", "late_result_ignored", "lineage_pinned"),
+        *("model_answered", "mutation_intended", "mutation_settled", "mutation_taken_over", "output_accepted"),
+        *("output_kept", "ownership_taken", "reaction_decided", "reconciliation_ended", "reconciliation_failed"),
+        *("reconciliation_issued", "run_forked", "run_paused", "run_released_from_quarantine", "run_resumed"),
+        *("run_started", "rung_skipped", "stage_entered", "stage_left", "step_opened", "terminate_accepted"),
+        *("tool_answered", "unwinding_omitted"),
+    }
+)
+"""What a decision does not come to: the work that goes on, what others ask of the run, its clocks, and the decision's own rungs."""
+
+
+def test_every_kind_of_event_follows_from_a_decision_or_does_not():
+    assert set(KINDS) == CONSEQUENCES | SAID_ELSEWHERE
+    assert not CONSEQUENCES & SAID_ELSEWHERE
+
+
+def followed(run_id, number=0):
+    told = command("explain", run_id, "--json").last["decisions"][number]["followed"]
+    assert all(one["says"] for one in told)
+    return [one["kind"] for one in told]
+
+
+@pytest.fixture
+def people(actor):
+    for name in ("ana", "ben"):
+        member(name, "owner", "reviewer")
+    return [replace(actor, name=name, roles=frozenset({"owner", "reviewer"})) for name in ("ana", "ben")]
+
+
+def answers(run, person, verb="approve", **more):
+    (item,) = escalations_open(person, run.id)
+    escalation_decide(
+        store=wiring.store(), nudge=NullNudge(), actor=person, escalation_id=item.id, verb=verb, message="So.", **more
+    )
+    with wiring.local_engine() as engine:
+        engine.offer(run.id)
+        waiting = threading.Event()
+        for _ in range(400):
+            if not Inbox.objects.filter(run_id=run.id, consumed_seq=None).exists():
+                return
+            waiting.wait(0.05)
+    raise AssertionError("the run did not look at its answer")
+
+
+def test_that_two_agreed_follows(actor, people):
+    run = ran(actor, fabric_publish(actor=actor, source=WATCHED).name)
+    for person in people:
+        answers(run, person)
+    assert followed(run.id)[:3] == ["escalation_opened", "escalation_approved", "escalation_decided"]
+
+
+def test_what_a_person_wrote_follows(actor, doubtful):
+    run = ran(actor, doubtful)
+    (item,) = escalations_open(actor, run.id)
+    answers(run, actor, "edit", edited={**item.content["edit_initial"], "text": "The deadline is Friday."})
+    assert followed(run.id)[:3] == ["escalation_opened", "escalation_decided", "output_edited"]
+
+
+def test_a_proposal_of_one_and_the_word_of_another_follow(actor, people):
+    run = ran(actor, fabric_publish(actor=actor, source=WATCHED).name)
+    (item,) = escalations_open(actor, run.id)
+    edited = {**item.content["edit_initial"], "text": "The deadline is Friday."}
+    answers(run, people[0], "edit", edited=edited)
+    answers(run, people[1])
+    assert followed(run.id)[:4] == ["escalation_opened", "escalation_edited", "escalation_decided", "output_edited"]
+
+
+def test_what_a_person_said_to_a_failure_follows(actor):
+    source = SMALL.replace("name: small", "name: failing").replace(
+        "    provider: scripted\n", "    provider: scripted\n    options: {fail: {cause: server_error}}\n"
+    )
+    source += "decision_table:\n  provider_failure:\n    interactive: {rungs: [{reaction: escalate}]}\n"
+    run = ran(actor, fabric_publish(actor=actor, source=source).name)
+    answers(run, actor, "respond")
+    assert followed(run.id)[:3] == ["escalation_opened", "escalation_decided", "guidance_given"]
