@@ -41,9 +41,8 @@ EACH = 3
 """Runs that hold a kind, at least."""
 BROUGHT = {
     "attempt_failed": ("shut",),
-    "escalation_opened": ("weighed", "approvals", "barred", "reviewers", "onward_to", "score", "item=ticket"),
+    "escalation_opened": ("weighed", "approvals", "barred", "onward_to", "score", "item=ticket"),
     "escalation_decided": ("roles", "agreed", "proposed_by"),
-    "run_forked": ("parts",),
 }
 """By kind, the fields, or ``field=value``, that a later format brought to it: looked for beside the kind, since few rows have them."""
 

@@ -20,7 +20,7 @@ class DatabaseCreation(creation.DatabaseCreation):
     """The stores have connections of their own, which are open still when the last test has ended."""
 
     def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
-        with self._nodb_cursor() as cursor:  # type: ignore[attr-defined] - The stubs leave it out.
+        with self._nodb_cursor() as cursor:  # type: ignore[attr-defined]  # The stubs leave it out.
             cursor.execute(f"DROP DATABASE IF EXISTS {self.connection.ops.quote_name(test_database_name)} WITH (FORCE)")
 
 
