@@ -29,6 +29,8 @@ class Act(StrEnum):
     """An older revision became the published one again, by its number."""
     FABRIC_WITHDRAWN = "fabric_withdrawn"
     """What a drill had made of a fabric is published no more."""
+    DRAFT_DISCARDED = "draft_discarded"
+    """Somebody threw their unpublished version of a fabric away."""
     TOKEN_CREATED = "token_created"  # noqa: S105 - The name of an act.
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 - The same.
     LOGIN_LINK_CREATED = "login_link_created"

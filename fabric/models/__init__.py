@@ -2,6 +2,7 @@
 
 from fabric.models.audit import AuditLine, Checkpoint, Duty
 from fabric.models.claims import ReviewClaim, ReviewViewer, TicketClosure
+from fabric.models.drafts import ChangeRequest, Draft, DraftStep, FabricEditor
 from fabric.models.escalations import Escalation
 from fabric.models.fabrics import Fabric, Revision
 from fabric.models.incarnations import Incarnation
@@ -31,11 +32,15 @@ __all__ = [
     "Attachment",
     "AuditLine",
     "BudgetWindow",
+    "ChangeRequest",
     "Checkpoint",
+    "Draft",
+    "DraftStep",
     "Duty",
     "Escalation",
     "Event",
     "Fabric",
+    "FabricEditor",
     "Family",
     "GrantReservation",
     "Guard",

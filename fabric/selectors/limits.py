@@ -234,9 +234,9 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
             yield from _due(spec, limit) if limit.path == "humans.due_s" else (limit,)
     elif name == "breakers":
         said, unnamed = (tuple(breaker_said(one) for one in those) for those in (policy.breakers, field.get_default()))
-        yield _limit(name, said, unnamed, False, None, *_explained(field, FlowPolicy))
+        yield _limit(name, said, unnamed, False, None, *explained(field, FlowPolicy))
     else:
-        yield _limit(name, part, field.get_default(), False, None, *_explained(field, FlowPolicy))
+        yield _limit(name, part, field.get_default(), False, None, *explained(field, FlowPolicy))
 
 
 def breaker_said(breaker: Breaker) -> str:
@@ -288,7 +288,7 @@ def _part(name: str, part: BaseModel, standard: BaseModel | None, tier: Tier | N
         # A part that must be given still has defaults for most of its fields; only what has none is asked for.
         required = field.is_required() and standard is None
         default = getattr(standard, key) if standard is not None else None if required else field.get_default()
-        meaning, origin = _explained(field, type(part))
+        meaning, origin = explained(field, type(part))
         yield _limit(path, getattr(part, key), default, required, tier, meaning, PER_TIER.get(name, origin))
 
 
@@ -313,8 +313,8 @@ def _limit(path: str, value: Any, default: Any, required: bool, tier: Tier | Non
     )
 
 
-def _explained(field: FieldInfo, owner: type[BaseModel]) -> tuple[str, str]:
-    """What a field means, and where its default comes from: its description, else the docstring of the part it belongs to."""
+def explained(field: FieldInfo, owner: type[BaseModel]) -> tuple[str, str]:
+    """What a field of a spec means, and where its default comes from: its description, else the docstring of the part it belongs to."""
     doc = " ".join((owner.__doc__ or "").split())
     named = _IN_DOC.search(doc)
     from_doc = (f"{named[1]}: {named[2]}" if named[1] else named[3]) if named else OWN

@@ -65,15 +65,21 @@ def fabric_read(text: str, *, origin: str = "") -> Source:
         found = Placed("", line, column, str(error), origin)
         large = len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX
         raise Refused(str(found), code="too_large" if large else "invalid", field="source", placed=(found,)) from None
-    if not isinstance(tree.value, dict):
-        found = _placed(origin, tree, _NO_FABRIC)
-        raise Refused(str(found), code="invalid", field="source", placed=(found,))
+    spec, problems = spec_of(tree.value)
+    if spec is None:
+        raise refusal(problems, tree, origin)
+    return Source(spec, tree, origin, text)
+
+
+def spec_of(value: JSON) -> tuple[FabricSpec | None, list[Problem]]:
+    """The spec that a tree describes, or everything that is wrong with the tree: one of the two."""
+    if not isinstance(value, dict):
+        return None, [_NO_FABRIC]
     try:
-        return Source(FabricSpec.model_validate(tree.value), tree, origin, text)
+        return FabricSpec.model_validate(value), []
     except ValidationError as error:
         details = error.errors()
-        problems = [found for detail in details if _counts(detail, details) for found in _problems(detail, tree.value)]
-        raise refusal(problems, tree, origin) from None
+        return None, [found for detail in details if _counts(detail, details) for found in _problems(detail, value)]
 
 
 _NO_FABRIC = Problem("", "a fabric is fields with values: name, title, models, agents, topology, policy")

@@ -1,0 +1,299 @@
+"""Fields of a draft: what stands in a control, and what is read back from one.
+
+Reading never refuses: a number that is none stays in the draft as the text that it is, and the check of the whole says what is wrong with it.
+So nothing that was typed is lost, and there is one place that judges.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from console.configure.shape import MISSING, Kind, Missing, Shape, shape_of
+from console.typed_fields import same
+from fabric.core.breaker.policy import UNNAMED
+from fabric.core.decision_table import DEFAULT_TABLE
+from fabric.core.policy import DEADLINES
+from fabric.core.spec_memories import OFFERED, tool_name
+from fabric.services.checking import Finding
+
+JSON = Any
+FIELD, SHOWN = "f.", "p."
+"""Before the path in the names of controls. ``p.`` says that a control with several answers was shown: none ticked sends nothing."""
+SEVERAL = frozenset[Kind]({"picks", "order"})
+"""Kinds whose answer is a list of what was picked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditField:
+    """One place of a draft as it is edited."""
+
+    path: str
+    shape: Shape
+    given: JSON
+    """What the draft says there; ``MISSING``: nothing."""
+    inherited: JSON
+    """What holds where the draft says nothing; ``MISSING``: something has to be said."""
+    was: JSON = MISSING
+    """What the draft began with."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What may be picked: value and word."""
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """Of its control, and its id."""
+        return f"{FIELD}{self.path}"
+
+    @property
+    def text(self) -> str:
+        """What stands in its control; nothing where the draft says nothing."""
+        return shown(self.shape.kind, self.given)
+
+    @property
+    def picked(self) -> tuple[str, ...]:
+        """What is picked, where that is several."""
+        value = self.inherited if isinstance(self.given, Missing) else self.given
+        return tuple(str(one) for one in value) if isinstance(value, list) else ()
+
+    @property
+    def placeholder(self) -> str:
+        """What holds where nothing is given, in the words of its control."""
+        return "" if isinstance(self.inherited, Missing) else shown(self.shape.kind, self.inherited)
+
+    @property
+    def own(self) -> bool:
+        """Whether the draft says something else than what would hold anyway."""
+        return not isinstance(self.given, Missing) and not _alike(self.given, self.inherited)
+
+    @property
+    def missing(self) -> bool:
+        """Whether something has to be said and is not."""
+        return isinstance(self.given, Missing) and isinstance(self.inherited, Missing)
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is another than the draft began with."""
+        return not _alike(self.given, self.was)
+
+    @property
+    def before(self) -> str:
+        """What the draft began with, in words."""
+        value = self.inherited if isinstance(self.was, Missing) else self.was
+        return "not given" if isinstance(value, Missing) or value is None else shown(self.shape.kind, value) or "empty"
+
+    @property
+    def wrong(self) -> bool:
+        """Whether an error is about it."""
+        return any(one.level == "error" for one in self.findings)
+
+    @property
+    def rows(self) -> int:
+        """Lines of its control, where it has several."""
+        least = 2 if self.shape.kind == "lines" else 3
+        return min(18, max(least, sum(1 + len(line) // 96 for line in self.text.split("\n"))))
+
+
+def _alike(one: JSON, other: JSON) -> bool:
+    if isinstance(one, Missing) or isinstance(other, Missing):
+        return one is other
+    return same(one, other)
+
+
+def at(tree: JSON, path: str) -> JSON:
+    """What a tree has at a dotted path; ``MISSING``: nothing."""
+    for part in path.split(".") if path else ():
+        if isinstance(tree, dict) and part in tree:
+            tree = tree[part]
+        elif isinstance(tree, list) and part.isdecimal() and int(part) < len(tree):
+            tree = tree[int(part)]
+        else:
+            return MISSING
+    return tree
+
+
+def standing(tree: JSON, path: str) -> JSON:
+    """What holds at a path where the draft says nothing: the nearest thing that it does not say, filled in from the engine's own defaults."""
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        whole = ".".join(parts[:end])
+        if end < len(parts) and at(tree, whole) is not MISSING:
+            break
+        if (filled := _filled(whole)) is not MISSING:
+            return at(filled, ".".join(parts[end:]))
+    shape = shape_of(path)
+    return MISSING if shape is None else shape.default
+
+
+def _filled(path: str) -> JSON:
+    """The default of a place whose parts only make sense together; ``MISSING`` for all others."""
+    parts = path.split(".")
+    if len(parts) == 3 and parts[0] == "decision_table":
+        found = {f"{failure}.{tier}": ladder for (failure, tier), ladder in DEFAULT_TABLE.items()}
+        ladder = found.get(f"{parts[1]}.{parts[2]}")
+        return MISSING if ladder is None else ladder.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if len(parts) == 3 and parts[:2] == ["policy", "deadlines"]:
+        deadlines = {str(tier): one for tier, one in DEADLINES.items()}.get(parts[2])
+        return MISSING if deadlines is None else deadlines.model_dump(mode="json")
+    if path == "policy.breakers":
+        return [one.model_dump(mode="json", exclude_defaults=True) for one in UNNAMED]
+    return MISSING
+
+
+def whole_of(tree: JSON, path: str) -> tuple[str, JSON] | None:
+    """The place around a path that has to be written out before the path itself can be, with what is to stand there; None: nothing has to."""
+    parts = path.split(".")
+    for end in range(1, len(parts)):
+        whole = ".".join(parts[:end])
+        if at(tree, whole) is MISSING and (filled := _filled(whole)) is not MISSING:
+            return whole, filled
+    return None
+
+
+def named_in(tree: JSON, listed: str) -> tuple[str, ...]:
+    """The names of the things in one of the draft's lists; of tools with those that the engine makes of memories."""
+    items = at(tree, listed)
+    found = [item["name"] for item in items if _has_name(item)] if isinstance(items, list) else []
+    if listed == "tools" and isinstance(memories := at(tree, "memories"), list):
+        found += [tool_name(verb, one["name"]) for one in memories if _has_name(one) for verb in OFFERED]
+    return tuple(found)
+
+
+def _has_name(item: JSON) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
+
+
+def field_at(
+    tree: JSON,
+    path: str,
+    *,
+    base: JSON = None,
+    findings: Iterable[Finding] = (),
+    words: Mapping[str, str] | None = None,
+) -> EditField:
+    """The field of one path. ``base``: the tree that the draft began with; ``words``: for what may be picked. KeyError: there is no such place."""
+    shape = shape_of(path)
+    if shape is None:
+        raise KeyError(path)
+    names = named_in(tree, shape.refers) if shape.refers else shape.options
+    given = at(tree, path)
+    kept = [str(one) for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
+    names = (*names, *(one for one in kept if one not in names)) if shape.refers else names
+    said = words or {}
+    return EditField(
+        path=path,
+        shape=shape,
+        given=given,
+        inherited=standing(tree, path),
+        was=at(base, path) if base is not None else MISSING,
+        options=tuple((one, said.get(one, one.replace("_", " ") if not shape.refers else one)) for one in names),
+        findings=tuple(one for one in findings if one.path == path or _inside(one.path, path, shape)),
+    )
+
+
+def _inside(about: str, path: str, shape: Shape) -> bool:
+    """Whether a finding is about a part of a value that is edited as a whole."""
+    return shape.kind not in ("group", "items", "table") and about.startswith(f"{path}.")
+
+
+# -- what stands in a control ------------------------------------------------------------------------------------------
+
+
+def shown(kind: Kind, value: JSON) -> str:
+    """A value as the text of its control. What is of no type that fits stands there as it is, so that it can be mended."""
+    if isinstance(value, Missing) or value is None:
+        return ""
+    if kind == "usd" and isinstance(value, int) and not isinstance(value, bool):
+        return dollars(value)
+    if kind == "lines" and isinstance(value, list):
+        return "\n".join(one if isinstance(one, str) else json.dumps(one) for one in value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if kind == "number" and isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False, indent=2 if kind == "json" else None)
+
+
+def dollars(micros: int) -> str:
+    """Micro-dollars as dollars, at least two places and no more than are needed."""
+    amount = Decimal(micros) / 1_000_000
+    text = format(amount.normalize(), "f")
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part.ljust(2, '0')}"
+
+
+# -- what is read back -------------------------------------------------------------------------------------------------
+
+
+def read(shape: Shape, sent: Sequence[str]) -> JSON:
+    """What was sent of a field, as JSON; ``MISSING``: nothing is to stand there. What does not fit the field's type stays the text that it is."""
+    if shape.kind in SEVERAL:
+        return list(dict.fromkeys(one for one in sent if one))
+    text = (sent[-1] if sent else "").replace("\r\n", "\n")
+    if not text.strip():
+        return MISSING
+    reader = READ.get(shape.kind)
+    return text if reader is None else reader(text)
+
+
+_GROUPED = re.compile(r"-?\d{1,3}(?:[ _,]\d{3})+|-?\d+")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+def _integer(text: str) -> JSON:
+    found = text.strip()
+    return int(re.sub(r"[ _,]", "", found)) if len(found) < 20 and _GROUPED.fullmatch(found) else found
+
+
+def _number(text: str) -> JSON:
+    found = text.strip()
+    if len(found) > 25 or not _NUMBER.fullmatch(found):
+        return found
+    return float(found) if "." in found else int(found)
+
+
+def _usd(text: str) -> JSON:
+    found = text.strip().removeprefix("$").strip()
+    try:
+        micros = Decimal(found) * 1_000_000
+    except InvalidOperation:
+        return found
+    fits = micros.is_finite() and micros == micros.to_integral_value() and abs(micros) < 2**63
+    return int(micros) if fits and _NUMBER.fullmatch(found) else found
+
+
+def _boolean(text: str) -> JSON:
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _lines(text: str) -> JSON:
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _json(text: str) -> JSON:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _stripped(text: str) -> JSON:
+    return text.strip()
+
+
+READ: Mapping[Kind, Callable[[str], JSON]] = {
+    "integer": _integer,
+    "number": _number,
+    "usd": _usd,
+    "boolean": _boolean,
+    "lines": _lines,
+    "json": _json,
+    "name": _stripped,
+}
+"""How the text of a control is read, where it is not taken as it is."""

@@ -1,0 +1,126 @@
+"""What a new thing of a list begins as: as little as makes it one, under a name that nothing else has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from console.configure.fields import at, named_in
+from console.configure.shape import place_of, shape_of
+
+JSON = Any
+
+
+def fresh(tree: JSON, path: str) -> JSON:
+    """A new thing for the list at a path: as ``NEW`` has it, or every field that has to be given with its first answer."""
+    made = NEW.get(place_of(path))
+    if made is not None:
+        return made(tree)
+    shape = shape_of(path)
+    if shape is None or not shape.fields:
+        return ""
+    found: dict[str, JSON] = {}
+    for name in shape.fields:
+        inner = shape_of(f"{path}.0.{name}")
+        if inner is not None and inner.required:
+            found[name] = inner.options[0] if inner.options and inner.kind == "choice" else _empty(inner.kind)
+    return found
+
+
+def _empty(kind: str) -> JSON:
+    return [] if kind in ("lines", "picks", "order", "items") else {} if kind in ("group", "table", "json") else ""
+
+
+def unused(tree: JSON, listed: str, stem: str) -> str:
+    """A name that nothing in a list has: ``agent``, ``agent-2``, ..."""
+    items = at(tree, listed)
+    names = {one.get("name") for one in items if isinstance(one, dict)} if isinstance(items, list) else set()
+    return next(name for n in range(1, len(names) + 2) if (name := stem if n == 1 else f"{stem}-{n}") not in names)
+
+
+def _first(tree: JSON, listed: str) -> str:
+    return next(iter(named_in(tree, listed)), "")
+
+
+def _agent(tree: JSON) -> JSON:
+    return {"name": unused(tree, "agents", "agent"), "model": _first(tree, "models"), "instructions": ""}
+
+
+def _model(tree: JSON) -> JSON:
+    return {"name": unused(tree, "models", "model"), "provider": "openai"}
+
+
+def _tool(tree: JSON) -> JSON:
+    return {"name": unused(tree, "tools", "tool"), "kind": "http", "target": "", "description": ""}
+
+
+def _memory(tree: JSON) -> JSON:
+    return {"name": unused(tree, "memories", "notes"), "scope": "run"}
+
+
+def _brief(tree: JSON) -> JSON:
+    workers = at(tree, "topology.workers")
+    first = workers[0] if isinstance(workers, list) and workers else ""
+    return {"agent": first, "title": "Untitled", "instructions": ""}
+
+
+def _invariant(tree: JSON) -> JSON:
+    return {
+        "stage": "finalize",
+        "name": unused(tree, "gates.invariants", "invariant"),
+        "expression": "size(payload.text) > 0",
+        "message": "The answer is empty.",
+    }
+
+
+def _policy(tree: JSON) -> JSON:
+    return {"name": unused(tree, "gates.policies", "policy"), "text": "permit (principal, action, resource);"}
+
+
+def _oracle(tree: JSON) -> JSON:
+    return {
+        "name": unused(tree, "gates.oracle", "check"),
+        "expression": "size(outcome.text) > 0",
+        "message": "The answer is empty.",
+    }
+
+
+def _guardrail(tree: JSON) -> JSON:
+    return {"rules": ["credentials"]}
+
+
+def _pattern(tree: JSON) -> JSON:
+    return {"name": "pattern", "pattern": "(?i)do not publish"}
+
+
+def _rung(tree: JSON) -> JSON:
+    return {"reaction": "escalate"}
+
+
+def _breaker(tree: JSON) -> JSON:
+    return {
+        "scope": "provider",
+        "signals": [{"names": ["server_error", "timeout"], "mode": "consecutive", "threshold": 5}],
+    }
+
+
+def _signal(tree: JSON) -> JSON:
+    return {"names": ["rate_limit"], "mode": "consecutive", "threshold": 3}
+
+
+NEW: Mapping[str, Callable[[JSON], JSON]] = {
+    "agents": _agent,
+    "models": _model,
+    "tools": _tool,
+    "memories": _memory,
+    "topology.plan.briefs": _brief,
+    "gates.invariants": _invariant,
+    "gates.policies": _policy,
+    "gates.oracle": _oracle,
+    "gates.guardrails": _guardrail,
+    "gates.guardrails.*.patterns": _pattern,
+    "decision_table.*.*.rungs": _rung,
+    "policy.breakers": _breaker,
+    "policy.breakers.*.signals": _signal,
+}
+"""What a new thing of these lists is."""

@@ -1,0 +1,74 @@
+"""The parts of the editor: which paths each of them edits, how it is built, and where a remark leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.configure import part_basics, part_limits, part_yaml
+from console.configure.editing import Editing
+from fabric.services.checking import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the editor's page."""
+
+    name: str
+    """In the address."""
+    label: str
+    owns: tuple[str, ...]
+    """Paths that it edits, and all that is under them."""
+    build: Callable[[Editing], dict[str, Any]]
+
+    @property
+    def template(self) -> str:
+        """What it is drawn by."""
+        return f"fabrics/edit/parts/{self.name}.html"
+
+
+PARTS: Mapping[str, Part] = {
+    part.name: part
+    for part in (
+        Part(
+            "basics", "Fabric", ("name", "title", "description", "example", "tiers", "safe_fallback"), part_basics.build
+        ),
+        Part("limits", "Budgets and limits", ("policy",), part_limits.build),
+        Part("yaml", "YAML", ("",), part_yaml.build),
+    )
+}
+"""By name; the first where none is named. A path that no part owns is edited as YAML."""
+
+
+def part_of(path: str) -> Part:
+    """The part in which a path is edited: the one that owns most of it."""
+    found = PARTS["yaml"]
+    most = -1
+    for part in PARTS.values():
+        for own in part.owns:
+            if (path == own or path.startswith(f"{own}.") or not own) and len(own) > most:
+                found, most = part, len(own)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A finding as the list of problems shows it."""
+
+    finding: Finding
+    address: str
+    """The part, and the field in it."""
+    part: str
+    """Its label."""
+
+
+def remarks(findings: tuple[Finding, ...]) -> list[Remark]:
+    """Findings with where each leads."""
+    return [_remark(one) for one in findings]
+
+
+def _remark(finding: Finding) -> Remark:
+    part = part_of(finding.path)
+    place = f"f.{finding.path}" if part.name != "yaml" else f"L{finding.line or 1}"
+    return Remark(finding, f"?part={part.name}#{place}", part.label)

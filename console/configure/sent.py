@@ -1,0 +1,215 @@
+"""What a page of the editor sent, as edits of the draft: the fields whose text is another than the page had shown, and at most one button.
+
+A button is a word and a path: ``add agents``, ``remove agents.2``, ``up agents.2``, ``down agents.2``, ``reset policy.tau``, ``set tiers.default=batch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, whole_of
+from console.configure.fresh import fresh
+from console.configure.shape import MISSING, REFERS, shape_of
+from console.typed_fields import same
+from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, tree_edited
+from fabric.services.yaml_tree import Path
+
+JSON = Any
+FIELDS_MAX = 2_000
+
+
+class Sent(Protocol):
+    """A form's data, as Django has it."""
+
+    def getlist(self, key: str) -> list[str]: ...  # noqa: D102
+
+    def __iter__(self) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The edits, and what they are in a few words."""
+
+    edits: tuple[Edit, ...]
+    what: str
+    place: str = ""
+    """The one field that was changed; empty: several, or a button was pressed."""
+
+
+class ButtonProblem(ValueError):
+    """A button that is none; the message is one sentence."""
+
+
+def path_of(dotted: str) -> Path:
+    """A dotted path as its parts."""
+    return tuple(int(part) if part.isdecimal() else part for part in dotted.split(".") if part)
+
+
+def changes_in(tree: JSON, data: Sent, button: str = "") -> Changes:
+    """What was changed against the tree that the page had shown. Raises ButtonProblem."""
+    edits: list[Edit] = []
+    changed: list[str] = []
+    now = tree
+    for path in _paths(data):
+        for edit in (made := _field_edits(tree, now, path, data)):
+            now = tree_edited(now, [edit])
+        edits += made
+        changed += [path] if made else []
+    what = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+    if button:
+        pressed, said = pressed_in(now, button)
+        return Changes((*edits, *pressed), said if not what else f"{said}; {what}")
+    return Changes(tuple(edits), what, changed[0] if len(changed) == 1 else "")
+
+
+def _paths(data: Sent) -> list[str]:
+    """The paths of the fields that were shown, each once."""
+    named = [key for key in data if key.startswith((FIELD, SHOWN))][:FIELDS_MAX]
+    return list(dict.fromkeys(key[2:] for key in named))
+
+
+def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
+    try:
+        one = field_at(shown, path)
+    except KeyError:
+        return []
+    sent = data.getlist(f"{FIELD}{path}")
+    if one.shape.kind in SEVERAL:
+        ordered = one.shape.kind == "order"
+        asked = tuple(dict.fromkeys(part for part in sent if part))
+        if asked == one.picked or (not ordered and set(asked) == set(one.picked)):
+            return []
+        value = read(one.shape, sent) if ordered else _kept_order(one.picked, asked)
+    else:
+        if not sent or sent[-1].replace("\r\n", "\n") == one.text:
+            return []
+        value = read(one.shape, sent)
+    if not isinstance(value, list) and value is not MISSING and one.given is not MISSING and same(value, one.given):
+        return []
+    renamed = list(_references(now, path, one.given, value)) if one.shape.kind == "name" else []
+    return [*put(now, path, value), *renamed]
+
+
+def _kept_order(picked: tuple[str, ...], asked: tuple[str, ...]) -> list[str]:
+    """What stays picked in the order that it has, then what is new."""
+    return [one for one in picked if one in asked] + [one for one in asked if one not in picked]
+
+
+def put(tree: JSON, path: str, value: JSON) -> list[Edit]:
+    """The edits after which a value stands at a path, or nothing does. What is only a default so far is written out around it first."""
+    parts = path_of(path)
+    if value is MISSING:
+        return _dropped(tree, parts)
+    if (whole := whole_of(tree, path)) is not None:
+        return [Put(path_of(whole[0]), whole[1]), Put(parts, value)]
+    return [Put(parts, value)]
+
+
+def _dropped(tree: JSON, parts: Path) -> list[Edit]:
+    """Takes a value away, and the groups around it that are empty then and need not be there."""
+    dotted = [".".join(map(str, parts[:end])) for end in range(1, len(parts) + 1)]
+    if at(tree, dotted[-1]) is MISSING:
+        return []
+    end = len(parts)
+    while end > 1 and isinstance(parts[end - 1], str):
+        around, shape = at(tree, dotted[end - 2]), shape_of(dotted[end - 2])
+        if not (isinstance(around, dict) and len(around) == 1 and isinstance(parts[end - 2], str)):
+            break
+        if shape is None or (shape.required and shape.kind != "table"):
+            break
+        end -= 1
+    return [Drop(parts[:end])]
+
+
+def _references(tree: JSON, path: str, old: JSON, new: JSON) -> Iterator[Edit]:
+    """A thing that is called otherwise takes with it whoever names it, unless its name is another's too."""
+    listed, _, rest = path.partition(".")
+    if not (rest.count(".") == 1 and isinstance(old, str) and isinstance(new, str) and old):
+        return
+    names = named_in(tree, listed)
+    if names.count(old) > 1 or new in names:
+        return
+    for place, refers in REFERS.items():
+        if refers == listed:
+            yield from _renamed(tree, place.split("."), (), old, new)
+
+
+def _renamed(tree: JSON, place: list[str], path: Path, old: str, new: str) -> Iterator[Edit]:
+    if not place:
+        if isinstance(tree, list):
+            yield from (Put((*path, n), new) for n, one in enumerate(tree) if one == old)
+        elif tree == old:
+            yield Put(path, new)
+    elif place[0] == "*" and isinstance(tree, list):
+        for n, item in enumerate(tree):
+            yield from _renamed(item, place[1:], (*path, n), old, new)
+    elif isinstance(tree, dict) and place[0] in tree:
+        yield from _renamed(tree[place[0]], place[1:], (*path, place[0]), old, new)
+
+
+# -- buttons -----------------------------------------------------------------------------------------------------------
+
+
+def pressed_in(tree: JSON, button: str) -> tuple[list[Edit], str]:
+    """The edits of a button, and what they are in words. Raises ButtonProblem."""
+    word, _, rest = button.partition(" ")
+    made = BUTTONS.get(word)
+    if made is None:
+        raise ButtonProblem(f"there is no button {word[:20]!r}; there are: {', '.join(BUTTONS)}")
+    path = rest.partition("=")[0]
+    if shape_of(path) is None or not path:
+        raise ButtonProblem(f"a fabric has no place {path[:80]!r}")
+    return made(tree, rest), f"{word} {path}"
+
+
+def _add(tree: JSON, path: str) -> list[Edit]:
+    """One more at the end of a list: what is only a default so far is written out first."""
+    before = [Put(path_of(whole[0]), whole[1])] if (whole := whole_of(tree, f"{path}.0")) is not None else []
+    items = at(tree_edited(tree, before), path)
+    length = len(items) if isinstance(items, list) else 0
+    return [*before, Insert((*path_of(path), length), fresh(tree, path))]
+
+
+def _remove(tree: JSON, path: str) -> list[Edit]:
+    before = [Put(path_of(whole[0]), whole[1])] if (whole := whole_of(tree, path)) is not None else []
+    if at(tree_edited(tree, before), path) is MISSING:
+        raise ButtonProblem(f"there is nothing at {path}: it was taken away meanwhile")
+    return [*before, Drop(path_of(path))]
+
+
+def _step(by: int) -> Callable[[JSON, str], list[Edit]]:
+    def moved(tree: JSON, path: str) -> list[Edit]:
+        before = [Put(path_of(whole[0]), whole[1])] if (whole := whole_of(tree, path)) is not None else []
+        parts = path_of(path)
+        items = at(tree_edited(tree, before), ".".join(map(str, parts[:-1])))
+        here = parts[-1]
+        if not (isinstance(items, list) and isinstance(here, int) and here < len(items)):
+            raise ButtonProblem(f"there is nothing at {path}: it was taken away meanwhile")
+        to = here + by
+        return [*before, Move(parts, to)] if 0 <= to < len(items) else []
+
+    return moved
+
+
+def _reset(tree: JSON, path: str) -> list[Edit]:
+    return _dropped(tree, path_of(path))
+
+
+def _set(tree: JSON, rest: str) -> list[Edit]:
+    path, _, text = rest.partition("=")
+    shape = shape_of(path)
+    assert shape is not None
+    return put(tree, path, read(shape, [text]))
+
+
+BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
+    "add": _add,
+    "remove": _remove,
+    "up": _step(-1),
+    "down": _step(1),
+    "reset": _reset,
+    "set": _set,
+}
+"""What a button does to the draft; what it is followed by is a path."""

@@ -1,0 +1,234 @@
+"""The editor of a fabric: its parts, what is saved of them, undo and redo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from console.access import actor_of
+from console.configure.editing import Editing, editing
+from console.configure.parts import PARTS, part_of, remarks
+from console.configure.sent import ButtonProblem, changes_in
+from console.forms import sentence
+from console.views import errors
+from fabric.core.actor import Actor
+from fabric.management.base import providers
+from fabric.selectors.drafts import DraftView, draft_get, editors_of, steps_around
+from fabric.selectors.errors import Refused
+from fabric.services import drafts, here
+from fabric.services.checking import LEVELS
+from fabric.services.draft_merging import Choices, DraftConflict
+from fabric.services.publication import Installation
+from fabric.services.workspaces import people_of
+from fabric.services.yaml_tree import YamlProblem, read_yaml
+
+TEXT = "text"
+"""The field of the whole text, in the part that shows it."""
+CHOICE = "c."
+"""Before a path: which of two is to stand there."""
+NUMBER_MAX = 2**31 - 1
+
+
+def installation_for(actor: Actor) -> Installation:
+    """What publication knows of this installation, for an actor's workspace."""
+    return here.installation(providers(), people=people_of(actor.workspace_id))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def draft(request: HttpRequest, name: str) -> HttpResponse:
+    """One's own draft of a fabric, in its parts; POST saves what was changed. 409: somebody changed the same meanwhile, with both; nothing is lost."""
+    actor = actor_of(request.user)
+    if request.method == "POST":
+        return _saved(request, actor, name)
+    found = draft_get(actor, name)
+    return _page(request, actor, editing(found, installation_for(actor)))
+
+
+@require_POST
+def begin(request: HttpRequest, name: str) -> HttpResponse:
+    """A draft of a published fabric, or the one that there is."""
+    found = drafts.draft_of_fabric(actor=actor_of(request.user), name=name)
+    return redirect("fabric-draft", name=found.name)
+
+
+@require_POST
+def undo(request: HttpRequest, name: str) -> HttpResponse:
+    """Goes back before the last change."""
+    return _stepped(request, name, back=True)
+
+
+@require_POST
+def redo(request: HttpRequest, name: str) -> HttpResponse:
+    """Brings back what was undone."""
+    return _stepped(request, name, back=False)
+
+
+@require_POST
+def discard(request: HttpRequest, name: str) -> HttpResponse:
+    """Throws the draft away."""
+    actor = actor_of(request.user)
+    drafts.draft_discard(actor=actor, name=name, step=_number(request, "step"))
+    messages.success(request, f"Your draft of {name} was discarded. What is published is as it was.")
+    return redirect("fabrics")
+
+
+def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
+    actor, act = actor_of(request.user), drafts.draft_undo if back else drafts.draft_redo
+    try:
+        act(actor=actor, name=name, step=_number(request, "step"))
+    except Refused as refusal:
+        if refusal.code != "conflict":
+            raise
+        return _refused(request, actor, name, refusal)
+    return _answer(request, actor, name, whole=True)
+
+
+# -- saving ------------------------------------------------------------------------------------------------------------
+
+
+def _saved(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
+    button = request.POST.get("do", "")
+    try:
+        _save(request, actor, name, button)
+    except ButtonProblem as problem:
+        return _refused(request, actor, name, Refused(str(problem), code="invalid", field="do"))
+    except DraftConflict as conflict:
+        return _asked(request, actor, name, conflict)
+    except Refused as refusal:
+        if refusal.code not in ("conflict", "invalid", "too_large", "unavailable"):
+            raise
+        return _refused(request, actor, name, refusal)
+    return _answer(request, actor, name, whole=bool(button))
+
+
+def _save(request: HttpRequest, actor: Actor, name: str, button: str) -> None:
+    step, page = _number(request, "step"), request.POST.get("page", "")[:40]
+    choices: Choices = {
+        key[len(CHOICE) :]: "theirs" if request.POST[key] == "theirs" else "mine"
+        for key in request.POST
+        if key.startswith(CHOICE)
+    }
+    if TEXT in request.POST:
+        text = request.POST[TEXT].replace("\r\n", "\n")
+        shown = drafts.draft_shown(actor=actor, name=name, step=step)
+        # A browser takes one line end off the beginning and keeps none of its own: what was shown comes back as it was.
+        if text != shown.replace("\r\n", "\n"):
+            drafts.draft_replace(actor=actor, name=name, step=step, text=text, page=page, choices=choices)
+        return
+    try:
+        tree = read_yaml(drafts.draft_shown(actor=actor, name=name, step=step)).value
+    except YamlProblem:
+        message = "the draft's text is no YAML just now: mend it in the YAML part, or undo the last change"
+        raise Refused(message, code="conflict", field="text") from None
+    found = changes_in(tree, request.POST, button)
+    if found.edits:
+        drafts.draft_change(
+            actor=actor, name=name, step=step, edits=found.edits, what=found.what, page=page, place=found.place, choices=choices
+        )  # fmt: skip
+
+
+def _number(request: HttpRequest, key: str) -> int:
+    sent = request.POST.get(key, "")
+    if not (sent.isascii() and sent.isdecimal() and int(sent) <= NUMBER_MAX if len(sent) < 12 else False):
+        message = "the form was damaged on its way: load the page again, and make the change once more"
+        raise Refused(message, code="invalid", field=key)
+    return int(sent)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said above the part: a refusal, or two that changed the same."""
+
+    sentences: tuple[str, ...] = ()
+    conflict: DraftConflict | None = None
+    kept: tuple[tuple[str, str], ...] = ()
+    """What was sent and is not saved: names and texts, sent again with the choice."""
+
+
+def _answer(request: HttpRequest, actor: Actor, name: str, *, whole: bool) -> HttpResponse:
+    """After a change: the page's parts for a script, else the page again. ``whole``: fields may be others than before, so they are drawn anew."""
+    if not _partly(request):
+        return HttpResponseRedirect(f"{reverse('fabric-draft', args=[name])}?part={_part(request)}")
+    found = draft_get(actor, name)
+    response = _page(request, actor, editing(found, installation_for(actor), request.POST.get("page", "")[:40]))
+    if whole:
+        response.headers["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def _refused(request: HttpRequest, actor: Actor, name: str, refusal: Refused) -> HttpResponse:
+    said = Said(tuple(sentence(one) for one in refusal.problems), kept=_unsaved(request))
+    return _again(request, actor, name, said, errors.STATUS[refusal.code])
+
+
+def _asked(request: HttpRequest, actor: Actor, name: str, conflict: DraftConflict) -> HttpResponse:
+    return _again(request, actor, name, Said((sentence(conflict.message),), conflict, _unsaved(request)), 409)
+
+
+def _again(request: HttpRequest, actor: Actor, name: str, said: Said, status: int) -> HttpResponse:
+    found = draft_get(actor, name)
+    seen = editing(found, installation_for(actor), request.POST.get("page", "")[:40])
+    return _page(request, actor, seen, said, status)
+
+
+def _unsaved(request: HttpRequest) -> tuple[tuple[str, str], ...]:
+    """Every field that was sent: what a choice is sent again with."""
+    left = ("csrfmiddlewaretoken", "part", "page")
+    return tuple((key, one) for key in request.POST if key not in left for one in request.POST.getlist(key))
+
+
+def _partly(request: HttpRequest) -> bool:
+    return bool(request.headers.get("HX-Request"))
+
+
+def _part(request: HttpRequest) -> str:
+    asked = request.POST.get("part") or request.GET.get("part") or next(iter(PARTS))
+    if asked not in PARTS:
+        known = ", ".join(PARTS)
+        raise Refused(f"the editor has no part {asked[:40]!r}; it has: {known}", code="not_found", field="part")
+    return asked
+
+
+def _page(
+    request: HttpRequest, actor: Actor, seen: Editing, said: Said | None = None, status: int = 200
+) -> HttpResponse:
+    part = PARTS[_part(request)]
+    if not seen.readable:
+        part = PARTS["yaml"]
+    template = "fabrics/edit/editor.html" if _partly(request) else "fabrics/edit/page.html"
+    return render(
+        request, template, {**shown(actor, seen), **part.build(seen), "part": part, "said": said}, status=status
+    )
+
+
+def shown(actor: Actor, seen: Editing) -> dict[str, Any]:
+    """What every part's page has around it."""
+    found = remarks(seen.checked.findings)
+    undoing, redoing = steps_around(seen.draft)
+    counts = {part.name: 0 for part in PARTS.values()}
+    for one in seen.checked.errors:
+        counts[part_of(one.path).name] += 1
+    return {
+        "editing": seen,
+        "draft": seen.draft,
+        "parts": [(one, counts[one.name]) for one in PARTS.values()],
+        "remarks": found,
+        "tally": [(level, sum(one.finding.level == level for one in found)) for level in LEVELS],
+        "undoing": undoing,
+        "redoing": redoing,
+        "others": editors_of(actor, seen.draft.name),
+    }
+
+
+def draft_of(actor: Actor, name: str) -> DraftView:
+    """The actor's draft. Refused not_found."""
+    return draft_get(actor, name)

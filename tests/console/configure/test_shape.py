@@ -1,0 +1,107 @@
+"""The places of a fabric: each is known, with what it may hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from console.configure.fields import SEVERAL, field_at, read, shown
+from console.configure.fresh import NEW
+from console.configure.shape import KINDS, LABELS, MISSING, ORDERED, REFERS, UNITS, place_of, places, shape_of
+from console.typed_fields import same
+from fabric.core.spec import FabricSpec
+from fabric.services.fabric_yaml import fabric_dump
+from fabric.services.samples import SAMPLES
+from fabric.services.yaml_tree import read_yaml
+
+ALL = {shape.place: shape for shape in places()}
+AS_JSON = {"models.*.options", "tools.*.parameters", "memories.*.value_schema", "gates.oracle.*.arguments"}
+"""Places that may hold any JSON; all others have a type."""
+SOURCES = sorted(path for path in SAMPLES.glob("*.yaml"))
+
+
+def leaves(tree: Any, path: str = "") -> list[str]:
+    """The dotted paths of everything that is edited as one field."""
+    shape = shape_of(path) if path else None
+    if shape is not None and shape.kind not in ("group", "items", "table"):
+        return [path]
+    inside = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    return [leaf for key, value in inside for leaf in leaves(value, f"{path}.{key}" if path else str(key))]
+
+
+def test_only_what_may_hold_anything_is_edited_as_json() -> None:
+    assert {place for place, shape in ALL.items() if shape.kind == "json"} == AS_JSON | {"policy.limits.max_visits"}
+
+
+@pytest.mark.parametrize("table", [REFERS, KINDS, LABELS, UNITS, NEW, dict.fromkeys(ORDERED, "")])
+def test_tables_name_only_places_that_there_are(table: dict[str, Any]) -> None:
+    assert set(table) <= set(ALL)
+
+
+def test_every_place_has_a_label() -> None:
+    assert not [place for place, shape in ALL.items() if not shape.label]
+
+
+def test_choices_have_options() -> None:
+    assert not [place for place, shape in ALL.items() if shape.kind == "choice" and not shape.options]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("whole", [False, True], ids=["as written", "written out"])
+def test_every_value_of_a_sample_comes_back_from_its_control(path: Any, whole: bool) -> None:
+    text = path.read_text()
+    tree = read_yaml(fabric_dump(FabricSpec.model_validate(read_yaml(text).value)) if whole else text).value
+    found = leaves(tree)
+    assert len(found) > 30
+    for leaf in found:
+        one = field_at(tree, leaf)
+        sent = list(one.picked) if one.shape.kind in SEVERAL else [one.text]
+        given = one.given
+        back = read(one.shape, sent)
+        if back is MISSING:
+            assert given in ("", None, [], {}), leaf
+        elif one.shape.kind == "number":
+            assert back == given, leaf  # 10.0 stands there as 10, and is not sent unless it is changed.
+        elif one.shape.kind == "text":
+            assert back == str(given), leaf  # Prices may be written as numbers.
+        else:
+            assert same(back, given), (leaf, given, back)
+
+
+def test_a_path_of_a_draft_is_a_place() -> None:
+    assert place_of("policy.deadlines.batch.call_s") == "policy.deadlines.*.call_s"
+    assert place_of("decision_table.infinite_tool_loop.batch.rungs.0.with") == "decision_table.*.*.rungs.*.with"
+    assert shape_of("agents.0.nothing") is None
+    assert shape_of("agents.0.name.more") is None
+
+
+def test_money_is_shown_in_dollars_and_read_back_exactly() -> None:
+    cap = shape_of("policy.budget.run_usd_micros")
+    assert cap is not None
+    assert cap.kind == "usd"
+    for micros, text in (
+        (2_400_000, "2.40"),
+        (1, "0.000001"),
+        (0, "0.00"),
+        (100_000, "0.10"),
+        (12_345_678_000_000, "12345678.00"),
+    ):
+        assert shown("usd", micros) == text
+        assert read(cap, [text]) == micros
+    assert read(cap, ["$1.5"]) == 1_500_000
+    assert read(cap, ["0.0000001"]) == "0.0000001"
+    assert read(cap, ["many"]) == "many"
+
+
+def test_what_is_no_number_stays_what_was_typed() -> None:
+    turns, tau = shape_of("policy.limits.turns"), shape_of("policy.tau")
+    assert turns is not None
+    assert tau is not None
+    assert read(turns, ["twelve"]) == "twelve"
+    assert read(turns, ["12"]) == 12
+    assert read(turns, ["20,000"]) == 20_000
+    assert read(turns, ["1.5"]) == "1.5"
+    assert read(tau, ["0.7"]) == 0.7
+    assert read(tau, ["1e3"]) == "1e3"
+    assert read(tau, [" "]) is MISSING
