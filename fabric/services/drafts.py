@@ -76,7 +76,8 @@ def draft_of_fabric(*, actor: Actor, name: str) -> DraftView:
 
 
 def draft_shown(*, actor: Actor, name: str, step: int) -> str:
-    """The text that a page showed which names this step. Raises Refused not_found, and conflict where the step is not kept any more."""
+    """The text that a page showed which names this step. Raises Refused forbidden, not_found, and conflict where the step is not kept any more."""
+    right_wanted(actor, Right.EDIT, _EDITING)
     return _shown(_row(actor, name), step)
 
 

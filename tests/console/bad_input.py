@@ -20,9 +20,11 @@ from fabric.core.notifications import key_of
 from fabric.models import Escalation, Event, Fabric, Inbox, Invitation, Member, MemoryEntry, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
+from fabric.services.drafts import draft_change, draft_of_fabric
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
 from fabric.services.runs import run_start
+from fabric.services.yaml_edit import Put
 from simulator.drills.models import Drill, Schedule
 from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask
@@ -168,6 +170,19 @@ FORMS = {
     ),
     "scenario-duplicate": FormCase(("to",), {"to": "a-copy"}, 409, "is that of another scenario", (302, 409, 413, 422)),
     "scenario-delete": FormCase(("version",), {"version": "1"}, 404, "no scenario", (404, 409, 413, 422)),
+    "fabric-draft-begin": FormCase((), {}, 302, ""),
+    "fabric-draft": FormCase(
+        ("step", "page", "part", "do", "text", "f.title", "f.policy.tau", "c.title"),
+        {"step": "1", "page": "p-1", "part": "basics", "f.title": "Other"},
+        302,
+        "",
+        (302, 404, 409, 413, 422),
+    ),
+    "fabric-draft-undo": FormCase(("step", "part"), {"step": "1"}, 409, "has gone on", (302, 404, 409, 413, 422)),
+    "fabric-draft-redo": FormCase(
+        ("step", "part"), {"step": "0"}, 409, "has gone on", (302, 404, 409, 413, 422), after="fabric-draft-undo"
+    ),
+    "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(
         ("fabric", "what", "cron", "reason"),
         {"fabric": "doubtful", "what": "stale", "cron": "0 3 * * *", "reason": "Each night."},
@@ -245,10 +260,18 @@ def run(actor, doubtful):
     found = ran(actor, doubtful)
     notification_row(actor, found.id)
     drilled(actor, "guarded")
+    drafted(actor, doubtful)
     scenario_save(actor=actor, source=plain("doubtful"))
     member("colleague", "viewer")
     invitation_create(actor=actor, roles=["viewer"])
     return found
+
+
+def drafted(actor, fabric):
+    """A draft of a fabric that was changed once."""
+    begun = draft_of_fabric(actor=actor, name=fabric)
+    edits = [Put(("title",), "Changed")]
+    draft_change(actor=actor, name=begun.name, step=begun.step, edits=edits, what="title")
 
 
 def drilled(actor, fabric):

@@ -9,7 +9,7 @@ from fabric.models import AuditLine, Draft, DraftStep
 from fabric.selectors.drafts import draft_get, drafts_list, steps_around
 from fabric.selectors.errors import Refused
 from fabric.services import drafts
-from fabric.services.draft_merging import DraftConflict
+from fabric.services.draft_merging import Choices, DraftConflict
 from fabric.services.fabrics import fabric_publish
 from fabric.services.workspaces import actor_of, owner_actor, owner_ensure
 from fabric.services.yaml_edit import Drop, Put
@@ -34,10 +34,12 @@ def name(actor: Actor) -> str:
     return drafts.draft_of_fabric(actor=actor, name=published).name
 
 
-def tau_set(actor: Actor, name: str, tau: object, step: int | None = None, page: str = "", **more: object) -> None:
+def tau_set(
+    actor: Actor, name: str, tau: object, step: int | None = None, page: str = "", choices: Choices | None = None
+) -> None:
     here = draft_get(actor, name).step if step is None else step
     drafts.draft_change(
-        actor=actor, name=name, step=here, edits=[Put(TAU, tau)], what="tau", page=page, place="policy.tau", **more
+        actor=actor, name=name, step=here, edits=[Put(TAU, tau)], what="tau", page=page, place="policy.tau", choices=choices
     )  # fmt: skip
 
 

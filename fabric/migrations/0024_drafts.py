@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('fabric', '0022_revision_source'),
+        ('fabric', '0023_provider_keys'),
     ]
 
     operations = [
