@@ -85,7 +85,7 @@ def rules_of(spec: FabricSpec) -> Rules | None:
             answer = cedarpy.is_authorized(request, parsed, entities)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing was allowed
             told = str(error) if isinstance(error, PolicyProblem) else type(error).__name__
-            return Ruling(f"the policies could not be asked: {told}")
+            return Ruling(f"the policies could not be asked: {told}", evaluated=False)
         return _ruling(answer)
 
     return rules
@@ -108,11 +108,11 @@ def _failed(errors: Sequence[str]) -> Ruling:
     """An error in a policy denies, whatever the others say: Cedar itself would pass over a forbid that fails."""
     found = [match for error in errors if (match := _FAILED.fullmatch(error))]
     if not found:
-        return Ruling("the policies could not be asked about what was given")
+        return Ruling("the policies could not be asked about what was given", evaluated=False)
     name, said = found[0][1], found[0][2]
     told = _TELLABLE.search(said)
     why = f": {told[0].replace('`', '')}" if told else ""
-    return Ruling(f"{name} could not be evaluated{why}", tuple(sorted(match[1] for match in found)))
+    return Ruling(f"{name} could not be evaluated{why}", tuple(sorted(match[1] for match in found)), evaluated=False)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

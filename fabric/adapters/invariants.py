@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -45,6 +46,19 @@ _TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _FIELD = re.compile(r"(?<![\w.])run\s*\.\s*(\w+)")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\s*\(\s*(\w+)\s*,")
 """Names that an expression brings itself: ``items.all(item, ...)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a condition said of something."""
+
+    said: str = ""
+    """What is wrong; empty: it holds."""
+    evaluated: bool = True
+    """False: it said neither, for it could not be evaluated."""
+
+
+Asks = Callable[[Mapping[str, JSON]], Answered]
 
 
 class ExpressionProblem(ValueError):
@@ -121,12 +135,12 @@ def oracle_problems(checks: Sequence[OracleCheck]) -> Iterator[tuple[str, str]]:
 
 def oracle_of(checks: Sequence[OracleCheck]) -> tuple[Holds, ...]:
     """What a finished outcome is asked. ExpressionProblem for what ``oracle_problems`` names."""
-    return tuple(_holds(one, "check", OF_AN_OUTCOME) for one in checks if not one.asks_world)
+    return tuple(_holds(asks_of(one)) for one in checks if not one.asks_world)
 
 
 def answers_of(checks: Sequence[OracleCheck]) -> dict[str, Holds]:
     """What the answers of tools and addresses are asked, by name of the check. ExpressionProblem as above."""
-    return {one.name: _holds(one, "check", OF_AN_ANSWER) for one in checks if one.asks_world and one.expression}
+    return {one.name: _holds(asks_of(one)) for one in checks if one.asks_world and one.expression}
 
 
 def _named_by(check: OracleCheck) -> tuple[str, ...]:
@@ -135,22 +149,32 @@ def _named_by(check: OracleCheck) -> tuple[str, ...]:
 
 def holds_of(invariant: Invariant) -> Holds:
     """Asks one invariant. What is no truth value, and every error, is a sentence that names it."""
-    return _holds(invariant, "invariant", KNOWN)
+    return _holds(asks_of(invariant))
 
 
-def _holds(asked: Invariant | OracleCheck, what: str, known: tuple[str, ...]) -> Holds:
+def asks_of(asked: Invariant | OracleCheck) -> Asks:
+    """Asks one condition, and tells a no from what could not be evaluated. ExpressionProblem for an expression that is none."""
+    what, known = ("invariant", KNOWN) if isinstance(asked, Invariant) else ("check", _named_by(asked))
     program, named = program_of(asked.expression or "", known), f"{what} {asked.name}"
 
-    def holds(about: Mapping[str, JSON]) -> str:
+    def asks(about: Mapping[str, JSON]) -> Answered:
         try:
             found = program.execute(dict(about))
         except Exception as error:  # noqa: BLE001 - whatever the library raises, the check did not pass
-            return f"{named} could not be evaluated: {type(error).__name__}: {_first(error)}"
+            return Answered(f"{named} could not be evaluated: {type(error).__name__}: {_first(error)}", evaluated=False)
         if found is True:
-            return ""
+            return Answered()
         if found is False:
-            return f"{named}: {asked.message}"
-        return f"{named} could not be evaluated: it gave {type(found).__name__}, not true or false"
+            return Answered(f"{named}: {asked.message}")
+        said = f"{named} could not be evaluated: it gave {type(found).__name__}, not true or false"
+        return Answered(said, evaluated=False)
+
+    return asks
+
+
+def _holds(asks: Asks) -> Holds:
+    def holds(about: Mapping[str, JSON]) -> str:
+        return asks(about).said
 
     return holds
 

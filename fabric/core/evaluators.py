@@ -57,6 +57,8 @@ class Ruling:
     """Why it is denied, as a sentence without anything that was to be done or said; empty: it is allowed."""
     policies: tuple[str, ...] = ()
     """Names of those that decided: that permit it, or that forbid it, or that could not be evaluated."""
+    evaluated: bool = True
+    """False: it is denied because it could not be evaluated."""
 
 
 Rules = Callable[[Asked], Ruling]

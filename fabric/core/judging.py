@@ -16,6 +16,7 @@ from fabric.core.failure import Failure
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.gates import OracleCheck
 from fabric.core.grounding import passages
 from fabric.core.judges import GROUNDING_CRITIC, Judge, judge_of, judges_of
 from fabric.core.mechanisms.contract import Proposal
@@ -150,11 +151,15 @@ def _judged(work: Work, step: Step) -> JSON:
 
 
 def _args(work: Work, judge: Judge, proposal: Proposal) -> JSON:
-    check = judge.check
-    assert check is not None
+    assert judge.check is not None
+    return arguments_of(judge.check, about(work, proposal))
+
+
+def arguments_of(check: OracleCheck, given: Mapping[str, JSON]) -> JSON:
+    """What a tool or an address is asked with. NoValue for a place that has none."""
     if check.http is not None:
-        return {"url": filled_url(check.http.url, about(work, proposal))}
-    return filled(check.arguments or {}, about(work, proposal))
+        return {"url": filled_url(check.http.url, given)}
+    return filled(check.arguments or {}, given)
 
 
 def _not_askable(work: Work, judge: Judge, proposal: Proposal) -> str:
@@ -174,10 +179,19 @@ def _told(work: Work, judge: Judge, proposal: Proposal, said: JSON) -> tuple[str
         return (f"check {check.name} has no answer: {said['error']['message']}",)
     answer = said["result"]
     if check.expression is not None:
-        given = {**about(work, proposal), "answer": _read(answer) if check.http is not None else answer}
+        given = with_answer(check, about(work, proposal), answer)
         return tuple(work.compiled.evaluators.contradicted(check.name, given))
-    yes = check.http is not None or answer is True or (isinstance(answer, dict) and answer.get("passed") is True)
-    return () if yes else (f"check {check.name}: {check.message}",)
+    return () if says_yes(check, answer) else (f"check {check.name}: {check.message}",)
+
+
+def with_answer(check: OracleCheck, given: Mapping[str, JSON], answer: JSON) -> dict[str, JSON]:
+    """What the expression of a check may name that asks a tool or an address."""
+    return {**given, "answer": _read(answer) if check.http is not None else answer}
+
+
+def says_yes(check: OracleCheck, answer: JSON) -> bool:
+    """Whether an answer to a check without an expression is a yes; an address that answers at all says so."""
+    return check.http is not None or answer is True or (isinstance(answer, dict) and answer.get("passed") is True)
 
 
 def _read(answer: JSON) -> JSON:

@@ -78,8 +78,7 @@ def spec_of(value: JSON) -> tuple[FabricSpec | None, list[Problem]]:
     try:
         return FabricSpec.model_validate(value), []
     except ValidationError as error:
-        details = error.errors()
-        return None, [found for detail in details if _counts(detail, details) for found in _problems(detail, value)]
+        return None, problems_of(error, value)
 
 
 _NO_FABRIC = Problem("", "a fabric is fields with values: name, title, models, agents, topology, policy")
@@ -106,6 +105,13 @@ _PLACED = re.compile(
     r"(?:^|; )(?=(?:models|tools|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.]*: )"
 )
 _NO_NAME = re.compile(r"no (agent|model|tool) is named")
+
+
+def problems_of(error: ValidationError, root: JSON, at: tuple[int | str, ...] = ()) -> list[Problem]:
+    """What pydantic says of a spec, or of its part that stands ``at`` a path. ``root``: the whole as it was read."""
+    details = error.errors()
+    counted = [detail for detail in details if _counts(detail, details)]
+    return [found for one in counted for found in _problems({**one, "loc": (*at, *one["loc"])}, root)]
 
 
 def _counts(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:

@@ -36,20 +36,26 @@ class ChildDied(Exception):
     """The child ended while the call was running: by the tool itself, or from outside. Whether it was done nobody knows."""
 
 
-class _Child:
-    """One process and its pipes. ``calls``: how many it has run."""
+class Child:
+    """A process that runs a module and its pipes, which take and give frames (``child.py``). ``calls``: how many it has run.
 
-    def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    ``environment``: what it is given of the environment beside the way to the modules.
+    """
+
+    def __init__(
+        self, module: str = "fabric.adapters.tools.child", environment: Mapping[str, str] = os.environ
+    ) -> None:
+        found = os.pathsep.join(path for path in sys.path if path)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fabric.adapters.tools.child"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env={**environment, "PYTHONPATH": found},
         )
         self.calls = 0
 
     def ask(self, frame: JSON) -> JSON:
+        """Its answer to a frame. ChildDied when it ends before it has given one."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.calls += 1
@@ -63,6 +69,7 @@ class _Child:
         return said
 
     def end(self) -> int:
+        """Ends it, whatever it does; its exit code."""
         self.process.kill()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
@@ -78,11 +85,11 @@ class _Call:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._over = False
         self.sent = False
 
-    def begins(self, child: _Child) -> bool:
+    def begins(self, child: Child) -> bool:
         with self._lock:
             self._child, self.sent = (None, False) if self._over else (child, True)
             return self.sent
@@ -106,7 +113,7 @@ class ProcessPool:
     def __init__(self, threads: ToolPool, size: int = CHILDREN, calls_max: int = CALLS_MAX) -> None:
         self._threads, self._calls_max, self._room = threads, calls_max, threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
-        self._idle: list[_Child] = []
+        self._idle: list[Child] = []
         self._closed = False
 
     async def call(self, path: str, args: Mapping[str, JSON], key: str, timeout_s: float) -> JSON:
@@ -158,13 +165,13 @@ class ProcessPool:
         finally:
             self._room.release()
 
-    def _taken(self) -> _Child:
+    def _taken(self) -> Child:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return _Child()
+        return Child()
 
-    def _back(self, child: _Child) -> None:
+    def _back(self, child: Child) -> None:
         with self._lock:
             keep = not self._closed and child.calls < self._calls_max and child.process.poll() is None
             if keep:

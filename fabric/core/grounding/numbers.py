@@ -184,34 +184,49 @@ def calculated(sources: Sources, known: Known) -> Values:
     return results
 
 
-def problems(text: str, sources: Sources) -> list[str]:
-    """A sentence for each number that stands on nothing, and for each formula that does not come out."""
+@value()
+class Looked:
+    """A number or a formula of an answer, and what speaks against it."""
+
+    shown: str
+    problem: str = ""
+    """As a sentence; empty: it is founded, or comes out."""
+    number: Number | None = None
+    """None: it is a formula."""
+
+
+def looked(text: str, sources: Sources) -> list[Looked]:
+    """Each number and formula of an answer, held against the sources; or that there are too many of them."""
     calculations = formulas(text)
     stated = claims(without(text, calculations)) if len(calculations) <= CLAIMS_MAX else []
     if max(len(stated), len(calculations)) > CLAIMS_MAX:
-        return [f"text: more than {CLAIMS_MAX:,} numbers, which are too many to check"]
+        return [Looked("", f"text: more than {CLAIMS_MAX:,} numbers, which are too many to check")]
     if not stated and not calculations:
         return []
     known = known_in(sources)
-    return unfounded(stated, calculations, known, calculated(sources, known))
+    return list(judged(stated, calculations, known, calculated(sources, known)))
 
 
-def unfounded(stated: Sequence[Number], calculations: Sequence[Formula], known: Known, exact: Values) -> list[str]:
-    """The sentences, in order: formulas first, whose results the numbers after them may rest on."""
-    told: dict[str, str] = {}
+def problems(text: str, sources: Sources) -> list[str]:
+    """A sentence for each number that stands on nothing, and for each formula that does not come out."""
+    return list({one.shown: one.problem for one in looked(text, sources) if one.problem}.values())
+
+
+def judged(stated: Sequence[Number], calculations: Sequence[Formula], known: Known, exact: Values) -> Iterator[Looked]:
+    """In order: formulas first, whose results the numbers after them may rest on."""
     for formula in calculations:
         result = evaluated(formula.expression)
         loose = [one for one in read(formula.expression, _ANY_NUMBER) if not _operand(one, known, exact)]
+        yield from (Looked(one.shown, _unfounded(one), one) for one in loose)
         if loose:
-            told |= {one.shown: _unfounded(one) for one in loose}
-        elif result is None or not any(number.rounds(result) for number in read(formula.result, _ANY_NUMBER)):
-            told[formula.shown] = f"text: {formula.shown} does not come out"
+            continue
+        if result is None or not any(number.rounds(result) for number in read(formula.result, _ANY_NUMBER)):
+            yield Looked(formula.shown, f"text: {formula.shown} does not come out")
         else:
             exact.add(result)
+            yield Looked(formula.shown)
     for number in stated:
-        if not _founded(number, known, exact):
-            told[number.shown] = _unfounded(number)
-    return list(told.values())
+        yield Looked(number.shown, "" if founded(number, known, exact) else _unfounded(number), number)
 
 
 def _unfounded(number: Number) -> str:
@@ -220,10 +235,11 @@ def _unfounded(number: Number) -> str:
 
 def _operand(number: Number, known: Known, exact: Values) -> bool:
     """Whether a number may stand in a calculation."""
-    return any(abs(one) in CONSTANTS for one in number.meant()) or _founded(number, known, exact)
+    return any(abs(one) in CONSTANTS for one in number.meant()) or founded(number, known, exact)
 
 
-def _founded(number: Number, known: Known, exact: Values) -> bool:
+def founded(number: Number, known: Known, exact: Values) -> bool:
+    """Whether a number stands in what is known, or was calculated."""
     if not number.values:
         return number.digits in known.digits
     if any(one in known.values for one in number.meant()) or number.rounds_one(exact):

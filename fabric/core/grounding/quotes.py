@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from fabric.core.frozen import value
 from fabric.core.grounding.sources import Sources
 
 WORDS_MIN = 3
@@ -58,8 +59,24 @@ def stands_in(passage: str, source: str) -> bool:
     return True
 
 
-def problems(text: str, sources: Sources) -> list[str]:
-    """A sentence for each quoted passage that does not stand in its source; in any of them, where none is cited behind it."""
+@value()
+class Looked:
+    """A quoted passage, and whether it stands where it was looked for."""
+
+    shown: str
+    """The passage, cut where it is long."""
+    within: str
+    """The document cited behind it; empty: every source."""
+    found: bool
+
+    def problem(self) -> str:
+        """As a sentence; empty where it was found."""
+        where = f"does not stand in {self.within!r}" if self.within else "stands in no source"
+        return "" if self.found else f'text: "{self.shown}" {where}'
+
+
+def looked(text: str, sources: Sources) -> list[Looked]:
+    """Each quoted passage, looked for in the document that is cited behind it; in every source, where none is."""
     found = passages(text)
     if not found:
         return []
@@ -68,9 +85,11 @@ def problems(text: str, sources: Sources) -> list[str]:
     for passage, name in found:
         own = sources.document(name) if name else None
         shown = passage if len(passage) <= SHOWN_CHARS else f"{passage[:SHOWN_CHARS]}..."
-        if own is not None:
-            if not stands_in(passage, normalised(own)):
-                told.append(f'text: "{shown}" does not stand in {name!r}')
-        elif not any(stands_in(passage, one) for one in everything):
-            told.append(f'text: "{shown}" stands in no source')
+        where = everything if own is None else [normalised(own)]
+        told.append(Looked(shown, "" if own is None else name, any(stands_in(passage, one) for one in where)))
     return told
+
+
+def problems(text: str, sources: Sources) -> list[str]:
+    """A sentence for each quoted passage that does not stand in its source."""
+    return [one.problem() for one in looked(text, sources) if not one.found]

@@ -130,8 +130,18 @@ def _invariants(config: Config, proposal: Proposal, view: View) -> Found:
     found = _built_in(proposal, view)
     if found or proposal.stage not in view.evaluators.invariants:
         return Found(tuple(found))
-    given = {"payload": proposal.payload, "run": _run(proposal, view), "stage": str(proposal.stage)}
-    return Found(tuple(view.evaluators.broken(proposal.stage, given)))
+    return Found(tuple(view.evaluators.broken(proposal.stage, of_payload(proposal, view))))
+
+
+def of_payload(proposal: Proposal, view: View) -> dict[str, Any]:
+    """What invariants may name."""
+    return {"payload": proposal.payload, "run": _run(proposal, view), "stage": str(proposal.stage)}
+
+
+def of_outcome(proposal: Proposal, view: View) -> dict[str, Any]:
+    """What the expressions of an oracle may name."""
+    criteria = list(proposal.exit_criteria)
+    return {"outcome": proposal.payload, "exit_criteria": criteria, "run": _run(proposal, view)}
 
 
 def _run(proposal: Proposal, view: View) -> dict[str, Any]:
@@ -141,9 +151,7 @@ def _run(proposal: Proposal, view: View) -> dict[str, Any]:
 
 
 def _oracle(config: Config, proposal: Proposal, view: View) -> Found:
-    criteria = list(proposal.exit_criteria)
-    given = {"outcome": proposal.payload, "exit_criteria": criteria, "run": _run(proposal, view)}
-    found = tuple(view.evaluators.unmet(given))
+    found = tuple(view.evaluators.unmet(of_outcome(proposal, view)))
     if found:
         return Found(found)
     for judge in judges_of(view.spec, proposal.stage):

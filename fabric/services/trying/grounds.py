@@ -1,0 +1,162 @@
+"""The trial of a grounding level: each citation, quotation and number of an answer, and what it was held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fabric.core.flow import Stage
+from fabric.core.gates import Gates
+from fabric.core.grounding import numbers, quotes
+from fabric.core.grounding.sources import Calculation, Sources
+from fabric.core.grounding.values import Values
+from fabric.core.mechanisms import validation_gate
+from fabric.core.mechanisms.validation_gate import POST_CHECKS
+from fabric.services.trying import parts, samples
+from fabric.services.trying.shapes import Draft, Given, SampleField, Trial, Tried, TriedLine, at_path
+
+JSON = Any
+_EVERY = "every source"
+LINES_MAX = 200
+"""Citations, quotations and numbers told of one answer."""
+
+
+def _gates(draft: Draft) -> Gates:
+    """What is asked of sources. PartBroken for a level that there is not."""
+    return Gates(
+        citations=parts.field_part(draft, "gates.citations", Gates),
+        grounding=parts.field_part(draft, "gates.grounding", Gates),
+    )
+
+
+def _fields(draft: Draft, path: str) -> tuple[SampleField, ...]:
+    found = [
+        SampleField("answer", "text", "Answer", samples.ANSWER.replace(" [", ": it “stood at 1,250 euros” [")),
+        SampleField("citations", "json", "Documents that it cites", samples.shown([samples.DOCUMENT])),
+        SampleField("documents", "json", "Documents by name", samples.shown({samples.DOCUMENT: samples.PASSAGE})),
+    ]
+    try:
+        matches = _gates(draft).matches_sources
+    except parts.PartBroken:
+        matches = False
+    if matches:
+        hint = 'Of the calculator: {"expression": "1250 * 12", "value": "15000"}, in the list of calculations.'
+        found += [
+            SampleField("request", "text", "Request", samples.request(draft)),
+            SampleField("results", "json", "What tools answered, one by one", "[]"),
+            SampleField("calculations", "json", "What was calculated", "[]", hint=hint),
+        ]
+    return tuple(found)
+
+
+def _sources(given: Given, matches: bool) -> Sources:
+    documents = given["documents"]
+    if not isinstance(documents, dict) or not all(isinstance(text, str) for text in documents.values()):
+        raise samples.refused("documents", "they are no JSON object of texts by name")
+    if not matches:
+        return Sources(documents=tuple(documents.items()))
+    results = given["results"]
+    if not isinstance(results, list):
+        raise samples.refused("results", "they are no JSON list")
+    return Sources(
+        request=given["request"],
+        documents=tuple(documents.items()),
+        results=tuple(results),
+        calculations=tuple(_calculations(given["calculations"])),
+    )
+
+
+def _calculations(given: JSON) -> Iterator[Calculation]:
+    if not isinstance(given, list):
+        raise samples.refused("calculations", "they are no JSON list")
+    for n, one in enumerate(given):
+        kinds: dict[str, type | tuple[type, ...]] = {"expression": str, "value": (str, int, float)}
+        said = samples.object_of(f"calculations.{n}", one, kinds, '"expression" and "value"')
+        yield Calculation(str(said.get("expression", "")), str(said.get("value", "")))
+
+
+def _tried(draft: Draft, path: str, given: Given) -> Tried:
+    gates = _gates(draft)
+    sources = _sources(given, gates.matches_sources)
+    cited = given["citations"]
+    if not isinstance(cited, list) or not all(isinstance(one, str) for one in cited):
+        raise samples.refused("citations", "they are no list of names")
+    names = tuple(name for name, _ in sources.documents)
+    payload = {"text": given["answer"], "citations": cited}
+    proposal = parts.output(Stage.FAN_IN, payload, documents=names, sources=sources)
+    check = dict(POST_CHECKS)["grounding"]
+    problems = check(validation_gate.Config(), proposal, parts.view_of(parts.sketch(draft, gates))).problems
+    lines = [*_lines(gates, given["answer"], cited, sources, names)][: LINES_MAX + 1]
+    if len(lines) > LINES_MAX:
+        lines[LINES_MAX] = TriedLine("note", f"More follow; the first {LINES_MAX} are told.")
+    told = {one.said for one in lines}
+    lines += [one for one in map(at_path, problems) if one.said not in told][:LINES_MAX]
+    return Tried("fails" if problems else "passes", tuple(lines))
+
+
+def _lines(
+    gates: Gates, answer: str, cited: list[str], sources: Sources, names: tuple[str, ...]
+) -> Iterator[TriedLine]:
+    """Level by level, as the gate asks: a level is asked when those before it hold."""
+    if gates.citations == "off" and gates.grounding is None:
+        yield TriedLine("note", "This fabric asks for no grounding: everything passes.")
+        return
+    attached = f"attached: {', '.join(names) or 'nothing'}"
+    for name in dict.fromkeys(cited):
+        known = name in names
+        said = f"{name!r} is attached." if known else f"no document is named {name!r}"
+        yield TriedLine("passes" if known else "fails", said, "citation", attached)
+    if not cited:
+        yield TriedLine("note", "It cites no document.", "citation", attached)
+    unfounded = any(name not in names for name in cited) or (gates.citations == "required" and names and not cited)
+    if not gates.matches_sources:
+        return
+    if unfounded:
+        yield TriedLine("note", "Quotations and numbers are looked at once the citations hold.")
+        return
+    quoted = quotes.looked(answer, sources)
+    yield from _quoted(quoted)
+    if gates.grounding == "quotes":
+        return
+    if all(one.found for one in quoted):
+        yield from _numbers(answer, sources)
+    else:
+        yield TriedLine("note", "Numbers are looked at once the quotations hold.")
+
+
+def _quoted(quoted: list[quotes.Looked]) -> Iterator[TriedLine]:
+    for one in quoted:
+        said = f"“{one.shown}” stands there." if one.found else at_path(one.problem()).said
+        yield TriedLine("passes" if one.found else "fails", said, "quotation", one.within or _EVERY)
+    if not quoted:
+        yield TriedLine("note", "It quotes nothing of three words or more.", "quotation")
+
+
+def _numbers(answer: str, sources: Sources) -> Iterator[TriedLine]:
+    held = _by_source(sources)
+    looked = numbers.looked(answer, sources)
+    for one in looked:
+        if one.problem:
+            against = _EVERY if one.number is not None else "its own result"
+            yield TriedLine("fails", at_path(one.problem).said, "number" if one.number else "formula", against)
+        elif one.number is None:
+            yield TriedLine("passes", f"{one.shown} comes out.", "formula", "its own result")
+        else:
+            where = next((name for name, known in held if numbers.founded(one.number, known, Values())), "")
+            said = f"{one.shown} stands there." if where else f"{one.shown} was calculated."
+            yield TriedLine("passes", said, "number", where or "calculations and formulas")
+    if not looked:
+        yield TriedLine("note", "It states no number.", "number")
+
+
+def _by_source(sources: Sources) -> list[tuple[str, numbers.Known]]:
+    """What is known of each source by itself, the documents first."""
+    each = [(name, Sources(documents=((name, text),))) for name, text in sources.documents]
+    each += [(f"what tool {n} answered", Sources(results=(one,))) for n, one in enumerate(sources.results, 1)]
+    each.append(("the request", Sources(request=sources.request)))
+    return [(name, numbers.known_in(one)) for name, one in each]
+
+
+GROUNDING = Trial(
+    "Does this answer stand on its sources?", ("gates.grounding", "gates.citations"), _fields, _tried, apart=True
+)
