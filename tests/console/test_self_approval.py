@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.urls import Resolver404, resolve
 
 from console.access import ROUTES
 from console.api.callers import SCOPES
@@ -20,12 +23,15 @@ from fabric.adapters.nudge import NullNudge
 from fabric.core.inputs import INBOX, DecisionMade
 from fabric.core.roles import LOCAL_OWNER
 from fabric.management.following import Following
-from fabric.models import Escalation, Event, Inbox
+from fabric.models import Escalation, Event, Inbox, ReviewClaim
 from fabric.selectors.answers import input_id
 from fabric.selectors.escalations import escalation_get, escalations_open
+from fabric.services.bulk_decisions import BulkItem, escalations_decide
+from fabric.services.claims import review_claim
 from fabric.services.errors import Refused
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
+from fabric.services.members import service_create
 from fabric.services.runs import run_start
 from fabric.services.tokens import Scope, token_create
 from fabric.services.workspaces import actor_of
@@ -134,6 +140,54 @@ def by_api_continue(world: World) -> Any:
     return _token(world).post(f"/api/v1/escalations/{world.item.id}/continue", {}).status_code
 
 
+def by_claimed_command(world: World) -> Any:
+    """An answer to a question that the owner has taken in hand at the machine first."""
+    command("review", "claim", world.item.id)
+    return command("decide", world.item.id, "approve").code
+
+
+def by_bulk_service(world: World) -> Any:
+    items = [BulkItem(world.item.id, world.item.digest)]
+    (told,) = escalations_decide(**world.ports, actor=world.actor, items=items, verb="approve")
+    assert told.refused is not None
+    return told.refused.code
+
+
+def by_takeover(world: World) -> Any:
+    """What somebody else let lapse is taken over, and answered by whoever started the run."""
+    review_claim(
+        actor=replace(world.actor, name="ben", roles=frozenset({"owner", "reviewer"})), escalation_id=world.item.id
+    )
+    ReviewClaim.objects.update(lease_until=1)
+    with suppress(Refused):  # Who may let nothing pass may take it in hand all the same: to reject it.
+        review_claim(actor=world.actor, escalation_id=world.item.id)
+    return by_page(world)
+
+
+def by_undo_window(world: World) -> Any:
+    """With a time in which it could be taken back."""
+    decide = partial(escalation_decide, **world.ports, actor=world.actor, escalation_id=world.item.id, verb="approve")
+    with pytest.raises(Refused) as caught:
+        decide(undo_s=10)
+    return caught.value.code
+
+
+def by_account(world: World) -> Any:
+    """By a program that they made: it never holds the scope, so it answers nothing, in nobody's name."""
+    service_create(actor=world.actor, name="robot", roles=("operator",))
+    with pytest.raises(Refused):
+        token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.DECIDE))
+    secret = token_create(actor=world.actor, name="robots", user="robot", scopes=(Scope.READ, Scope.RUN)).secret
+    body = {"verb": "approve", "digest": world.item.digest}
+    return Program(secret).post(f"/api/v1/escalations/{world.item.id}/decision", body).status_code
+
+
+def by_ticket(world: World) -> Any:
+    """Closing it as if it were a ticket, which nobody has to approve."""
+    body = {"note": "Mine."}
+    return _token(world).post(f"/api/v1/escalations/{world.item.id}/close", body).status_code
+
+
 def by_undo(world: World) -> Any:
     _planted(world, delay_s=50.0)
     return world.browser.post(f"/reviews/{world.item.id}/undo").status_code
@@ -151,7 +205,13 @@ WAYS: Mapping[str, tuple[Callable[[World], Any], Any]] = {
     "the API in a browser": (by_session, 403),
     "api-escalations-decide": (by_token_together, 403),
     "manage.py decide": (by_command, 2),
+    "manage.py review claim": (by_claimed_command, 2),
     "the service": (by_service, "forbidden"),
+    "the service, with an undo window": (by_undo_window, "forbidden"),
+    "the service for several": (by_bulk_service, "forbidden"),
+    "a claim that lapsed": (by_takeover, 403),
+    "a service account": (by_account, 403),
+    "api-escalation-close": (by_ticket, 422),
     "the inbox": (by_inbox, None),
     "decision-continue": (by_continue, 302),
     "api-escalation-continue": (by_api_continue, 200),
@@ -166,6 +226,16 @@ def test_every_address_that_answers_is_a_way():
     answering |= {name for name in ROUTES if name.startswith("decision-")} | {"decide", "reviews-together"}
     assert answering == {*ANSWERS, *LATER}
     assert answering <= set(WAYS)
+
+
+def test_there_is_no_admin_through_which_an_answer_could_be_written():
+    """Every way is one of those above: Django's admin, which edits rows past all services, is not installed and has no address."""
+    installed = {config.name for config in apps.get_app_configs()}
+    assert "django.contrib.auth" in installed
+    assert not {name for name in installed if "admin" in name}
+    assert not {name for name in ROUTES if "admin" in name}
+    with pytest.raises(Resolver404):
+        resolve("/admin/")
 
 
 def all_taken(world: World) -> None:
@@ -192,7 +262,7 @@ def nothing_passed(world: World) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_who_started_a_run_lets_nothing_of_it_pass(owner, way):
     act, told = WAYS[way]
-    at_the_machine = way == "manage.py decide"
+    at_the_machine = way.startswith("manage.py")
     fabric = fabric_publish(actor=actor_of(owner), source=WATCHED if at_the_machine else DOUBTFUL).name
     who = owner if at_the_machine else member("ana", "owner", "editor", "reviewer")
     member("ben", "owner", "reviewer")
