@@ -85,8 +85,7 @@ def drill_runs_erase(one: Drill) -> bool:
 def _forget(fabric_ids: set[str]) -> None:
     """Has fabrics go that were there for drills whose runs are gone, with their revisions."""
     for fabric in Fabric.objects.filter(id__in=fabric_ids, published__isnull=True, workspace__drills_of__isnull=False):
-        drilled = Drill.objects.filter(fabric=fabric).exists()  # It is somebody's draft.
-        if not drilled and not Run.objects.filter(workspace_id=fabric.workspace_id, fabric_id=fabric.id).exists():
+        if not Run.objects.filter(workspace_id=fabric.workspace_id, fabric_id=fabric.id).exists():
             Revision.objects.filter(fabric=fabric).delete()
             fabric.delete()
 

@@ -24,9 +24,11 @@ from fabric.selectors.explain import rules_at
 from fabric.selectors.history_preview import history_preview
 from fabric.services.fabrics import revision_ensure
 from simulator.drills import baseline
+from simulator.drills.batches import batch_drill
 from simulator.drills.cells import drill_told
 from simulator.drills.covers import CELLS, Cell
 from simulator.drills.keeping import Kept, keep
+from simulator.drills.services import drill_ask
 from simulator.kernel.swarm import Names
 from tests.simulator.drills.drilled import drilled
 from tests.unguarded import unguarded
@@ -126,11 +128,26 @@ def test_the_words_and_the_numbers_of_one_changed_rung(actor, spec):
     ]
 
 
-def test_what_was_passed_over_then_is_passed_over_wherever_it_stands(actor, spec):
-    """The wait had no breaker to wait for: it is not taken to apply where the draft puts it first."""
+def test_uses_are_counted_on_the_drafts_own_rungs(actor, spec):
+    """The same with a rung before the retries that never applies: they are its second rung, and are spent after two."""
     ran(actor, spec, (ONE,))
-    first = [{"reaction": "wait_for_breaker", "times": 2}, {"reaction": "retry", "times": 5}, {"reaction": "escalate"}]
-    assert preview(actor, spec, with_cell(spec, ONE, first)).differ == 0
+    rungs = [{"reaction": "wait_for_breaker", "times": 2}, {"reaction": "retry", "times": 2}, {"reaction": "escalate"}]
+    found = preview(actor, spec, with_cell(spec, ONE, rungs))
+    assert [(one.recorded, one.draft, one.count) for one in found.changes] == [("retry x5", "escalate", 3)]
+    assert {one.draft_rung for one in found.listed} == {3}
+
+
+def test_what_was_passed_over_then_is_passed_over_wherever_it_stands(actor):
+    """After two retries there was no token left for a third: there is none either where the draft has its retries as the third rung."""
+    policy = drilled().policy.model_dump(mode="json")
+    policy["retry"] |= {"bucket": 2, "earn": 0.0}
+    spec = published(actor, baseline.scripted_models(drilled(policy=policy)))
+    ran(actor, spec, (ONE,))
+    same = preview(actor, spec, wiring.compile_revision(spec))
+    assert (same.failures, same.differ) == (3, 0)
+    waits = [{"reaction": "wait_for_breaker", "times": 1}] * 2
+    later = [*waits, {"reaction": "retry", "times": 5}, {"reaction": "escalate"}]
+    assert preview(actor, spec, with_cell(spec, ONE, later)).differ == 0
 
 
 def test_a_rung_that_was_never_tried_is_taken_to_apply_and_said_to_be_so(actor, spec):
@@ -271,3 +288,10 @@ def test_no_cell_of_the_fabric_halts_with_an_alert(spec):
     """So that a cell that does differs from what was recorded, whatever that was."""
     for ladder in table_with(spec.decision_table).values():
         assert all(str(rung.reaction) != "halt" or "alert" not in rung.with_ for rung in ladder.rungs)
+
+
+def test_runs_of_drills_are_nobodys_history(actor, spec):
+    batch_drill(drill_ask(actor=actor, fabric=spec.name, cells=(ONE,)).batch, "h")
+    assert Event.objects.filter(kind="reaction_decided").exists()
+    found = preview(actor, spec, with_cell(spec, ONE, HALTS))
+    assert (found.runs, found.failures, found.sentence) == (0, 0, "there are no runs yet")
