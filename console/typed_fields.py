@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
 
-from fabric.core.text import parse_json_object
+from console.typed_rows import PARTS_MAX, ROWS_MAX, parts
 
 JSON = Any
-Kind = Literal["text", "long", "integer", "number", "boolean", "choice", "date", "list", "json", "group"]
+Kind = Literal["text", "long", "integer", "number", "boolean", "choice", "date", "list", "json", "group", "rows"]
 SCALARS = ("string", "integer", "number", "boolean")
 LONG_CHARS = 72
 """A text of more characters gets more than one line."""
@@ -48,6 +46,11 @@ class Field:
     choices: tuple[tuple[str, str], ...] = ()
     """What is sent, and its word."""
     fields: list[Field] = field(default_factory=list)
+    """Of a group its parts, of rows its entries, which are groups, or JSON."""
+    key: str = ""
+    """Of an entry of rows."""
+    why: str = ""
+    """Why it is written as JSON; empty: nothing says why."""
     errors: list[str] = field(default_factory=list)
     value: JSON = ABSENT
 
@@ -59,9 +62,44 @@ class Field:
     @property
     def said(self) -> str:
         """Its type in words, with the bounds that the schema gives."""
-        return ", ".join(
-            [_type_words(self), *(f"{word} {self.schema[key]}" for key, word in BOUNDS.items() if key in self.schema)]
-        )
+        bounds = (f"{word} {self.schema[key]}" for key, word in BOUNDS.items() if key in self.schema)
+        return ", ".join([_type_words(self), *([self.why] if self.why else []), *bounds])
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of rows, the keys of its entries in their order."""
+        return tuple(one.key for one in self.fields)
+
+    @property
+    def order(self) -> str:
+        """The same as the form sends it."""
+        return ",".join(self.keys)
+
+    @property
+    def moved(self) -> bool:
+        """Of rows, whether they are others, or in another order, than were shown."""
+        shown = self.was if isinstance(self.was, list) else []
+        return self.kind == "rows" and self.keys != tuple(str(n) for n in range(len(shown)))
+
+    @property
+    def full(self) -> bool:
+        """Of rows, whether there can be no more of them."""
+        return self.filled(len(self.fields))
+
+    def filled(self, count: int) -> bool:
+        """Whether so many rows are all that there can be."""
+        most = self.schema.get("maxItems")
+        return count >= (min(most, ROWS_MAX) if isinstance(most, int) else ROWS_MAX)
+
+    @property
+    def new(self) -> bool:
+        """Of an entry of rows, whether it was added."""
+        return bool(self.key) and not self.key.isdigit()
+
+    @property
+    def inner(self) -> list[Field]:
+        """Of an entry of rows, what is shown of it: its parts, or itself."""
+        return self.fields if self.kind == "group" else [self]
 
     @property
     def help(self) -> str:
@@ -91,7 +129,7 @@ class Field:
     @property
     def wide(self) -> bool:
         """Whether it takes the whole width."""
-        return self.kind in ("long", "list", "json", "group")
+        return self.kind in ("long", "list", "json", "group", "rows")
 
 
 BOUNDS: Mapping[str, str] = {
@@ -102,6 +140,8 @@ BOUNDS: Mapping[str, str] = {
     "minLength": "characters at least",
     "maxLength": "characters at most",
     "pattern": "matching",
+    "minItems": "entries at least",
+    "maxItems": "entries at most",
 }
 """Keywords of a schema that are said, and how."""
 
@@ -134,8 +174,10 @@ def kind_of(schema: Mapping[str, JSON], types: list[str], was: JSON) -> Kind:
     allowed = allowed_of(schema)
     if allowed and not any(isinstance(one, dict | list) for one in allowed):
         return "choice"
+    if json_why(schema):
+        return "json"
     real = [one for one in types if one != "null"]
-    named = real[0] if len(real) == 1 else "" if real else _inferred(was)
+    named = real[0] if len(real) == 1 else "" if real else inferred(was)
     if isinstance(was, dict | list) != (named in ("object", "array")) and was is not ABSENT and was is not None:
         return "json"
     if named == "string":
@@ -143,17 +185,43 @@ def kind_of(schema: Mapping[str, JSON], types: list[str], was: JSON) -> Kind:
     if named == "object":
         return "group" if isinstance(was, dict) and was else "json"
     if named == "array":
-        return "list" if _lines(schema, was) else "json"
+        return "list" if _lines(schema, was) else "rows" if _objects(schema, was) else "json"
     return named if named in ("integer", "number", "boolean") else "json"  # type: ignore[return-value]
 
 
+def json_why(schema: Mapping[str, JSON]) -> str:
+    """Why a part that no other field fits is written as JSON, as its schema has it; empty: it does not say."""
+    if any(isinstance(schema.get(key), list) for key in ("anyOf", "oneOf", "allOf")) and not allowed_of(schema):
+        return "one of several shapes"
+    if len([one for one in types_of(schema) if one != "null"]) > 1:
+        return "of several types"
+    items = schema.get("items")
+    return "its entries one of several shapes" if isinstance(items, dict) and json_why(items) else ""
+
+
+def _objects(schema: Mapping[str, JSON], was: JSON) -> bool:
+    """Whether all entries of a list are objects with parts of their own, and not too many for fields."""
+    entries = was if isinstance(was, list) else []
+    if len(entries) > ROWS_MAX or parts(entries) > PARTS_MAX or not all(isinstance(one, dict) for one in entries):
+        return False
+    found = schema.get("items")
+    items: Mapping[str, JSON] = found if isinstance(found, dict) else {}
+    if json_why(items) or {*types_of(items)} - {"object", "null"}:
+        return False
+    return any(entries) or isinstance(items.get("properties"), dict)
+
+
 def _string_kind(schema: Mapping[str, JSON], was: JSON) -> Kind:
-    if schema.get("format") == "date" and (was in (ABSENT, None, "") or _is_date(was)):
+    if isinstance(was, str) and "\0" in was:
+        return "json"  # No field of a page carries it.
+    if schema.get("format") == "date" and (was in (ABSENT, None, "") or is_date(was)):
         return "date"
-    return "long" if isinstance(was, str) and (len(was) > LONG_CHARS or "\n" in was) else "text"
+    lines = isinstance(was, str) and (len(was) > LONG_CHARS or "\n" in was or "\r" in was)
+    return "long" if lines else "text"
 
 
-def _inferred(was: JSON) -> str:
+def inferred(was: JSON) -> str:
+    """The type that a value has, as schemas call it; empty: null."""
     for kind, name in (
         (bool, "boolean"),
         (int, "integer"),
@@ -167,27 +235,28 @@ def _inferred(was: JSON) -> str:
     return ""
 
 
-def _item_type(schema: Mapping[str, JSON], was: JSON) -> str:
+def item_type(schema: Mapping[str, JSON], was: JSON) -> str:
     """The type that all entries of a list have; empty: there is none that a line can be read as."""
     items = schema.get("items")
     named = types_of(items) if isinstance(items, dict) and "enum" not in items else []
     if isinstance(was, list) and was:
-        inferred = {_inferred(one) for one in was}
-        if inferred <= {"integer", "number"} and named != ["integer"]:
-            inferred = {"number"} if named == ["number"] or len(inferred) > 1 else inferred
-        named = [*inferred] if not named or set(named) == inferred else []
+        found = {inferred(one) for one in was}
+        if found <= {"integer", "number"} and named != ["integer"]:
+            found = {"number"} if named == ["number"] or len(found) > 1 else found
+        named = [*found] if not named or set(named) == found else []
     return named[0] if len(named) == 1 and named[0] in ("string", "integer", "number") else ""
 
 
 def _lines(schema: Mapping[str, JSON], was: JSON) -> bool:
     entries = was if isinstance(was, list) else []
     broken = any(
-        isinstance(one, str) and (one != one.strip() or not one or "\n" in one or "\r" in one) for one in entries
+        isinstance(one, str) and (one != one.strip() or not one or {*one} & {"\n", "\r", "\0"}) for one in entries
     )
-    return bool(_item_type(schema, was)) and not broken
+    return bool(item_type(schema, was)) and not broken
 
 
-def _is_date(text: JSON) -> bool:
+def is_date(text: JSON) -> bool:
+    """Whether a value is a day as forms have it."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except (TypeError, ValueError):
@@ -199,14 +268,15 @@ def _type_words(one: Field) -> str:
         "text": "string",
         "long": "string",
         "choice": "one of these",
-        "list": f"list of {_item_type(one.schema, one.was)}s, one a line",
+        "list": f"list of {item_type(one.schema, one.was)}s, one a line",
         "json": "JSON",
         "group": "object",
+        "rows": "list of objects",
     }
     return words.get(one.kind, one.kind)
 
 
-# -- filling -----------------------------------------------------------------------------------------------------------
+# -- what stands in a field -----------------------------------------------------------------------------------------------------------
 
 
 def text_of(value: JSON) -> str:
@@ -228,146 +298,6 @@ def shown_in(one: Field, value: JSON) -> str:
     if one.kind == "json" and value is not ABSENT:
         return json.dumps(value, ensure_ascii=False, indent=2)
     return text_of(value)
-
-
-def fill(one: Field, data: Mapping[str, Any] | None, given: JSON) -> None:
-    """What was sent, or what is to stand there."""
-    if one.kind == "group":
-        for each in one.fields:
-            fill(each, data, given.get(each.path[-1], ABSENT) if isinstance(given, dict) else ABSENT)
-        one.value = object_of(one.fields)
-        return
-    if data is None:
-        one.value, one.now = given, shown_in(one, given)
-        return
-    sent = str(data.get(one.name, "")).replace("\r\n", "\n")
-    if one.kind == "boolean" and not one.optional:
-        sent = "true" if sent else "false"
-    one.now = sent
-    if sent == shown_in(one, one.was).replace("\r\n", "\n") and _fits(one):
-        one.value = one.was  # The very value, however it was written.
-        return
-    try:
-        one.value = READ[one.kind](one, sent)
-    except ValueError as problem:
-        one.errors.append(str(problem))
-        one.value = one.was
-
-
-def _fits(one: Field) -> bool:
-    """Whether what was shown is of the field's type at all: only then it may stay as it was."""
-    if one.was is ABSENT:
-        return not one.required
-    kinds: Mapping[str, str] = {
-        "text": "string",
-        "long": "string",
-        "date": "string",
-        "integer": "integer",
-        "boolean": "boolean",
-    }
-    if one.was is None:
-        return one.nullable
-    return one.kind == "choice" or one.kind not in kinds or _inferred(one.was) == kinds[one.kind]
-
-
-def _nothing(one: Field) -> JSON:
-    """What an emptied field means."""
-    if one.was is None and one.nullable:
-        return None
-    if not one.required:
-        return ABSENT
-    if one.nullable:
-        return None
-    raise ValueError("This has to be given.")
-
-
-def _read_text(one: Field, sent: str) -> JSON:
-    if sent or (isinstance(one.was, str) and one.kind != "date"):
-        return sent
-    return _nothing(one)
-
-
-def _read_date(one: Field, sent: str) -> JSON:
-    if sent and not _is_date(sent):
-        raise ValueError("Give a day such as 2026-12-04.")
-    return sent or _nothing(one)
-
-
-NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?([eE][+-]?\d{1,3})?")
-
-
-def _number(sent: str, *, whole: bool) -> JSON:
-    text = sent.strip()
-    found = NUMBER.fullmatch(text)
-    if found is None or (whole and (found[2] or found[3])):
-        raise ValueError("Give a whole number, such as 12." if whole else "Give a number, such as 12.5.")
-    value = json.loads(text)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("This number is too large.")
-    return value
-
-
-def _read_integer(one: Field, sent: str) -> JSON:
-    return _number(sent, whole=True) if sent.strip() else _nothing(one)
-
-
-def _read_number(one: Field, sent: str) -> JSON:
-    return _number(sent, whole=False) if sent.strip() else _nothing(one)
-
-
-def _read_boolean(one: Field, sent: str) -> JSON:
-    return sent == "true" if sent in ("true", "false") else _nothing(one)
-
-
-def _read_choice(one: Field, sent: str) -> JSON:
-    allowed = allowed_of(one.schema)
-    if sent.isascii() and sent.isdecimal() and len(sent) < 6 and int(sent) < len(allowed):
-        return allowed[int(sent)]
-    if one.required and not one.nullable:
-        raise ValueError("Pick one of these.")
-    return _nothing(one)
-
-
-def _read_list(one: Field, sent: str) -> JSON:
-    lines, kind = [line.strip() for line in sent.split("\n") if line.strip()], _item_type(one.schema, one.was)
-    if not lines and one.was is ABSENT and not one.required:
-        return ABSENT
-    return lines if kind == "string" else [_number(line, whole=kind == "integer") for line in lines]
-
-
-def _read_json(one: Field, sent: str) -> JSON:
-    if not sent.strip():
-        return _nothing(one)
-    try:
-        json.loads(sent)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"This is no JSON: line {error.lineno}, column {error.colno}: {error.msg.lower()}.") from None
-    except (RecursionError, ValueError):
-        raise ValueError("This JSON cannot be read: it is too deep, or a number in it is too long.") from None
-    # The program's one strict reader reads objects: a value of any kind is read as the only one of an object.
-    found, problem = parse_json_object(f'{{"value": {sent}\n}}', strict=True)
-    if found is None or list(found) != ["value"]:
-        raise ValueError(sentence_of(problem))
-    return found["value"]
-
-
-READ: Mapping[Kind, Callable[[Field, str], JSON]] = {
-    "text": _read_text,
-    "long": _read_text,
-    "integer": _read_integer,
-    "number": _read_number,
-    "boolean": _read_boolean,
-    "choice": _read_choice,
-    "date": _read_date,
-    "list": _read_list,
-    "json": _read_json,
-}
-"""How each kind of field is read, but for groups; total by test. ValueError: a sentence."""
-
-
-def object_of(fields: list[Field]) -> dict[str, JSON]:
-    """The object that fields make."""
-    return {one.path[-1]: one.value for one in fields if one.value is not ABSENT}
 
 
 def sentence_of(text: str) -> str:

@@ -16,13 +16,15 @@ from console.typed_fields import (
     JSON,
     Field,
     allowed_of,
-    fill,
+    inferred,
+    json_why,
     kind_of,
-    object_of,
     sentence_of,
     text_of,
     types_of,
 )
+from console.typed_reading import fill, object_of
+from console.typed_rows import KEYS, PARTS_MAX, acted, described, keys_at_first, keys_sent, press_of
 
 DEPTH_MAX = 4
 FIELDS_MAX = 60
@@ -41,69 +43,94 @@ class TypedForm:
     ) -> None:
         self.shown = shown
         self._root: Mapping[str, JSON] = schema or {}
-        self._left = FIELDS_MAX
-        self.fields = self._fields(self._resolved(self._root), shown, "e", (), 0) if isinstance(shown, dict) else []
-        if self._left < 0:  # Too many to be looked through one by one.
-            self.fields = []
+        self._left, self._left_in_rows, self._in_rows = FIELDS_MAX, PARTS_MAX, 0
+        self._data = data if data is not None and data.get(MARK) else None
+        self._press = press_of(self._data)
         self.problems: list[str] = []
         """What is wrong with it as a whole."""
-        sent = data is not None and bool(data.get(MARK))
+        given = given if isinstance(given, dict) else shown
+        top = self._resolved(self._root)
+        self.fields = self._fields(top, shown, "e", (), 0, given) if isinstance(shown, dict) else []
+        if self._left < 0:  # Too many to be looked through one by one.
+            self.fields = []
         for one in self.fields:
-            fill(
-                one,
-                data if sent and data is not None else None,
-                given.get(one.path[-1], ABSENT) if isinstance(given, dict) else one.was,
-            )
+            fill(one, self._data, given.get(one.path[-1], ABSENT))
+        if self._press[0] is not None:
+            for one in self.leaves:  # Whoever adds a row has not come to writing it.
+                one.errors = one.errors if one.now.strip() else []
 
     @property
     def leaves(self) -> list[Field]:
-        """Every field that is no group."""
-        return _leaves(self.fields)
+        """Every field that is no group, and no rows."""
+        return [one for one in self.all if one.kind not in ("group", "rows")]
+
+    @property
+    def all(self) -> list[Field]:
+        """Every field, those that hold others before what they hold."""
+        return _all(self.fields)
 
     @property
     def value(self) -> dict[str, JSON]:
         """The object as it stands in the form; only what has no errors is worth asking."""
-        return object_of(self.fields)
+        return object_of(self.fields, self.shown)
 
     @property
     def wrong(self) -> bool:
         """Whether anything in it has an error."""
-        return bool(self.problems) or any(one.errors for one in [*self.leaves, *self.fields])
+        return bool(self.problems) or any(one.errors for one in self.all)
 
     @property
     def changed(self) -> int:
-        """How many fields have another value than was shown."""
-        return sum(one.changed for one in self.leaves)
+        """How many fields have another value than was shown, and how many lists other rows."""
+        return sum(one.changed for one in self.leaves) + sum(one.moved for one in self.all)
+
+    @property
+    def rows(self) -> bool:
+        """Whether there are rows in it, which buttons of their own change."""
+        return any(one.kind == "rows" for one in self.all)
 
     def blame(self, problems: list[str]) -> None:
         """Puts what a schema's check said at the fields that it is about: ``path.to.field: what is wrong``; the rest at the form."""
         for problem in problems:
             place, colon, rest = problem.partition(": ")
             path = tuple(part for part in re.split(r"[./\[\]]+", place) if part)
-            fits = [one for one in self.leaves if colon and path[: len(one.path)] == one.path]
-            (fits[0].errors if fits else self.problems).append(sentence_of(rest if fits else problem))
+            fits = [one for one in self.all if colon and path[: len(one.path)] == one.path]
+            nearest = max(fits, key=lambda one: len(one.path), default=None)
+            (nearest.errors if nearest else self.problems).append(sentence_of(rest if nearest else problem))
 
     # -- building ------------------------------------------------------------------------------------------------------
 
     def _fields(
-        self, schema: Mapping[str, JSON], shown: JSON, prefix: str, path: tuple[str, ...], depth: int
+        self, schema: Mapping[str, JSON], shown: JSON, prefix: str, path: tuple[str, ...], depth: int, given: JSON
     ) -> list[Field]:
         named = schema.get("properties")
         properties: dict[str, JSON] = dict(named) if isinstance(named, dict) else {}
         listed = schema.get("required")
         required = {one for one in listed if isinstance(one, str)} if isinstance(listed, list) else set()
         found = []
-        for number, name in enumerate([*properties, *(key for key in shown if key not in properties)]):
-            self._left -= 1
+        there = shown if isinstance(shown, dict) else {}
+        for number, name in enumerate([*properties, *(key for key in there if key not in properties)]):
+            self._left -= not self._in_rows
+            self._left_in_rows -= bool(self._in_rows)
             if self._left < 0:
                 return []
-            part, was = self._resolved(properties.get(name, {})), shown.get(name, ABSENT)
-            found.append(self._field(part, was, f"{prefix}-{number}", (*path, name), name in required, depth))
+            part, was = self._resolved(properties.get(name, {})), there.get(name, ABSENT)
+            here = given.get(name, ABSENT) if isinstance(given, dict) else ABSENT
+            found.append(self._field(part, was, f"{prefix}-{number}", (*path, name), name in required, depth, here))
         return found
 
     def _field(
-        self, schema: Mapping[str, JSON], was: JSON, name: str, path: tuple[str, ...], required: bool, depth: int
+        self,
+        schema: Mapping[str, JSON],
+        was: JSON,
+        name: str,
+        path: tuple[str, ...],
+        required: bool,
+        depth: int,
+        given: JSON,
     ) -> Field:
+        if isinstance(schema.get("items"), dict):
+            schema = {**schema, "items": self._resolved(schema["items"])}
         types = types_of(schema)
         one = Field(
             name=name,
@@ -115,12 +142,51 @@ class TypedForm:
             nullable="null" in types or was is None,
             was=was,
         )
+        if one.kind == "json" and was is ABSENT and required and self._in_rows and types == ["object"]:
+            one.kind = "group"  # Of a row that is new, whose schema says what it has.
         if one.kind == "choice":
             one.choices = tuple((str(n), text_of(each)) for n, each in enumerate(allowed_of(schema)))
         elif one.kind == "group":
-            inside = self._fields(schema, was, name, path, depth + 1) if depth < DEPTH_MAX else []
+            inside = self._fields(schema, was, name, path, depth + 1, given) if depth < DEPTH_MAX else []
             one.kind, one.fields = ("group", inside) if inside else ("json", [])
+        elif one.kind == "rows" and depth < DEPTH_MAX:
+            self._rows(one, given, depth)
+        elif one.kind == "rows":
+            one.kind = "json"
+        if one.kind == "json":
+            one.why = json_why(schema) or ("of any shape" if not types else "")
         return one
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def _rows(self, one: Field, given: JSON, depth: int) -> None:
+        """Fills a list of objects with its entries: those that were sent, or those that stand there at first."""
+        shown = one.was if isinstance(one.was, list) else []
+        items = self._resolved(one.schema.get("items", {}))
+        if not isinstance(items.get("properties"), dict):
+            items = {**items, **described(shown, inferred)}
+        self._in_rows += 1
+        for place, key in enumerate(self._keys(one, shown, given)):
+            was = shown[int(key)] if key.isdigit() else ABSENT
+            here = given[place] if isinstance(given, list) and place < len(given) else ABSENT
+            path, name = (*one.path, str(place)), f"{one.name}-{key}"
+            row = self._field({} if key.startswith("j") else items, was, name, path, True, depth + 1, here)
+            row.key, row.label = key, f"{one.label} {place + 1}"[:LABEL_CHARS_MAX]
+            one.fields.append(row)
+        self._in_rows -= 1
+
+    def _keys(self, one: Field, shown: list[JSON], given: JSON) -> tuple[str, ...]:
+        if self._data is None:
+            return keys_at_first(shown, given if isinstance(given, list) else [])
+        try:
+            keys = keys_sent(str(self._data.get(one.name + KEYS, "")), len(shown))
+        except ValueError as problem:
+            one.errors.append(str(problem))
+            return tuple(str(n) for n in range(len(shown)))
+        act, name, key = self._press
+        if act is None or name != one.name or (act == "add" and (one.filled(len(keys)) or self._left_in_rows <= 0)):
+            return keys
+        return acted(keys, act, key)
 
     def _resolved(self, schema: JSON) -> Mapping[str, JSON]:
         """A schema without references, and without choices of which only one is not null."""
@@ -150,5 +216,5 @@ def _at(root: Mapping[str, JSON], ref: str) -> dict[str, JSON]:
     return found if isinstance(found, dict) and ref.startswith("#") else {}
 
 
-def _leaves(fields: list[Field]) -> list[Field]:
-    return [leaf for one in fields for leaf in (_leaves(one.fields) if one.kind == "group" else [one])]
+def _all(fields: list[Field]) -> list[Field]:
+    return [each for one in fields for each in (one, *_all(one.fields))]

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from console.typed_fields import READ, Kind, same
+from console.typed_fields import Kind, same
 from console.typed_form import FIELDS_MAX, MARK, TypedForm
+from console.typed_reading import READ
 from fabric.core.payloads import Plan, Summary
 
 SCHEMA = {
@@ -26,7 +27,7 @@ SCHEMA = {
         "sums": {"type": "array", "items": {"type": "integer"}},
         "where": {"$ref": "#/$defs/place"},
         "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-        "parts": {"type": "array", "items": {"type": "object"}},
+        "parts": {"type": "array", "items": {"anyOf": [{"type": "object"}, {"type": "string"}]}},
     },
     "$defs": {
         "place": {"type": "object", "properties": {"city": {"type": "string"}, "floor": {"type": ["integer", "null"]}}}
@@ -55,7 +56,7 @@ def posted(form):
         box = one.kind == "boolean" and not one.optional
         if not box or one.now == "true":
             data[one.name] = one.now.replace("\n", "\r\n")
-    return data
+    return data | {f"{one.name}-rows": one.order for one in form.all if one.kind == "rows"}
 
 
 def sent(shown=None, schema=None, **changed):
@@ -72,7 +73,7 @@ def sent(shown=None, schema=None, **changed):
 
 
 def test_every_kind_of_field_is_read():
-    assert set(READ) | {"group"} == set(get_args(Kind))
+    assert set(READ) | {"group", "rows"} == set(get_args(Kind))
 
 
 def test_each_part_has_the_field_that_fits():
