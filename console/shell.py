@@ -22,6 +22,7 @@ from fabric.core.roles import Right, holders
 from fabric.selectors import standing
 from fabric.selectors.breakers import breakers_open_count
 from fabric.selectors.errors import Refused
+from fabric.selectors.review_queue import reviews_waiting_count
 from simulator.drills.lever import Frame as Drills
 from simulator.drills.lever import drills_frame
 from simulator.drills.selectors import drills_open_count
@@ -56,9 +57,9 @@ NAV: tuple[Place, ...] = (
         "Reviews",
         "review",
         ("reviews", "review", "decide", "decision"),
-        standing.escalations_open_count,
+        reviews_waiting_count,
         "human",
-        "open",
+        "for you to decide",
     ),
     Place(
         "drills",
@@ -76,7 +77,8 @@ NAV: tuple[Place, ...] = (
 """The navigation, in its order. A row whose page there is not is left out."""
 MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
-    Place("members", "Members", "user2", ("members", "member", "invitation")),
+    Place("account", "Your account", "lock", ("account",)),
+    Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
     Place("protections", "Protections", "lock", ("protections",)),
     Place("api-docs", "API reference", "braces", ("api",)),
 )
@@ -137,6 +139,11 @@ class Frame:
     def links(self) -> list[Link]:
         """The navigation."""
         return self._links(NAV)
+
+    @property
+    def waits(self) -> str:
+        """How many reviews wait for who looks, as the navigation says it; empty for none."""
+        return next((link.count for link in self.links if link.place.route == "reviews"), "")
 
     @cached_property
     def more(self) -> list[Link]:

@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from console.views import (
+    account,
     breakers,
     drill_downloads,
     drill_page,
@@ -23,6 +24,7 @@ from console.views import (
     review_bulk,
     review_claims,
     review_history,
+    review_ticket,
     reviews,
     run_control,
     run_events,
@@ -37,6 +39,7 @@ from console.views import (
     search,
     start,
     styleguide,
+    tokens,
 )
 
 urlpatterns = [
@@ -51,6 +54,9 @@ urlpatterns = [
     path("settings/members", members.members, name="members"),
     path("settings/members/invite", members.invite, name="member-invite"),
     path("settings/members/services", members.service, name="member-service"),
+    path("settings/members/<slug:member_id>/tokens", tokens.create, name="token-create"),
+    path("settings/tokens/<str:name>/revoke", tokens.revoke, name="token-revoke"),
+    path("settings/account", account.account, name="account"),
     path("settings/members/<slug:member_id>", members.member, name="member"),
     path("settings/invitations/<slug:invitation_id>/revoke", members.revoke, name="invitation-revoke"),
     path("runs", runs_list.runs, name="runs"),
@@ -78,6 +84,7 @@ urlpatterns = [
     path("reviews/<slug:escalation_id>/claim", review_claims.claim, name="review-claim"),
     path("reviews/<slug:escalation_id>/release", review_claims.release, name="review-release"),
     path("reviews/<slug:escalation_id>/reassign", review_claims.reassign, name="review-reassign"),
+    path("reviews/<slug:escalation_id>/close", review_ticket.close, name="review-close"),
     path("reviews/<slug:escalation_id>/beat", review_claims.beat, name="review-beat"),
     path("reviews/<str:escalation_id>/decision", review_acts.decide, name="decide"),
     path("reviews/<str:escalation_id>/undo", review_acts.undo, name="decision-undo"),

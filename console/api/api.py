@@ -32,6 +32,7 @@ from console.api import (
     runs,
     scenarios,
     schedules,
+    tokens,
 )
 from console.api.bodies import read_json
 from console.api.problems import RETRY_AFTER, FieldError, Problem
@@ -79,6 +80,7 @@ ROUTERS = (
     drill_reports.router,
     notifications.router,
     members.router,
+    tokens.router,
     review_history.router,
 )
 for router in ROUTERS:

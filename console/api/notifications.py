@@ -9,12 +9,15 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from console.api.callers import actor_of
-from console.api.schemas import Instant, Told, instant
+from console.api.schemas import Given, Instant, Told, instant
 from fabric.core.notifications import State
-from fabric.selectors.notifications import LIST_MAX, NotificationView, notification_view, notifications_list
+from fabric.selectors.notifications import LIST_MAX, NotificationView, mail_of, notification_view, notifications_list
+from fabric.services.notification_members import EMAIL_CHARS_MAX, notification_preference_set
 from fabric.services.notification_sending import notification_resend
 
 router = Router(tags=["notifications"])
+MailKind = Literal["question", "reminder", "onward", "ticket"]
+"""``fabric.core.notifications.MEMBERS_TOLD``."""
 
 
 class NotificationOut(Told):
@@ -88,6 +91,49 @@ def resend_notification(
     seen = notification_view(actor, row.id)
     assert seen is not None
     return _told(seen)
+
+
+class MailOut(Told):
+    """What the caller is told by e-mail, where a mail server is configured."""
+
+    email: str = Field(description="Where; empty: nothing reaches them.", examples=["ana@example.org"])
+    wants: list[MailKind] = Field(
+        description="What of it they want: questions that ask them, reminders, those passed on to them, tickets.",
+        examples=[["question", "onward"]],
+    )
+
+
+class MailIn(Given):
+    """What the caller wants to be told by e-mail."""
+
+    wants: list[MailKind] = Field(
+        max_length=4, description="All that they want; empty: nothing.", examples=[["question"]]
+    )
+    email: str | None = Field(
+        None,
+        max_length=EMAIL_CHARS_MAX,
+        description="Where from now on; empty: nowhere; null: it stays. Not by a token.",
+        examples=["ana@example.org"],
+    )
+
+
+@router.get("/notifications/mine", response=MailOut, url_name="api-notifications-mine", operation_id="getMyMail")
+def get_my_mail(request: HttpRequest) -> MailOut:
+    """See what you are mailed. The address, and what of the questions that ask you is told there."""
+    return _mail(request)
+
+
+@router.post("/notifications/mine", response=MailOut, url_name="api-notifications-mine", operation_id="setMyMail")
+def set_my_mail(request: HttpRequest, body: MailIn) -> MailOut:
+    """Say what you want to be mailed. A token may change what, and never where to."""
+    notification_preference_set(actor=actor_of(request), wants=body.wants, email=body.email)
+    return _mail(request)
+
+
+def _mail(request: HttpRequest) -> MailOut:
+    seen = mail_of(actor_of(request))
+    assert seen is not None  # Who is no member is not let in.
+    return MailOut(email=seen.email, wants=[one.value for one in seen.wants])
 
 
 def _told(one: NotificationView) -> NotificationOut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,11 @@ from fabric.core.actor import Actor
 from fabric.core.roles import MEANS, PEOPLE_ONLY, Right, Role, held_in
 from fabric.selectors.errors import Refused
 from fabric.selectors.members import InvitationView, MemberView, invitations_open, member_get, members_list
+from fabric.selectors.tokens import TokenState, TokenView, tokens_list
 from fabric.services.invitations import DAYS, DAYS_MAX, CreatedInvitation, invitation_create, invitation_revoke
 from fabric.services.members import member_remove, member_roles_set, service_create
+from fabric.services.tokens import DAYS_MAX as TOKEN_DAYS_MAX
+from fabric.services.tokens import Scope
 
 TEXT_MAX = 1_000
 US = 1_000_000
@@ -67,6 +70,36 @@ class ChangeForm(RolesForm):
     """Roles of a member, and those that stood there when the page was made."""
 
     before = forms.CharField(max_length=TEXT_MAX * 2)
+
+
+class TokenForm(forms.Form):
+    """A token."""
+
+    name = forms.CharField(max_length=63, error_messages={"required": "A token needs a name."})
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope) for scope in Scope], error_messages={"required": "A token needs a scope."}
+    )
+    days = forms.IntegerField(
+        required=False, error_messages={"invalid": f"Give a whole number of days, 1 to {TOKEN_DAYS_MAX:,}."}
+    )
+
+
+SCOPES: Mapping[Scope, str] = {
+    Scope.READ: "look at fabrics, runs, events and questions",
+    Scope.RUN: "start and cancel runs, move breakers",
+    Scope.DECIDE: "answer questions in this person's name, but in high-stakes",
+    Scope.MANAGE: "invite people, change roles, make tokens",
+}
+"""What each scope lets a token do, within what its member may; total over ``Scope``."""
+TOKENS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as it is listed."""
+
+    one: TokenView
+    state: TokenState
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +199,7 @@ def member(request: HttpRequest, member_id: str) -> HttpResponse:
     actor = actor_of(request.user)
     seen = member_get(actor, member_id)
     if request.method != "POST":
-        return _one(request, actor, seen)
+        return one_page(request, actor, seen)
     form, status = ChangeForm(request.POST), 422
     try:
         if request.POST.get("act") == "remove":
@@ -185,7 +218,7 @@ def member(request: HttpRequest, member_id: str) -> HttpResponse:
         status = _wrong(form, refusal)
     else:
         form.add_error(None, "The form was not whole. Nothing was changed: load the page again.")
-    return _one(request, actor, seen, form, status)
+    return one_page(request, actor, seen, form, status)
 
 
 def _link(made: CreatedInvitation) -> dict[str, Any]:
@@ -232,11 +265,21 @@ def _list(
     return render(request, "members/list.html", shown, status=status)
 
 
-def _one(
-    request: HttpRequest, actor: Actor, seen: MemberView, form: ChangeForm | None = None, status: int = 200
+def one_page(
+    request: HttpRequest,
+    actor: Actor,
+    seen: MemberView,
+    form: ChangeForm | None = None,
+    status: int = 200,
+    *,
+    making: TokenForm | None = None,
 ) -> HttpResponse:
+    """The page of a member. ``form``, ``making``: what was sent and could not be taken."""
     row = Row(seen, seen.name == actor.name)
     typed = form if form is not None and request.POST.get("act") == "roles" else None
+    own = row.mine or actor.may(Right.MEMBERS)
+    now = time.time_ns() // 1_000
+    making, picked = making or TokenForm(), making["scopes"].value() or () if making else (Scope.READ,)
     shown = {
         "row": row,
         "one": seen,
@@ -245,6 +288,15 @@ def _one(
         "before": ",".join(seen.roles),
         "roles": choices(seen.roles if typed is None else typed.checked, service=seen.service),
         "may": actor.may(Right.MEMBERS),
-        "now_ms": time.time_ns() // 1_000_000,
+        "own": own,
+        "tokens": [Token(one, one.state(now)) for one in tokens_list(actor, user=seen.name, limit=TOKENS_SHOWN)]
+        if own
+        else [],
+        "making": making,
+        "scopes": [
+            (scope, SCOPES[scope], scope in picked) for scope in Scope if not (seen.service and scope is Scope.DECIDE)
+        ],
+        "days_max": TOKEN_DAYS_MAX,
+        "now_ms": now // 1_000,
     }
     return render(request, "members/member.html", shown, status=status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.contrib import messages
@@ -16,34 +16,18 @@ from django.views.decorators.http import require_POST, require_safe
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
+from console.views.notification_rows import STATES, Row
 from console.views.overview_words import Headline
+from console.views.questions import card
+from console.views.review_page import shown
 from fabric import outbox
-from fabric.core.notifications import Channel, State, Target, Told
+from fabric.core.notifications import MEMBERS_TOLD, Channel, State, Target, Told
 from fabric.selectors.errors import Refused
-from fabric.selectors.notifications import NotificationView, mail_of, notifications_count, notifications_list
+from fabric.selectors.escalations import escalation_get
+from fabric.selectors.notifications import mail_of, notifications_count, notifications_list
 from fabric.services.notification_members import EMAIL_CHARS_MAX, notification_preference_set
 from fabric.services.notification_sending import may_resend, notification_resend
 
-STATES: Mapping[State, tuple[str, str, str]] = {
-    State.WAITING: ("Waiting", "neutral", "wait"),
-    State.SKIPPED: ("Not needed", "neutral", "minus"),
-    State.SENT: ("Sent", "ok", "okc"),
-    State.FAILED: ("Not told", "danger", "alert"),
-}
-"""Word, tone and icon of each; total over ``State``."""
-TOLD: Mapping[Told, str] = {
-    Told.ALERT: "Alert",
-    Told.QUESTION: "Question",
-    Told.REMINDER: "Reminder of a question",
-    Told.ONWARD: "Last reminder of a question",
-    Told.TICKET: "Ticket",
-    Told.SECOND: "Second person wanted",
-    Told.DECIDED: "Answer to a question",
-    Told.EXPIRED: "Question not answered in time",
-}
-"""Total over ``Told``."""
-CHANNELS: Mapping[Channel, str] = {Channel.EMAIL: "e-mail", Channel.WEBHOOK: "webhook"}
-"""Total over ``Channel``."""
 REACHED: Mapping[Channel, tuple[str, str]] = {
     Channel.EMAIL: ("mailbox", "mailboxes"),
     Channel.WEBHOOK: ("webhook", "webhooks"),
@@ -51,33 +35,23 @@ REACHED: Mapping[Channel, tuple[str, str]] = {
 """What one target is, and several are; total over ``Channel``."""
 
 
+MAILS: Mapping[Told, str] = {
+    Told.QUESTION: "questions that ask me",
+    Told.REMINDER: "when half of their time has passed",
+    Told.ONWARD: "when they are passed on",
+    Told.TICKET: "tickets: a run has ended, and somebody is to look at why",
+}
+"""What somebody may want to be mailed; total over ``MEMBERS_TOLD``."""
+
+
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A notification as it is shown."""
+class Wrong:
+    """What somebody wrote about their mail that cannot be taken."""
 
-    one: NotificationView
-
-    @property
-    def badge(self) -> tuple[str, str, str]:
-        """Word, tone and icon; one that failed and is tried again says so."""
-        if self.one.state is State.WAITING and self.one.error:
-            return "Trying again", "warn", "retry"
-        return STATES[self.one.state]
-
-    @property
-    def told(self) -> str:
-        """What is told."""
-        return TOLD[Told(self.one.told)]
-
-    @property
-    def channel(self) -> str:
-        """How."""
-        return CHANNELS[Channel(self.one.channel)]
-
-    @property
-    def resendable(self) -> bool:
-        """Whether sending it again changes anything: one that has not been tried yet is sent as it is."""
-        return self.one.state is State.FAILED or (self.one.state is State.WAITING and bool(self.one.error))
+    said: str
+    field: str
+    email: str
+    wants: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,43 +90,46 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def resend(request: HttpRequest, notification_id: str) -> HttpResponse:
-    """Has one sent again. 403: that is for operators; 409: it was sent meanwhile, or is not needed."""
+    """Has one sent again; ``question``: whose page it was asked on. 403: that is for operators; 409: it was sent meanwhile, or is not needed."""
     actor = actor_of(request.user)
+    asked = request.POST.get("question", "")
+    item = escalation_get(actor, asked) if asked else None
     try:
         notification_resend(actor=actor, notification_id=notification_id)
     except Refused as refusal:
         if refusal.code == "not_found":
             raise
-        return _page(request, sentence(refusal.message), errors.STATUS[refusal.code])
+        said, status = sentence(refusal.message), errors.STATUS[refusal.code]
+        return shown(request, actor, card(actor, item, refusal=said), status) if item else _page(request, said, status)
     messages.success(request, "It is sent again as soon as a worker looks, within seconds.")
-    return redirect("notifications")
+    return redirect("review", item.id) if item else redirect("notifications")
 
 
 @require_POST
 def mine(request: HttpRequest) -> HttpResponse:
     """What whoever is signed in wants to be told by e-mail, and where. 422: that is no address; what was written is kept."""
-    actor, questions = actor_of(request.user), request.POST.get("questions") == "on"
+    actor, wants = actor_of(request.user), request.POST.getlist("wants")[: len(MEMBERS_TOLD) + 1]
     email = request.POST.get("email", "")[:EMAIL_CHARS_MAX]
     try:
-        notification_preference_set(actor=actor, questions=questions, email=email)
+        notification_preference_set(actor=actor, wants=wants, email=email)
     except Refused as refusal:
         if refusal.code != "invalid":
             raise
-        return _page(request, wrong=(sentence(refusal.message), email, questions), status=errors.STATUS["invalid"])
-    where = (
-        f"Questions that ask you are mailed to {email.strip()}." if questions and email.strip() else "You get no mail."
-    )
-    messages.success(request, where)
+        return _page(
+            request,
+            wrong=Wrong(sentence(refusal.message), refusal.field, email, wants),
+            status=errors.STATUS["invalid"],
+        )
+    mailed = wants and email.strip()
+    messages.success(request, f"What you ticked is mailed to {email.strip()}." if mailed else "You get no mail.")
     return redirect("notifications")
 
 
-def _page(
-    request: HttpRequest, problem: str = "", status: int = 200, *, wrong: tuple[str, str, bool] | None = None
-) -> HttpResponse:
+def _page(request: HttpRequest, problem: str = "", status: int = 200, *, wrong: Wrong | None = None) -> HttpResponse:
     actor = actor_of(request.user)
     asked = request.GET.get("state", "")
     state = State(asked) if asked in set(State) else None
-    counts, targets = notifications_count(actor), outbox.targets()
+    counts, targets, mail = notifications_count(actor), outbox.targets(), mail_of(actor)
     found, more = notifications_list(actor, state)
     address = reverse("notifications")
     chips = [
@@ -166,7 +143,10 @@ def _page(
         "chips": chips,
         "targets": targets,
         "may": may_resend(actor),
-        "mine": mail_of(actor),
+        "mine": mail,
+        "wants": [(one, MAILS[one], one in (wrong.wants if wrong else mail.wants)) for one in MEMBERS_TOLD]
+        if mail
+        else [],
         "mails": outbox.mails(),
         "wrong": wrong,
         "problem": problem,

@@ -13,13 +13,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console.access import actor_of
 from console.forms import DecisionForm, sentence
+from console.typed_rows import ACT
 from console.views import errors
 from console.views.questions import SAID, Card, card, form_of
 from console.views.review_beside import beside
 from console.views.review_claims import lease_of
 from console.views.review_diff import diff_of
 from console.views.review_page import ADVANCE, shown
-from console.views.review_schema import initial_of
+from console.views.review_schema import edited_word, initial_of
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.policy import UNDO_S
@@ -62,7 +63,10 @@ def toast(actor: Actor, request: HttpRequest, but: str = "") -> Card | None:
 
 @require_POST
 def changes(request: HttpRequest, escalation_id: str) -> HttpResponse:
-    """What an edit would change, before it is sent: a part for the page's script, else the page with it. Nothing is recorded."""
+    """What an edit would change, before it is sent: a part for the page's script, else the page with it. Nothing is recorded.
+
+    ``row``: a row of a list was added, moved or taken away; the part is the whole edit then.
+    """
     actor = actor_of(request.user)
     item = escalation_get(actor, escalation_id)
     form = form_of(item, request.POST)
@@ -71,6 +75,9 @@ def changes(request: HttpRequest, escalation_id: str) -> HttpResponse:
     if request.headers.get("HX-Request"):
         value = form.typed.value if form.by_field else form.cleaned_data.get("value")
         diff = diff_of(initial_of(item), value) if value is not None else None
+        if ACT in request.POST and form.fits:
+            page = {"edited": edited_word(item), "diff": diff}
+            return render(request, "reviews/item_edit.html", {"question": item, "form": form, "page": page})
         return render(request, "reviews/changes.html", {"card": found, "diff": diff, "form": form})
     return shown(request, actor, found, look=True)
 
@@ -163,7 +170,7 @@ def _done(
     """The card as it is by now; on the question's own page the page, or the next question; else the run's page, which has it."""
     if request.POST.get("page") == PAGE:
         # The page says by itself that an answer was taken back.
-        return _onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)
+        return onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)
     if request.headers.get("HX-Request"):
         found = replace(card(actor, escalation_get(actor, item.id)), again=again)
         return render(request, "reviews/question.html", {"card": found})
@@ -172,7 +179,8 @@ def _done(
     return redirect("run", run_id=item.run_id)
 
 
-def _onward(request: HttpRequest, actor: Actor, item: EscalationView, said: str, *, decided: bool) -> HttpResponse:
+def onward(request: HttpRequest, actor: Actor, item: EscalationView, said: str, *, decided: bool) -> HttpResponse:
+    """The question's page, or the next question's where that was asked for."""
     advance = decided and request.POST.get("advance") == "1"
     address = reverse("review", args=[item.id])
     if advance:

@@ -50,11 +50,7 @@ def consequences(item: EscalationView, known: Evidence, second: str = "") -> lis
 
 def _consequence(item: EscalationView, known: Evidence, verb: str, second: str) -> Consequence:
     word, icon, key, otherwise = WORDS.get(verb, (verb.capitalize(), "decide", "", ""))
-    if item.ticket:
-        word, icon, otherwise = "Close the ticket", "check", "it is closed with your note, and no run is changed"
     says = str(item.content.get(verb) or otherwise)
-    if item.ticket:
-        return Consequence(verb, word, icon, key, says, (sentence(says),))
     steps = [_held(item)]
     if verb == "edit":
         steps.append(_gated(item))

@@ -10,13 +10,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from console.views.notification_rows import Row
 from console.views.questions import Card
 from console.views.review_beside import Beside, beside
 from console.views.review_claims import hand_of
 from console.views.review_diff import Diff, diff_of
 from console.views.review_follows import Consequence, consequences, if_rejected
 from console.views.review_marks import Urgency, urgency
-from console.views.review_schema import EDITED, initial_of
+from console.views.review_schema import edited_word, initial_of
+from console.views.review_ticket_form import Closing, TicketForm, closing_of
 from console.views.review_time import DueLine, due_line
 from console.views.run_page import RunPage
 from fabric.core.actor import Actor
@@ -24,6 +26,7 @@ from fabric.core.roles import Right, has
 from fabric.core.taxonomy import Tier
 from fabric.selectors.answers import Answer, answer_of
 from fabric.selectors.escalations import EscalationView
+from fabric.selectors.notifications import notifications_of
 from fabric.selectors.review_asked import who_is_asked, why_not
 from fabric.selectors.review_claimed import Claim, claims_of
 from fabric.selectors.review_claims import claim_of, viewers_of
@@ -32,6 +35,7 @@ from fabric.selectors.review_history import Happened, review_history
 from fabric.selectors.review_people import people_asked
 from fabric.selectors.tickets import ClosureView, closure_of
 from fabric.services.answer_checks import SIGN_IN_S
+from fabric.services.notification_sending import may_resend
 
 ADVANCE = "review_advance"
 """Cookie that says whether the next question comes up after an answer: ``1`` or ``0``."""
@@ -90,10 +94,18 @@ class ItemPage:
     """What is edited, as the form says it."""
     advance: bool
     """Whether the next question comes up after an answer."""
+    closing: Closing | None
+    """How a ticket that is open may be closed; None: it is none, or closed."""
+    told: list[Row]
+    """Who was told of it outside the console, and what became of each."""
+    may_resend: bool
+    """Whether this person may have one sent again."""
 
 
-def page_of(request: HttpRequest, actor: Actor, card: Card, *, look: bool = False) -> ItemPage:
-    """``look``: whether the edit in the form was asked to be looked at."""
+def page_of(
+    request: HttpRequest, actor: Actor, card: Card, *, look: bool = False, closing: TicketForm | None = None
+) -> ItemPage:
+    """``look``: whether the edit in the form was asked to be looked at. ``closing``: what was sent to close a ticket, and could not be taken."""
     item, now = card.question, time.time_ns() // 1_000
     known = evidence_of(actor, item)
     closure = closure_of(actor, item.id) if item.ticket else None
@@ -115,6 +127,9 @@ def page_of(request: HttpRequest, actor: Actor, card: Card, *, look: bool = Fals
         waits=waits,
         closure=closure,
         advance=request.COOKIES.get(ADVANCE) == "1",
+        closing=closing_of(actor, item, known, closing) if item.ticket and waits else None,
+        told=[Row(one) for one in notifications_of(actor, item.run_id, item.id)],
+        may_resend=may_resend(actor),
         **_written(card, look=look),
         **_allowed(actor, item, now, waits=waits),
     )
@@ -133,7 +148,7 @@ def _written(card: Card, *, look: bool) -> dict[str, Any]:
         "answer": answer,
         "given_diff": diff_of(initial_of(item), given.edited) if given and given.edited is not None else None,
         "proposed": diff_of(shown["edited_from"], shown.get("edited")) if "edited_from" in shown else None,
-        "edited": EDITED.get(str(shown.get("edit_of", "")), "Your version"),
+        "edited": edited_word(item),
     }
 
 
@@ -175,9 +190,18 @@ def _reason(item: EscalationView, *, high_stakes: bool) -> str:
 
 
 def shown(
-    request: HttpRequest, actor: Actor, card: Card, status: int = 200, *, look: bool = False, **more: Any
+    request: HttpRequest,
+    actor: Actor,
+    card: Card,
+    status: int = 200,
+    *,
+    look: bool = False,
+    closing: TicketForm | None = None,
+    **more: Any,
 ) -> HttpResponse:
     """The whole page, or what its script puts in its place."""
     template = "reviews/item_grid.html" if request.headers.get("HX-Request") else "reviews/item.html"
-    known = {"card": card, "page": page_of(request, actor, card, look=look), "now_ms": time.time_ns() // US, **more}
-    return render(request, template, known, status=status)
+    page = page_of(request, actor, card, look=look, closing=closing)
+    return render(
+        request, template, {"card": card, "page": page, "now_ms": time.time_ns() // US, **more}, status=status
+    )

@@ -20,6 +20,11 @@ EDITED: Mapping[str, str] = {
 """What is edited, as the form says it, by the question's ``edit_of``."""
 
 
+def edited_word(question: EscalationView) -> str:
+    """What is edited, as the form says it."""
+    return EDITED.get(str(question.content.get("edit_of", "")), "Your version")
+
+
 def initial_of(question: EscalationView) -> Any:
     """What stands in the form at first, and an edit is compared with."""
     content = question.content

@@ -13,17 +13,29 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
+from console.shell import COUNTED as COUNTED_IN_NAV
+from console.shell import capped
 from console.templatetags.figures import moment
 from console.templatetags.marks import ITEMS
 from console.views.questions import SAID
 from console.views.review_acts import toast
-from console.views.review_filter import FIELDS, FIRST, OFFERED, TABS, address, chips, filter_of, tab_of
+from console.views.review_filter import FIELDS, OFFERED, TABS, address, chips, filter_of, tab_of
 from console.views.review_marks import URGENCIES, Urgency, group_of
 from fabric.core.actor import Actor
 from fabric.core.taxonomy import Tier
+from fabric.selectors.decision_history import DAY_US, Since, decided_since
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import EscalationView, escalations_named
-from fabric.selectors.review_queue import COUNTED, QueueFilter, QueueRow, Tab, queue_counts, queue_page, queue_rows
+from fabric.selectors.review_queue import (
+    COUNTED,
+    QueueFilter,
+    QueueRow,
+    Tab,
+    queue_counts,
+    queue_page,
+    queue_rows,
+    reviews_waiting_count,
+)
 from fabric.selectors.runs_list import fabric_ids
 from fabric.selectors.time_limit import TookTooLong
 
@@ -133,9 +145,10 @@ def reviews(request: HttpRequest) -> HttpResponse:
         "groups": list(_grouped(rows)) if tab not in (Tab.DECIDED, Tab.TICKETS) else [("", rows)],
         "down": page.next,
         "more": address(base, tab, wanted, after=page.next) if page.next else "",
-        "waits": str(counts[FIRST]) if counts[FIRST].n else "",
+        "today": _today(actor, now),
         "picks": tab in (Tab.OPEN, Tab.MINE, Tab.UNCLAIMED) and any(not row.high_stakes for row in rows),
         "last": _last_decided(actor) if not rows and wanted.empty else None,
+        "me": actor.name,
     }
     return render(request, "reviews/list.html", shown)
 
@@ -151,7 +164,7 @@ def news(request: HttpRequest) -> HttpResponse:
     seen = _seen(request.GET.get("seen", ""))
     try:
         page = queue_page(actor, tab, wanted, limit=ROWS, after=request.GET.get("after", ""))
-        waits = queue_counts(actor, wanted)[FIRST]
+        waits = reviews_waiting_count(actor, COUNTED_IN_NAV + 1)
     except TookTooLong:
         return HttpResponse("The database is slow.", status=503, content_type="text/plain; charset=utf-8")
     upto = _place_of(request.GET.get("down", ""), tab)
@@ -161,7 +174,7 @@ def news(request: HttpRequest) -> HttpResponse:
     rows = [*here, *(_row(one, now) for one in queue_rows(actor, gone))]
     shown = {
         "count": len(there - set(seen)),
-        "waits": str(waits) if waits.n else "",
+        "waits": capped(waits),
         "rows": [row for row in rows if row.question.id in seen and seen[row.question.id] != row.standing],
         "picks": False,
         "now_ms": now // 1_000,
@@ -212,6 +225,11 @@ def _link(base: str, one: Tab, wanted: QueueFilter, counts: Any, current: Tab) -
 def _last_decided(actor: Actor) -> EscalationView | None:
     found = queue_page(actor, Tab.DECIDED, limit=1).rows
     return found[0].question if found else None
+
+
+def _today(actor: Actor, now: int) -> Since:
+    """What people decided since the day began, in UTC."""
+    return decided_since(actor, now - now % DAY_US)
 
 
 def _seen(text: str) -> dict[str, str]:

@@ -36,6 +36,8 @@ class Act(StrEnum):
     LOGIN_LINK_CREATED = "login_link_created"
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
+    PASSWORD_CHANGED = "password_changed"  # noqa: S105 - The same.
+    """Somebody changed their own; their other sign-ins and their open sign-in links are over."""
     INVITATION_CREATED = "invitation_created"
     """A link was made by which one person may become a member."""
     INVITATION_REVOKED = "invitation_revoked"

@@ -50,6 +50,8 @@ EVENTS: Mapping[str, frozenset[Told]] = {
 """The kinds of events that are told, and as what. Each of ``Told`` has one, by test."""
 CALLING = frozenset({"escalation_opened", "escalation_reminded"})
 """Of those, what calls people to a question: members who are asked are told of these."""
+MEMBERS_TOLD = (Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.TICKET)
+"""As what members are told of those, and may each want or not; total over them, by test."""
 MAILED = CALLING | {"alert_raised"}
 """What the operator's mailboxes are told; webhooks are told all."""
 OVER = frozenset({Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.SECOND})

@@ -111,6 +111,9 @@ class NotificationPreference(models.Model):
     """``Member.id``."""
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     questions = models.BooleanField(default=True, db_default=True)
+    """False: they want no mail at all."""
+    unwanted = models.TextField(blank=True, default="", db_default="")
+    """Of ``notifications.MEMBERS_TOLD`` what they do not want, separated by commas."""
     changed_at = models.BigIntegerField()
 
     class Meta:

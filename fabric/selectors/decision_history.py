@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
@@ -167,6 +167,23 @@ def matching(actor: Actor, wanted: HistoryFilter) -> QuerySet[Escalation]:
     if wanted.by:
         rows = rows.filter(by_system=False)
     return rows.filter(by_system=wanted.who == "system") if wanted.who else rows
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How much people decided since an instant; what the system decided for want of an answer is none of it."""
+
+    mine: int
+    """By whoever looks."""
+    people: int
+    """By anybody, whoever looks among them."""
+
+
+def decided_since(actor: Actor, since: int) -> Since:
+    """How much people decided since an instant, microseconds since the epoch: one statement, from the index of what was decided."""
+    rows = matching(actor, HistoryFilter(since=since, who="people"))
+    found = rows.aggregate(mine=Count("id", filter=Q(decided_by=actor.name)), people=Count("id"))
+    return Since(found["mine"], found["people"])
 
 
 def _behind(cursor: str) -> Q:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 
 from fabric.core.actor import Actor
-from fabric.core.notifications import State, path_of
+from fabric.core.notifications import MEMBERS_TOLD, State, Told, path_of
 from fabric.models import Member, Notification, NotificationPreference, Run
 from fabric.models.notifications import FAILED
 
@@ -73,8 +73,8 @@ class MailView:
 
     email: str
     """Empty: nothing reaches them."""
-    questions: bool
-    """Whether they want to be told of questions that ask them."""
+    wants: tuple[Told, ...]
+    """What they want to be told, of ``MEMBERS_TOLD``; empty: nothing."""
 
 
 def notifications_list(
@@ -106,10 +106,14 @@ def notification_view(actor: Actor, notification_id: str) -> NotificationView | 
 
 def mail_of(actor: Actor) -> MailView | None:
     """What the actor is told by e-mail; None: they are no member. One statement."""
-    off = NotificationPreference.objects.filter(member=OuterRef("id"), questions=False)
+    said = NotificationPreference.objects.filter(member=OuterRef("id"))
+    off, unwanted = Exists(said.filter(questions=False)), Subquery(said.values("unwanted")[:1])
     rows = Member.objects.filter(workspace_id=actor.workspace_id, name=actor.name, removed_at__isnull=True)
-    row = rows.annotate(off=Exists(off)).values_list("user__email", "off").first()
-    return None if row is None else MailView(email=row[0], questions=not row[1])
+    row = rows.annotate(off=off, unwanted=unwanted).values_list("user__email", "off", "unwanted").first()
+    if row is None:
+        return None
+    but = (row[2] or "").split(",")
+    return MailView(email=row[0], wants=() if row[1] else tuple(one for one in MEMBERS_TOLD if one not in but))
 
 
 def notifications_of(actor: Actor, run_id: str, escalation_id: str) -> list[NotificationView]:

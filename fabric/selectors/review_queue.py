@@ -177,9 +177,14 @@ def queue_counts(actor: Actor, wanted: QueueFilter = ANY) -> Mapping[Tab, Count]
 
 def reviews_waiting(actor: Actor) -> Count:
     """How many open questions wait for whoever looks: they may answer them, and nobody else has them in hand."""
-    rows = Escalation.objects.filter(OPEN & asks(actor), lets_pass(actor), workspace_id=actor.workspace_id)
-    n = rows.exclude(_in_hand(but=actor.name)).order_by().values("id")[: COUNT_MAX + 1].count()
+    n = reviews_waiting_count(actor, COUNT_MAX + 1)
     return Count(min(n, COUNT_MAX), n > COUNT_MAX)
+
+
+def reviews_waiting_count(actor: Actor, most: int) -> int:
+    """The same as a number; at most ``most``. One statement, from the partial index of open questions."""
+    rows = Escalation.objects.filter(OPEN & asks(actor), lets_pass(actor), workspace_id=actor.workspace_id)
+    return rows.exclude(_in_hand(but=actor.name)).order_by().values("id")[:most].count()
 
 
 def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Escalation]:

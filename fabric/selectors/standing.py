@@ -11,8 +11,7 @@ from django.db.models.expressions import RawSQL
 
 from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
-from fabric.models import Escalation, Incarnation, Run, Workspace
-from fabric.models.escalations import OPEN
+from fabric.models import Incarnation, Run, Workspace
 from fabric.models.runs import ASKED_FOR
 
 LIVE_SQL = f"""NOT ("fabric_run"."state" IN ({", ".join(f"'{state}'" for state in sorted(TERMINAL))}))"""
@@ -40,11 +39,6 @@ def runs_live_count(actor: Actor, most: int) -> int:
 def runs_ready_count(actor: Actor, most: int) -> int:
     """Live runs that only a worker can take further; at most ``most``. From the same index."""
     return live_runs(actor).exclude(state__in=HELD).values("id")[:most].count()
-
-
-def escalations_open_count(actor: Actor, most: int) -> int:
-    """Questions that wait for a person; at most ``most``. From the partial index of open questions."""
-    return Escalation.objects.filter(OPEN, workspace_id=actor.workspace_id).values("id")[:most].count()
 
 
 def workers_alive_count() -> int:

@@ -38,9 +38,12 @@ class TokenView:
 _COLUMNS = ("id", "name", "scopes", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at")
 
 
-def tokens_list(actor: Actor) -> list[TokenView]:
-    """The workspace's tokens, the newest first, those that were revoked or have expired among them."""
+def tokens_list(actor: Actor, *, user: str = "", limit: int | None = None) -> list[TokenView]:
+    """The workspace's tokens, or those that act for ``user``, the newest first, those that were revoked or have expired among them."""
     rows = ApiToken.objects.filter(workspace_id=actor.workspace_id).order_by("-created_at", "id")
+    if user:
+        rows = rows.filter(user__username=user)
+    rows = rows if limit is None else rows[:limit]
     return [_view(row) for row in rows.values(*_COLUMNS, "user__username")]
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from django.contrib.auth.models import User
-from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
@@ -23,6 +22,7 @@ from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.members import member_add, roles_checked, user_new
 from fabric.services.rights import right_wanted
+from fabric.services.sign_in import password_fits
 
 DAYS, DAYS_MAX = 7, 30
 """How long a link works where nobody says, and at most."""
@@ -118,11 +118,7 @@ def invitation_find(token: str) -> Invitation:
 def invitation_accept(*, token: str, name: str, password: str) -> User:
     """Makes a new user a member by this link. Raises Refused: not_found (the link), invalid (name, password), conflict (the name is taken)."""
     row = invitation_find(token)
-    try:
-        validate_password(password, User(username=name, email=row.email))
-    except ValidationError as error:
-        problems = tuple(error.messages)
-        raise Refused(" ".join(problems), code="invalid", field="password", problems=problems) from None
+    password_fits(password, User(username=name, email=row.email))
     with transaction.atomic():
         return _accepted(row, user_new(row.workspace_id, name, password))
 

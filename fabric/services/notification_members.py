@@ -6,7 +6,8 @@ outbox: it is looked up when a message is sent, and so is whether they still wan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -17,7 +18,7 @@ from fabric.adapters.duties import database_us
 from fabric.core.actor import Actor
 from fabric.core.eligibility import REVIEWER, Asked, Person, is_asked
 from fabric.core.fingerprint import digest, encode
-from fabric.core.notifications import CALLING, Channel, Target, Told, key_of
+from fabric.core.notifications import CALLING, MEMBERS_TOLD, Channel, Target, Told, key_of
 from fabric.core.roles import held_in
 from fabric.models import (
     Escalation,
@@ -59,8 +60,10 @@ def members_notify(*, now: int) -> int:
     return made
 
 
-def member_target(member_id: str) -> Target | None:
-    """Where a member's mail goes at this moment; None: nowhere (any more)."""
+def member_target(member_id: str, told: str = Told.QUESTION) -> Target | None:
+    """Where a member's mail of that kind goes at this moment; None: nowhere (any more)."""
+    if told in _unwanted([member_id]).get(member_id, ()):
+        return None
     row = _mailed().filter(id=member_id).values_list("user__email", flat=True).first()
     return None if row is None else Target(channel=Channel.EMAIL, address=row)
 
@@ -99,12 +102,32 @@ def _made(found: Sequence[Event], now: int) -> int:
     return len(rows)
 
 
-def _people(workspace_id: str) -> list[tuple[str, Person]]:
-    rows = _mailed().filter(workspace_id=workspace_id).order_by("name").values_list("id", "name", "roles")
-    return [(key, Person(name=name, roles=held_in(roles))) for key, name, roles in rows[:PEOPLE_MAX]]
+@dataclass(frozen=True, slots=True)
+class _Mailed:
+    """A member who is mailed, and what they do not want to be told."""
+
+    id: str
+    person: Person
+    unwanted: frozenset[str]
 
 
-def _rows(event: Event, run: Run, people: Sequence[tuple[str, Person]], now: int) -> list[Notification]:
+def _people(workspace_id: str) -> list[_Mailed]:
+    rows = list(
+        _mailed().filter(workspace_id=workspace_id).order_by("name").values_list("id", "name", "roles")[:PEOPLE_MAX]
+    )
+    but = _unwanted([key for key, _, _ in rows])
+    return [
+        _Mailed(key, Person(name=name, roles=held_in(roles)), but.get(key, frozenset())) for key, name, roles in rows
+    ]
+
+
+def _unwanted(members: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """What members do not want to be told, by their ids; one who wants all is left out."""
+    rows = NotificationPreference.objects.filter(member__in=members).exclude(unwanted="")
+    return {member: frozenset(text.split(",")) for member, text in rows.values_list("member", "unwanted")}
+
+
+def _rows(event: Event, run: Run, people: Sequence[_Mailed], now: int) -> list[Notification]:
     told, said = said_of(event)
     item = Escalation.objects.filter(id=said.get("escalation_id", ""), run_id=run.id).first()
     if item is None or not people:
@@ -127,37 +150,53 @@ def _rows(event: Event, run: Run, people: Sequence[tuple[str, Person]], now: int
         "next_at": now,
     }
     return [
-        Notification(id=key_of(run.id, event.seq, target), target=target, member=key, shown=person.name, **same)
-        for key, person in people
-        if is_asked(asked, person)
-        for target in [digest("target", "member", key)]
+        Notification(id=key_of(run.id, event.seq, target), target=target, member=one.id, shown=one.person.name, **same)
+        for one in people
+        if told not in one.unwanted and is_asked(asked, one.person)
+        for target in [digest("target", "member", one.id)]
     ]
 
 
 # -- what somebody wants ------------------------------------------------------------------------------------------------
 
 
-def notification_preference_set(*, actor: Actor, questions: bool, email: str) -> None:
-    """What the actor wants to be told by e-mail, and where. An empty address: nothing reaches them.
+def notification_preference_set(*, actor: Actor, wants: Collection[str], email: str | None = None) -> None:
+    """What the actor wants to be told by e-mail, of ``MEMBERS_TOLD``, and where; an empty address: nothing reaches them, None: it stays.
 
-    Raises Refused: forbidden (no person's own sign-in), invalid (no address), not_found (no member).
+    Raises Refused: forbidden (no person; a token that would change the address), invalid (no address, no such kind), not_found (no member).
     """
-    if actor.kind != "person" or actor.via:
-        message = "what somebody is mailed is for themselves to say, signed in; a token cannot"
+    if actor.kind != "person" or (actor.via and email is not None):
+        message = "where somebody is mailed is for themselves to say, signed in; a token cannot"
         raise Refused(message, code="forbidden", field="actor")
-    address = email.strip()
-    if address:
-        try:
-            validate_email(address[: EMAIL_CHARS_MAX + 1])
-        except ValidationError:
-            message = f"{address[:80]!r} is no e-mail address; write one such as ana@example.org"
-            raise Refused(message, code="invalid", field="email") from None
+    if unknown := [one for one in wants if one not in MEMBERS_TOLD]:
+        message = f"nobody is mailed {unknown[0][:40]!r}; there are: {', '.join(MEMBERS_TOLD)}"
+        raise Refused(message, code="invalid", field="wants")
+    address = None if email is None else _address(email.strip())
     mine = Q(workspace_id=actor.workspace_id, name=actor.name, removed_at__isnull=True)
     with transaction.atomic():
         member = Member.objects.select_related("user").filter(mine).first()
         if member is None:
             raise Refused(f"{actor.name} is no member of this workspace", code="not_found", field="actor")
-        member.user.email = address
-        member.user.save(update_fields=["email"])
-        said = {"workspace_id": actor.workspace_id, "questions": questions, "changed_at": database_us()}
+        if member.service:
+            message = f"{actor.name} is an account of programs, which nobody mails"
+            raise Refused(message, code="forbidden", field="actor")
+        if address is not None:
+            member.user.email = address
+            member.user.save(update_fields=["email"])
+        said = {
+            "workspace_id": actor.workspace_id,
+            "questions": bool(wants),
+            "unwanted": ",".join(one for one in MEMBERS_TOLD if one not in wants) if wants else "",
+            "changed_at": database_us(),
+        }
         NotificationPreference.objects.update_or_create(member=member.id, defaults=said)
+
+
+def _address(email: str) -> str:
+    if email:
+        try:
+            validate_email(email[: EMAIL_CHARS_MAX + 1])
+        except ValidationError:
+            message = f"{email[:80]!r} is no e-mail address; write one such as ana@example.org"
+            raise Refused(message, code="invalid", field="email") from None
+    return email

@@ -84,7 +84,7 @@ def notifications_send(post: Post) -> int:
         row = None if post.stopped() else _take(post.now(), away, members=not members_away)
         if row is None:
             return tried
-        target = member_target(row.member) if row.member else targets.get(row.target)
+        target = member_target(row.member, row.told) if row.member else targets.get(row.target)
         over = _over(row, target)
         delivery = over or _attempt(post, row, target)
         if over is None and delivery.happened is not Happened.DELIVERED:
@@ -115,7 +115,7 @@ def _over(row: Notification, target: Target | None) -> Delivery | None:
     """
     if row.member and target is None:
         return Delivery(
-            Happened.ANSWERED, f"{row.shown} wants no mail of questions, has no address or is no member (any more)"
+            Happened.ANSWERED, f"{row.shown} wants no mail of this, has no address or is no member (any more)"
         )
     if row.told not in OVER:
         return None

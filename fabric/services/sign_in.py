@@ -1,16 +1,25 @@
-"""Signing in by name and password; by a one-time link it is ``workspaces.login_link_consume``."""
+"""Signing in by name and password, and changing one's own; by a one-time link it is ``workspaces.login_link_consume``."""
 
 from __future__ import annotations
 
+import time
+
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.views.decorators.debug import sensitive_variables
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
-from fabric.models import Member
+from fabric.models import LoginLink, Member
+from fabric.services.answer_checks import SIGN_IN_S
 from fabric.services.audit import audit_record
+from fabric.services.errors import Refused
 from fabric.services.workspaces import workspace_default
+
+US = 1_000_000
 
 
 @sensitive_variables("password")
@@ -25,3 +34,38 @@ def password_sign_in(*, name: str, password: str) -> User | None:
     who = Actor(name=user.username, workspace_id=workspace_default())
     audit_record(actor=who, act=Act.SIGNED_IN, subject=who.name, by="password")
     return user
+
+
+@sensitive_variables("old", "new")
+def password_change(*, actor: Actor, user: User, old: str, new: str) -> None:
+    """Gives the signed-in actor, who is ``user``, another password. Their other sign-ins end, and their sign-in links that were not used yet.
+
+    Who has none yet needs a fresh sign-in in place of the old one. Raises Refused: forbidden (no person's own sign-in, or an old one), invalid (old, password).
+    """
+    if actor.kind != "person" or actor.via or user.get_username() != actor.name:
+        message = "a password is for whoever it is of to change, signed in; a token cannot"
+        raise Refused(message, code="forbidden", field="actor")
+    if user.has_usable_password():
+        if not user.check_password(old):
+            raise Refused("this is not your password: type the one that you sign in with", code="invalid", field="old")
+    elif actor.signed_in_at < time.time_ns() // 1_000 - SIGN_IN_S * US:
+        message = "a first password needs a sign-in of the last 15 minutes: sign in again, then choose it"
+        raise Refused(message, code="forbidden", field="actor")
+    if old and new == old:
+        raise Refused("this is the password that you have: choose another one", code="invalid", field="password")
+    password_fits(new, user)
+    with transaction.atomic():
+        user.set_password(new)
+        user.save(update_fields=["password"])
+        LoginLink.objects.filter(user=user, used_at__isnull=True).delete()
+        audit_record(actor=actor, act=Act.PASSWORD_CHANGED, subject=actor.name)
+
+
+@sensitive_variables("password")
+def password_fits(password: str, user: User) -> None:
+    """Refused invalid for a password that is easily guessed, each rule that it breaks a problem."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        problems = tuple(error.messages)
+        raise Refused(" ".join(problems), code="invalid", field="password", problems=problems) from None

@@ -86,12 +86,17 @@ def ticket_fork(
     return ticket_close(actor=actor, escalation_id=item.id, note=said, fork_run_id=started.run_id)
 
 
+def may_close(actor: Actor, item: EscalationView) -> bool:
+    """Whether somebody may close a ticket: who is asked, and owners and operators."""
+    return may_answer(item, actor) or has(actor.roles, Right.OPERATE)
+
+
 def _ticket(actor: Actor, escalation_id: str) -> EscalationView:
     item = escalation_get(actor, escalation_id)
     if not item.ticket:
         message = f"item {item.id} is no ticket, a run waits with it: answer it instead"
         raise Refused(message, code="invalid", field="escalation")
-    if actor.kind != "person" or not (may_answer(item, actor) or has(actor.roles, Right.OPERATE)):
+    if actor.kind != "person" or not may_close(actor, item):
         message = (
             f"{actor.name} may not close item {item.id}: that is for {who_is_asked(item)}, and for owners and operators"
         )

@@ -95,17 +95,21 @@ def token_create(
     user: str = "",
     scopes: Collection[str] = (Scope.READ,),
     expires_days: int | None = None,
+    within: Collection[Scope] = tuple(Scope),
     now: Callable[[], int] = _machine_now,
 ) -> CreatedToken:
-    """A token that acts for ``user`` (empty: the local owner). ``expires_days`` None: it does not expire.
+    """A token that acts for ``user`` (empty: the local owner). ``expires_days`` None: it does not expire. ``within``: the scopes of who makes it.
 
-    Raises Refused: forbidden (it is another one's), invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
+    Raises Refused: forbidden (it is another one's, or could do more than who makes it), invalid (name, scopes, expires), not_found (user), conflict (a token that is not revoked has the name).
     """
     _may_for(actor, user or OWNER, "make")
     if not _name.fullmatch(name):
         message = f"{name[:40]!r} is no name for a token; use up to 63 letters, digits, dots, - and _, beginning with a letter or digit"
         raise Refused(message, code="invalid", field="name")
     picked, holder = _scopes(scopes), _holder(actor, user)
+    if more := [scope for scope in picked if scope not in within]:
+        message = f"a token makes none that may do more than itself: it lacks the scope {', '.join(more)}"
+        raise Refused(message, code="forbidden", field="scopes")
     if Scope.DECIDE in picked and Member.objects.filter(user=holder, service=True, removed_at__isnull=True).exists():
         message = f"{holder.username} is an account of programs and decides nothing: leave out the scope {Scope.DECIDE}"
         raise Refused(message, code="invalid", field="scopes")

@@ -77,11 +77,11 @@ function take(page) {
   if ("waits" in told.dataset && list.dataset.titled) title(told.dataset.waits);
 }
 
-// How many wait stands in the page's title and in the navigation, so that a tab in the background says it.
+// How many wait for whoever looks stands in the page's title and in the navigation, however the list is narrowed: a tab in the background says it.
 function title(waits) {
   document.title = `${waits ? `(${waits}) ` : ""}${list.dataset.titled}`;
-  if (!("every" in list.dataset) || !waits) return; // A narrowed list counts less than the navigation does.
-  for (const place of document.querySelectorAll('.nav a[aria-current="page"] .count')) place.textContent = waits;
+  if (!waits) return; // The frame's own look takes the number away.
+  for (const place of document.querySelectorAll('.nav a[aria-current="page"] .count')) place.firstChild.data = waits;
 }
 
 // The row stays where it is, and so does the reader's focus.

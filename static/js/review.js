@@ -11,7 +11,7 @@ const form = () => document.getElementById("decision");
 // Picking an answer by its key leads to where it is written: a click that no pointer made, on the label itself, is a key's.
 document.addEventListener("click", (event) => {
   const label = event.target.closest?.("[data-press^=verb-]");
-  if (label && event.target === label && event.detail === 0) setTimeout(lead, 0, label.querySelector("input").value);
+  if (label && event.target === label && event.detail === 0) setTimeout(lead, 0, label.querySelector("input")?.value);
 });
 
 const FIRST = { edit: "#edit .input, #edit input:not([type=hidden])", approve: "#cap_usd" };
@@ -42,6 +42,28 @@ function compare() {
   const edit = document.querySelector("#edit[data-changes]");
   if (edit) htmx.ajax("POST", edit.dataset.changes, { source: form(), target: "#changes", swap: "outerHTML" });
 }
+
+// -- rows --------------------------------------------------------------------------------------------------------------
+
+// After a row was added, moved or taken away, whoever works by keys goes on where it stands now.
+let pressed = null;
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button[name=row]");
+  if (button) pressed = button.value.split(":");
+});
+
+function follow() {
+  if (!pressed) return;
+  const [act, name, key] = pressed;
+  pressed = null;
+  const add = document.getElementById(`add-${name}`);
+  const entries = document.querySelectorAll(`[id="${name}"] > .entries > li`);
+  const added = entries[entries.length - 1]?.querySelector(".input, input[type=checkbox]");
+  const moved = ["up", "down"].map((way) => document.getElementById(`${way}-${name}-${key}`));
+  const place = { add: added, up: moved.find((one) => one && !one.disabled), down: moved.findLast((one) => one && !one.disabled) }[act];
+  (place ?? (add?.disabled ? null : add))?.focus();
+}
+document.addEventListener("htmx:after:swap", follow);
 
 // -- what comes back ---------------------------------------------------------------------------------------------------
 

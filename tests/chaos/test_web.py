@@ -63,6 +63,7 @@ AT_ONCE = {
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
+    *("createToken", "revokeToken", "setMyMail"),
 }
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
 again is refused (409, 404), and says so; roles are those that were given, and a second invitation is seen on the page of members."""

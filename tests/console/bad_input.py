@@ -115,6 +115,9 @@ FORMS = {
     "review-claim": FormCase((), {}, 302, ""),
     "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
     "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),
+    "review-close": FormCase(
+        ("message", "how", "seq"), {"message": "Done."}, 422, "is no ticket", (422, 413), done=422
+    ),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
         ("decided", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
@@ -125,7 +128,7 @@ FORMS = {
         done=200,
     ),
     "notifications-mine": FormCase(
-        ("questions", "email"), {"questions": "on", "email": "ana@example.org"}, 302, "", (302, 413, 422)
+        ("wants", "email"), {"wants": "question", "email": "ana@example.org"}, 302, "", (302, 413, 422)
     ),
     "decision-undo": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer", "page"), {}, 302, "", after="decide"),
@@ -205,7 +208,7 @@ FORMS = {
         "stands under",
         (400, 404, 409, 413, 422),
     ),
-    "notification-resend": FormCase((), {}, 302, "", (302,)),
+    "notification-resend": FormCase(("question",), {}, 302, "", (302, 404)),
     "member-invite": FormCase(
         ("roles", "names", "email", "days"), {"roles": "viewer"}, 200, "", (409, 413, 422), done=200
     ),
@@ -223,6 +226,11 @@ FORMS = {
         "was given other roles meanwhile",
         (409, 413, 422),
     ),
+    "token-create": FormCase(
+        ("name", "scopes", "days"), {"name": "a-token", "scopes": "read"}, 409, "already; revoke it first", done=200
+    ),
+    "token-revoke": FormCase(("member",), {}, 404, "token is named", (404,), done=404),
+    "account": FormCase(("old", "password", "again"), {}, 422, "Choose a new", (403, 413, 422, 429), done=422),
     "invitation-revoke": FormCase((), {}, 302, "", (302,)),
     "invitation": FormCase(
         ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (410, 429), done=410

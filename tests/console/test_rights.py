@@ -79,6 +79,7 @@ PAGES: Mapping[str, Asked] = {
     "review-release": Asked(QUESTION),
     "review-reassign": Asked(QUESTION),
     "review-beat": Asked(QUESTION),
+    "review-close": Asked(QUESTION),
     "drills-ask": Asked(RUN, {"fabric": "small", "cells": "cost_overrun:batch"}),
     "drills-stop": Asked(OPERATE, {"fabric": "small"}),
     "drills-lever": Asked(OPERATE, {"act": "pull", **WHY}),
@@ -103,6 +104,9 @@ PAGES: Mapping[str, Asked] = {
     "member-service": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
     "member": Asked(MEMBERS, {"act": "roles", "before": "viewer", "roles": ["auditor"]}),
     "invitation-revoke": Asked(MEMBERS),
+    "token-create": Asked(MEMBERS, {"name": "another", "scopes": ["read"]}),
+    "token-revoke": Asked("one's own are for oneself, those of others for owners"),
+    "account": Asked(OWN),
 }
 """Pages that take a POST."""
 
@@ -147,6 +151,9 @@ API: Mapping[str, Asked] = {
     "api-notification-resend": Asked(OPERATE),
     "api-invitations": Asked(MEMBERS, ROLES),
     "api-invitation-revoke": Asked(MEMBERS),
+    "api-tokens": Asked(MEMBERS, {"name": "another", "user": "target", "scopes": ["read"]}),
+    "api-token-revoke": Asked("one's own are for oneself, those of others for owners"),
+    "api-notifications-mine": Asked("it is about one's own mail"),
     "api-member-services": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
     "api-member-roles": Asked(MEMBERS, {"roles": ["auditor"]}),
     "api-member-remove": Asked(MEMBERS),

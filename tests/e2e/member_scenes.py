@@ -88,6 +88,14 @@ def full(home: Installation) -> list[Scene]:
         Scene("member", ids["ines.de-la-cruz-montenegro"]),
         Scene("member-removing", ids["farah.n"], _removing),
         Scene("member-service", ids["nightly-import"]),
+        Scene(
+            "member-token-refused",
+            ids["nightly-import"],
+            _filled("token-make", **{"token-name": "nightly import", "token-days": "90"}),
+            422,
+        ),
+        Scene("member-token", ids["ci"], _filled("token-make", **{"token-name": "nightly", "token-days": "90"})),
+        Scene("account-first", "/settings/account"),
         Scene("member-owner-stays", ids["owner"], _removed, 409),
     ]
 
@@ -95,7 +103,13 @@ def full(home: Installation) -> list[Scene]:
 def looking(home: Installation) -> list[Scene]:
     """What somebody sees who is no owner."""
     ((one,),) = home.stored("SELECT id FROM fabric_member WHERE name = 'gunnar'")
-    return [Scene("members-looking-on", "/settings/members"), Scene("member-looking-on", f"/settings/members/{one}")]
+    wrong = {"old": "not this one", "new-password": "password", "again": "password"}
+    return [
+        Scene("account", "/settings/account"),
+        Scene("account-refused", "/settings/account", _filled("password-set", **wrong), 422),
+        Scene("members-looking-on", "/settings/members"),
+        Scene("member-looking-on", f"/settings/members/{one}"),
+    ]
 
 
 def stranger(invitation: str) -> list[Scene]:

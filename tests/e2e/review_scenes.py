@@ -12,7 +12,65 @@ from tests.e2e.held_scenes import PAYING
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import FABRIC, FABRICS, NOTES, PATIENT, Scene, started
 
-WORDS = {"paying": "Pay Ana what we owe her."}
+ORDERING = """\
+name: ordering
+title: Ordering desk
+description: Orders what is needed, after a person has looked at it.
+models:
+  - name: script
+    provider: scripted
+    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}
+    options:
+      agents:
+        buyer:
+          calls:
+            - - tool: order
+                args:
+                  supplier: Karosserie Brandt GmbH
+                  lines:
+                    - {part: Front wing, number: 1, price: 412.5, to: {bay: "4", floor: 1}}
+                    - {part: Clip set, number: 12, price: 3, to: {bay: "2", floor: 0}}
+                  reference: 4711
+tools:
+  - name: order
+    kind: http
+    effect: irreversible
+    description: Orders parts.
+    target: https://order.invalid/orders
+    timeout_s: 5
+    parameters:
+      type: object
+      properties:
+        supplier: {type: string}
+        lines:
+          type: array
+          minItems: 1
+          maxItems: 4
+          description: What is ordered, line by line.
+          items:
+            type: object
+            properties:
+              part: {type: string, minLength: 2}
+              number: {type: integer, maximum: 100}
+              price: {type: number}
+              to: {type: object, properties: {bay: {type: string}, floor: {type: integer}}, required: [bay, floor]}
+            required: [part, number, price, to]
+        reference: {oneOf: [{type: string}, {type: integer}]}
+      required: [supplier, lines]
+agents:
+  - {name: buyer, model: script, instructions: Order what is needed., tools: [order]}
+topology:
+  workers: [buyer]
+  plan:
+    goal: The parts are ordered.
+    briefs: [{agent: buyer, title: The order, instructions: Order the parts.}]
+    exit_criteria: [They are ordered.]
+policy:
+  budget: {run_usd_micros: 100000}
+reviewers: [owner]
+"""
+"""Its call has a list of objects with objects in them, and a part that may be of two shapes."""
+WORDS = {"paying": "Pay Ana what we owe her.", "ordering": "Order the parts for the front."}
 STRICT = (
     PAYING.replace("name: paying", "name: settling")
     .replace("title: Paying desk", "title: Settling desk")
@@ -50,12 +108,13 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
     home.publish(
         FABRIC.format(name="contract-check", title=title, description=description, options=options, budget=budget)
     )
-    for source in (PAYING, STRICT, COSTLY):
+    for source in (PAYING, STRICT, COSTLY, ORDERING):
         home.publish(source)
     ids = {name: waiting(page, home, "paying") for name in ("call", "mine", "undone", "faster", "rejected")}
     ids |= {name: waiting(page, home, "contract-check") for name in ("doubt", "overdue", "onward", "theirs", "ticket")}
     ids["strict"] = waiting(page, home, "settling", HIGH_STAKES)
     ids["cap"] = waiting(page, home, "dear", HIGH_STAKES)
+    ids |= {name: waiting(page, home, "ordering") for name in ("rows", "rows-wrong")}
     now = time.time_ns() // 1_000
     home.stored("UPDATE fabric_escalation SET due_at = ? WHERE id = ?", now - 600_000_000, ids["overdue"])
     home.stored("UPDATE fabric_escalation SET onward = 1 WHERE id = ?", ids["onward"])
@@ -64,6 +123,7 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
         *(now, ids["ticket"]),
     )
     _held(home, ids["theirs"], "Ana Kowalczyk", now)
+    _told(home, ids["doubt"], now)
     page.goto(f"/reviews/{ids['rejected']}")
     answered(page, "reject", "Not this month.")
     page.get_by_role("button", name="Continue now").click()
@@ -79,6 +139,41 @@ def _held(home: Installation, question: str, holder: str, now: int) -> None:
         f"INSERT INTO fabric_review_claim ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_escalation WHERE id = ?",
         *(holder, now, now + 3_600_000_000, question),
     )
+
+
+def _told(home: Installation, question: str, now: int) -> None:
+    """Who was told of a question: one that took it, one that is tried again, one that was given up, one for whom it was over."""
+    columns = "id, workspace_id, run_id, seq, told, channel, target, member, shown, content, at, state, attempts, attempts_before, made_at, next_at, held_until, sent_at, error"
+    rows = (
+        ("question", "email", "ana.kowalczyk", "sent", 1, now - 3_000_000_000, ""),
+        ("question", "webhook", "https://hooks.example.org", "failed", 16, None, "hooks.example.org answered HTTP 410"),
+        ("reminder", "webhook", "https://chat.example.org", "waiting", 3, None, "no connection to chat.example.org"),
+        (
+            "reminder",
+            "email",
+            "ben.osei",
+            "skipped",
+            0,
+            None,
+            "ben.osei wants no mail of this, has no address or is no member (any more)",
+        ),
+    )
+    for number, (told, channel, shown, state, attempts, sent_at, error) in enumerate(rows):
+        home.stored(
+            f"INSERT INTO fabric_notification ({columns}) SELECT ?, workspace_id, run_id, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, 0, ?, ?, 0, ?, ? FROM fabric_escalation WHERE id = ?",
+            *(f"{number:032x}", 900 + number, told, channel, f"t{number}", shown),
+            *(
+                f'{{"escalation_id": "{question}"}}'.encode(),
+                now,
+                state,
+                attempts,
+                now - 3_600_000_000,
+                now + 600_000_000,
+                sent_at,
+                error,
+                question,
+            ),
+        )
 
 
 # -- what is done on a page --------------------------------------------------------------------------------------------
@@ -138,6 +233,32 @@ def picked(verb: str) -> Callable[[Page], None]:
     return act
 
 
+def rowed(page: Page) -> None:
+    """A row is added, filled and moved up."""
+    picked("edit")(page)
+    page.get_by_role("button", name="Add an entry to lines").click()
+    page.get_by_role("group", name="lines 3").wait_for()
+    page.keyboard.type("Bolts")
+    page.get_by_role("button", name="Move lines 3 up").click()
+    page.locator(".entries > li:nth-child(2) input[value=Bolts]").wait_for()
+
+
+def rows_wrong(page: Page) -> None:
+    """The row that was added is sent with nothing but its name."""
+    rowed(page)
+    page.locator("#decision button.primary").click()
+    page.locator(".entry .err").first.wait_for()
+
+
+def noted(page: Page) -> None:
+    page.locator("#message").fill("Asked the supplier: the part comes on Monday.")
+
+
+def unsaid(page: Page) -> None:
+    page.locator("#ticket-fork").click()
+    page.locator("#e-message").wait_for()
+
+
 def narrowed(page: Page) -> None:
     page.locator(".more-by > summary").click()
 
@@ -168,7 +289,10 @@ def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
         Scene("review-reject", at["call"], picked("reject")),
         Scene("review-overdue", at["overdue"]),
         Scene("review-theirs", at["theirs"], picked("reject")),
-        Scene("review-ticket", at["ticket"], picked("respond")),
+        Scene("review-ticket", at["ticket"], noted),
+        Scene("review-ticket-wrong", at["ticket"], unsaid, 422),
+        Scene("review-rows", at["rows"], rowed),
+        Scene("review-rows-wrong", at["rows-wrong"], rows_wrong, 422),
         Scene("review-strict", at["strict"], edited),
         Scene("review-cap", at["cap"], picked("approve")),
         Scene("review-rejected", at["rejected"]),

@@ -5,8 +5,9 @@ from html import unescape
 
 import pytest
 
-from console.views.notifications import CHANNELS, REACHED, STATES, TOLD
-from fabric.core.notifications import Channel, Delivery, Happened, State, Told
+from console.views.notification_rows import CHANNELS, STATES, TOLD
+from console.views.notifications import MAILS, REACHED
+from fabric.core.notifications import CALLING, EVENTS, MEMBERS_TOLD, Channel, Delivery, Happened, State, Told
 from fabric.models import AuditLine, Escalation, Notification, Run
 from fabric.selectors.notifications import mail_of
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
@@ -41,6 +42,10 @@ def test_every_word_is_there():
     assert set(STATES) == set(State)
     assert set(TOLD) == set(Told)
     assert set(CHANNELS) == set(REACHED) == set(Channel)
+
+
+def test_everything_that_members_are_told_may_be_wanted_or_not():
+    assert set(MAILS) == set(MEMBERS_TOLD) == {told for kind in CALLING for told in EVENTS[kind]}
 
 
 def test_without_a_target_the_page_says_how_one_is_named(browser, actor):
@@ -173,17 +178,23 @@ def test_ones_own_mail_is_changed_on_the_page(browser, owner, actor):
     shown = text(browser.get(PAGE))
     assert "Your own mail" in shown
     assert "No mail server is configured" in shown
-    answer = browser.post(f"{PAGE}/mine", {"email": " me@example.org ", "questions": "on"}, follow=True)
-    assert "Questions that ask you are mailed to me@example.org." in text(answer)
+    answer = browser.post(f"{PAGE}/mine", {"email": " me@example.org ", "wants": ["question", "onward"]}, follow=True)
+    assert "What you ticked is mailed to me@example.org." in text(answer)
     assert 'value="me@example.org"' in answer.content.decode()
+    assert mail_of(actor).wants == (Told.QUESTION, Told.ONWARD)
+    assert re.findall(r'name="wants" value="(\w+)" checked', answer.content.decode()) == ["question", "onward"]
     answer = browser.post(f"{PAGE}/mine", {"email": "me@example.org"}, follow=True)
     assert "You get no mail." in text(answer)
-    assert not mail_of(actor).questions
+    assert mail_of(actor).wants == ()
 
 
 def test_what_is_no_address_is_said_and_kept(browser, actor):
-    answer = browser.post(f"{PAGE}/mine", {"email": "me@<b>", "questions": "on"})
+    answer = browser.post(f"{PAGE}/mine", {"email": "me@<b>", "wants": ["question", "onward"]})
     assert answer.status_code == 422
     assert "'me@<b>' is no e-mail address" in text(answer)
     assert 'value="me@&lt;b&gt;"' in answer.content.decode()
+    assert re.findall(r'name="wants" value="(\w+)" checked', answer.content.decode()) == ["question", "onward"]
     assert mail_of(actor).email == ""
+    refused = browser.post(f"{PAGE}/mine", {"email": "", "wants": ["alert"]})
+    assert refused.status_code == 422
+    assert "Nobody is mailed 'alert'" in text(refused)

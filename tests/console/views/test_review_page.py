@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 
-from fabric.models import Escalation, Inbox
+from fabric.core.fingerprint import encode
+from fabric.models import Escalation, Inbox, Notification, Run, TicketClosure
+from fabric.runtime.batch_parts import names_text
 from fabric.selectors.escalations import escalations_open
+from fabric.selectors.review_queue import Tab, queue_page
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.services.world import COSTLY, ran
+from fabric.services.tickets import ticket_close
+from tests.fabric.services.world import COSTLY, GIVEN_UP, ran
+from tests.people import member, signed_in
 
 
 @pytest.fixture
@@ -208,3 +214,159 @@ def test_unknown_and_foreign_ones_are_not_here(browser, stranger):
     for address in ("/reviews/0123456789abcdef", "/reviews/0123456789abcdef/changes"):
         assert browser.get(address).status_code in (404, 405)
     assert browser.post("/reviews/0123456789abcdef/changes", {}).status_code == 404
+
+
+# -- tickets -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ticket(actor):
+    """What a run leaves behind that has ended with its first call."""
+    ran(actor, fabric_publish(actor=actor, source=GIVEN_UP).name)
+    return queue_page(actor, Tab.TICKETS).rows[0].question
+
+
+def close(browser, item, *, scripted=False, **fields):
+    return browser.post(f"/reviews/{item.id}/close", fields, headers={"HX-Request": "true"} if scripted else {})
+
+
+def test_a_ticket_has_a_button_for_each_way_to_close_it_that_says_what_follows(browser, ticket):
+    page = browser.get(f"/reviews/{ticket.id}")
+    buttons = re.findall(
+        r'<button type="submit" name="how" value="(\w+)".*?</button>', page.content.decode(), re.DOTALL
+    )
+    assert buttons == ["close", "fork"]
+    said = text_of(page)
+    assert "no run is changed" in said
+    assert re.search(r"From event \d+: It keeps nothing and does plan and what follows anew\.", said)
+    assert b'name="verb"' not in page.content
+
+
+@pytest.mark.parametrize("how", ["close", ""])
+def test_it_is_closed_with_a_note(browser, ticket, how):
+    done = close(browser, ticket, message="Asked the supplier.", how=how)
+    assert done.headers["Location"] == f"/reviews/{ticket.id}"
+    said = text_of(browser.get(done.headers["Location"]))
+    assert "The ticket is closed. No run was changed." in said
+    assert "Closed by owner" in said
+    assert "Asked the supplier." in said
+    assert [run.origin_run_id for run in Run.objects.all()] == [None]
+    assert 'name="how"' not in browser.get(f"/reviews/{ticket.id}").content.decode()
+
+
+def test_it_is_closed_with_a_run_that_goes_on(browser, ticket):
+    done = close(browser, ticket, scripted=True, message="Again.", how="fork", seq="2")
+    assert done.headers["HX-Redirect"] == f"/reviews/{ticket.id}"
+    (fork,) = Run.objects.exclude(id=ticket.run_id)
+    assert (fork.origin_run_id, TicketClosure.objects.get().fork_run_id) == (ticket.run_id, fork.id)
+    page = browser.get(f"/reviews/{ticket.id}").content.decode()
+    assert "a new run goes on from event 2" in page
+    assert f'href="/runs/{fork.id}"' in page
+    assert close(browser, ticket, message="Again.", how="fork", seq="2").status_code == 302, "twice is once"
+    assert Run.objects.count() == 2
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "status", "place", "said"),
+    [
+        ({"message": " ", "how": "close"}, 422, "e-message", "say what became of it"),
+        ({"message": "x" * 4_001}, 413, "e-message", "make it shorter"),
+        ({"message": "Kept.", "how": "fork"}, 422, "e-seq", "Say from which event"),
+        ({"message": "Kept.", "how": "fork", "seq": "two"}, 422, "e-seq", "such as 12"),
+        ({"message": "Kept.", "how": "fork", "seq": "9999"}, 422, "e-seq", "no event 9999"),
+        ({"message": "Kept.", "how": "throw"}, 422, "e-how", "Close the ticket"),
+    ],
+)
+def test_what_is_wrong_with_a_closing_is_said_at_its_field_and_nothing_is_lost(
+    browser, ticket, fields, status, place, said, scripted
+):
+    refused = close(browser, ticket, scripted=scripted, **fields)
+    assert refused.status_code == status
+    page = html.unescape(refused.content.decode())
+    assert said in page.partition(f'id="{place}"')[2].partition("</div>")[0]
+    assert f"{fields['message'].strip()}</textarea>" in page
+    assert ("<!doctype" in page) is not scripted
+    assert not TicketClosure.objects.exists()
+    assert Run.objects.count() == 1
+
+
+def test_who_was_faster_with_a_ticket_is_said_and_the_note_is_kept(browser, actor, ticket):
+    ticket_close(actor=replace(actor, name="ana"), escalation_id=ticket.id, note="Mine.")
+    for scripted in (False, True):
+        refused = close(browser, ticket, scripted=scripted, message="No, mine.", how="fork", seq="2")
+        assert refused.status_code == 409
+        said = text_of(refused)
+        assert "was closed by ana at" in said
+        assert "No, mine." in said
+    assert Run.objects.count() == 1
+
+
+def test_who_may_not_close_a_ticket_or_start_a_run_reads_who_may(ticket):
+    viewer, reviewer = (signed_in(member(name, role)) for name, role in (("vera", "viewer"), ("rita", "reviewer")))
+    Escalation.objects.filter(id=ticket.id).update(asked=names_text(["reviewer"]))
+    page = viewer.get(f"/reviews/{ticket.id}").content.decode()
+    assert "This is not yours to close:" in page
+    assert page.count(" disabled>") >= 2
+    assert close(viewer, ticket, message="No.").status_code == 403
+    page = text_of(reviewer.get(f"/reviews/{ticket.id}"))
+    assert "This is not yours to close:" not in page
+    assert "Starting a run is for" in page
+    assert close(reviewer, ticket, message="No.", how="fork", seq="2").status_code == 403
+    assert close(reviewer, ticket, message="Seen.").status_code == 302
+
+
+def test_a_question_is_not_closed_like_a_ticket(browser, payment):
+    refused = close(browser, payment, message="Done.")
+    assert refused.status_code == 422
+    assert "is no ticket" in text_of(refused)
+
+
+# -- who was told ------------------------------------------------------------------------------------------------------
+
+
+def notified(item, number, **more):
+    """A notification of a question, as a worker left it."""
+    row = {
+        "id": f"{number:032x}", "workspace_id": item.workspace_id, "run_id": item.run_id, "seq": number, "told": "question",
+        "channel": "email", "target": f"t{number}", "shown": f"ops{number}@example.org", "at": item.opened_at,
+        "made_at": item.opened_at, "next_at": item.opened_at, "content": encode({"escalation_id": item.id}),
+    }  # fmt: skip
+    return Notification.objects.create(**row | more)
+
+
+def test_it_says_who_was_told_how_and_what_became_of_it(browser, doubt, payment):
+    assert "Nobody was told outside this console." in text_of(browser.get(f"/reviews/{doubt.id}"))
+    notified(doubt, 1, state="sent", attempts=1, sent_at=doubt.opened_at)
+    notified(
+        doubt, 2, channel="webhook", told="reminder", attempts=3, error="https://hooks.example.org answered HTTP 503"
+    )
+    notified(doubt, 3, state="failed", attempts=16, error="mailbox unknown")
+    notified(payment, 4, shown="elsewhere@example.org")
+    page = text_of(browser.get(f"/reviews/{doubt.id}")).partition("Who was told")[2].partition("History")[0]
+    for said in (
+        "Sent", "ops1@example.org by e-mail: question", "1 attempt",
+        "Trying again", "ops2@example.org by webhook: reminder of a question", "3 attempts", "answered HTTP 503",
+        "Not told", "16 attempts", "Mailbox unknown",
+    ):  # fmt: skip
+        assert said in page, said
+    assert "elsewhere" not in page
+    assert page.count("Send again") == 2
+    looking = signed_in(member("vera", "viewer")).get(f"/reviews/{doubt.id}")
+    assert "Send again" not in text_of(looking)
+    assert "Mailbox unknown" in text_of(looking)
+
+
+def test_it_is_sent_again_from_there(browser, doubt, payment):
+    failed = notified(doubt, 3, state="failed", attempts=16, error="mailbox unknown")
+    again = f"/notifications/{failed.id}/resend"
+    assert signed_in(member("vera", "viewer")).post(again, {"question": doubt.id}).status_code == 403
+    done = browser.post(again, {"question": doubt.id})
+    assert done.headers["Location"] == f"/reviews/{doubt.id}"
+    assert Notification.objects.get().state == "waiting"
+    Notification.objects.update(state="sent")
+    refused = browser.post(again, {"question": doubt.id})
+    assert refused.status_code == 409
+    assert "was sent already" in text_of(refused)
+    assert 'id="decision"' in refused.content.decode(), "it is the page of the question"
+    assert browser.post(again, {"question": "none"}).status_code == 404

@@ -10,8 +10,10 @@ import pytest
 from console.views.reviews import ROWS, _seen
 from fabric.management.following import Following
 from fabric.models import Escalation
+from fabric.selectors.decision_history import DAY_US
 from fabric.selectors.escalations import escalations_due, escalations_named, escalations_open
 from tests.fabric.services.world import ran
+from tests.people import member, signed_in
 
 HOUR = 3_600_000_000
 
@@ -211,3 +213,38 @@ def test_news_of_nothing_are_few_statements(browser, question, django_assert_max
         6
     ):  # The session, the user, the workspace, and what is new and how the seen ones stand.
         browser.get("/reviews/news", {"seen": asked}, headers={"HX-Request": "true"})
+
+
+def test_the_title_and_the_navigation_count_what_whoever_looks_may_decide(browser, question):
+    ben = signed_in(member("ben", "viewer"))
+    counted = 'data-tone="human">1<span class="vh"> for you to decide'
+    mine, theirs = (one.get("/reviews").content.decode() for one in (browser, ben))
+    assert "<title>(1) Reviews" in mine
+    assert counted in mine
+    assert "<title>Reviews" in theirs
+    assert counted not in theirs
+    assert re.search(r">Open <span class=\"n\"[^>]*>1<", theirs), "how many there are in all is read on the page"
+    assert "<title>(1) Reviews" in browser.get("/reviews?fabric=another").content.decode(), "however it is narrowed"
+    told = [one.get("/reviews/news").content.decode() for one in (browser, ben)]
+    assert ['data-waits="1"' in one for one in told] == [True, False]
+
+
+def test_it_says_how_much_of_the_day_was_ones_own(browser, question):
+    assert 'id="today"' not in browser.get("/reviews").content.decode(), "nothing was decided today"
+    midnight = time.time_ns() // 1_000 // DAY_US * DAY_US
+    copies(question, *range(1, 6))
+    others = list(Escalation.objects.exclude(id=question.id).order_by("id").values_list("id", flat=True))
+    for item, by, at in zip(others, ("owner", "owner", "ana", "owner", "system"), (0, 1, 2, -1, 3), strict=True):
+        given = {"decided_at": midnight + at, "verb": "reject", "decided_by": by, "by_system": by == "system"}
+        Escalation.objects.filter(id=item).update(**given)
+    assert "You decided 2 of 3 today." in browser.get("/reviews").content.decode()
+
+
+@pytest.mark.parametrize(("by", "said"), [("owner", "by you"), ("ana", "by ana"), ("system", "by the system")])
+@pytest.mark.parametrize("tab", ["open", "unclaimed", "mine"])
+def test_where_nothing_waits_it_says_when_something_was_last_decided(browser, question, tab, by, said):
+    given = {"decided_at": time.time_ns() // 1_000 - 12 * 60_000_000, "verb": "reject"}
+    Escalation.objects.update(**given, decided_by=by, by_system=by == "system")
+    page = browser.get("/reviews", {"tab": tab}).content.decode()
+    words = " ".join(re.sub("<[^>]+>", " ", page.partition('class="state"')[2].partition("</p>")[0]).split())
+    assert re.search(rf"Nothing (waits for you|is in your hand) *; last decided [-\d: ]+ UTC *, {said}", words), words

@@ -12,9 +12,10 @@ from fabric.runtime.batch_parts import names_text
 from fabric.selectors import decision_figures
 from fabric.selectors.decision_figures import decision_figures as figures
 from fabric.selectors.decision_figures import overdue_count
-from fabric.selectors.decision_history import HistoryFilter, decided_page
+from fabric.selectors.decision_history import HistoryFilter, Since, decided_page, decided_since
 from fabric.selectors.errors import Refused
 from tests.fabric.decided import AT, US, decided, many
+from tests.fabric.selectors.test_overview import plans_of
 from tests.fabric.services.world import ran
 
 ANY = HistoryFilter()
@@ -192,3 +193,17 @@ def test_a_page_and_its_figures_take_few_statements(actor, run_id, django_assert
         decided_page(actor, ANY)
     with django_assert_num_queries(1 + LIMITED[connection.vendor]):
         figures(actor, ANY, now=NOW)
+
+
+def test_how_much_people_decided_since_then(actor, stranger, run_id, django_assert_num_queries):
+    many(
+        *(decided(run_id, by=actor.name, decided_at=AT + n * US) for n in (-1, 0, 1)),
+        decided(run_id, "reject", "ana", decided_at=AT + US),
+        decided(run_id, "reject", "system", by_system=True, decided_at=AT + US),
+        decided(run_id, "withdrawn", "the run ended", decided_at=AT + US),
+        decided(run_id, "", actor.name, item="ticket", decided_at=AT + US),
+    )
+    with django_assert_num_queries(1):
+        assert decided_since(actor, AT) == Since(2, 3)
+    assert decided_since(stranger, AT) == Since(0, 0)
+    assert any("escalation_decided" in line for line in plans_of(lambda: decided_since(actor, AT)))

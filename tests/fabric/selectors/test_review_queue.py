@@ -20,8 +20,10 @@ from fabric.selectors.review_queue import (
     queue_counts,
     queue_page,
     reviews_waiting,
+    reviews_waiting_count,
 )
 from fabric.services.claims import review_claim, review_claim_next
+from tests.fabric.selectors.test_overview import plans_of
 from tests.fabric.services.world import ran
 
 
@@ -218,6 +220,16 @@ def test_nobody_finds_anything_of_another_workspace(stranger, three):
     assert {count.n for count in queue_counts(stranger).values()} == {0}
     assert reviews_waiting(stranger).n == 0
     assert review_claim_next(actor=stranger) is None
+
+
+def test_what_waits_for_somebody_is_one_statement_from_the_index_of_open_questions(
+    actor, ana, three, django_assert_num_queries
+):
+    review_claim(actor=actor, escalation_id=three[0].id)
+    with django_assert_num_queries(1):
+        assert reviews_waiting_count(ana, 100) == 2
+    assert [reviews_waiting_count(actor, most) for most in (2, 100)] == [2, 3]
+    assert any("escalation_open_due" in line for line in plans_of(lambda: reviews_waiting_count(ana, 100)))
 
 
 def test_a_page_takes_few_statements(actor, ana, three, django_assert_max_num_queries):

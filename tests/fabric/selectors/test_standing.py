@@ -11,7 +11,6 @@ from fabric.models import Incarnation, Run
 from fabric.models.runs import LIVE
 from fabric.selectors import standing
 from fabric.services.runs import run_start
-from tests.fabric.selectors.test_overview import plans_of
 from tests.fabric.services.world import ran
 
 US = 1_000_000
@@ -38,13 +37,6 @@ def test_a_run_that_waits_for_a_person_needs_no_worker(store, nudge, actor, smal
     assert standing.runs_ready_count(actor, 100) == 1
 
 
-def test_open_questions_are_counted(actor, doubtful, stranger, django_assert_num_queries):
-    ran(actor, doubtful)
-    with django_assert_num_queries(1):
-        assert standing.escalations_open_count(actor, 100) == 1
-    assert standing.escalations_open_count(stranger, 100) == 0
-
-
 @pytest.mark.django_db
 def test_a_worker_is_alive_while_its_lease_is():
     now = time.time_ns() // 1_000
@@ -58,7 +50,6 @@ def test_a_worker_is_alive_while_its_lease_is():
 def test_counts_come_from_the_partial_indexes(actor, small, store, nudge):
     queued(store, nudge, actor, small)
     assert "run_live" in standing.live_runs(actor).values("id")[:101].explain()
-    assert any("escalation_open" in line for line in plans_of(lambda: standing.escalations_open_count(actor, 100)))
 
 
 def test_live_is_what_the_model_says(actor, small, store, nudge):

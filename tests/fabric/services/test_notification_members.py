@@ -10,7 +10,7 @@ from django.db import connection
 
 from fabric import outbox
 from fabric.adapters.duties import database_us
-from fabric.core.notifications import Channel, Delivery, Happened
+from fabric.core.notifications import MEMBERS_TOLD, Channel, Delivery, Happened
 from fabric.models import Escalation, Member, Notification, NotificationRead
 from fabric.runtime.batch_parts import names_text
 from fabric.selectors.notifications import mail_of, notifications_of
@@ -84,20 +84,39 @@ def test_what_nobody_is_to_be_told_of_is_looked_at_once(actor, nudge, small, peo
 
 def test_whoever_turned_it_off_is_not_told_and_is_again_when_it_is_on(actor, nudge, small, people):
     ana = replace(actor, name="ana")
-    notification_preference_set(actor=ana, questions=False, email="ana@example.org")
+    notification_preference_set(actor=ana, wants=(), email="ana@example.org")
     telling(actor, nudge, small, asked=ASKED)
     notify()
     assert told() == [("cleo", "question")]
-    notification_preference_set(actor=ana, questions=True, email="ana@new.example.org")
+    notification_preference_set(actor=ana, wants=MEMBERS_TOLD, email="ana@new.example.org")
     assert mail_of(ana).email == "ana@new.example.org"
     telling(actor, nudge, small, question="esc-2", asked=names_text(["ana"]))
     assert notify() == 1
 
 
+def test_of_what_somebody_does_not_want_they_get_nothing_and_of_the_rest_all(actor, nudge, small, people):
+    ana = replace(actor, name="ana")
+    notification_preference_set(actor=ana, wants=["question", "onward"])
+    row = {"asked": names_text(["ana"]), "onward_to": names_text(["finance"])}
+    telling(actor, nudge, small, reminded=("reminder", "onward"), **row)
+    notify()
+    assert told() == [("ana", "onward"), ("ana", "question"), ("finn", "onward")]
+    assert (mail_of(ana).email, mail_of(ana).wants) == ("ana@example.org", ("question", "onward"))
+    # What waits is looked at once more when it is sent.
+    notification_preference_set(actor=ana, wants=["reminder"])
+    to = []
+    sent(
+        sends={
+            Channel.EMAIL: lambda target, said: to.append((target.address, said.told)) or Delivery(Happened.DELIVERED)
+        }
+    )
+    assert to == [("finn@example.org", "onward")]
+
+
 def test_it_goes_to_the_address_that_they_have_when_it_is_sent(actor, nudge, small, people):
     telling(actor, nudge, small, asked=names_text(["ana"]))
     notify()
-    notification_preference_set(actor=replace(actor, name="ana"), questions=True, email="other@example.org")
+    notification_preference_set(actor=replace(actor, name="ana"), wants=MEMBERS_TOLD, email="other@example.org")
     to = []
     sent(sends={Channel.EMAIL: lambda target, _: to.append(target.address) or Delivery(Happened.DELIVERED)})
     assert to == ["other@example.org"]
@@ -112,11 +131,13 @@ def test_whoever_wants_it_no_more_gets_none_that_waits(actor, nudge, small, peop
         Member.objects.filter(name="ana").update(removed_at=2)
     else:
         email = "" if change == "no address" else "ana@example.org"
-        notification_preference_set(actor=replace(actor, name="ana"), questions=change != "off", email=email)
+        notification_preference_set(
+            actor=replace(actor, name="ana"), wants=MEMBERS_TOLD if change != "off" else (), email=email
+        )
     assert sent(sends={Channel.EMAIL: lambda *_: pytest.fail("it was sent")}) == 1
     row = Notification.objects.get()
     assert (row.state, row.attempts) == ("skipped", 0)
-    assert "ana wants no mail of questions" in row.error
+    assert "ana wants no mail of this" in row.error
 
 
 def test_a_mail_server_that_is_away_is_asked_once_for_all_members_and_webhooks_go_on(actor, nudge, small, people):
@@ -171,12 +192,21 @@ def test_without_a_mail_server_nobody_is_looked_for(actor, nudge, small, people,
 @pytest.mark.parametrize("email", ["ana", "a@b", "a b@example.org", "x" * 300 + "@example.org"])
 def test_what_is_no_address_is_said(actor, people, email):
     with pytest.raises(Refused, match="is no e-mail address"):
-        notification_preference_set(actor=replace(actor, name="ana"), questions=True, email=email)
+        notification_preference_set(actor=replace(actor, name="ana"), wants=MEMBERS_TOLD, email=email)
 
 
 def test_a_token_does_not_say_where_somebodys_mail_goes(actor, people):
     with pytest.raises(Refused, match="a token cannot"):
-        notification_preference_set(actor=replace(actor, name="ana", via="token:t"), questions=True, email="")
+        notification_preference_set(actor=replace(actor, name="ana", via="token:t"), wants=MEMBERS_TOLD, email="")
+    notification_preference_set(actor=replace(actor, name="ana", via="token:t"), wants=["ticket"])
+    assert mail_of(replace(actor, name="ana")).wants == ("ticket",)
+
+
+def test_a_program_is_not_mailed_and_nobody_what_there_is_not(actor, people):
+    with pytest.raises(Refused, match="which nobody mails"):
+        notification_preference_set(actor=replace(actor, name="robot", via="token:t"), wants=["question"])
+    with pytest.raises(Refused, match="nobody is mailed 'alert'; there are: question"):
+        notification_preference_set(actor=replace(actor, name="ana"), wants=["question", "alert"])
 
 
 def test_what_is_older_than_is_looked_back_to_is_forgotten(actor, nudge, small, people):

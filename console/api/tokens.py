@@ -1,0 +1,138 @@
+"""Bearer tokens: those that there are, making one, and ending one."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from django.http import HttpRequest
+from ninja import Path, Query, Router
+from pydantic import Field
+
+from console.api.callers import actor_of, caller_of
+from console.api.schemas import Given, Instant, Told, instant
+from fabric.core.roles import Right
+from fabric.selectors.tokens import TokenView, tokens_list
+from fabric.services.tokens import DAYS_MAX, token_create, token_revoke
+
+router = Router(tags=["members"])
+LIST_MAX = 500
+ScopeName = Literal["read", "run", "decide", "manage"]
+
+
+class TokenOut(Told):
+    """A token; what it is made of is shown once, when it is made."""
+
+    name: str = Field(description="Its name, once among those that are not revoked.", examples=["nightly"])
+    user: str = Field(description="For whom it acts.", examples=["nightly-import"])
+    scopes: list[ScopeName] = Field(description="What it may do; none includes another.", examples=[["read"]])
+    state: Literal["active", "expired", "revoked"] = Field(description="Whether it lets anybody in.")
+    created_at: Instant = Field(description="When it was made.")
+    created_by: str = Field(description="By whom.", examples=["owner"])
+    expires_at: Instant | None = Field(description="Until when it lets anybody in; null: it does not expire.")
+    revoked_at: Instant | None = Field(description="When it was revoked; null: it was not.")
+    last_used_at: Instant | None = Field(description="When it was last used, to within a minute; null: never.")
+
+
+class TokensOut(Told):
+    """Tokens of the workspace."""
+
+    tokens: list[TokenOut] = Field(description=f"The newest first, {LIST_MAX} at most.")
+
+
+class CreatedTokenOut(Told):
+    """A new token."""
+
+    name: str = Field(description="Its name.", examples=["nightly"])
+    user: str = Field(description="For whom it acts.", examples=["nightly-import"])
+    scopes: list[ScopeName] = Field(description="What it may do.", examples=[["read"]])
+    expires_at: Instant | None = Field(description="Until when it lets anybody in; null: it does not expire.")
+    secret: str = Field(
+        description="The token itself, shown this once: it is kept nowhere.", examples=["fabricflow_Zm9yIG9uZQ"]
+    )
+
+
+class RevokedTokenOut(Told):
+    """What became of a token."""
+
+    name: str = Field(description="Its name, which is free again.", examples=["nightly"])
+    changed: bool = Field(description="False: it was revoked before.", examples=[True])
+
+
+class TokenIn(Given):
+    """A token that is to be made."""
+
+    name: str = Field(max_length=63, description="What it is called.", examples=["nightly"])
+    user: str = Field(
+        "", max_length=150, description="For whom it acts; empty: for the caller.", examples=["nightly-import"]
+    )
+    scopes: list[ScopeName] = Field(
+        min_length=1,
+        max_length=4,
+        description="What it may do. A service account's never decides, and a token makes none that may do more than itself.",
+        examples=[["read"]],
+    )
+    days: int | None = Field(
+        None, ge=1, le=DAYS_MAX, description="After how many days it expires; null: never.", examples=[90]
+    )
+
+
+Name = Annotated[str, Path(description="The token's name.", example="nightly")]
+
+
+@router.get("/tokens", response=TokensOut, url_name="api-tokens", operation_id="listTokens")
+def list_tokens(
+    request: HttpRequest,
+    user: Annotated[str, Query(max_length=150, description="Only those that act for this member.")] = "",
+) -> TokensOut:
+    """List tokens. One's own, and for owners everybody's; never what a token is made of."""
+    actor = actor_of(request)
+    mine = not actor.may(Right.MEMBERS)
+    found = (
+        []
+        if mine and user not in ("", actor.name)
+        else tokens_list(actor, user=actor.name if mine else user, limit=LIST_MAX)
+    )
+    now = time.time_ns() // 1_000
+    return TokensOut(tokens=[_told(one, now) for one in found])
+
+
+@router.post("/tokens", response=CreatedTokenOut, url_name="api-tokens", operation_id="createToken")
+def create_token(request: HttpRequest, body: TokenIn) -> CreatedTokenOut:
+    """Make a token. The answer has it, this once. For oneself; for others, service accounts among them, for owners."""
+    caller = caller_of(request)
+    made = token_create(
+        actor=caller.actor,
+        name=body.name,
+        user=body.user or caller.actor.name,
+        scopes=body.scopes,
+        expires_days=body.days,
+        within=caller.scopes,
+    )
+    return CreatedTokenOut(
+        name=made.name,
+        user=made.user,
+        scopes=[one.value for one in made.scopes],
+        expires_at=instant(made.expires_at),
+        secret=made.secret,
+    )
+
+
+@router.post("/tokens/{name}/revoke", response=RevokedTokenOut, url_name="api-token-revoke", operation_id="revokeToken")
+def revoke_token(request: HttpRequest, name: Name) -> RevokedTokenOut:
+    """Revoke a token. It lets nobody in from the next request on. One's own; those of others for owners."""
+    return RevokedTokenOut(name=name, changed=token_revoke(actor=actor_of(request), name=name))
+
+
+def _told(one: TokenView, now: int) -> TokenOut:
+    return TokenOut(
+        name=one.name,
+        user=one.user,
+        scopes=list(one.scopes),
+        state=one.state(now),
+        created_at=instant(one.created_at),
+        created_by=one.created_by,
+        expires_at=instant(one.expires_at),
+        revoked_at=instant(one.revoked_at),
+        last_used_at=instant(one.last_used_at),
+    )
