@@ -15,7 +15,8 @@ from django.test import Client
 from console import forms
 from fabric.models import Escalation, LoginLink, Run
 from fabric.services.workspaces import login_link_create
-from tests.console.bad_input import ADDRESSES, FORMS, fine, foreign, question, run, standing, to
+from tests.console.bad_input import ADDRESSES, fine, foreign, question, run, standing, to
+from tests.console.form_cases import FORMS
 from tests.console.nasty import EACH, ELSEWHERE, NASTY, NO_FORMS, crossed, escaped
 
 __all__ = ["foreign", "question", "run"]

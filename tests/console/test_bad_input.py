@@ -18,7 +18,8 @@ from django.test.utils import CaptureQueriesContext
 from console.access import ROUTES, Policy
 from fabric.models import Run
 from tests.console.asked import READ
-from tests.console.bad_input import ADDRESSES, FORMS, PAGES, filled, fine, foreign, question, run, standing, to
+from tests.console.bad_input import ADDRESSES, PAGES, filled, fine, foreign, question, run, standing, to
+from tests.console.form_cases import FORMS
 from tests.console.nasty import NASTY, crossed, escaped
 
 __all__ = ["foreign", "question", "run"]

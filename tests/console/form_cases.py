@@ -1,0 +1,222 @@
+"""Every form of the console: its fields, what it takes, and what it answers to the same from a page that is older."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tests.simulator.library.sources import plain
+
+
+@dataclass(frozen=True)
+class FormCase:
+    """A form: what it is made of, and what it is answered with when it is sent a second time."""
+
+    fields: tuple[str, ...]
+    good: Mapping[str, str]
+    """What it takes; ``{digest}`` and the like are filled in."""
+    stale: int
+    """Status of the same again, with something changed, from a page that was made before the first."""
+    said: str
+    """What that answer says."""
+    any_status: tuple[int, ...] = (400, 409, 413, 422)
+    """What it may answer to fields that hold anything."""
+    done: int = 302
+    """Status of what it takes."""
+    after: str = ""
+    """Form that is sent before it, or it would be refused."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same again is taken like the first."""
+        return self.stale == self.done
+
+
+WRITTEN = plain("written")
+FORMS = {
+    "start": FormCase(
+        (
+            "fabric",
+            "text",
+            "tier",
+            "priority",
+            "session_key",
+            "start_key",
+            "documents",
+            "documents-clear",
+            "documents_of",
+            "documents_from",
+        ),
+        {"fabric": "doubtful", "text": "Why?", "start_key": "page-0001"},
+        409,
+        "started a run already",
+        (404, 409, 413, 422),
+    ),
+    "run-cancel": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
+    "run-terminate": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
+    "run-pause": FormCase(("reason",), {"reason": "Not now."}, 302, "", (302, 413, 422)),
+    "run-resume": FormCase((), {}, 302, "", (302,)),
+    "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (302, 409, 422)),
+    "run-export": FormCase((), {}, 200, "", done=200),
+    "run-fork": FormCase(
+        ("what", "value", "start_key"),
+        {"what": "", "value": "", "start_key": "page-0002"},
+        302,
+        "",
+        (302, 409, 413, 422),
+    ),
+    "decide": FormCase(
+        ("verb", "digest", "message", "edited", "typed", "cap_usd", "model", "lease", "page"),
+        {"verb": "approve", "digest": "{digest}"},
+        409,
+        "was answered by owner",
+    ),
+    "reviews-next": FormCase(
+        ("fabric", "tier", "item", "stage", "failure", "role", "text"), {}, 302, "", (302, 400, 413, 422)
+    ),
+    "reviews-together": FormCase(
+        ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
+    ),
+    "review-changes": FormCase(
+        ("verb", "digest", "message", "edited", "typed", "cap_usd", "model"),
+        {"verb": "approve", "digest": "{digest}"},
+        200,
+        "",
+        (200, 400, 413),
+        done=200,
+    ),
+    "review-claim": FormCase((), {}, 302, ""),
+    "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
+    "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),
+    "review-close": FormCase(
+        ("message", "how", "seq"), {"message": "Done."}, 422, "is no ticket", (422, 413), done=422
+    ),
+    "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
+    "reviews-export": FormCase(
+        ("decided", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),
+        {"form": "csv"},
+        200,
+        "",
+        (200, 403, 413, 422),
+        done=200,
+    ),
+    "notifications-mine": FormCase(
+        ("wants", "email"), {"wants": "question", "email": "ana@example.org"}, 302, "", (302, 413, 422)
+    ),
+    "decision-undo": FormCase(("answer", "page"), {}, 302, "", after="decide"),
+    "decision-continue": FormCase(("answer", "page"), {}, 302, "", after="decide"),
+    "breaker": FormCase(
+        ("act", "generation", "reason"),
+        {"act": "open", "generation": "0", "reason": "Maintenance."},
+        409,
+        "changed meanwhile",
+        (400, 404, 409, 413, 422),
+    ),
+    "drills-ask": FormCase(
+        ("fabric", "cells", "number", "seed", "mode", "cap_s", "cap_usd", "reason"),
+        {"fabric": "doubtful", "cells": "all", "seed": "7"},
+        409,
+        "wait to be drilled",
+        (302, 404, 409, 413, 422),
+    ),
+    "drills-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
+    "drills-lever": FormCase(
+        ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "pulled already", (302, 409, 413, 422)
+    ),
+    "scenario-new": FormCase(
+        ("source", "file", "version"),
+        {"source": WRITTEN},
+        409,
+        "is that of another scenario",
+        (409, 413, 422),
+    ),
+    "scenario-ask": FormCase(
+        ("fabric", "number", "tier", "seed", "given", "do", "mode", "sure", "cap_s", "cap_usd", "reason"),
+        {"fabric": "doubtful", "tier": "batch", "seed": "7"},
+        409,
+        "waits to be played",
+        (302, 404, 409, 413, 422),
+    ),
+    "scenario-edit": FormCase(
+        ("source", "version"),
+        {"source": WRITTEN.replace("written", "doubtful"), "version": "1"},
+        409,
+        "it is version 2 by now",
+        (404, 409, 413, 422),
+    ),
+    "scenario-duplicate": FormCase(("to",), {"to": "a-copy"}, 409, "is that of another scenario", (302, 409, 413, 422)),
+    "scenario-delete": FormCase(("version",), {"version": "1"}, 404, "no scenario", (404, 409, 413, 422)),
+    "fabric-draft-begin": FormCase((), {}, 302, ""),
+    "fabric-draft": FormCase(
+        ("step", "page", "part", "do", "text", "f.title", "f.policy.tau", "c.title"),
+        {"step": "1", "page": "p-1", "part": "basics", "f.title": "Other"},
+        302,
+        "",
+        (302, 404, 409, 413, 422),
+    ),
+    "fabric-draft-undo": FormCase(("step", "part"), {"step": "1"}, 409, "has gone on", (302, 404, 409, 413, 422)),
+    "fabric-draft-redo": FormCase(
+        ("step", "part"), {"step": "0"}, 409, "has gone on", (302, 404, 409, 413, 422), after="fabric-draft-undo"
+    ),
+    "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
+    "drills-schedules": FormCase(
+        ("fabric", "what", "cron", "reason"),
+        {"fabric": "doubtful", "what": "stale", "cron": "0 3 * * *", "reason": "Each night."},
+        302,
+        "",
+        (302, 413, 422),
+    ),
+    "drills-schedule": FormCase(
+        ("act", "version", "fabric", "what", "cron", "reason"),
+        {"act": "pause", "version": "1"},
+        409,
+        "paused it already",
+        (302, 403, 404, 409, 413, 422),
+    ),
+    "fabric-memory-export": FormCase((), {}, 200, "", (200,), done=200),
+    "fabric-memory": FormCase(
+        ("act", "key", "version", "value", "reason"),
+        {"key": "budget", "version": "1", "reason": "It is wrong."},
+        404,
+        "stands under",
+        (400, 404, 409, 413, 422),
+    ),
+    "notification-resend": FormCase(("question",), {}, 302, "", (302, 404)),
+    "member-invite": FormCase(
+        ("roles", "names", "email", "days"), {"roles": "viewer"}, 200, "", (409, 413, 422), done=200
+    ),
+    "member-service": FormCase(
+        ("name", "roles", "names"),
+        {"name": "a-program", "roles": "operator"},
+        409,
+        "has the name a-program already",
+        (409, 413, 422),
+    ),
+    "member": FormCase(
+        ("act", "before", "roles", "names"),
+        {"act": "roles", "before": "viewer", "roles": "auditor"},
+        409,
+        "was given other roles meanwhile",
+        (409, 413, 422),
+    ),
+    "token-create": FormCase(
+        ("name", "scopes", "days"), {"name": "a-token", "scopes": "read"}, 409, "already; revoke it first", done=200
+    ),
+    "token-revoke": FormCase(("member",), {}, 404, "token is named", (404,), done=404),
+    "account": FormCase(("old", "password", "again"), {}, 422, "Choose a new", (403, 413, 422, 429), done=422),
+    "invitation-revoke": FormCase((), {}, 302, "", (302,)),
+    "invitation": FormCase(
+        ("name", "password", "again", "as"), {}, 410, "was used or revoked before", (410, 429), done=410
+    ),
+    "login": FormCase(
+        ("name", "password", "next"),
+        {"name": "owner", "password": "not this one"},
+        422,
+        "do not fit together",
+        (413, 422, 429),
+        done=422,
+    ),
+    "login-link": FormCase(("next",), {"next": "/runs"}, 410, "used before or has expired", (410, 429)),
+    "logout": FormCase((), {}, 302, "", (302,)),
+}
+"""Every route that takes a form."""
