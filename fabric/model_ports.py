@@ -49,6 +49,11 @@ def http_port(provider: str, now: Now = SYSTEM_CLOCK.now) -> HttpModel[Any]:
     return _BUILT[provider](gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), keys=key_ring(), now=now)
 
 
+def provider_names() -> frozenset[str]:
+    """Names of the model providers that a fabric here may use; none is made for it."""
+    return frozenset({*BUILT_IN, *PROVIDERS, *getattr(settings, "FABRIC_PROVIDERS", {})})
+
+
 def model_port(now: Now = SYSTEM_CLOCK.now) -> ModelPort:
     """All providers behind one port. ``now``: what deadlines are judged by, microseconds since the epoch."""
     found: dict[str, ModelPort] = {

@@ -22,7 +22,7 @@ from console.api import (
     events,
     explained,
     exports,
-    fabrics,
+    fabric_files,
     lever,
     members,
     memories,
@@ -64,7 +64,7 @@ api = NinjaAPI(
     parser=StrictParser(),
 )
 ROUTERS = (
-    fabrics.router,
+    fabric_files.router,
     memories.router,
     runs.router,
     explained.router,
@@ -174,14 +174,19 @@ def _on_problem(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 def _on_refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
-    path = RENAMED.get(refusal.field, refusal.field)
+    # What is wrong within a text is wrong with the field that it was sent in.
+    path = "source" if refusal.placed else RENAMED.get(refusal.field, refusal.field)
     message = (
         refusal.message.replace("start_key", "Idempotency-Key") if refusal.field == "start_key" else refusal.message
     )
     status = STATUS[refusal.code]
     errors = [FieldError(path, message)] if path and status != 404 else []
     headers = {"Retry-After": RETRY_AFTER} if status == 503 else {}
-    return problem_response(request, Problem(status, message, errors, headers=headers))
+    placed = [
+        {"path": one.path, "line": one.line, "column": one.column, "sentence": one.sentence} for one in refusal.placed
+    ]
+    extra = {"problems": placed} if placed else {}
+    return problem_response(request, Problem(status, message, errors, extra, headers))
 
 
 def _on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:

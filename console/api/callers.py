@@ -29,7 +29,13 @@ log = logging.getLogger(__name__)
 
 SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabrics", "GET"): Scope.READ,
+    ("api-fabrics", "POST"): Scope.RUN,
     ("api-fabric", "GET"): Scope.READ,
+    ("api-fabric-diff", "GET"): Scope.READ,
+    ("api-fabric-lint", "POST"): Scope.READ,
+    ("api-fabric-revert", "POST"): Scope.RUN,
+    ("api-fabric-schema", "GET"): Scope.READ,
+    ("api-fabric-yaml", "GET"): Scope.READ,
     ("api-fabric-cost", "GET"): Scope.READ,
     ("api-fabric-memories", "GET"): Scope.READ,
     ("api-fabric-memory-history", "GET"): Scope.READ,

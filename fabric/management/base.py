@@ -8,7 +8,6 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 
@@ -95,9 +94,9 @@ def database_sentence(error: DatabaseError) -> str:
 
 def providers() -> frozenset[str]:
     """Names of the model providers that this installation has."""
-    from fabric import wiring  # Takes seconds to load, which a list of fabrics need not wait for.
+    from fabric.model_ports import provider_names  # Takes seconds to load, which a list of fabrics need not wait for.
 
-    return frozenset({*wiring.BUILT_IN, *wiring.PROVIDERS, *getattr(settings, "FABRIC_PROVIDERS", {})})
+    return provider_names()
 
 
 def read_bytes(path: Path, *, most: int, what: str) -> bytes:

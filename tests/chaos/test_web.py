@@ -55,18 +55,19 @@ EACH = [
 _numbers = count(1)
 
 
-READS = {"exportRun", "exportMemories", "exportDecisions", "checkScenario"}
+READS = {"exportRun", "exportMemories", "exportDecisions", "checkScenario", "lintFabric"}
 """POSTs since they are told in the audit stream; of what they export they change nothing, and each export is one of its own."""
 AT_ONCE = {
     *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
     *("askForDrills", "stopDrills", "pullDrillLever", "releaseDrillLever"),
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
+    *("publishFabric", "revertFabric"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
     *("createToken", "revokeToken", "setMyMail"),
 }
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
-again is refused (409, 404), and says so; roles are those that were given, and a second invitation is seen on the page of members."""
+again is refused (409, 404), and says so; a fabric is known by its content, so that the same again changes nothing; roles are those that were given, and a second invitation is seen on the page of members."""
 IN_HAND = {"claimEscalation", "claimNextEscalation", "beatEscalation", "releaseEscalation", "reassignEscalation"}
 """Leases, each taken or let go in one transaction of the web server's own, and gone by themselves: what is claimed again is kept for longer, what
 was let go is let go, and whoever takes the next question twice has two."""

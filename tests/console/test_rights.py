@@ -18,7 +18,7 @@ from console.access import ROUTES, Policy
 from console.api.callers import SCOPES
 from fabric.core.roles import RIGHTS, Right, Role, holders
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.models import AuditLine, Inbox, Member, MemoryEntry, Run
+from fabric.models import AuditLine, Inbox, Member, MemoryEntry, Revision, Run
 from fabric.selectors.breakers import breakers_of
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
@@ -29,7 +29,7 @@ from simulator.drills.services import drill_ask
 from simulator.library.services import scenario_save
 from tests.console import test_access
 from tests.fabric.services.test_memories import REMEMBERING
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import SMALL, ran
 from tests.people import member, signed_in
 from tests.simulator.library.sources import source
 
@@ -132,6 +132,9 @@ API: Mapping[str, Asked] = {
     "api-decisions-export": Asked(AUDIT),
     "api-breakers-open": Asked(OPERATE, MOVE),
     "api-breakers-reset": Asked(OPERATE, MOVE),
+    "api-fabrics": Asked(EDIT, {"source": SMALL}),
+    "api-fabric-lint": Asked(EDIT, {"source": SMALL}),
+    "api-fabric-revert": Asked(EDIT, {"revision": 1}),
     "api-fabric-memories-export": Asked(LOOK),
     "api-fabric-memory-write": Asked(OPERATE, {**KEY, "version": 0, "value": 1}),
     "api-fabric-memory-delete": Asked(OPERATE, {**KEY, "version": 1}),
@@ -204,7 +207,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
 
 def standing() -> Mapping[str, int]:
     """How much there is of what can be made."""
-    counted = (AuditLine, Run, Inbox, Drill, Schedule, StoredScenario, Member, MemoryEntry)
+    counted = (AuditLine, Revision, Run, Inbox, Drill, Schedule, StoredScenario, Member, MemoryEntry)
     return {model.__name__: model.objects.count() for model in counted}
 
 

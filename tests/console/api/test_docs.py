@@ -10,6 +10,7 @@ import pytest
 
 from console.api.openapi import example, operations, schema
 from console.api.problems import KINDS
+from console.api.schemas import Given, Told
 from tests.console.api.client import fits
 
 OPERATIONS = [pytest.param(*one, id=one[2]["operationId"]) for one in operations(schema())]
@@ -108,3 +109,15 @@ def test_an_example_of_each_kind():
         }
     }
     assert example(schema(), shape) == {"a": "x", "b": 0, "c": ["red"], "d": 7, "e": True}
+
+
+def _kinds(of: type) -> set[type]:
+    found: set[type] = set(of.__subclasses__())
+    return found.union(*map(_kinds, found))
+
+
+def test_no_two_shapes_have_one_name():
+    """One of them would be described as the other."""
+    names = [one.__name__ for base in (Given, Told) for one in _kinds(base)]
+    assert len(names) > 50
+    assert sorted(names) == sorted(set(names))
