@@ -28,8 +28,8 @@ class Editing:
     checked: Checked
     page: str
     """The key of the page that shows it."""
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Words for what may be picked, by place."""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """What the address or the form says of how a part is to be shown: which cell is open, and the like."""
 
     @property
     def tree(self) -> JSON:
@@ -84,7 +84,9 @@ class Editing:
         return self.checked.about(path)
 
 
-def editing(draft: DraftView, installation: Installation | None, page: str = "") -> Editing:
+def editing(
+    draft: DraftView, installation: Installation | None, page: str = "", asked: Mapping[str, str] | None = None
+) -> Editing:
     """A draft, read and checked."""
     found = checked(draft.text, installation, name=draft.name)
-    return Editing(draft=draft, checked=found, page=page or secrets.token_urlsafe(9))
+    return Editing(draft=draft, checked=found, page=page or secrets.token_urlsafe(9), asked=asked or {})

@@ -40,6 +40,8 @@ class EditField:
     """What holds where the draft says nothing; ``MISSING``: something has to be said."""
     was: JSON = MISSING
     """What the draft began with."""
+    inside: bool = False
+    """Whether it is a part of a default that only makes sense as a whole: a rung of a cell that nobody has changed."""
     options: tuple[tuple[str, str], ...] = ()
     """What may be picked: value and word."""
     findings: tuple[Finding, ...] = field(default=())
@@ -51,8 +53,9 @@ class EditField:
 
     @property
     def text(self) -> str:
-        """What stands in its control; nothing where the draft says nothing."""
-        return shown(self.shape.kind, self.given)
+        """What stands in its control; nothing where the draft says nothing, unless that is a part of a default that holds as a whole."""
+        value = self.inherited if self.inside and isinstance(self.given, Missing) else self.given
+        return shown(self.shape.kind, value)
 
     @property
     def picked(self) -> tuple[str, ...]:
@@ -190,6 +193,7 @@ def field_at(
         given=given,
         inherited=standing(tree, path),
         was=at(base, path) if base is not None else MISSING,
+        inside=whole_of(tree, path) is not None,
         options=tuple((one, said.get(one, one.replace("_", " ") if not shape.refers else one)) for one in names),
         findings=tuple(one for one in findings if one.path == path or _inside(one.path, path, shape)),
     )

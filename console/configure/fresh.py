@@ -31,6 +31,10 @@ def _empty(kind: str) -> JSON:
     return [] if kind in ("lines", "picks", "order", "items") else {} if kind in ("group", "table", "json") else ""
 
 
+BEFORE_LAST = frozenset({"decision_table.*.*.rungs"})
+"""Lists whose last thing stays the last: a ladder's end."""
+
+
 def unused(tree: JSON, listed: str, stem: str) -> str:
     """A name that nothing in a list has: ``agent``, ``agent-2``, ..."""
     items = at(tree, listed)
@@ -94,7 +98,7 @@ def _pattern(tree: JSON) -> JSON:
 
 
 def _rung(tree: JSON) -> JSON:
-    return {"reaction": "escalate"}
+    return {"reaction": "retry", "times": 1}
 
 
 def _breaker(tree: JSON) -> JSON:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from console.configure import part_basics, part_limits, part_yaml
+from console.configure import part_basics, part_limits, part_table, part_yaml
 from console.configure.editing import Editing
 from fabric.services.checking import Finding
 
@@ -35,6 +35,7 @@ PARTS: Mapping[str, Part] = {
             "basics", "Fabric", ("name", "title", "description", "example", "tiers", "safe_fallback"), part_basics.build
         ),
         Part("limits", "Budgets and limits", ("policy",), part_limits.build),
+        Part("table", "Decision table", ("decision_table",), part_table.build),
         Part("yaml", "YAML", ("",), part_yaml.build),
     )
 }
@@ -71,4 +72,6 @@ def remarks(findings: tuple[Finding, ...]) -> list[Remark]:
 def _remark(finding: Finding) -> Remark:
     part = part_of(finding.path)
     place = f"f.{finding.path}" if part.name != "yaml" else f"L{finding.line or 1}"
-    return Remark(finding, f"?part={part.name}#{place}", part.label)
+    _, *cell = finding.path.split(".")[:3]
+    opened = f"&cell={'.'.join(cell)}" if part.name == "table" and len(cell) == 2 else ""
+    return Remark(finding, f"?part={part.name}{opened}#{place}", part.label)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, whole_of
-from console.configure.fresh import fresh
-from console.configure.shape import MISSING, REFERS, shape_of
+from console.configure.fresh import BEFORE_LAST, fresh
+from console.configure.shape import MISSING, REFERS, place_of, shape_of
 from console.typed_fields import same
 from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, tree_edited
 from fabric.services.yaml_tree import Path
@@ -161,7 +161,23 @@ def pressed_in(tree: JSON, button: str) -> tuple[list[Edit], str]:
     path = rest.partition("=")[0]
     if shape_of(path) is None or not path:
         raise ButtonProblem(f"a fabric has no place {path[:80]!r}")
-    return made(tree, rest), f"{word} {path}"
+    edits = made(tree, rest)
+    return [*edits, *_settled(tree_edited(tree, edits), path)], f"{word} {path}"
+
+
+def _settled(tree: JSON, path: str) -> list[Edit]:
+    """A ladder after a rung has come, gone or moved: the last one is without bound, and no other is."""
+    whole, _, number = path.rpartition(".")
+    rungs = path if place_of(path) in BEFORE_LAST else whole if number.isdecimal() else ""
+    listed = at(tree, rungs) if rungs and place_of(rungs) in BEFORE_LAST else None
+    edits: list[Edit] = []
+    for n, rung in enumerate(listed if isinstance(listed, list) else []):
+        bounded, last = isinstance(rung, dict) and rung.get("times") is not None, n == len(listed) - 1
+        if last and bounded:
+            edits.append(Drop((*path_of(rungs), n, "times")))
+        elif not last and isinstance(rung, dict) and not bounded:
+            edits.append(Put((*path_of(rungs), n, "times"), 1))
+    return edits
 
 
 def _add(tree: JSON, path: str) -> list[Edit]:
@@ -169,7 +185,8 @@ def _add(tree: JSON, path: str) -> list[Edit]:
     before = [Put(path_of(whole[0]), whole[1])] if (whole := whole_of(tree, f"{path}.0")) is not None else []
     items = at(tree_edited(tree, before), path)
     length = len(items) if isinstance(items, list) else 0
-    return [*before, Insert((*path_of(path), length), fresh(tree, path))]
+    place = max(0, length - 1) if place_of(path) in BEFORE_LAST else length
+    return [*before, Insert((*path_of(path), place), fresh(tree, path))]
 
 
 def _remove(tree: JSON, path: str) -> list[Edit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -33,6 +34,9 @@ TEXT = "text"
 CHOICE = "c."
 """Before a path: which of two is to stand there."""
 NUMBER_MAX = 2**31 - 1
+ASKED = ("cell", "simulate")
+"""What an address or a form may say of how a part is shown."""
+ASKED_MAX = 120
 
 
 def installation_for(actor: Actor) -> Installation:
@@ -47,7 +51,7 @@ def draft(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         return _saved(request, actor, name)
     found = draft_get(actor, name)
-    return _page(request, actor, editing(found, installation_for(actor)))
+    return _page(request, actor, _editing(request, actor, found))
 
 
 @require_POST
@@ -73,15 +77,17 @@ def redo(request: HttpRequest, name: str) -> HttpResponse:
 def discard(request: HttpRequest, name: str) -> HttpResponse:
     """Throws the draft away."""
     actor = actor_of(request.user)
-    drafts.draft_discard(actor=actor, name=name, step=_number(request, "step"))
+    seen = drafts.draft_own(actor=actor, name=name)
+    drafts.draft_discard(actor=actor, name=seen.name, step=_number(request, "step"))
     messages.success(request, f"Your draft of {name} was discarded. What is published is as it was.")
     return redirect("fabrics")
 
 
 def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
     actor, act = actor_of(request.user), drafts.draft_undo if back else drafts.draft_redo
+    seen = drafts.draft_own(actor=actor, name=name)
     try:
-        act(actor=actor, name=name, step=_number(request, "step"))
+        act(actor=actor, name=seen.name, step=_number(request, "step"))
     except Refused as refusal:
         if refusal.code != "conflict":
             raise
@@ -157,9 +163,10 @@ class Said:
 def _answer(request: HttpRequest, actor: Actor, name: str, *, whole: bool) -> HttpResponse:
     """After a change: the page's parts for a script, else the page again. ``whole``: fields may be others than before, so they are drawn anew."""
     if not _partly(request):
-        return HttpResponseRedirect(f"{reverse('fabric-draft', args=[name])}?part={_part(request)}")
+        asked = {"part": _part(request), **{key: request.POST[key] for key in ASKED if request.POST.get(key)}}
+        return HttpResponseRedirect(f"{reverse('fabric-draft', args=[name])}?{urlencode(asked)}")
     found = draft_get(actor, name)
-    response = _page(request, actor, editing(found, installation_for(actor), request.POST.get("page", "")[:40]))
+    response = _page(request, actor, _editing(request, actor, found))
     if whole:
         response.headers["HX-Reswap"] = "innerHTML"
     return response
@@ -176,8 +183,13 @@ def _asked(request: HttpRequest, actor: Actor, name: str, conflict: DraftConflic
 
 def _again(request: HttpRequest, actor: Actor, name: str, said: Said, status: int) -> HttpResponse:
     found = draft_get(actor, name)
-    seen = editing(found, installation_for(actor), request.POST.get("page", "")[:40])
+    seen = _editing(request, actor, found)
     return _page(request, actor, seen, said, status)
+
+
+def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
+    asked = {key: (request.POST.get(key) or request.GET.get(key) or "")[:ASKED_MAX] for key in ASKED}
+    return editing(found, installation_for(actor), request.POST.get("page", "")[:40], asked)
 
 
 def _unsaved(request: HttpRequest) -> tuple[tuple[str, str], ...]:
@@ -227,8 +239,3 @@ def shown(actor: Actor, seen: Editing) -> dict[str, Any]:
         "redoing": redoing,
         "others": editors_of(actor, seen.draft.name),
     }
-
-
-def draft_of(actor: Actor, name: str) -> DraftView:
-    """The actor's draft. Refused not_found."""
-    return draft_get(actor, name)

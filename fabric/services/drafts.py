@@ -75,6 +75,12 @@ def draft_of_fabric(*, actor: Actor, name: str) -> DraftView:
     return draft_begin(actor=actor, name=found.fabric.name, text=exported(found), base_id=found.fabric.revision_id)
 
 
+def draft_own(*, actor: Actor, name: str) -> DraftView:
+    """The actor's own draft, to be changed. Raises Refused forbidden and not_found."""
+    right_wanted(actor, Right.EDIT, _EDITING)
+    return draft_get(actor, name)
+
+
 def draft_shown(*, actor: Actor, name: str, step: int) -> str:
     """The text that a page showed which names this step. Raises Refused forbidden, not_found, and conflict where the step is not kept any more."""
     right_wanted(actor, Right.EDIT, _EDITING)

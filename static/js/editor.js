@@ -74,3 +74,65 @@ document.addEventListener("keydown", (event) => {
 function typing(target) {
   return target.matches?.("input[type=text], textarea");
 }
+
+// -- the decision table: a grid that arrows walk, and a ladder whose rungs move ---------------------------------------
+
+const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+document.addEventListener("keydown", (event) => {
+  const cell = event.target.closest?.("[data-cell]");
+  if (cell && ARROWS[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
+    const [down, right] = ARROWS[event.key];
+    const column = cell.closest("td").cellIndex + right;
+    const row = cell.closest("tr").rowIndex + down;
+    const to = cell.closest("table").rows[row]?.cells[column]?.querySelector("[data-cell]");
+    if (to) to.focus();
+    return event.preventDefault();
+  }
+  if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+    const item = event.target.closest?.("[data-item]");
+    const button = item?.querySelector(event.key === "ArrowUp" ? "[data-up]" : "[data-down]");
+    if (item) event.preventDefault();
+    if (button) {
+      moved = { list: item.parentElement.closest("[id]")?.id ?? "", from: item.dataset.item, by: event.key === "ArrowUp" ? -1 : 1, control: event.target.id };
+      button.click();
+    }
+  }
+  if (event.key === "Escape") {
+    const open = event.target.closest?.("[data-rungs]");
+    const close = open?.querySelector("[data-close]");
+    if (close) {
+      back = open.dataset.back;
+      close.click();
+      event.preventDefault();
+    }
+  }
+});
+
+let moved = null; // What was moved by the keyboard: the focus goes with it.
+let back = ""; // Where the focus goes when a cell is closed.
+
+document.addEventListener("htmx:after:swap", () => {
+  if (back) document.getElementById(back)?.focus({ preventScroll: true });
+  back = "";
+  if (moved) {
+    const number = Number(moved.from.slice(moved.from.lastIndexOf(".") + 1)) + moved.by;
+    const to = `${moved.from.slice(0, moved.from.lastIndexOf("."))}.${number}`;
+    document.getElementById(moved.control.replace(moved.from, to))?.focus({ preventScroll: true });
+    moved = null;
+  }
+});
+
+// A cell that was opened by the keyboard gives the focus to its first rung.
+document.addEventListener("click", (event) => {
+  if (event.target.closest?.("[data-cell]") && event.detail === 0) opening = true;
+});
+let opening = false;
+document.addEventListener("htmx:after:swap", () => {
+  if (!opening) return;
+  const first = document.querySelector("[data-rungs] select");
+  if (first) {
+    opening = false;
+    first.focus();
+  }
+});
