@@ -42,6 +42,8 @@ class EditField:
     """What the draft began with."""
     inside: bool = False
     """Whether it is a part of a default that only makes sense as a whole: a rung of a cell that nobody has changed."""
+    spared: bool = False
+    """Whether it is a part of a group that may be left out, and is."""
     options: tuple[tuple[str, str], ...] = ()
     """What may be picked: value and word."""
     findings: tuple[Finding, ...] = field(default=())
@@ -74,9 +76,20 @@ class EditField:
         return not isinstance(self.given, Missing) and not _alike(self.given, self.inherited)
 
     @property
+    def required(self) -> bool:
+        """Whether it has to be said: what is a part of something that may be left out, and is, has not."""
+        return self.shape.required and not self.spared
+
+    @property
     def missing(self) -> bool:
         """Whether something has to be said and is not."""
-        return isinstance(self.given, Missing) and isinstance(self.inherited, Missing)
+        return isinstance(self.given, Missing) and isinstance(self.inherited, Missing) and self.required
+
+    @property
+    def default_word(self) -> str:
+        """What holds where nothing is picked, in the words of what may be."""
+        words = {**dict(self.options), "true": "yes", "false": "no"}
+        return words.get(self.placeholder, self.placeholder)
 
     @property
     def changed(self) -> bool:
@@ -194,9 +207,16 @@ def field_at(
         inherited=standing(tree, path),
         was=at(base, path) if base is not None else MISSING,
         inside=whole_of(tree, path) is not None,
+        spared=_spared(tree, path),
         options=tuple((one, said.get(one, one.replace("_", " ") if not shape.refers else one)) for one in names),
         findings=tuple(one for one in findings if one.path == path or _inside(one.path, path, shape)),
     )
+
+
+def _spared(tree: JSON, path: str) -> bool:
+    around = path.rpartition(".")[0]
+    shape = shape_of(around) if around else None
+    return shape is not None and shape.nullable and at(tree, around) in (MISSING, None)
 
 
 def _inside(about: str, path: str, shape: Shape) -> bool:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from console.configure import part_basics, part_limits, part_table, part_yaml
+from console.configure import (
+    part_agents,
+    part_basics,
+    part_limits,
+    part_models,
+    part_people,
+    part_table,
+    part_tools,
+    part_yaml,
+)
 from console.configure.editing import Editing
 from fabric.services.checking import Finding
 
@@ -34,8 +43,12 @@ PARTS: Mapping[str, Part] = {
         Part(
             "basics", "Fabric", ("name", "title", "description", "example", "tiers", "safe_fallback"), part_basics.build
         ),
+        Part("agents", "Agents", ("agents",), part_agents.build),
         Part("limits", "Budgets and limits", ("policy",), part_limits.build),
         Part("table", "Decision table", ("decision_table",), part_table.build),
+        Part("people", "Review rules", ("reviewers", "policy.humans"), part_people.build),
+        Part("tools", "Tools", ("tools", "memories"), part_tools.build),
+        Part("models", "Models", ("models",), part_models.build),
         Part("yaml", "YAML", ("",), part_yaml.build),
     )
 }

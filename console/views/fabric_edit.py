@@ -34,7 +34,7 @@ TEXT = "text"
 CHOICE = "c."
 """Before a path: which of two is to stand there."""
 NUMBER_MAX = 2**31 - 1
-ASKED = ("cell", "simulate")
+ASKED = ("cell", "simulate", "open")
 """What an address or a form may say of how a part is shown."""
 ASKED_MAX = 120
 

@@ -148,15 +148,15 @@ FORMS = {
     "scenario-delete": FormCase(("version",), {"version": "1"}, 404, "no scenario", (404, 409, 413, 422)),
     "fabric-draft-begin": FormCase((), {}, 302, ""),
     "fabric-draft": FormCase(
-        ("step", "page", "part", "do", "text", "f.title", "f.policy.tau", "c.title"),
+        ("step", "page", "part", "do", "text", "cell", "simulate", "open", "f.title", "f.policy.tau", "c.title"),
         {"step": "1", "page": "p-1", "part": "basics", "f.title": "Other"},
         302,
         "",
         (302, 404, 409, 413, 422),
     ),
-    "fabric-draft-undo": FormCase(("step", "part"), {"step": "1"}, 409, "has gone on", (302, 404, 409, 413, 422)),
+    "fabric-draft-undo": FormCase(("step", "page", "part", "cell", "simulate", "open"), {"step": "1"}, 409, "has gone on", (302, 404, 409, 413, 422)),
     "fabric-draft-redo": FormCase(
-        ("step", "part"), {"step": "0"}, 409, "has gone on", (302, 404, 409, 413, 422), after="fabric-draft-undo"
+        ("step", "page", "part", "cell", "simulate", "open"), {"step": "0"}, 409, "has gone on", (302, 404, 409, 413, 422), after="fabric-draft-undo"
     ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(

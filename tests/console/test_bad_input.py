@@ -26,6 +26,9 @@ __all__ = ["foreign", "question", "run"]
 
 WATCHED = [*configured.MIDDLEWARE, "tests.console.asked.Watching"]
 PARAMETERS = (
+    "cell",
+    "simulate",
+    "open",
     *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),

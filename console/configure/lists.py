@@ -1,0 +1,119 @@
+"""Lists of named things as the editor shows them: each a card of its own, folded but for the ones that are worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from console.configure.editing import Editing
+from console.configure.fields import EditField
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing of a list."""
+
+    path: str
+    number: int
+    name: str
+    note: str
+    """What it is, in a few words."""
+    fields: tuple[EditField, ...]
+    more: tuple[EditField, ...]
+    """What is seldom changed: folded unless something of it is the author's own."""
+    errors: int
+    warnings: int
+    changed: bool
+    open: bool
+    first: bool
+    last: bool
+    users: tuple[str, ...] = ()
+    """Who uses it."""
+    gist: str = ""
+    """The beginning of what it says."""
+
+    @property
+    def own(self) -> int:
+        """How much of what is folded is the author's own."""
+        return sum(one.own for one in self.more)
+
+
+def items_of(
+    editing: Editing,
+    listed: str,
+    fields: tuple[str, ...],
+    more: tuple[str, ...],
+    *,
+    note: Callable[[dict[str, JSON]], str],
+    users: Callable[[str], tuple[str, ...]] = lambda name: (),
+) -> list[Item]:
+    """The things of a list. What is no group of fields is shown as an empty one, with what is said of it."""
+    things = editing.at(listed)
+    found = things if isinstance(things, list) else []
+    return [
+        _item(
+            editing,
+            f"{listed}.{n}",
+            n,
+            len(found),
+            thing if isinstance(thing, dict) else {},
+            (fields, more),
+            note,
+            users,
+        )
+        for n, thing in enumerate(found)
+    ]
+
+
+def _item(
+    editing: Editing,
+    path: str,
+    n: int,
+    count: int,
+    thing: dict[str, JSON],
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    note: Callable[[dict[str, JSON]], str],
+    users: Callable[[str], tuple[str, ...]],
+) -> Item:
+    about = [one for one in editing.checked.findings if one.path == path or one.path.startswith(f"{path}.")]
+    name = thing.get("name")
+    named = name if isinstance(name, str) else ""
+    shown, folded = (tuple(editing.field(f"{path}.{each}") for each in group) for group in names)
+    errors = sum(one.level == "error" for one in about)
+    return Item(
+        path=path,
+        number=n + 1,
+        name=named,
+        note=note(thing),
+        fields=shown,
+        more=folded,
+        errors=errors,
+        warnings=sum(one.level == "warning" for one in about),
+        changed=any(one.changed for one in (*shown, *folded)),
+        open=bool(errors) or any(one.changed for one in (*shown, *folded)) or editing.asked.get("open", "") == path,
+        first=n == 0,
+        last=n == count - 1,
+        users=users(named),
+        gist=next((one.text for one in shown if one.shape.kind == "prose"), ""),
+    )
+
+
+def users_in(editing: Editing, listed: str, field: str) -> Callable[[str], tuple[str, ...]]:
+    """Who of a list names a thing in a field: the agents that use a tool."""
+    things = editing.at(listed)
+
+    def found(name: str) -> tuple[str, ...]:
+        return tuple(
+            str(thing.get("name"))
+            for thing in (things if isinstance(things, list) else [])
+            if isinstance(thing, dict) and name and _names(thing.get(field), name)
+        )
+
+    return found
+
+
+def _names(value: JSON, name: str) -> bool:
+    return name in value if isinstance(value, list) else value == name

@@ -1,0 +1,30 @@
+"""Tools with what they do to the world and how that is undone, and what runs remember."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console.configure.editing import Editing
+from console.configure.lists import items_of, users_in
+
+JSON = Any
+FIELDS = ("name", "kind", "effect", "description", "target", "method", "compensation", "reconcile")
+MORE = ("parameters", "allowed_hosts", "timeout_s", "carry_over", "polling", "approval", "deviation")
+MEMORY = ("name", "scope", "description")
+MEMORY_MORE = ("value_schema", "keys", "value_bytes", "carry_over", "retention_days")
+
+
+def build(editing: Editing) -> dict[str, Any]:
+    """The tools and memories in the draft's order."""
+
+    def effect(tool: JSON) -> str:
+        undone = f", undone by {tool['compensation']}" if isinstance(tool.get("compensation"), str) else ""
+        return f"{str(tool.get('effect', 'read_only')).replace('_', '-')}{undone}"
+
+    def scope(memory: JSON) -> str:
+        return f"of one {memory.get('scope', 'run')}"
+
+    return {
+        "tools": items_of(editing, "tools", FIELDS, MORE, note=effect, users=users_in(editing, "agents", "tools")),
+        "memories": items_of(editing, "memories", MEMORY, MEMORY_MORE, note=scope),
+    }

@@ -1,0 +1,116 @@
+"""The parts of the editor: every place of a fabric is edited in one of them, and each shows whatever a draft holds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.template.loader import render_to_string
+
+from console.configure.editing import Editing, editing
+from console.configure.parts import PARTS, part_of, remarks
+from console.configure.shape import places
+from fabric.selectors.drafts import DraftView
+from fabric.services.samples import SAMPLES
+
+SOURCES = {path.stem: path.read_text() for path in sorted(SAMPLES.glob("*.yaml"))}
+NO_FABRICS = {
+    "nothing": "",
+    "a list": "[1, 2]",
+    "a text": "hello",
+    "lists that are none": "models: 3\ntools: x\nagents: {a: 1}\nmemories: null\ntopology: []\ngates: 5\npolicy: []\n",
+    "things that are none": "models: [1, null]\ntools: [[]]\nagents: [x, {name: 5, tools: 3}]\nmemories: [{}]\n",
+    "types that are wrong": "name: 5\ntitle: [x]\ntiers: {default: {}, allowed: x}\npolicy: {budget: 3, limits: {turns: [1]}, humans: 7}\n"
+    "decision_table: {provider_failure: 3}\nreviewers: {a: b}\n",
+    "no YAML": "name: [unclosed",
+    "an alias": "a: &x 1\nb: *x\n",
+}
+
+
+def seen(text: str, base: str = "", **asked: str) -> Editing:
+    """A draft with this text."""
+    draft = DraftView(
+        id="d",
+        name="research-desk",
+        author="ana",
+        step=0,
+        text=text,
+        base_text=base or text,
+        base=1,
+        base_id="r",
+        published=1,
+        published_id="r",
+        changed_at=datetime.now(UTC),
+    )
+    return editing(draft, None, asked=asked)
+
+
+def drawn(part: str, found: Editing) -> str:
+    """A part's page."""
+    built: dict[str, Any] = PARTS[part].build(found)
+    return render_to_string(PARTS[part].template, {"editing": found, "draft": found.draft, **built})
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("sample", SOURCES)
+def test_a_part_of_a_sample_is_drawn(part: str, sample: str) -> None:
+    assert "<section" in drawn(part, seen(SOURCES[sample]))
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("kind", NO_FABRICS)
+def test_a_part_of_what_is_no_fabric_is_drawn_all_the_same(part: str, kind: str) -> None:
+    found = seen(NO_FABRICS[kind], base=SOURCES["research-desk"])
+    assert found.checked.errors
+    assert "<section" in drawn(part, found)
+    assert all(one.address for one in remarks(found.checked.findings))
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("agents.2.model", "agents"),
+        ("models.0.price", "models"),
+        ("tools.1.compensation", "tools"),
+        ("policy.limits.turns", "limits"),
+        ("policy.humans.due_s", "people"),
+        ("reviewers", "people"),
+        ("decision_table.provider_failure.batch.rungs.0", "table"),
+        ("", "yaml"),
+        ("nosuch", "yaml"),
+    ],
+)
+def test_a_remark_leads_to_the_part_that_edits_its_path(path: str, part: str) -> None:
+    assert part_of(path).name == part
+
+
+@pytest.mark.parametrize("sample", SOURCES)
+@pytest.mark.parametrize("part", ["basics", "agents", "models", "tools", "people", "limits"])
+def test_a_part_has_a_control_for_everything_that_it_owns(part: str, sample: str) -> None:
+    found = seen(SOURCES[sample])
+    html = drawn(part, found)
+    lacking = []
+    for shape in places():
+        if "*" in shape.place or shape.kind in ("group", "items", "table") or part_of(shape.place).name != part:
+            continue
+        if f'id="f.{shape.place}"' not in html and shape.place not in ELSEWHERE:
+            lacking.append(shape.place)
+    for listed in ("agents", "models", "tools", "memories"):
+        for n in range(found.count(listed) if part_of(listed).name == part else 0):
+            inner = (one.place.split(".", 2)[2] for one in places(listed) if one.place.count(".") > 1)
+            names = {name for name in inner if name != "price"}
+            lacking += [f"{listed}.{n}.{name}" for name in names if f'id="f.{listed}.{n}.{name}"' not in html]
+    assert lacking == []
+
+
+ELSEWHERE = {
+    "name",
+    "policy.tau",
+    "policy.limits.max_visits",
+    "policy.fan_in.mode",
+    "policy.fan_in.k",
+    "policy.goal_gates.nodes",
+    "policy.goal_gates.retry",
+}
+"""Places that other parts show, and the name, which a draft keeps."""
