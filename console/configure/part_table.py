@@ -179,7 +179,7 @@ def _opened(editing: Editing, cell: Cell) -> OpenCell:
 
 def _rung(editing: Editing, cell: str, n: int, rung: JSON, last: bool) -> RungForm:
     path = f"{cell}.rungs.{n}"
-    reaction = rung.get("reaction") if isinstance(rung, dict) else ""
+    reaction = str(rung.get("reaction")) if isinstance(rung, dict) else ""
     known = reaction in REACTIONS
     chosen = editing.field(f"{path}.reaction")
     return RungForm(

@@ -169,9 +169,10 @@ def _settled(tree: JSON, path: str) -> list[Edit]:
     """A ladder after a rung has come, gone or moved: the last one is without bound, and no other is."""
     whole, _, number = path.rpartition(".")
     rungs = path if place_of(path) in BEFORE_LAST else whole if number.isdecimal() else ""
-    listed = at(tree, rungs) if rungs and place_of(rungs) in BEFORE_LAST else None
+    found = at(tree, rungs) if rungs and place_of(rungs) in BEFORE_LAST else None
+    listed: list[JSON] = found if isinstance(found, list) else []
     edits: list[Edit] = []
-    for n, rung in enumerate(listed if isinstance(listed, list) else []):
+    for n, rung in enumerate(listed):
         bounded, last = isinstance(rung, dict) and rung.get("times") is not None, n == len(listed) - 1
         if last and bounded:
             edits.append(Drop((*path_of(rungs), n, "times")))

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from console.access import actor_of
 from console.configure.editing import Editing, editing
+from console.configure.fields import FIELD, SHOWN
 from console.configure.parts import PARTS, part_of, remarks
 from console.configure.sent import ButtonProblem, changes_in
 from console.forms import sentence
@@ -193,9 +194,9 @@ def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
 
 
 def _unsaved(request: HttpRequest) -> tuple[tuple[str, str], ...]:
-    """Every field that was sent: what a choice is sent again with."""
-    left = ("csrfmiddlewaretoken", "part", "page")
-    return tuple((key, one) for key in request.POST if key not in left for one in request.POST.getlist(key))
+    """What was sent of the draft: what a choice is sent again with."""
+    kept = [key for key in request.POST if key in ("step", "do", TEXT) or key.startswith((FIELD, SHOWN))]
+    return tuple((key, one) for key in kept for one in request.POST.getlist(key))
 
 
 def _partly(request: HttpRequest) -> bool:

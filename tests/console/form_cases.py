@@ -154,9 +154,20 @@ FORMS = {
         "",
         (302, 404, 409, 413, 422),
     ),
-    "fabric-draft-undo": FormCase(("step", "page", "part", "cell", "simulate", "open"), {"step": "1"}, 409, "has gone on", (302, 404, 409, 413, 422)),
+    "fabric-draft-undo": FormCase(
+        ("step", "page", "part", "cell", "simulate", "open"),
+        {"step": "1"},
+        409,
+        "has gone on",
+        (302, 404, 409, 413, 422),
+    ),
     "fabric-draft-redo": FormCase(
-        ("step", "page", "part", "cell", "simulate", "open"), {"step": "0"}, 409, "has gone on", (302, 404, 409, 413, 422), after="fabric-draft-undo"
+        ("step", "page", "part", "cell", "simulate", "open"),
+        {"step": "0"},
+        409,
+        "has gone on",
+        (302, 404, 409, 413, 422),
+        after="fabric-draft-undo",
     ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(
