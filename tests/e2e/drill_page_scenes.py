@@ -30,9 +30,12 @@ reviewers: [owner]
 """
 DRIVEN = """
 from fabric.adapters.duties import database_us
+from fabric.core.decision_table import Ladder, Rung
 from fabric.core.taxonomy import FailureType as F, Tier
+from fabric.selectors.fabrics import fabric_get, revision_spec
 from fabric.services.workspaces import owner_actor
 from simulator.drills.batches import drill_drive, drill_end
+from simulator.drills.drafts import drill_ask_spec
 from simulator.drills.models import Drill, Status
 from simulator.drills.services import drill_ask
 def drilled(name, fabric, failure, tier, drive=True, **columns):
@@ -51,6 +54,14 @@ drilled("asked", "research-desk", F.DEADLOCK, Tier.HIGH_STAKES)
 drilled("deviates", "guarded", F.PROVIDER, Tier.BATCH, verdict="deviated", expected=" > ".join(["retry"] * 5 + ["wait_for_breaker"] * 3 + ["escalate", "aborted"]))
 drilled("runs", "research-desk", F.PROVIDER, Tier.BATCH, drive=False)
 drilled("aborts", "research-desk", F.COST_OVERRUN, Tier.BATCH, drive=False, status=Status.ABORTED, stopped_by="owner", why="the fabric is published anew", ended_at=database_us())
+draft = fabric_get(owner_actor(), "guarded").revision_id
+draft = revision_spec(draft).model_copy(update={"decision_table": {F.PROVIDER: {Tier.BATCH: Ladder(rungs=(Rung(reaction="retry", times=2), Rung(reaction="abort")))}}})
+asked = drill_ask_spec(actor=owner_actor(), spec=draft, cells=[(F.PROVIDER, Tier.BATCH)], seed=20261117)
+mine = Drill.objects.filter(id=asked.drills[0])
+mine.update(status=Status.RUNNING, holder="pictures", started_at=database_us())
+came, kept = drill_drive(mine.get())
+drill_end(mine.get(), "pictures", kept, **came)
+print("draft", asked.drills[0])
 """
 
 
@@ -72,7 +83,13 @@ def pages(home: Installation) -> Iterator[Scene]:
     """Every kind of drill, one of them as it runs."""
     home.publish(GUARDED)
     ids = dict(line.split() for line in home.manage("shell", "--verbosity", "0", "-c", DRIVEN).splitlines())
-    for name, act in (("breaker", nothing), ("loop", _steps), ("asked", _unfold), ("deviates", _steps)):
+    for name, act in (
+        ("breaker", nothing),
+        ("loop", _steps),
+        ("asked", _unfold),
+        ("deviates", _steps),
+        ("draft", nothing),
+    ):
         yield Scene(f"one-drill-{name}", f"/drills/{ids[name]}", act)
     yield Scene("one-drill-at", f"/drills/{ids['breaker']}?at=20")
     yield Scene("one-drill-reports", f"/drills/{ids['loop']}", lambda page: page.locator("#reports").click())

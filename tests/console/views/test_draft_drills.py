@@ -68,3 +68,9 @@ def test_as_a_test_it_has_the_drafts_own_table(browser, driven):
 def test_the_api_says_whose_draft_it_was(browser, driven):
     told = browser.get(f"/api/v1/drills/{driven.id}").json()
     assert (told["fabric"], told["author"], told["verdict"]) == (name_of(driven), "owner", "pass")
+
+
+def test_while_it_goes_on_it_is_named_so(browser, driven):
+    Drill.objects.filter(id=driven.id).update(status="running", ended_at=None, verdict="")
+    for page in ("/drills", f"/drills/{driven.id}"):
+        assert f"on {name_of(driven)}, draft of owner, virtual clock" in text(browser.get(page))
