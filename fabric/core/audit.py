@@ -31,6 +31,13 @@ class Act(StrEnum):
     """What a drill had made of a fabric is published no more."""
     DRAFT_DISCARDED = "draft_discarded"
     """Somebody threw their unpublished version of a fabric away."""
+    CHANGE_REQUESTED = "change_requested"
+    """Somebody asks for a second person who agrees to publishing a fabric."""
+    CHANGE_REJECTED = "change_rejected"
+    CHANGE_WITHDRAWN = "change_withdrawn"
+    """Who had asked for it took it back."""
+    CHANGE_VOIDED = "change_voided"
+    """What it was about was changed, so nobody can agree to it any more."""
     TOKEN_CREATED = "token_created"  # noqa: S105 - The name of an act.
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 - The same.
     LOGIN_LINK_CREATED = "login_link_created"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fabric.selectors.change_requests import ChangeView
 from fabric.selectors.fabrics import FabricView, RevisionPage
 from fabric.selectors.revision_diff import Change
 from fabric.selectors.revisions import RevisionView
@@ -48,6 +49,23 @@ def would(run: DryRun) -> Iterator[str]:
     before = f"in place of revision {was}" if was is not None else "and none is published now"
     yield f"{found.name}: revision {found.number} would be published {which}, {before}"
     yield from map(change, run.changes)
+    if run.second:
+        yield f"{found.name}: somebody else has to agree to it: ask with --request"
+
+
+def asked(found: ChangeView) -> str:
+    """That a second person was asked for, in one sentence."""
+    return f"{found.name}: request {found.id} waits for somebody else who approves it; nothing is published yet"
+
+
+def request_line(found: ChangeView) -> str:
+    """A change request on one line."""
+    over = f"over revision {found.base}" if found.base else "not published before"
+    made = f" as revision {found.published}" if found.published else ""
+    by = f" by {found.decided_by}" if found.decided_by else ""
+    why = f": {_cut(found.reason)}" if found.reason else ""
+    said = f"  {_cut(found.message)}" if found.message else ""
+    return f"{found.id}  {found.name}  {over}  by {found.author}  {found.state}{made}{by}{why}{said}"
 
 
 def change(one: Change) -> str:
@@ -134,7 +152,31 @@ def published(found: Published) -> JSON:
 
 def dry(run: DryRun) -> JSON:
     """A publication that was not one."""
-    return {**published(run.published), "dry_run": True, "new": run.new, "changes": [*map(_change, run.changes)]}
+    return {
+        **published(run.published),
+        "dry_run": True,
+        "new": run.new,
+        "second_person": bool(run.second),
+        "changes": [*map(_change, run.changes)],
+    }
+
+
+def request(found: ChangeView) -> JSON:
+    """A change request."""
+    return {
+        "id": found.id,
+        "name": found.name,
+        "author": found.author,
+        "base": found.base,
+        "digest": found.digest,
+        "message": found.message,
+        "state": found.state.value,
+        "opened_at": found.opened_at.isoformat(),
+        "decided_at": found.decided_at.isoformat() if found.decided_at else None,
+        "decided_by": found.decided_by,
+        "reason": found.reason,
+        "number": found.published,
+    }
 
 
 def compared(found: Comparison, text: str | None) -> JSON:

@@ -15,7 +15,7 @@ from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right
 from fabric.core.text import clean_text
-from fabric.models import Draft, DraftStep, Revision
+from fabric.models import ChangeRequest, Draft, DraftStep, Revision
 from fabric.selectors.drafts import DraftView, draft_get, draft_view
 from fabric.selectors.fabrics import revision_get
 from fabric.services.audit import audit_record
@@ -146,6 +146,7 @@ def draft_rebase(*, actor: Actor, name: str, step: int, text: str, base_id: str,
         draft = _row(actor, name)
         _unmoved(draft, step)
         number = Revision.objects.values_list("number", flat=True).get(id=base_id)
+        _void(actor, draft, _CHANGED)
         _put(draft, text, what=f"r{number} was brought in", page="", place="")
         Draft.objects.filter(id=draft.id).update(base_id=base_id, base_text=base_text)
     return draft_get(actor, name)
@@ -157,8 +158,22 @@ def draft_discard(*, actor: Actor, name: str, step: int) -> None:
     with transaction.atomic():
         draft = _row(actor, name)
         _unmoved(draft, step)
+        _void(actor, draft, "the draft was discarded")
         draft_remove(draft)
         audit_record(actor=actor, act=Act.DRAFT_DISCARDED, subject=draft.name)
+
+
+_CHANGED = "the draft was changed"
+
+
+def _void(actor: Actor, draft: Draft, why: str) -> None:
+    """Nobody can agree to a draft's text any more once it is another: its request is voided, within the caller's transaction."""
+    rows = ChangeRequest.objects.filter(workspace_id=draft.workspace_id, name=draft.name, author=draft.author)
+    asked = rows.filter(state="open", text=draft.text).values_list("id", flat=True).first()
+    if asked is not None and rows.filter(id=asked, state="open").update(
+        state="voided", decided_at=datetime.now(UTC), decided_by=actor.name, reason=why
+    ):
+        audit_record(actor=actor, act=Act.CHANGE_VOIDED, subject=draft.name, request=asked)
 
 
 def draft_remove(draft: Draft) -> None:
@@ -178,6 +193,7 @@ def _save(actor: Actor, name: str, changed: Callable[[Draft], str], *, what: str
                 text = changed(draft)
                 _whole(text)
                 if text != draft.text:
+                    _void(actor, draft, _CHANGED)
                     _put(draft, text, what=what, page=page, place=place)
         except _Raced:
             continue
@@ -231,16 +247,17 @@ def _moved(actor: Actor, name: str, step: int, *, back: bool) -> DraftView:
             raise Refused(f"there is nothing to {'undo' if back else 'redo'}", code="conflict", field="step")
         rows = Draft.objects.filter(id=draft.id, at=draft.at, last=draft.last)
         if not rows.update(text=found.text, at=found.number, changed_at=datetime.now(UTC)):
-            raise Refused(_GONE_ON, code="conflict", field="step")
+            raise Refused(GONE_ON, code="conflict", field="step")
+        _void(actor, draft, _CHANGED)
     return draft_get(actor, name)
 
 
-_GONE_ON = "the draft has gone on since this page was loaded: load it again, and look at what changed"
+GONE_ON = "the draft has gone on since this page was loaded: load it again, and look at what changed"
 
 
 def _unmoved(draft: Draft, step: int) -> None:
     if draft.at != step:
-        raise Refused(_GONE_ON, code="conflict", field="step")
+        raise Refused(GONE_ON, code="conflict", field="step")
 
 
 def _shows(draft: Draft, step: int, page: str) -> bool:
@@ -258,7 +275,7 @@ def _shown(draft: Draft, step: int) -> str:
         return draft.text
     found = DraftStep.objects.filter(draft_id=draft.id, number=step).values_list("text", flat=True).first()
     if found is None:
-        raise Refused(_GONE_ON, code="conflict", field="step")
+        raise Refused(GONE_ON, code="conflict", field="step")
     return found
 
 

@@ -11,11 +11,12 @@ from django.db.models import Max
 from fabric.core.actor import Actor
 from fabric.core.roles import Right
 from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
 from fabric.models import Fabric, Revision
 from fabric.selectors.fabrics import revision_get
 from fabric.selectors.revision_diff import Change, spec_changes
 from fabric.services.fabric_yaml import fabric_dump, fabric_read
-from fabric.services.fabrics import Published, Stored, checked, outcome, unexpected
+from fabric.services.fabrics import Published, Stored, checked, outcome, second_person, unexpected
 from fabric.services.rights import right_wanted
 
 
@@ -68,6 +69,8 @@ class DryRun:
     """Whether the revision would be made; False: a revision of this content is there."""
     changes: tuple[Change, ...]
     """Against what is published now; empty where nothing is, or it is the same."""
+    second: tuple[Tier, ...] = ()
+    """The tiers for whose sake a second person has to agree; empty: none has to."""
 
 
 def fabric_dry_run(
@@ -89,4 +92,5 @@ def fabric_dry_run(
         raise unexpected(name, expect, was)
     changes = spec_changes(side_of(actor, name).spec, read.spec) if standing and changed else ()
     rewritten = there is not None and bool(there.source) and there.source != source
-    return DryRun(outcome(read, Stored(number, changed, was, rewritten)), there is None, changes)
+    second = second_person(actor, read.spec) if changed else ()
+    return DryRun(outcome(read, Stored(number, changed, was, rewritten)), there is None, changes, second)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
@@ -11,7 +13,9 @@ from django.db.models import Max
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.roles import Right
+from fabric.core.second_person import second_wanted
 from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Tier
 from fabric.models import Fabric, Revision, Workspace
 from fabric.runtime.shares import published
 from fabric.selectors.fabrics import revision_get
@@ -25,6 +29,7 @@ from fabric.services.publication import Deviation, deviations, publication_probl
 from fabric.services.rights import right_wanted
 from fabric.services.workspaces import people_of
 
+JSON = Any
 ATTEMPTS = 5
 
 
@@ -48,6 +53,21 @@ class Published:
     """What is described and never used, a sentence each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a publication is bound to beside the content."""
+
+    author: str = ""
+    """Whose change it is, where a second person publishes it; empty: the actor's own, and nobody else has agreed."""
+    request: str = ""
+    """Id of the change request that was agreed to."""
+    also: Callable[[Revision], None] | None = None
+    """Done in the transaction that publishes it; a Refused of it calls the publication off."""
+
+
+NO_TERMS = Terms()
+
+
 def fabric_publish(
     *, actor: Actor, source: str, origin: str = "", providers: Collection[str] = (), expect: int | None = None
 ) -> Published:
@@ -55,8 +75,8 @@ def fabric_publish(
 
     ``providers``: the provider adapters that there are; without them the names are not checked. ``expect``: number of the revision that has to be
     the published one until then, 0: none; None: whatever it is. The same content again is no new revision, but is kept under its last text;
-    an older content becomes the published one again. Raises Refused forbidden; conflict where another revision is published than was expected;
-    invalid or too_large, with every problem in ``problems``.
+    an older content becomes the published one again. Raises Refused forbidden; conflict where another revision is published than was expected, and
+    where a second person has to agree (``services.change_requests``); invalid or too_large, with every problem in ``problems``.
     """
     right_wanted(actor, Right.EDIT, "publish fabrics")
     read = fabric_read(source, origin=origin)
@@ -64,11 +84,16 @@ def fabric_publish(
 
 
 def fabric_publish_read(
-    *, actor: Actor, read: Source, providers: Collection[str] = (), expect: int | None = None
+    *,
+    actor: Actor,
+    read: Source,
+    providers: Collection[str] = (),
+    expect: int | None = None,
+    terms: Terms = NO_TERMS,
 ) -> Published:
-    """The same of a fabric that was read already. Raises Refused forbidden, conflict or invalid."""
+    """The same of a fabric that was read already. Raises Refused forbidden, conflict or invalid, and what ``terms.also`` raises."""
     right_wanted(actor, Right.EDIT, "publish fabrics")
-    return _published(actor, read, providers, _Asked(read.spec, read.text, expect))
+    return _published(actor, read, providers, _Asked(read.spec, read.text, expect, terms=terms))
 
 
 def fabric_revert(
@@ -119,7 +144,7 @@ def drilled_publish(*, actor: Actor, spec: FabricSpec) -> int:
     Raises Refused forbidden in any workspace but one of drills: what is in a drill's hands is no fabric that people start runs of.
     """
     _of_drills(actor)
-    return _stored(actor, _Asked(spec)).number
+    return _stored(actor, _Asked(spec, drill=True)).number
 
 
 def drilled_withdraw(*, actor: Actor, name: str) -> bool:
@@ -147,6 +172,9 @@ class _Asked:
     source: str = ""
     expect: int | None = None
     act: Act = Act.FABRIC_PUBLISHED
+    terms: Terms = NO_TERMS
+    drill: bool = False
+    """Whether it is a drill's, which nobody has to agree to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,23 +221,50 @@ def revision_ensure(*, workspace_id: str, spec: FabricSpec, by: str = "") -> tup
 
 
 def _store(actor: Actor, asked: _Asked) -> Stored:
-    spec = asked.spec
-    fabric, revision = revision_ensure(workspace_id=actor.workspace_id, spec=spec, by=actor.name)
+    spec, terms = asked.spec, asked.terms
+    by = terms.author or actor.name
+    fabric, revision = revision_ensure(workspace_id=actor.workspace_id, spec=spec, by=by)
     was_id = fabric.published_id
-    was = Revision.objects.filter(id=was_id).values_list("number", flat=True).first() if was_id else None
+    was, was_spec = _standing(was_id)
     rewritten = _source_kept(revision, asked)
     if was_id == revision.id:
         return Stored(revision.number, False, was, rewritten)
-    rows = Fabric.objects.filter(id=fabric.id)
-    if asked.expect is not None:
-        # Asked of the row that is written as well: another publication may stand before its commit.
-        rows = rows.filter(published_id=was_id) if asked.expect == (was or 0) else rows.none()
-    if not rows.update(published=revision, title=spec.title):
-        raise unexpected(spec.name, asked.expect or 0, was)
+    if asked.expect is not None and asked.expect != (was or 0):
+        raise unexpected(spec.name, asked.expect, was)
+    if not (terms.author or asked.drill) and (tiers := second_wanted(was_spec, spec)):
+        raise alone(spec.name, tiers)
+    # Asked of the row that is written as well: another publication may stand before its commit, and may want a second person.
+    if not Fabric.objects.filter(id=fabric.id, published_id=was_id).update(published=revision, title=spec.title):
+        if asked.expect is None:
+            raise IntegrityError("somebody else published at the same moment")
+        raise unexpected(spec.name, asked.expect, was)
     caps_publish(workspace_id=actor.workspace_id, caps=published(fabric.id, spec.policy))
     told = {"revision": revision.number, "digest": revision.digest}
-    audit_record(actor=actor, act=asked.act, subject=spec.name, **told)
+    agreed = {"author": terms.author or None, "request": terms.request or None}
+    audit_record(actor=actor, act=asked.act, subject=spec.name, **told, **agreed)
+    if terms.also is not None:
+        terms.also(revision)
     return Stored(revision.number, True, was, rewritten)
+
+
+def _standing(revision_id: str | None) -> tuple[int | None, JSON]:
+    """Number and stored spec of what is published; None where nothing is."""
+    found = Revision.objects.filter(id=revision_id).values_list("number", "spec").first() if revision_id else None
+    return (found[0], json.loads(found[1])) if found else (None, None)
+
+
+def second_person(actor: Actor, spec: FabricSpec) -> tuple[Tier, ...]:
+    """The tiers for whose sake a second person has to agree to publishing this content now; empty: none has to. One statement."""
+    rows = Fabric.objects.filter(workspace_id=actor.workspace_id, name=spec.name, published__isnull=False)
+    stored = rows.values_list("published__spec", flat=True).first()
+    return second_wanted(json.loads(stored) if stored else None, spec)
+
+
+def alone(name: str, tiers: Collection[Tier]) -> Refused:
+    """The Refused where somebody would publish alone what two have to agree to."""
+    named = " and ".join(tier.replace("_", "-") for tier in tiers)
+    message = f"two people agree to each change of fabric {name!r}, since its runs in tier {named} have four eyes: open a request, with manage.py fabric publish FILE --request or on the draft's page, and somebody else approves it"
+    return Refused(message, code="conflict", field="request")
 
 
 def unexpected(name: str, expect: int, was: int | None) -> Refused:

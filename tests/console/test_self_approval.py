@@ -37,13 +37,14 @@ from fabric.services.tokens import Scope, token_create
 from fabric.services.workspaces import actor_of
 from tests.console.api.client import Program
 from tests.fabric.management.console import command
-from tests.fabric.services.world import DOUBTFUL, NOTES, WATCHED
+from tests.fabric.services.world import DOUBTFUL, NOTES, WATCHED, published_by_two
 from tests.people import member, signed_in
 
 ANSWERS = ("decide", "reviews-together", "api-escalation-decision", "api-escalations-decide")
 LATER = ("decision-undo", "decision-continue", "api-escalation-undo", "api-escalation-continue")
 
 NO_ANSWER = {
+    *("api-change-approve", "api-change-reject"),
     *(f"api-escalation-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
     "api-escalation-close",
 }
@@ -262,8 +263,8 @@ def nothing_passed(world: World) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_who_started_a_run_lets_nothing_of_it_pass(owner, way):
     act, told = WAYS[way]
-    at_the_machine = way.startswith("manage.py")
-    fabric = fabric_publish(actor=actor_of(owner), source=WATCHED if at_the_machine else DOUBTFUL).name
+    at_the_machine, by = way.startswith("manage.py"), actor_of(owner)
+    fabric = (published_by_two(by, WATCHED) if at_the_machine else fabric_publish(actor=by, source=DOUBTFUL)).name
     who = owner if at_the_machine else member("ana", "owner", "editor", "reviewer")
     member("ben", "owner", "reviewer")
     world = World(who, fabric)
@@ -275,7 +276,7 @@ def test_two_are_asked_of_whom_neither_started_it(owner):
     """Not even the owner of an installation of their own decides alone where four eyes are asked."""
     for name in ("ben", "carla"):
         member(name, "owner", "reviewer")
-    world = World(owner, fabric_publish(actor=actor_of(owner), source=WATCHED).name)
+    world = World(owner, published_by_two(actor_of(owner), WATCHED).name)
     assert world.actor.name == LOCAL_OWNER
     assert by_page(world) == 403
     decide = partial(escalation_decide, **world.ports, escalation_id=world.item.id, verb="approve")

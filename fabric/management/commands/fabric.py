@@ -1,4 +1,4 @@
-"""`manage.py fabric list|show|export|diff|lint|schema|publish|revert`: fabrics that live in a repository."""
+"""`manage.py fabric list|show|export|diff|lint|schema|publish|revert|requests|approve|reject|withdraw`: fabrics that live in a repository."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from django.core.management.base import CommandParser
 from fabric.core.actor import Actor
 from fabric.management import fabric_words as words
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.selectors.change_requests import change_requests
 from fabric.selectors.fabrics import fabrics_list, revision_get
 from fabric.selectors.revisions import fabric_revisions
+from fabric.services.change_requests import change_approve, change_reject, change_request_open, change_withdraw
 from fabric.services.errors import Refused
 from fabric.services.fabric_compare import DryRun, Side, compared, fabric_dry_run, side_of
 from fabric.services.fabric_lint import fabric_lint
@@ -35,6 +37,10 @@ ACTIONS = {
     "schema": "the JSON Schema of a fabric, for editors",
     "publish": "publish fabrics from YAML files; none is where one of them cannot be",
     "revert": "make an older revision the published one again",
+    "requests": "changes that wait for a second person",
+    "approve": "agree to somebody else's change, which publishes exactly that",
+    "reject": "say no to somebody else's change, and why",
+    "withdraw": "take back a request of one's own",
 }
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
 """``small`` or ``small@2``; whatever else is given is a file."""
@@ -64,6 +70,14 @@ class Command(FabricCommand):
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
         made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
         made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        for name in ("publish", "revert"):
+            made[name].add_argument("--request", action="store_true", help="ask a second person to agree to it")
+            made[name].add_argument("--message", default="", metavar="TEXT", help="what that person reads with it")
+        made["requests"].add_argument("name", nargs="?", default="", metavar="NAME", help="of one fabric")
+        made["requests"].add_argument("--all", action="store_true", help="those that are decided as well")
+        for name in ("approve", "reject", "withdraw"):
+            made[name].add_argument("id", metavar="ID", help="the request, as `fabric requests` lists it")
+        made["reject"].add_argument("--reason", required=True, metavar="TEXT", help="its author reads it")
         made["revert"].add_argument("number", type=int, metavar="N", help="number of the revision")
         for name in ("publish", "revert"):
             made[name].add_argument(
@@ -172,8 +186,11 @@ class Command(FabricCommand):
 
     def _publish(self, actor: Actor, options: dict[str, Any]) -> int:
         files, expect = options["files"], options["expect_revision"]
-        if len(files) > 1 and expect is not None:
-            raise Refused("--expect-revision is about one fabric; give one FILE with it", code="invalid")
+        if len(files) > 1 and (expect is not None or options["request"]):
+            only = "--request" if options["request"] else "--expect-revision"
+            raise Refused(f"{only} is about one fabric; give one FILE with it", code="invalid")
+        if options["request"] and not options["dry_run"]:
+            return self._ask(actor, _text(files[0]), files[0].name, options)
         known = providers()
         asked: list[dict[str, Any]] = [
             {"actor": actor, "source": _text(path), "origin": path.name, "providers": known, "expect": expect}
@@ -203,6 +220,9 @@ class Command(FabricCommand):
         return OK
 
     def _revert(self, actor: Actor, options: dict[str, Any]) -> int:
+        if options["request"]:
+            page = revision_get(actor, options["name"], options["number"])
+            return self._ask(actor, exported(page), f"{page.fabric.name}@{page.number}", options)
         done = fabric_revert(
             actor=actor,
             name=options["name"],
@@ -212,6 +232,47 @@ class Command(FabricCommand):
         )
         self._noted(done)
         self._said(words.published(done), [words.outcome(done, reverted=True)], options)
+        return OK
+
+    # -- a second person -----------------------------------------------------------------------------------------------
+
+    def _ask(self, actor: Actor, source: str, origin: str, options: dict[str, Any]) -> int:
+        found = change_request_open(
+            actor=actor,
+            source=source,
+            origin=origin,
+            message=options["message"],
+            providers=providers(),
+            expect=options["expect_revision"],
+        )
+        self._said(words.request(found), [words.asked(found)], options)
+        return OK
+
+    def _requests(self, actor: Actor, options: dict[str, Any]) -> int:
+        found = change_requests(actor, options["name"], waiting=not options["all"])
+        if options["json"]:
+            self.put([words.request(one) for one in found])
+            return OK
+        for one in found:
+            self.stdout.write(words.request_line(one))
+        if not found:
+            self.tell("no change of a fabric waits for a second person")
+        return OK
+
+    def _approve(self, actor: Actor, options: dict[str, Any]) -> int:
+        done = change_approve(actor=actor, request_id=options["id"], providers=providers())
+        self._noted(done)
+        self._said(words.published(done), [words.outcome(done)], options)
+        return OK
+
+    def _reject(self, actor: Actor, options: dict[str, Any]) -> int:
+        found = change_reject(actor=actor, request_id=options["id"], reason=options["reason"])
+        self._said(words.request(found), [words.request_line(found)], options)
+        return OK
+
+    def _withdraw(self, actor: Actor, options: dict[str, Any]) -> int:
+        found = change_withdraw(actor=actor, request_id=options["id"])
+        self._said(words.request(found), [words.request_line(found)], options)
         return OK
 
     def _noted(self, done: Published) -> None:

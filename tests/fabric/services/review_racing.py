@@ -179,7 +179,7 @@ def main() -> None:
     from fabric.services.fabrics import fabric_publish
     from fabric.services.workspaces import owner_actor
     from tests.fabric.services.at_once import at_once
-    from tests.fabric.services.world import DOUBTFUL, WATCHED
+    from tests.fabric.services.world import DOUBTFUL, WATCHED, published_by_two
     from tests.people import member
 
     actor, number, wanted = owner_actor(), int(sys.argv[1]), sys.argv[2:]
@@ -189,8 +189,8 @@ def main() -> None:
         member(name, *roles)
     people = [replace(actor, name=name, roles=frozenset(roles)) for name in names]
     race = Race(actor, people, at_once)
-    sources = {"doubtful": DOUBTFUL, "watched": WATCHED}
-    fabrics = {name: fabric_publish(actor=actor, source=source).name for name, source in sources.items()}
+    published = fabric_publish(actor=actor, source=DOUBTFUL), published_by_two(actor, WATCHED)
+    fabrics = {one.name: one.name for one in published}
     scenes = [scene for scene in SCENES if scene.__name__ in wanted or not wanted]
     print(json.dumps({scene.__name__: scene(race, fabrics, number) for scene in scenes}))
 

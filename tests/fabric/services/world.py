@@ -10,7 +10,8 @@ from fabric.management.following import Following
 from fabric.models import Workspace
 from fabric.runtime.ports import Document, JournalStore
 from fabric.selectors.runs import RunView
-from fabric.services.fabrics import fabric_publish
+from fabric.services.change_requests import change_approve, change_request_open
+from fabric.services.fabrics import Published, fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import OWNER_ROLES, owner_actor
 
@@ -52,7 +53,7 @@ DOUBTFUL = (
 WATCHED = DOUBTFUL.replace("name: doubtful", "name: watched").replace(
     "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
 )
-"""The same where two people have to agree."""
+"""The same where two people have to agree: ``published_by_two`` publishes it."""
 
 PAYING = (
     SMALL.replace("name: small", "name: paying")
@@ -144,6 +145,13 @@ class HeardNudge:
 
     def told(self, run_seqs: object) -> None:
         raise AssertionError("services do not say how far journals reach")
+
+
+def published_by_two(actor: Actor, source: str) -> Published:
+    """A fabric to whose changes two people agree: asked for by the actor, agreed to by somebody else."""
+    asked = change_request_open(actor=actor, source=source)
+    other = Actor(name="who-agrees", workspace_id=actor.workspace_id, roles=frozenset({"editor"}))
+    return change_approve(actor=other, request_id=asked.id)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.retention import retention_apply, retention_set
 from tests.fabric.management.console import command
-from tests.fabric.services.world import SMALL, WATCHED, ran
+from tests.fabric.services.world import SMALL, WATCHED, published_by_two, ran
 from tests.people import member
 from tests.unguarded import unguarded
 
@@ -167,7 +167,7 @@ def answers(run, person, verb="approve", **more):
 
 
 def test_that_two_agreed_follows(actor, people):
-    run = ran(actor, fabric_publish(actor=actor, source=WATCHED).name)
+    run = ran(actor, published_by_two(actor, WATCHED).name)
     for person in people:
         answers(run, person)
     assert followed(run.id)[:3] == ["escalation_opened", "escalation_approved", "escalation_decided"]
@@ -181,7 +181,7 @@ def test_what_a_person_wrote_follows(actor, doubtful):
 
 
 def test_a_proposal_of_one_and_the_word_of_another_follow(actor, people):
-    run = ran(actor, fabric_publish(actor=actor, source=WATCHED).name)
+    run = ran(actor, published_by_two(actor, WATCHED).name)
     (item,) = escalations_open(actor, run.id)
     edited = {**item.content["edit_initial"], "text": "The deadline is Friday."}
     answers(run, people[0], "edit", edited=edited)

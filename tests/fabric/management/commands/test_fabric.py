@@ -9,11 +9,14 @@ from django.core.management import CommandError, call_command
 from fabric.management.fabric_words import MARKS
 from fabric.models import Fabric, Revision
 from fabric.selectors.revision_diff import Change
+from fabric.services.change_requests import change_approve, change_request_open
 from fabric.services.fabric_schema import fabric_schema
 from fabric.services.fabric_text import written_out
 from fabric.services.fabric_yaml import fabric_read
+from fabric.services.workspaces import actor_of
 from tests.fabric.management.console import command
 from tests.fabric.services.world import SMALL
+from tests.people import member
 
 
 @pytest.fixture
@@ -316,3 +319,34 @@ def test_what_is_no_fabric_is_told_with_its_line_by_every_action(actor, file, wh
     assert said in done.out + done.err
     assert "Traceback" not in done.err
     assert not Fabric.objects.exists()
+
+
+EYES = SMALL.replace("run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}")
+
+
+def test_what_two_agree_to_is_asked_for_and_agreed_to_by_somebody_else(actor, file):
+    """The command line is the owner's: it approves what others ask for, and nothing of its own."""
+    file.write_text(EYES)
+    alone = command("fabric", "publish", str(file))
+    assert (alone.code, alone.out) == (2, "")
+    assert "open a request, with manage.py fabric publish FILE --request" in alone.err
+    assert "somebody else has to agree to it" in command("fabric", "publish", str(file), "--dry-run").out
+    asked = command("fabric", "publish", str(file), "--request", "--message", "More eyes.", "--json").last
+    assert (asked["state"], asked["author"], asked["base"], asked["message"]) == ("open", "owner", None, "More eyes.")
+    assert asked["id"] in command("fabric", "requests").out
+    own = command("fabric", "approve", asked["id"])
+    assert (own.code, "nobody agrees to their own" in own.err) == (2, True)
+    ana = actor_of(member("ana"))
+    assert change_approve(actor=ana, request_id=asked["id"]).number == 1
+    assert command("fabric", "requests").out == ""
+    assert "as revision 1 by ana" in command("fabric", "requests", "small", "--all").out
+    of_ana = change_request_open(actor=ana, source=SMALL)
+    rejected = command("fabric", "reject", of_ana.id, "--reason", "Keep the eyes.")
+    assert (rejected.code, "rejected by owner: Keep the eyes." in rejected.out) == (0, True)
+    of_ana = change_request_open(actor=ana, source=SMALL)
+    assert command("fabric", "approve", of_ana.id).out == "small: revision 2 is published\n"
+    mine = command("fabric", "revert", "small", "1", "--request", "--json").last
+    assert (mine["state"], mine["base"]) == ("open", 2)
+    assert command("fabric", "revert", "small", "1").code == 2
+    assert "withdrawn" in command("fabric", "withdraw", mine["id"]).out
+    assert command("fabric", "approve", "none").code == 2

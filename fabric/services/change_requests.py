@@ -1,0 +1,231 @@
+"""A second person for a change of a fabric: asked for by its author, agreed to or rejected by somebody else, bound to one content over one revision.
+
+Needed where the fabric's runs have four eyes, before the change or after it (``core.second_person``). Nobody agrees to what they asked for, and no service
+account agrees to anything; the owner of an installation of their own is no exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from functools import partial
+
+from django.db import IntegrityError, transaction
+
+from fabric.core.actor import Actor
+from fabric.core.audit import Act
+from fabric.core.roles import Right, holders
+from fabric.core.text import clean_text
+from fabric.models import ChangeRequest, Draft, Fabric, Revision
+from fabric.selectors.change_requests import ChangeState, ChangeView, change_request_get
+from fabric.services.audit import audit_record
+from fabric.services.drafts import draft_remove
+from fabric.services.errors import Refused
+from fabric.services.fabric_yaml import Source, fabric_read
+from fabric.services.fabrics import Published, Terms, checked, fabric_publish_read, second_person, unexpected
+from fabric.services.rights import right_wanted
+from fabric.services.workspaces import actor_named
+
+MESSAGE_CHARS_MAX = 4_000
+_ASKING = "ask for a change of a fabric"
+_AGREEING = "agree to changes of fabrics"
+DONE = {
+    ChangeState.PUBLISHED: "was agreed to",
+    ChangeState.REJECTED: "was rejected",
+    ChangeState.WITHDRAWN: "was withdrawn",
+    ChangeState.VOIDED: "was voided",
+}
+"""What became of one that waits no more; total over the states that are kept, by test."""
+
+
+def change_request_open(
+    *,
+    actor: Actor,
+    source: str,
+    origin: str = "",
+    message: str = "",
+    providers: Collection[str] = (),
+    expect: int | None = None,
+) -> ChangeView:
+    """Asks for a second person who agrees to publishing this text. The same again is the same request; another one takes the place of the author's last.
+
+    ``expect``: as for ``fabric_publish``. Raises Refused forbidden; invalid or too_large for a text that could not be published; conflict where another revision
+    is published than was expected, where it is the published content already, and where nobody else has to agree.
+    """
+    right_wanted(actor, Right.EDIT, _ASKING)
+    said = _text(message, "message")
+    read = fabric_read(source, origin=origin)
+    checked(actor, read, providers)
+    name, digest = read.spec.name, read.spec.digest()
+    standing = _standing(actor, name)
+    was = standing.number if standing else 0
+    if expect is not None and expect != was:
+        raise unexpected(name, expect, was)
+    if standing is not None and standing.digest == digest:
+        raise Refused(
+            f"this content is revision {was}, which is published: there is nothing to agree to", code="conflict"
+        )
+    if not second_person(actor, read.spec):
+        message = f"nobody else has to agree to a change of fabric {name!r}: publish it"
+        raise Refused(message, code="conflict", field="request")
+    try:
+        with transaction.atomic():
+            return change_request_get(actor, _opened(actor, read, standing, said))
+    except IntegrityError:
+        message = f"another request of {actor.name}'s for fabric {name!r} was opened at the same moment: look at it"
+        raise Refused(message, code="conflict", field="request") from None
+
+
+def _opened(actor: Actor, read: Source, standing: Revision | None, message: str) -> str:
+    name, digest = read.spec.name, read.spec.digest()
+    rows = ChangeRequest.objects.filter(workspace_id=actor.workspace_id, name=name, author=actor.name, state="open")
+    before = rows.first()
+    if before is not None:
+        if (before.digest, before.text, before.base_id) == (digest, read.text, standing.id if standing else None):
+            return before.id
+        _decided(actor, before.id, ChangeState.VOIDED, "its author asked for another change in its place")
+        audit_record(actor=actor, act=Act.CHANGE_VOIDED, subject=name, request=before.id)
+    made = ChangeRequest.objects.create(
+        workspace_id=actor.workspace_id,
+        name=name,
+        author=actor.name,
+        base=standing,
+        text=read.text,
+        digest=digest,
+        message=message,
+        opened_at=datetime.now(UTC),
+    )
+    audit_record(actor=actor, act=Act.CHANGE_REQUESTED, subject=name, request=made.id, digest=digest)
+    return made.id
+
+
+def change_approve(*, actor: Actor, request_id: str, digest: str = "", providers: Collection[str] = ()) -> Published:
+    """Agrees to a change, which publishes exactly that content, judged anew by today's rules. ``digest``: of the content that was looked at; empty: unsaid.
+
+    The author's draft goes where it is just that text. Raises Refused not_found; forbidden for its author, service accounts and who may not publish; conflict
+    where it waits no more, is stale or is about another content; invalid where it cannot be published any more.
+    """
+    found = _in_hand(actor, request_id)
+    if digest and digest != found.digest:
+        message = "the request is about another content than the page showed: look at it again"
+        raise Refused(message, code="conflict", field="digest")
+    _author_may(found, actor)
+    read = fabric_read(found.text, origin=f"request of {found.author}")
+    if read.spec.digest() != found.digest:
+        message = "its text reads as another content since Fabric Flow was upgraded: its author has to ask again"
+        raise Refused(message, code="conflict", field="request")
+    terms = Terms(author=found.author, request=found.id, also=partial(_agreed, actor, found))
+    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=found.base or 0, terms=terms)
+
+
+def change_reject(*, actor: Actor, request_id: str, reason: str) -> ChangeView:
+    """Says no to a change, and why. Raises Refused as ``change_approve``, and invalid without a reason; what is stale can be rejected."""
+    why = _text(reason, "reason")
+    found = _in_hand(actor, request_id, stale=True)
+    if not why:
+        raise Refused("say why it is rejected: its author reads the reason", code="invalid", field="reason")
+    return _ended(actor, found, ChangeState.REJECTED, Act.CHANGE_REJECTED, why)
+
+
+def change_withdraw(*, actor: Actor, request_id: str) -> ChangeView:
+    """Takes one's own request back. Raises Refused not_found, forbidden for anybody else's, conflict where it waits no more."""
+    right_wanted(actor, Right.EDIT, _ASKING)
+    found = change_request_get(actor, request_id)
+    if found.author != actor.name:
+        message = f"only {found.author}, who asked for it, withdraws it: reject it instead, and say why"
+        raise Refused(message, code="forbidden", field="actor")
+    _waits(found, stale=True)
+    return _ended(actor, found, ChangeState.WITHDRAWN, Act.CHANGE_WITHDRAWN, "")
+
+
+def why_not_agree(actor: Actor, found: ChangeView) -> str:
+    """Why somebody may not agree to a change, in a sentence; empty: they may."""
+    if not actor.may(Right.EDIT):
+        return f"{actor.name} may not {_AGREEING}: that is for {holders(Right.EDIT)}"
+    if actor.kind != "person":
+        return f"{actor.name} is no person: a second person agrees to a change"
+    if found.author == actor.name:
+        return (
+            f"{actor.name} asked for this change, and nobody agrees to their own: another editor or owner approves it"
+        )
+    return ""
+
+
+# -- the row -----------------------------------------------------------------------------------------------------------
+
+
+def _in_hand(actor: Actor, request_id: str, *, stale: bool = False) -> ChangeView:
+    right_wanted(actor, Right.EDIT, _AGREEING)
+    found = change_request_get(actor, request_id)
+    if why := why_not_agree(actor, found):
+        raise Refused(why, code="forbidden", field="actor")
+    _waits(found, stale=stale)
+    return found
+
+
+def _waits(found: ChangeView, *, stale: bool) -> None:
+    if found.state in DONE:
+        by = f" by {found.decided_by}" if found.decided_by else ""
+        raise Refused(f"this request {DONE[found.state]}{by} already", code="conflict", field="request")
+    if found.state is ChangeState.STALE and not stale:
+        stands = f"r{found.now} is published by now" if found.now else "nothing is published any more"
+        message = (
+            f"{stands}, and this is a change of {_over(found)}: {found.author} has to bring that in, and ask again"
+        )
+        raise Refused(message, code="conflict", field="request")
+
+
+def _over(found: ChangeView) -> str:
+    return f"r{found.base}" if found.base else "a fabric that was not published"
+
+
+def _author_may(found: ChangeView, actor: Actor) -> None:
+    try:
+        may = actor_named(actor.workspace_id, found.author).may(Right.EDIT)
+    except Refused:
+        may = False
+    if not may:
+        message = f"{found.author}, who asked for this, may not publish fabrics any more, so that two do not agree: ask for it in your own name"
+        raise Refused(message, code="conflict", field="request")
+
+
+def _agreed(actor: Actor, found: ChangeView, revision: Revision) -> None:
+    """In the transaction that publishes it: the request is over, and so is the draft that it came from."""
+    if not _decided(actor, found.id, ChangeState.PUBLISHED, "", revision):
+        raise Refused(
+            "this request was decided by somebody else just now: look at it", code="conflict", field="request"
+        )
+    drafts = Draft.objects.filter(workspace_id=actor.workspace_id, name=found.name, author=found.author)
+    for draft in drafts.filter(text=found.text):
+        draft_remove(draft)
+
+
+def _ended(actor: Actor, found: ChangeView, state: ChangeState, act: Act, reason: str) -> ChangeView:
+    with transaction.atomic():
+        if not _decided(actor, found.id, state, reason):
+            message = "this request was decided by somebody else just now: look at it"
+            raise Refused(message, code="conflict", field="request")
+        audit_record(actor=actor, act=act, subject=found.name, request=found.id, reason=reason or None)
+    return change_request_get(actor, found.id)
+
+
+def _decided(actor: Actor, request_id: str, state: ChangeState, reason: str, published: Revision | None = None) -> bool:
+    rows = ChangeRequest.objects.filter(id=request_id, state=ChangeState.OPEN)
+    return bool(
+        rows.update(
+            state=state, decided_at=datetime.now(UTC), decided_by=actor.name, reason=reason, published=published
+        )
+    )
+
+
+def _standing(actor: Actor, name: str) -> Revision | None:
+    found = Fabric.objects.filter(workspace_id=actor.workspace_id, name=name).select_related("published").first()
+    return found.published if found else None
+
+
+def _text(given: str, field: str) -> str:
+    said = clean_text(given)[0].strip()
+    if len(said) > MESSAGE_CHARS_MAX:
+        message = f"the {field} has {len(said):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken"
+        raise Refused(message, code="too_large", field=field)
+    return said

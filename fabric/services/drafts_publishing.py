@@ -1,0 +1,161 @@
+"""A draft becomes a revision: published by its author, or put to a second person where two have to agree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from datetime import UTC, datetime
+from functools import partial
+
+from fabric.core.actor import Actor
+from fabric.core.roles import Right
+from fabric.core.spec import FabricSpec
+from fabric.models import Draft, Revision
+from fabric.selectors.change_requests import ChangeView
+from fabric.selectors.drafts import DraftView, draft_get
+from fabric.selectors.fabrics import revision_get
+from fabric.selectors.words import duration
+from fabric.services import here
+from fabric.services.change_requests import change_request_open
+from fabric.services.checking import checked
+from fabric.services.draft_merging import BroughtIn, Choices, DraftConflict, brought_in
+from fabric.services.drafts import GONE_ON, draft_rebase, draft_remove
+from fabric.services.errors import Refused
+from fabric.services.fabric_text import exported
+from fabric.services.fabric_yaml import Source, fabric_read
+from fabric.services.fabrics import Published, Terms, fabric_publish_read
+from fabric.services.rights import right_wanted
+from fabric.services.workspaces import people_of
+from fabric.services.yaml_tree import YamlProblem
+
+_PUBLISHING = "publish fabrics"
+
+
+def draft_publish(*, actor: Actor, name: str, step: int, providers: Collection[str] = ()) -> Published:
+    """Publishes a draft, which is none any more then. ``step``: that of the page that showed what would be published.
+
+    Raises Refused forbidden; not_found; invalid with everything that keeps it from being published in ``problems``; conflict where the draft has gone on since
+    ``step``, where another revision was published since it began, where its content is the published one already, and where a second person has to agree.
+    """
+    right_wanted(actor, Right.EDIT, _PUBLISHING)
+    draft = draft_get(actor, name)
+    read = _ready(actor, draft, step, providers)
+    terms = Terms(also=partial(_gone, draft))
+    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=draft.base or 0, terms=terms)
+
+
+def draft_request(
+    *, actor: Actor, name: str, step: int, message: str = "", providers: Collection[str] = ()
+) -> ChangeView:
+    """Puts a draft to a second person. It stays; a change of it voids the request. Raises as ``draft_publish``, and conflict where nobody has to agree."""
+    right_wanted(actor, Right.EDIT, _PUBLISHING)
+    draft = draft_get(actor, name)
+    _ready(actor, draft, step, providers)
+    return change_request_open(
+        actor=actor,
+        source=draft.text,
+        origin=f"draft of {name}",
+        message=message,
+        providers=providers,
+        expect=draft.base or 0,
+    )
+
+
+def _ready(actor: Actor, draft: DraftView, step: int, providers: Collection[str]) -> Source:
+    """The draft as it can be published. Raises Refused."""
+    if draft.step != step:
+        raise Refused(GONE_ON, code="conflict", field="step")
+    if draft.moved or (draft.published_id is None and draft.base_id is not None):
+        raise Refused(moved_words(actor, draft), code="conflict", field="base")
+    found = checked(draft.text, here.installation(providers, people=people_of(actor.workspace_id)), name=draft.name)
+    if found.errors:
+        said = [one.said for one in found.errors]
+        raise Refused(said[0], code="invalid", field=found.errors[0].path or "text", problems=tuple(said))
+    read = fabric_read(draft.text, origin=f"draft of {draft.name}")
+    if read.spec.digest() == _published_digest(draft):
+        message = f"this draft has the content of r{draft.published}, which is published: change something, or discard the draft"
+        raise Refused(message, code="conflict", field="draft")
+    return read
+
+
+def _published_digest(draft: DraftView) -> str:
+    rows = Revision.objects.filter(id=draft.published_id or "")
+    return rows.values_list("digest", flat=True).first() or ""
+
+
+def moved_words(actor: Actor, draft: DraftView) -> str:
+    """That another revision was published since the draft began, by whom and when."""
+    row = (
+        Revision.objects.filter(id=draft.published_id or "")
+        .values_list("number", "published_by", "published_at")
+        .first()
+    )
+    if row is None:
+        return f"r{draft.base} is published no more: discard the draft, and begin anew"
+    number, by, at = row
+    if (
+        draft.base is not None and number < draft.base
+    ):  # An older one, which tells when it was made, not since when it is published again.
+        return f"r{number} was published again since this draft began: bring it in first"
+    whom, ago = "you" if by == actor.name else by, duration(time.time() - at.timestamp())
+    return f"r{number} was published by {whom} {ago} ago: bring it in first"
+
+
+def _gone(draft: DraftView, _revision: Revision) -> None:
+    """Takes the draft away in the transaction that publishes it, where it is still what was judged."""
+    rows = Draft.objects.filter(id=draft.id, at=draft.step, text=draft.text)
+    if not rows.update(changed_at=datetime.now(UTC)):
+        raise Refused(GONE_ON, code="conflict", field="step")
+    for row in rows:
+        draft_remove(row)
+
+
+# -- what was published meanwhile --------------------------------------------------------------------------------------
+
+
+def draft_incoming(*, actor: Actor, name: str, choices: Choices | None = None) -> tuple[DraftView, BroughtIn]:
+    """A draft with what was published since it began, and what both changed. Nothing is saved.
+
+    Raises Refused not_found; conflict where nothing came meanwhile, where the draft's text is no YAML, and where a revision cannot be read.
+    """
+    draft = draft_get(actor, name)
+    if not draft.moved:
+        message = f"nothing was published since this draft of {draft.name} began: there is nothing to bring in"
+        raise Refused(message, code="conflict", field="base")
+    base = _spec(actor, draft, draft.base)
+    published = _spec(actor, draft, draft.published)
+    assert published is not None
+    try:
+        found = brought_in(base_text=draft.base_text, text=draft.text, base=base, published=published, choices=choices)
+    except YamlProblem as error:
+        message = f"the draft's text is no YAML just now ({error}): mend it in the YAML part first"
+        raise Refused(message, code="conflict", field="text") from None
+    return draft, found
+
+
+def draft_bring_in(*, actor: Actor, name: str, step: int, base: int, choices: Choices) -> DraftView:
+    """Puts into a draft what was published since it began. ``base``: number of the revision that the page showed; ``choices``: by path, where both changed.
+
+    It is a step, which can be undone. Raises as ``draft_incoming``, forbidden, DraftConflict for what is not chosen, and conflict where another revision was
+    published or the draft has gone on since.
+    """
+    right_wanted(actor, Right.EDIT, "change fabrics")
+    draft, found = draft_incoming(actor=actor, name=name, choices=choices)
+    if draft.published != base:
+        message = f"r{draft.published} is published by now: look at what comes in again, and choose once more"
+        raise Refused(message, code="conflict", field="base")
+    if found.conflicts:
+        raise DraftConflict(found.conflicts)
+    assert draft.published_id is not None
+    return draft_rebase(
+        actor=actor,
+        name=name,
+        step=step,
+        text=found.text,
+        base_id=draft.published_id,
+        base_text=found.base_text if draft.base is not None else exported(revision_get(actor, name, draft.published)),
+    )
+
+
+def _spec(actor: Actor, draft: DraftView, number: int | None) -> FabricSpec | None:
+    return revision_get(actor, draft.name, number).spec if number is not None else None
