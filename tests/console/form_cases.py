@@ -89,7 +89,12 @@ FORMS = {
     "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
     "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),
     "review-close": FormCase(
-        ("message", "how", "seq"), {"message": "Done."}, 422, "is no ticket", (422, 413), done=422
+        ("message", "how", "seq", "verb", "digest", "edited", "typed", "cap_usd", "model"),
+        {"message": "Done."},
+        422,
+        "is no ticket",
+        (422, 413),
+        done=422,
     ),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
