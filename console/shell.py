@@ -77,6 +77,7 @@ NAV: tuple[Place, ...] = (
 """The navigation, in its order. A row whose page there is not is left out."""
 MORE: tuple[Place, ...] = (
     Place("notifications", "Notifications", "bell", ("notifications", "notification")),
+    Place("models", "Models and prices", "coins", ("models", "model")),
     Place("account", "Your account", "lock", ("account",)),
     Place("members", "Members", "user2", ("members", "member", "invitation", "token")),
     Place("protections", "Protections", "lock", ("protections",)),

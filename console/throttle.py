@@ -38,6 +38,8 @@ API = Rate("api", "FABRIC_API_PER_MINUTE", 6_000)
 """Requests of one token or one signed-in user."""
 LOGIN = Rate("login", "FABRIC_LOGIN_PER_MINUTE", 30)
 """Login links tried from one address that were no good."""
+MODEL_TESTS = Rate("model-tests", "FABRIC_MODEL_TESTS_PER_MINUTE", 12)
+"""Test calls of models by one user or token."""
 
 
 def count(rate: Rate, who: str, now: Callable[[], float] = time.time) -> int:

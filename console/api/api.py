@@ -26,6 +26,7 @@ from console.api import (
     lever,
     members,
     memories,
+    models,
     notifications,
     review_history,
     reviews,
@@ -81,6 +82,7 @@ ROUTERS = (
     notifications.router,
     members.router,
     tokens.router,
+    models.router,
     review_history.router,
 )
 for router in ROUTERS:

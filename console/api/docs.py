@@ -15,7 +15,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from console.api.openapi import MEANS, operations, resolved, schema, scope_of
+from console.api.meanings import MEANS
+from console.api.openapi import operations, resolved, schema, scope_of
 from console.api.problems import KINDS, Kind, Problem
 from console.api.responses import problem_response
 from console.throttle import API

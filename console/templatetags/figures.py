@@ -29,6 +29,14 @@ def usd(micros: int | None) -> str:
     return f"{sign}${whole:,}.{decimals[:4] if decimals.endswith('00') else decimals}"
 
 
+@register.filter
+def usd_short(micros: int) -> str:
+    """A price as people write it: two decimals, or as many as it takes."""
+    whole, rest = divmod(micros, US)
+    decimals = f"{rest:06d}".rstrip("0")
+    return f"${whole:,}.{decimals:0<2}" if decimals else f"${whole:,}"
+
+
 register.filter("cap_words", cap_words)
 
 

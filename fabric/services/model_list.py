@@ -102,7 +102,7 @@ class Model:
     """One way in which a model is asked: two fabrics that declare the same one differently are two."""
 
     id: str
-    """The same for the same declaration."""
+    """The same for the same declaration in a workspace."""
     spec: ModelSpec
     model: str
     """The provider's model id, the operator's filled in; empty: there is none."""
@@ -207,7 +207,7 @@ def _named(actor: Actor, now: int) -> tuple[list[Model], tuple[str, ...]]:
     found: dict[str, Model] = {}
     if (own := there.get("openai")) and own.model:
         spec = ModelSpec(name="environment")
-        model = _model(spec, installed, there, now=now, written_at=now, own=True)
+        model = _model(actor.workspace_id, spec, installed, there, now=now, written_at=now, own=True)
         found[model.id] = model
     unread = []
     rows = Fabric.objects.filter(workspace_id=actor.workspace_id, published__isnull=False).select_related("published")
@@ -220,7 +220,7 @@ def _named(actor: Actor, now: int) -> tuple[list[Model], tuple[str, ...]]:
             continue
         at = int(row.published.published_at.timestamp() * US)
         for spec in fabric.models:
-            model = _model(spec, installed, there, now=now, written_at=at)
+            model = _model(actor.workspace_id, spec, installed, there, now=now, written_at=at)
             use = _use(fabric, row.name, row.published.number, spec, at)
             known = found.get(model.id, model)
             # Of the same price the newest fabric that writes it says how old it is.
@@ -235,6 +235,7 @@ def _use(fabric: FabricSpec, name: str, number: int, spec: ModelSpec, at: int) -
 
 
 def _model(
+    workspace_id: str,
     spec: ModelSpec,
     installed: Installation,
     there: Mapping[str, here.OwnEndpoint],
@@ -254,6 +255,7 @@ def _model(
         urls=installed.urls or {},
     )
     declared = spec.model_dump(mode="json", exclude=_NOT_ASKED) | {"model": model, "base_url": url}
+    declared["workspace"] = workspace_id
     context = spec.context_tokens or (known.context_tokens if known else None)
     return Model(
         id=fingerprint(declared),

@@ -49,11 +49,11 @@ class Scope(StrEnum):
     READ = "read"
     """Look at fabrics, runs, events and escalations."""
     RUN = "run"
-    """Start and cancel runs; move circuit breakers."""
+    """Start and cancel runs; move circuit breakers; make test calls of models."""
     DECIDE = "decide"
     """Answer escalations in the user's name."""
     MANAGE = "manage"
-    """Invite people, give and take roles, remove members."""
+    """Invite people, give and take roles, remove members; store and delete keys of model endpoints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,15 @@ AT_ONCE = {
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
     *("publishFabric", "revertFabric"),
+    *("storeModelKey", "deleteModelKey"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
     *("createToken", "revokeToken", "setMyMail"),
 }
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
 again is refused (409, 404), and says so; a fabric is known by its content, so that the same again changes nothing; roles are those that were given, and a second invitation is seen on the page of members."""
+CALLS = {"testModel"}
+"""A call of a model, outside any run: what it may cost at most is committed before it goes out, and stays as what is known where nobody is left to
+write down what it did cost. The same again is refused while it may be under way (409). See tests/fabric/services/test_model_tests.py."""
 IN_HAND = {"claimEscalation", "claimNextEscalation", "beatEscalation", "releaseEscalation", "reassignEscalation"}
 """Leases, each taken or let go in one transaction of the web server's own, and gone by themselves: what is claimed again is kept for longer, what
 was let go is let go, and whoever takes the next question twice has two."""
@@ -75,7 +79,7 @@ was let go is let go, and whoever takes the next question twice has two."""
 
 def test_every_operation_that_changes_something_is_here():
     posted = {operation["operationId"] for _, verb, operation in operations(schema()) if verb == "POST"}
-    assert posted == set(REQUESTS) | READS | AT_ONCE | IN_HAND
+    assert posted == set(REQUESTS) | READS | AT_ONCE | IN_HAND | CALLS
     assert {change for *_, changes in REQUESTS.values() for change in changes} == set(CHANGES)
 
 

@@ -13,6 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
+from fabric.core.actor import Actor
 from fabric.core.breaker.policy import BreakerScope, endpoint
 from fabric.core.notifications import key_of
 from fabric.models import Escalation, Event, Fabric, Inbox, Invitation, Member, MemoryEntry, Run
@@ -21,6 +22,7 @@ from fabric.selectors.fabrics import fabric_get
 from fabric.services.drafts import draft_change, draft_of_fabric
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
+from fabric.services.model_list import models_list
 from fabric.services.runs import run_start
 from fabric.services.yaml_edit import Put
 from simulator.drills.models import Drill, Schedule
@@ -121,9 +123,15 @@ def foreign(stranger):
         **breaker,
     } | {
         "notification_id": notification_row(stranger, theirs.run_id),
+        "model_id": model_of(stranger.workspace_id),
         **drilled(stranger, "theirs"),
         **_theirs(stranger.workspace_id),
     }
+
+
+def model_of(workspace_id):
+    """The id of a model that a fabric of a workspace names."""
+    return models_list(Actor(name="somebody", workspace_id=workspace_id)).models[0].id
 
 
 def _theirs(workspace_id):
@@ -168,6 +176,7 @@ def filled(address, run, question, **named):
         "memory": "notes",
         "digest": BREAKER,
         "notification_id": key_of(run.id, 1, HOOK.id),
+        "model_id": model_of(run.workspace_id),
         **_invited(run.workspace_id),
         **_drilled(run.workspace_id),
         **_scheduled(run.workspace_id),

@@ -198,6 +198,24 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "notification-resend": FormCase(("question",), {}, 302, "", (302, 404)),
+    "model-key": FormCase(
+        ("provider", "host", "key"),
+        {"provider": "openai", "host": "https://api.example.org/v1", "key": "sk-0123456789abcdef"},
+        302,
+        "",
+        (302, 413, 422),
+    ),
+    "model-key-delete": FormCase(
+        ("provider", "host"),
+        {"provider": "openai", "host": "https://api.example.org/v1"},
+        404,
+        "No key is stored for",
+        (404, 413),
+        after="model-key",
+    ),
+    "model-test": FormCase(
+        ("at_most",), {"at_most": "100"}, 422, "is answered inside this installation", (404, 413, 422, 429), done=422
+    ),
     "member-invite": FormCase(
         ("roles", "names", "email", "days"), {"roles": "viewer"}, 200, "", (409, 413, 422), done=200
     ),

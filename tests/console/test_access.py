@@ -26,6 +26,7 @@ SAMPLE = {
     "token": "x",
     "member_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "invitation_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "model_id": "3d2de876f893f5985f2b504e57044c1a",
     "rest": "nowhere",
     "escalation_id": "0123456789abcdef",
     "scenario_name": "tool-error",

@@ -121,6 +121,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "nam
     "batch": str(uuid4()),
     "member_id": str(uuid4()),
     "invitation_id": str(uuid4()),
+    "model_id": "0123456789abcdef0123456789abcdef",
     "schedule_id": str(uuid4()),
     "scope": f"fabric:{uuid4()}",
     "digest": "0123456789ab",

@@ -18,10 +18,11 @@ from console.access import ROUTES, Policy
 from console.api.callers import SCOPES
 from fabric.core.roles import RIGHTS, Right, Role, holders
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.models import AuditLine, Inbox, Member, MemoryEntry, Revision, Run
+from fabric.models import AuditLine, Inbox, Member, MemoryEntry, ModelTest, ProviderKey, Revision, Run
 from fabric.selectors.breakers import breakers_of
 from fabric.services.fabrics import fabric_publish
 from fabric.services.invitations import invitation_create
+from fabric.services.model_list import models_list
 from fabric.services.tokens import Scope, token_create
 from simulator.drills.models import Drill, Schedule, StoredScenario
 from simulator.drills.schedules import schedule_create
@@ -35,8 +36,8 @@ from tests.simulator.library.sources import source
 
 QUESTION = "it is for whoever the question asks"
 OWN = "it is about one's own sign-in, or an invitation"
-LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, AUDIT = (
-    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.AUDIT,
+LOOK, RUN, CONTROL, EDIT, OPERATE, MEMBERS, KEYS, AUDIT = (
+    Right.LOOK, Right.RUN, Right.CONTROL, Right.EDIT, Right.OPERATE, Right.MEMBERS, Right.KEYS, Right.AUDIT,
 )  # fmt: skip
 
 
@@ -53,6 +54,8 @@ SCHEDULE = {"fabric": "small", "cron": "0 3 * * *", "cells": "all"}
 MOVE = {"generation": 0, **WHY}
 ROLES = {"roles": ["viewer"]}
 CELL = {"failure": "cost_overrun", "tier": "interactive"}
+PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
+SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
 KEY = {"memory": "notes", "key": "k", **WHY}
 
 PAGES: Mapping[str, Asked] = {
@@ -100,6 +103,9 @@ PAGES: Mapping[str, Asked] = {
     "fabric-memory-export": Asked(LOOK),
     "notification-resend": Asked(OPERATE),
     "notifications-mine": Asked("it is about one's own mail"),
+    "model-key": Asked(KEYS, SECRET),
+    "model-key-delete": Asked(KEYS, PLACE),
+    "model-test": Asked(EDIT, {"at_most": "1000"}),
     "member-invite": Asked(MEMBERS, ROLES),
     "member-service": Asked(MEMBERS, {"name": "nightly", "roles": ["operator"]}),
     "member": Asked(MEMBERS, {"act": "roles", "before": "viewer", "roles": ["auditor"]}),
@@ -152,6 +158,9 @@ API: Mapping[str, Asked] = {
     "api-drills-schedule-delete": Asked(OPERATE, {"version": 1}),
     "api-drills-schedule-run": Asked(OPERATE),
     "api-notification-resend": Asked(OPERATE),
+    "api-model-key": Asked(KEYS, SECRET),
+    "api-model-key-delete": Asked(KEYS, PLACE),
+    "api-model-test": Asked(EDIT),
     "api-invitations": Asked(MEMBERS, ROLES),
     "api-invitation-revoke": Asked(MEMBERS),
     "api-tokens": Asked(MEMBERS, {"name": "another", "user": "target", "scopes": ["read"]}),
@@ -189,6 +198,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "schedule_id": schedule_create(actor=actor, **SCHEDULE).id,
         "scenario_name": "mine",
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
+        "model_id": models_list(actor).models[0].id,
         "member_id": Member.objects.get(name=target.username).id,
         "memory": "notes",
         "scope": breaker.scope,
@@ -207,7 +217,19 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
 
 def standing() -> Mapping[str, int]:
     """How much there is of what can be made."""
-    counted = (AuditLine, Revision, Run, Inbox, Drill, Schedule, StoredScenario, Member, MemoryEntry)
+    counted = (
+        AuditLine,
+        Revision,
+        Run,
+        Inbox,
+        Drill,
+        Schedule,
+        StoredScenario,
+        Member,
+        MemoryEntry,
+        ModelTest,
+        ProviderKey,
+    )
     return {model.__name__: model.objects.count() for model in counted}
 
 

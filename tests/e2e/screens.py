@@ -37,6 +37,7 @@ from tests.e2e import (
     lever_scenes,
     member_scenes,
     memory_scenes,
+    model_scenes,
     notification_scenes,
     review_scenes,
     scenario_scenes,
@@ -271,6 +272,20 @@ def members_round(camera: Camera) -> None:
     camera.shoot([*member_scenes.looking(home), Scene("invitation-as-member", invitation)])
 
 
+def models_round(camera: Camera, other: ScriptedEndpoint) -> None:
+    """Models and prices: nothing named, then all that there can be, as an owner and somebody else see it."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    with unpublished(home):
+        camera.shoot(model_scenes.NOTHING)
+    with camera.page() as page:
+        model_scenes.fill(home, other, page)
+    camera.shoot(model_scenes.FULL)
+    camera.state = None
+    camera.state = signed_in(camera, home.login_link_of("ben"))
+    camera.shoot(model_scenes.LOOKING)
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -325,6 +340,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with installed(Path(folder) / "members") as many:
                 cameras.append(Camera(browser, many, out, wanted))
                 members_round(cameras[-1])
+        if camera.chosen((*model_scenes.NOTHING, *model_scenes.FULL, *model_scenes.LOOKING)):
+            with model_scenes.asking(Path(folder) / "models") as (asks, other):
+                cameras.append(Camera(browser, asks, out, wanted))
+                models_round(cameras[-1], other)
         browser.close()
     taken, complaints = sum(one.taken for one in cameras), sum(one.complaints for one in cameras)
     print(json.dumps({"pictures": taken, "complaints": complaints, "folder": str(out)}))

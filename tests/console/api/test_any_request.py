@@ -12,7 +12,7 @@ from console.api.openapi import schema as document
 from fabric.models import Escalation
 from fabric.services.invitations import invitation_create
 from simulator.library.services import scenario_save
-from tests.console.bad_input import drilled
+from tests.console.bad_input import drilled, model_of
 from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
 from tests.simulator.library.sources import plain
@@ -43,6 +43,7 @@ def known(actor, doubtful):
     return {"run_id": run.id, "name": doubtful, "escalation_id": Escalation.objects.get().id} | {
         "notification_id": notification_row(actor, run.id),
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
+        "model_id": model_of(actor.workspace_id),
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }

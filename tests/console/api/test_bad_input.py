@@ -28,7 +28,7 @@ from fabric.services.invitations import invitation_create
 from simulator.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.test_errors import HOSTILE
-from tests.console.bad_input import drilled, foreign
+from tests.console.bad_input import drilled, foreign, model_of
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
 from tests.fabric.services.told import notification_row
 from tests.fabric.services.world import ran
@@ -51,6 +51,7 @@ def ids(actor, doubtful):
     return {"run_id": run.id, "name": doubtful, "escalation_id": escalations_open(actor, run.id)[0].id} | {
         "notification_id": notification_row(actor, run.id),
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
+        "model_id": model_of(actor.workspace_id),
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
@@ -244,6 +245,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "batch": str(uuid4()),
         "schedule_id": str(uuid4()),
         "invitation_id": str(uuid4()),
+        "model_id": "0123456789abcdef0123456789abcdef",
     }
     told = []
     ask(program, name, unknown)  # What is asked once and kept has been asked.

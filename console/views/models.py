@@ -1,0 +1,294 @@
+"""Models and prices: where models are asked and with which key, what each costs and who says so, and asking one to see that it works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_POST, require_safe
+
+from console.access import actor_of
+from console.forms import sentence
+from console.throttle import MODEL_TESTS, count
+from console.views import errors
+from console.views.overview_words import Headline
+from fabric.adapters.providers.trial import DEADLINE_S, OUTPUT_TOKENS_MAX, PROBES, Seen
+from fabric.core.actor import Actor
+from fabric.core.roles import Right, holders
+from fabric.core.spec import Capability
+from fabric.model_ports import try_out
+from fabric.selectors.errors import Refused
+from fabric.services.model_list import HTTP, OLD_DAYS, EndpointTold, Model, ModelList, models_list
+from fabric.services.model_tests import model_test
+from fabric.services.provider_keys import CHARS_MAX, URL_CHARS_MAX, key_delete, key_set
+
+UNPRICED = "unpriced"
+"""What the form says that a test costs at most where nobody knows."""
+_PORTS = {"https": 443, "http": 80}
+VARIABLES: Mapping[str, str] = {
+    "openai": "FABRIC_MODEL_KEY",
+    "anthropic": "FABRIC_ANTHROPIC_KEY",
+    "google": "FABRIC_GOOGLE_KEY",
+}
+"""Total over ``HTTP``."""
+CAN: Mapping[Capability, tuple[str, str]] = {
+    Capability.TOOL_USE: ("tools", "tool"),
+    Capability.STRUCTURED_OUTPUT: ("schema", "schema"),
+    Capability.VISION: ("vision", ""),
+    Capability.REASONING: ("reasoning", ""),
+}
+"""What a capability is called, and the probe that looks for it (empty: none does); total over ``Capability``."""
+Mark = Literal["seen", "missing", "declared", "undeclared"]
+MARKS: Mapping[tuple[bool, Seen], Mark | None] = {
+    (True, "yes"): "seen",
+    (True, "no"): "missing",
+    (True, "unknown"): "declared",
+    (False, "yes"): "undeclared",
+    (False, "no"): None,
+    (False, "unknown"): None,
+}
+"""By what the fabric declares and what the test saw; None: it is not shown. Total."""
+SAID: Mapping[Mark, tuple[str, str, str]] = {
+    "seen": ("ok", "check", "declared, and seen in the last test"),
+    "missing": ("warn", "alert", "declared, but not seen in the last test"),
+    "declared": ("neutral", "", "declared, not looked for yet"),
+    "undeclared": ("neutral", "plus", "seen in the last test, though the fabric declares it off"),
+}
+"""Tone, icon and words of each mark; total."""
+
+
+class KeyForm(forms.Form):
+    """A key for an endpoint. What was typed into the key's field is never sent back."""
+
+    provider = forms.CharField(required=False, max_length=40)
+    host = forms.CharField(required=False, max_length=URL_CHARS_MAX)
+    key = forms.CharField(required=False, max_length=4 * CHARS_MAX, strip=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Can:
+    """A capability as it is shown."""
+
+    word: str
+    mark: Mark
+
+    @property
+    def tone(self) -> str:
+        """Of its mark."""
+        return SAID[self.mark][0]
+
+    @property
+    def icon(self) -> str:
+        """Of its mark; empty: none."""
+        return SAID[self.mark][1]
+
+    @property
+    def said(self) -> str:
+        """What the mark says."""
+        return SAID[self.mark][2]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model as it is shown."""
+
+    one: Model
+
+    @property
+    def can(self) -> list[Can]:
+        """What it can, declared and seen."""
+        trial = self.one.test.trial if self.one.test else None
+        found = []
+        for capability, (word, probe) in CAN.items():
+            seen: Seen = (
+                next((one.seen for one in trial.probes if one.probe == probe), "unknown") if trial else "unknown"
+            )
+            if (mark := MARKS[capability in self.one.spec.capable, seen]) is not None:
+                found.append(Can(word, mark))
+        return found
+
+    @property
+    def badge(self) -> tuple[str, str, str] | None:
+        """Word, tone and icon of the last test; None: there was none."""
+        test = self.one.test
+        if test is None:
+            return None
+        if test.running:
+            return "Under way", "info", "wait"
+        if test.trial is None:
+            return "Broke off", "warn", "alert"
+        return ("Answered", "ok", "okc") if test.trial.ok else ("Failed", "danger", "alert")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An endpoint as it is shown."""
+
+    one: EndpointTold
+    number: int
+
+    @property
+    def title(self) -> str:
+        """Its host as people write it."""
+        if not self.one.host:
+            return "No endpoint is set" if self.one.provider in HTTP else "Answered inside this installation"
+        parts = urlsplit(self.one.host)
+        default = parts.port == _PORTS.get(parts.scheme)
+        return parts.netloc.rpartition(":")[0] if default else parts.netloc
+
+    @property
+    def insecure(self) -> bool:
+        """Whether it is asked without TLS."""
+        return self.one.host.startswith("http://")
+
+    @property
+    def keyless(self) -> bool:
+        """Whether calls are refused until it has a key: the operator's endpoint, with TLS and without one."""
+        return self.one.own and not self.insecure and self.one.key is None and not self.one.key_from
+
+    @property
+    def variable(self) -> str:
+        """The variable that its key may be in, of the operator's endpoints."""
+        return VARIABLES[self.one.provider]
+
+    @property
+    def http(self) -> bool:
+        """Whether it is asked over HTTP, or would be if there were an address."""
+        return self.one.provider in HTTP
+
+    @property
+    def rows(self) -> list[Row]:
+        """Its models."""
+        return [Row(model) for model in self.one.models]
+
+
+def headline(found: ModelList) -> Headline:
+    """The page's answer: the worst that there is."""
+    models = found.models
+    hosts = {one.host for one in found.endpoints if one.host}
+    lede = f"{_many(len(models), 'model')} at {_many(len(hosts), 'endpoint').lower()}, as the published fabrics and the environment name them."
+    if not models and not found.endpoints:
+        return Headline("No model is named yet", "Published fabrics name models, and so does FABRIC_MODEL.", "neutral")
+    closed = [one for one in found.endpoints if one.key and not one.key.opens]
+    if closed:
+        return Headline(f"{_many(len(closed), 'stored key')} cannot be opened", lede, "danger")
+    failed = [one for one in models if one.test and one.test.trial and not one.test.trial.ok]
+    if failed:
+        return Headline(f"{_many(len(failed), 'model')} did not answer the last test", lede, "danger")
+    # That of the environment gets its price from the fabric that will name it.
+    unpriced = [one for one in models if one.price.price is None and one.uses]
+    if unpriced:
+        have = "has" if len(unpriced) == 1 else "have"
+        return Headline(f"{_many(len(unpriced), 'model')} {have} no price", lede, "warn")
+    old = [one for one in models if one.price.old]
+    if old:
+        return Headline(f"{_many(len(old), 'price')} of more than {OLD_DAYS} days ago", lede, "warn")
+    return Headline("Every model has a price" if models else "No fabric names a model yet", lede, "ok")
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{'One' if count == 1 else f'{count:,}'} {noun}{'' if count == 1 else 's'}"
+
+
+@require_safe
+def models(request: HttpRequest) -> HttpResponse:
+    """Endpoints with their keys, and models with their prices."""
+    return _page(request, actor_of(request.user))
+
+
+@sensitive_variables("form")
+@sensitive_post_parameters("key")
+@require_POST
+def key(request: HttpRequest) -> HttpResponse:
+    """Stores a key, in place of the one that may be there. 403: it is for owners; 422: a field cannot be taken, and the key has to be typed again."""
+    actor, form, status = actor_of(request.user), KeyForm(request.POST), 422
+    if form.is_valid():
+        try:
+            told = key_set(actor=actor, **form.cleaned_data)
+        except Refused as refusal:
+            form.add_error(refusal.field if refusal.field in form.fields else None, sentence(refusal.message))
+            status = errors.STATUS[refusal.code]
+        else:
+            messages.success(
+                request, f"The key that ends in {told.last_four} goes to {told.host} from now on, and nowhere else."
+            )
+            return redirect("models")
+    return _page(request, actor, form=form, status=status)
+
+
+@require_POST
+def delete_key(request: HttpRequest) -> HttpResponse:
+    """Deletes a stored key. 403: it is for owners; 404: there is none any more."""
+    actor = actor_of(request.user)
+    provider, host = (request.POST.get(name, "")[:URL_CHARS_MAX] for name in ("provider", "host"))
+    try:
+        told = key_delete(actor=actor, provider=provider, host=host)
+    except Refused as refusal:
+        return _page(request, actor, problem=sentence(refusal.message), status=errors.STATUS[refusal.code])
+    messages.success(request, f"The key that ended in {told.last_four} is deleted: {told.host} is asked without it.")
+    return redirect("models")
+
+
+@require_POST
+def test(request: HttpRequest, model_id: str) -> HttpResponse:
+    """Asks a model, and shows what came of it; it takes a quarter of a minute at most. 403: it is for editors; 409: one is under way; 429: too often."""
+    actor = actor_of(request.user)
+    if wait := count(MODEL_TESTS, f"{actor.workspace_id}:{actor.name}"):
+        message = f"More than {MODEL_TESTS.most} test calls were made within a minute: go on in {wait} s."
+        answer = _page(request, actor, problem=message, status=429)
+        answer.headers["Retry-After"] = str(wait)
+        return answer
+    told = request.POST.get("at_most", "")
+    # What was shown beside the button; without it nobody knows what was agreed to.
+    if told != UNPRICED and not (told.isascii() and told.isdecimal() and len(told) < 16):
+        return _page(
+            request, actor, problem="The form was not whole. Nothing was asked: load the page again.", status=422
+        )
+    at_most = None if told == UNPRICED else int(told)
+    try:
+        model = model_test(actor=actor, model_id=model_id, try_out=try_out, at_most=at_most)
+    except Refused as refusal:
+        if refusal.code == "not_found":
+            raise
+        return _page(request, actor, problem=sentence(refusal.message), status=errors.STATUS[refusal.code])
+    trial = model.test.trial if model.test else None
+    if trial is not None:
+        how = f"{model.model} answered." if trial.ok else f"{model.model} did not answer: {sentence(trial.said)}"
+        (messages.success if trial.ok else messages.warning)(request, how)
+    return redirect(f"{reverse('models')}#m-{model.id}")
+
+
+def _page(
+    request: HttpRequest, actor: Actor, *, form: KeyForm | None = None, problem: str = "", status: int = 200
+) -> HttpResponse:
+    found = models_list(actor)
+    shown = {
+        "headline": headline(found),
+        "cards": [Card(one, number) for number, one in enumerate(found.endpoints)],
+        "unread": found.unread,
+        "list_version": found.list_version,
+        "list_as_of": found.list_as_of,
+        "list_old": found.now - found.list_as_of > OLD_DAYS * 86_400_000_000,
+        "old_days": OLD_DAYS,
+        "may_keys": actor.may(Right.KEYS),
+        "may_test": actor.may(Right.EDIT),
+        "lacks": f"Test calls are for {holders(Right.EDIT)}.",
+        "keys_for": holders(Right.KEYS),
+        "providers": HTTP,
+        "form": form or KeyForm(),
+        "problem": problem,
+        "deadline_s": round(DEADLINE_S),
+        "probes": len(PROBES),
+        "output_tokens": OUTPUT_TOKENS_MAX,
+        "now_ms": time.time_ns() // 1_000_000,
+    }
+    return render(request, "models/list.html", shown, status=status)
