@@ -1,13 +1,17 @@
 """What every test shares: which servers there are, and what happens to a test whose server is missing."""
 
+import gc
 import os
+import shutil
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
+from simulator.bench import database, tables
 from tests import long_runs, servers
 
 _MISSING = pytest.StashKey[dict[str, str]]()
@@ -24,6 +28,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_MISSING] = missing
     if config.getoption("--long"):
         os.environ[long_runs.ASKED] = "1"
+    # Processes side by side inherit it from the one that starts them.
+    os.environ.setdefault(tables.TABLES, str(tables.own_folder()))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays: nothing looks through it for garbage, neither while it comes nor while the tests run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -68,6 +85,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.lanes import BothEnds
 
     return BothEnds(config, log)
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """What a database has of tables is kept: it is a copy, in a folder that goes with this process."""
+    return True
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """All processes of a run have copies of one database: to make its tables takes each of them three seconds."""
+    from django.conf import settings
+
+    shutil.copyfile(tables.sqlite_tables(database.inherited()), settings.DATABASES["default"]["TEST"]["NAME"])
 
 
 @pytest.fixture(scope="session")

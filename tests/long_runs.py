@@ -14,8 +14,8 @@ ASKED = "FABRIC_TEST_LONG"
 
 LONG = {
     "tests/chaos/test_bad_broker.py::*": "messages lost and doubled: `tests/console/test_celery.py`, and each seed of the simulator",
-    "tests/chaos/test_chaos.py::*(sqlite)": "on PostgreSQL and Redis it is in every run",
     "tests/chaos/test_chaos.py::*(postgresql-rabbitmq)": "on PostgreSQL and Redis it is in every run",
+    "tests/chaos/test_chaos.py::*(sqlite)": "on PostgreSQL and Redis it is in every run",
     "tests/chaos/test_parts.py::*(deploy)": "a worker that is replaced: `tests/chaos/test_up.py`",
     "tests/chaos/test_parts.py::*(outage)": "a broker that is away: `tests/console/test_celery.py`",
     "tests/chaos/test_parts.py::*(zombies)": "writes under a lost fence: `tests/fabric/adapters/test_writer_under_fire.py`",
@@ -23,13 +23,20 @@ LONG = {
     "tests/console/api/test_at_once.py::test_it_is_done_once(sqlite)": "on PostgreSQL it is in every run",
     "tests/console/api/test_at_once.py::test_sixty_four_*(sqlite)": "on PostgreSQL it is in every run",
     "tests/console/api/test_database_away.py::test_a_disk_that_is_full(sqlite)": "on PostgreSQL it is in every run",
+    "tests/console/live/test_outages.py::*(burst-sqlite)": "on PostgreSQL it is in every run",
+    "tests/console/live/test_outages.py::*(killed_server-sqlite)": "on PostgreSQL it is in every run",
     "tests/console/live/test_outages.py::*(restarted_server-postgresql)": "on SQLite it is in every run",
-    "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in every run",
+    "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in every run",
+    "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in every run",
+    "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_idle.py::test_runs_that_wait_*": "its figures are made by hand (docs/figures.md)",
+    "tests/simulator/bench/test_pages.py::test_every_view_*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_spends.py::test_processes_*(sqlite)": "on PostgreSQL it is in every run",
+    "tests/simulator/drills/test_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/drills/test_conductor.py::test_a_real_worker_*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/drills/test_in_place.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in every run",
+    "tests/simulator/drills/test_in_place.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in every run",
 }
 """Patterns of names, round brackets for square ones, and what is like them in every run."""
 

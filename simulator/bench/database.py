@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import redis
 
-ROOT = Path(__file__).resolve().parents[2]
+from simulator.bench import tables
+
+ROOT = tables.ROOT
 SERVER = "postgresql://postgres@127.0.0.1:5432/postgres"
 REDIS = "redis://127.0.0.1:6379/15"
 MARK = "fabric-bench"
@@ -37,24 +37,23 @@ def fresh(kind: str, *, migrated: bool = True) -> Iterator[dict[str, str]]:
         environment = inherited() | {"FABRIC_DATA": folder, "DJANGO_SETTINGS_MODULE": "console.settings"}
         if kind == "sqlite":
             if migrated:
-                _migrate(environment)
+                tables.copy_sqlite(inherited(), Path(folder))
             yield environment
             return
         server = os.environ.get("TEST_DATABASE_URL", SERVER)
         name = f"fabric_bench_{os.getpid()}_{secrets.token_hex(3)}"
-        with empty(server, name):
+        with empty(server, name, like=tables.postgresql_tables(inherited(), server) if migrated else ""):
             environment["DATABASE_URL"] = urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-            if migrated:
-                _migrate(environment)
             yield environment
 
 
 @contextmanager
-def empty(server: str, name: str) -> Iterator[None]:
-    """A new database of that name on a server, while the block runs."""
+def empty(server: str, name: str, *, like: str = "") -> Iterator[None]:
+    """A new database of that name on a server, while the block runs; ``like``: a copy of that one, which nobody may be connected to."""
+    template = f' TEMPLATE "{like}"' if like else ""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        connection.execute(f'CREATE DATABASE "{name}"')
+        connection.execute(f'CREATE DATABASE "{name}"{template}')
     try:
         yield
     finally:
@@ -84,8 +83,3 @@ def empty_redis(server: str) -> Iterator[str]:
                 client.flushdb()
             return
     raise RuntimeError(f"every database of the Redis server at {parts.hostname} holds something: empty one")
-
-
-def _migrate(environment: dict[str, str]) -> None:
-    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--skip-checks"]
-    subprocess.run(command, env=environment, check=True, cwd=ROOT)

@@ -96,7 +96,7 @@ class Site:
 @contextmanager
 def site(db: str, *, provider: str, workers: int, more: dict[str, str] | None = None) -> Iterator[Site]:
     """A fresh installation on ``sqlite`` or ``postgresql`` (with Redis as broker) whose scripted agents are ``provider``."""
-    with fresh(db, migrated=False) as environment:
+    with fresh(db) as environment:
         chaos = Path(environment["FABRIC_DATA"]) / "chaos"
         chaos.mkdir()
         environment |= {FOLDER: str(chaos), "FABRIC_PROVIDERS": f"scripted={provider}", **(more or {})}

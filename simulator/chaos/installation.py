@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from simulator.bench.database import inherited
+from simulator.bench.tables import copy_sqlite
 from simulator.booking import Entry, entries
 from simulator.chaos.effects import DELAY_MAX_S, DELAY_MIN_S
 from simulator.chaos.failpoints import FOLDER
@@ -283,6 +284,8 @@ def installed(plan: Plan) -> Iterator[Installation]:
             environment["CELERY_BROKER_URL"] = broker.url
         if server is not None:
             environment["DATABASE_URL"] = server.url()
+        else:
+            copy_sqlite(inherited(), Path(environment["FABRIC_DATA"]))
         nursery = Nursery(environment, folders["chaos"])
         stack.callback(nursery.stop)
         nursery.manage("prepare", "--json")

@@ -16,6 +16,7 @@ from websockets.sync.client import connect
 
 from console.launch.supervisor import REPEAT_S
 from simulator.bench.database import ROOT, inherited
+from simulator.bench.tables import copy_sqlite
 from simulator.booking import entries
 from simulator.chaos.failpoints import FOLDER
 from simulator.chaos.harness import Site, until
@@ -32,6 +33,7 @@ def site(tmp_path, request):
     """An installation whose scripted agents are the mishap that the test is marked with; nothing runs yet."""
     chaos = tmp_path / "chaos"
     chaos.mkdir()
+    copy_sqlite(inherited(), tmp_path / "data")
     provider = f"scripted=tests.chaos.mishaps.{request.param}"
     named = {"FABRIC_DATA": str(tmp_path / "data"), FOLDER: str(chaos), "FABRIC_PROVIDERS": provider}
     return Site(inherited() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_PORT": str(free_port())} | named)

@@ -16,6 +16,7 @@ from pathlib import Path
 from console.launch.child import descendants
 from console.launch.paths import ROOT
 from simulator.bench.database import inherited
+from simulator.bench.tables import FILE, copy_sqlite
 from tests.console.launch.processes import PATIENCE_S, Lines, free_port, started
 
 
@@ -101,6 +102,8 @@ def _arguments(pid: int) -> list[str]:
 @contextmanager
 def installed(data: Path, **settings: str) -> Iterator[Installation]:
     """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block. ``settings``: of its environment."""
+    if not (data / FILE).exists():
+        copy_sqlite(inherited(), data)  # That `up` makes the tables itself: tests/console/test_prepare.py.
     port = free_port()
     named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
     environ = inherited() | named

@@ -131,16 +131,16 @@ def test_every_parameter_may_be_anything(program, ids):
                 assert parameter["name"] in [error["path"] for error in answer.json()["errors"]], said
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.usefixtures("untouched")
-def test_each_operation_takes_each_parameter_that_it_knows_once(program, ids, name):
-    for unknown in ("colour", "Limit", "__proto__", escaped("\0"), escaped("\ud800")):
-        assert ask(program, name, ids, query=f"{unknown}=1").status_code == 422, unknown
-    for parameter in OPERATIONS[name][2]["parameters"]:
-        if parameter["in"] == "query":
-            one = f"{parameter['name']}={parameter['example']}"
-            answer = ask(program, name, ids, query=f"{one}&{one}")
-            assert [error["path"] for error in answer.json()["errors"]] == [parameter["name"]]
+def test_each_operation_takes_each_parameter_that_it_knows_once(program, ids):
+    for name in OPERATIONS:
+        for unknown in ("colour", "Limit", "__proto__", escaped("\0"), escaped("\ud800")):
+            assert ask(program, name, ids, query=f"{unknown}=1").status_code == 422, (name, unknown)
+        for parameter in OPERATIONS[name][2]["parameters"]:
+            if parameter["in"] == "query":
+                one = f"{parameter['name']}={parameter['example']}"
+                answer = ask(program, name, ids, query=f"{one}&{one}")
+                assert [error["path"] for error in answer.json()["errors"]] == [parameter["name"]], name
 
 
 # -- bodies ------------------------------------------------------------------------------------------------------------
@@ -178,18 +178,19 @@ def item_shape(name, way):
     return shape["items"]
 
 
-@pytest.mark.parametrize("name", TAKING)
 @pytest.mark.usefixtures("untouched")
-def test_every_field_of_every_body_may_be_anything(program, ids, name):
-    for place, (kind, value) in crossed(places(shape_of(name)), VALUES.items()):
-        body = good(name)
-        put(name, body, place, value)
-        if fits(shape_of(name), body) == []:
-            continue  # It is what the operation takes; what becomes of it is told elsewhere.
-        answer = ask(program, name, ids, body=body)
-        assert answer.status_code == 422, (place, kind, answer.status_code)
-        where = ".".join(map(str, place))
-        assert all(error["path"].startswith(where) for error in answer.json()["errors"]), (kind, answer.json())
+def test_every_field_of_every_body_may_be_anything(program, ids):
+    for name in TAKING:
+        for place, (kind, value) in crossed(places(shape_of(name)), VALUES.items()):
+            body = good(name)
+            put(name, body, place, value)
+            if fits(shape_of(name), body) == []:
+                continue  # It is what the operation takes; what becomes of it is told elsewhere.
+            answer = ask(program, name, ids, body=body)
+            assert answer.status_code == 422, (name, place, kind, answer.status_code)
+            where = ".".join(map(str, place))
+            told = [error["path"] for error in answer.json()["errors"]]
+            assert all(path.startswith(where) for path in told), (name, kind, answer.json())
 
 
 @pytest.mark.usefixtures("untouched")
@@ -234,9 +235,8 @@ def test_every_kind_of_id_is_known_here(ids, foreign):
     )  # A breaker is named in a body, a member by name.
 
 
-@pytest.mark.parametrize("name", NAMING)
 @pytest.mark.usefixtures("untouched")
-def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign, name):
+def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids, foreign):
     unknown = {"run_id": str(uuid4()), "name": "nobodys", "escalation_id": "0123456789abcdef"}
     unknown["notification_id"] = "fedcba9876543210fedcba9876543210"
     unknown |= {
@@ -247,18 +247,21 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "invitation_id": str(uuid4()),
         "model_id": "0123456789abcdef0123456789abcdef",
     }
-    told = []
-    ask(program, name, unknown)  # What is asked once and kept has been asked.
-    for named in (unknown, foreign):
-        with CaptureQueriesContext(connection) as asked:
-            answer = ask(program, name, named)
-        body = answer.content.decode()
-        for value in named.values():
-            body = body.replace(value, "ID")
-        body = re.sub(r'"request_id": "\w+"', "", body)
-        told.append((answer.status_code, body, len(asked.captured_queries)))
-    assert told[0] == told[1]
-    assert told[0][0] == 404
+    for name in NAMING:
+        ask(program, name, unknown)  # What is asked once and kept has been asked.
+        told = [told_of(program, name, named) for named in (unknown, foreign)]
+        assert told[0] == told[1], name
+        assert told[0][0] == 404, name
+
+
+def told_of(program, name, named):
+    """What is answered to who names these: status, text without the names, number of queries."""
+    with CaptureQueriesContext(connection) as asked:
+        answer = ask(program, name, named)
+    body = answer.content.decode()
+    for value in named.values():
+        body = body.replace(value, "ID")
+    return answer.status_code, re.sub(r'"request_id": "\w+"', "", body), len(asked.captured_queries)
 
 
 @pytest.mark.usefixtures("untouched")
@@ -282,20 +285,18 @@ def test_ids_elsewhere_than_in_the_path(program, ids, foreign):
 # -- other sites -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CHANGING)
 @pytest.mark.usefixtures("untouched")
-def test_a_change_from_another_site_or_without_the_sessions_token(browser, ids, name):
+def test_a_change_from_another_site_or_without_the_sessions_token(browser, ids):
     browser.handler.enforce_csrf_checks = True
-    path = address(name, ids)
-    for headers in ELSEWHERE:
-        for announced in ("application/json", "text/plain"):
-            answer = browser.generic("POST", path, json.dumps(good(name)), content_type=announced, headers=headers)
-            check("POST", path, answer)
-            assert answer.status_code == 403, headers
+    for name, headers, announced in product(CHANGING, ELSEWHERE, ("application/json", "text/plain")):
+        path = address(name, ids)
+        answer = browser.generic("POST", path, json.dumps(good(name)), content_type=announced, headers=headers)
+        check("POST", path, answer)
+        assert answer.status_code == 403, (name, headers)
     secret = get_token(RequestFactory().get("/"))
     browser.cookies["fabric-csrf-8420"] = secret
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1"):
-        answer = browser.post(
-            path, good(name), content_type="application/json", headers={"X-CSRFToken": secret, "Origin": origin}
-        )
-        assert answer.status_code == 403, origin
+    for name, origin in product(
+        CHANGING, ("http://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1")
+    ):
+        sent = {"content_type": "application/json", "headers": {"X-CSRFToken": secret, "Origin": origin}}
+        assert browser.post(address(name, ids), good(name), **sent).status_code == 403, (name, origin)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from fabric.adapters.writer import JournalWriter
+from simulator.bench import tables
+from simulator.bench.database import empty, inherited
 from simulator.chaos.servers import PostgresqlServer
 from tests.fabric.adapters.grant_worlds import SharedWorld
-from tests.fabric.adapters.journal_worlds import SEED, MemoryWorld, PostgresqlWorld, SqliteWorld, World, migrate
+from tests.fabric.adapters.journal_worlds import SEED, MemoryWorld, PostgresqlWorld, SqliteWorld, World
 from tests.fabric.adapters.memory_worlds import MemoriesWorld
 from tests.fabric.adapters.writer_scenes import WAIT_S, Gate, Told
 from tests.own_server import own_server
@@ -23,17 +24,15 @@ POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
 
 @pytest.fixture(scope="session")
-def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_tables() -> Path:
     """A SQLite file with tables and nothing in them; to be copied."""
-    data = tmp_path_factory.mktemp("sqlite")
-    migrate(data)
-    return data / "fabric.sqlite3"
+    return tables.sqlite_tables(inherited())
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(sqlite_tables: Path) -> Path:
+def sqlite_template(sqlite_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with one workspace, one fabric and one revision; to be copied."""
-    template = sqlite_tables.with_name("template.sqlite3")
+    template = tmp_path_factory.mktemp("sqlite") / "template.sqlite3"
     shutil.copyfile(sqlite_tables, template)
     connection = sqlite3.connect(template)
     connection.executescript(SEED)
@@ -43,21 +42,15 @@ def sqlite_template(sqlite_tables: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgresql_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgresql_dsn() -> Iterator[str]:
     """A new database on the test server with the same in it; dropped at the end."""
     server = os.environ["TEST_DATABASE_URL"]
     name = f"fabric_adapters_{os.getpid()}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            address = url(server, name)
-            migrate(tmp_path_factory.mktemp("postgresql"), DATABASE_URL=address)
-            with psycopg.connect(address, autocommit=True) as made:
-                made.execute(SEED.encode())
-            yield address
-        finally:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    with empty(server, name, like=tables.postgresql_tables(inherited(), server)):
+        address = url(server, name)
+        with psycopg.connect(address, autocommit=True) as made:
+            made.execute(SEED.encode())
+        yield address
 
 
 @pytest.fixture(scope="session")
