@@ -110,6 +110,14 @@ def problems(invariants: Sequence[Invariant]) -> Iterator[tuple[str, str]]:
             yield f"gates.invariants.{n}.expression", f"invariant {one.name!r} {problem}"
 
 
+def never_holds(expression: str, known: tuple[str, ...]) -> bool:
+    """Whether it is false without reading anything, so that it always is. What reads something ends in an error here, and may hold."""
+    try:
+        return program_of(expression, known).execute({}) is False
+    except Exception:  # noqa: BLE001 - whatever the library raises: it is named elsewhere, or was not decided
+        return False
+
+
 def holds_by_stage(invariants: Sequence[Invariant]) -> dict[str, tuple[Holds, ...]]:
     """What is asked at each stage's post-gate, in the fabric's order. ExpressionProblem for what ``problems`` names."""
     found: dict[str, tuple[Holds, ...]] = {}
@@ -128,7 +136,7 @@ def oracle_problems(checks: Sequence[OracleCheck]) -> Iterator[tuple[str, str]]:
         if one.expression is None:
             continue
         try:
-            program_of(one.expression, _named_by(one))
+            program_of(one.expression, named_by(one))
         except ExpressionProblem as problem:
             yield f"gates.oracle.{n}.expression", f"check {one.name!r} {problem}"
 
@@ -143,7 +151,8 @@ def answers_of(checks: Sequence[OracleCheck]) -> dict[str, Holds]:
     return {one.name: _holds(asks_of(one)) for one in checks if one.asks_world and one.expression}
 
 
-def _named_by(check: OracleCheck) -> tuple[str, ...]:
+def named_by(check: OracleCheck) -> tuple[str, ...]:
+    """What the expression of a check may name."""
     return OF_AN_ANSWER if check.asks_world else OF_AN_OUTCOME
 
 
@@ -154,7 +163,7 @@ def holds_of(invariant: Invariant) -> Holds:
 
 def asks_of(asked: Invariant | OracleCheck) -> Asks:
     """Asks one condition, and tells a no from what could not be evaluated. ExpressionProblem for an expression that is none."""
-    what, known = ("invariant", KNOWN) if isinstance(asked, Invariant) else ("check", _named_by(asked))
+    what, known = ("invariant", KNOWN) if isinstance(asked, Invariant) else ("check", named_by(asked))
     program, named = program_of(asked.expression or "", known), f"{what} {asked.name}"
 
     def asks(about: Mapping[str, JSON]) -> Answered:

@@ -21,7 +21,13 @@ from fabric.core.fingerprint import encode
 from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
-from fabric.services import publication_breakers, publication_fallbacks, publication_people, publication_retries
+from fabric.services import (
+    publication_breakers,
+    publication_fallbacks,
+    publication_never,
+    publication_people,
+    publication_retries,
+)
 from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
 from fabric.services.publication_limits import LIMITS
@@ -217,6 +223,7 @@ def _breakers(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 def _gates(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for path, sentence in gate_problems(spec):
         yield Problem(path, sentence)
+    yield from publication_never.holding(spec)
 
 
 def _retries(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -373,6 +380,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
         for n, item in enumerate(items):
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
+    found += publication_never.briefed(spec)
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
         found.append(Problem("safe_fallback", sentence))

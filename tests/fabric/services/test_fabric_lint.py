@@ -1,0 +1,151 @@
+"""Lint: what never holds, is never reached, never ends or leads in a circle, each told with its path and its line."""
+
+import pytest
+
+from fabric.adapters.gate_evaluators import gate_evaluators
+from fabric.core.actor import Actor
+from fabric.services.errors import Refused
+from fabric.services.fabric_lint import fabric_lint
+from fabric.services.fabric_yaml import fabric_read
+from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
+
+FIXED = SMALL.replace(
+    "  planner: planner\n  workers: [reader]\n",
+    """\
+  plan:
+    briefs: [{agent: reader, instructions: Read it.}]
+    exit_criteria: [It was read.]
+  workers:
+    - reader
+    - planner
+""",
+)
+"""Its planner is a worker to whom its fixed plan gives nothing."""
+
+
+def gates(text):
+    return SMALL.replace("policy:\n", f"gates:\n{text}policy:\n")
+
+
+def models(*each):
+    told = "".join(
+        f"  - {{name: {name}, provider: scripted, price: {{input_usd_per_mtok: 1, output_usd_per_mtok: 2}}, fallbacks: [{to}]}}\n"
+        for name, to in each
+    )
+    return SMALL.replace("models:\n", f"models:\n{told}")
+
+
+PERMIT = "  policies:\n    - name: one\n      text: permit(principal, action, resource);\n"
+ERRORS = {
+    "an invariant that is never true": (
+        gates(
+            "  invariants:\n    - stage: finalize\n      name: own\n      expression: payload.text != '' && 1 > 2\n      message: No.\n"
+        ),
+        (25, "gates.invariants.0.expression", "invariant 'own' is false whatever it is asked about"),
+    ),
+    "a check of the oracle that is never true": (
+        gates("  oracle:\n    - name: own\n      message: No.\n      expression: 'false'\n"),
+        (25, "gates.oracle.0.expression", "check 'own' is false whatever it is asked about"),
+    ),
+    "policies that permit nothing": (
+        gates(PERMIT.replace("permit", "forbid", 1)),
+        (22, "gates.policies", "permit nothing, so that every action would be denied"),
+    ),
+    "a policy about an agent that there is not": (
+        gates(PERMIT.replace("(principal", '(principal == Agent::"raeder"')),
+        (
+            24,
+            "gates.policies.0.text",
+            "policy 'one' names Agent::\"raeder\", which there is not; there are: planner, reader",
+        ),
+    ),
+    "a policy about a tool that there is not": (
+        gates(PERMIT.replace("resource)", 'resource == Tool::"pay")')),
+        (24, "gates.policies.0.text", "policy 'one' names Tool::\"pay\", which there is not"),
+    ),
+    "a policy about a stage that there is not": (
+        gates(PERMIT.replace("resource)", 'resource == Stage::"dream")')),
+        (24, "gates.policies.0.text", "policy 'one' names Stage::\"dream\", which there is not"),
+    ),
+    "models that stand in for each other": (
+        models(("one", "two"), ("two", "one")),
+        (5, "models.0.fallbacks", "one -> two -> one leads back to where it began"),
+    ),
+    "a cell without an end": (
+        SMALL + "decision_table:\n  provider_failure:\n    batch:\n      rungs: [{reaction: retry, times: 2}]\n",
+        (
+            27,
+            "decision_table.provider_failure.batch",
+            "the last rung must be unbounded, so that the ladder always ends",
+        ),
+    ),
+    "a cell that ends with what ends nothing": (
+        SMALL + "decision_table:\n  provider_failure:\n    batch:\n      rungs: [{reaction: retry}]\n",
+        (27, "decision_table.provider_failure.batch", "retry does not end anything, so it cannot be the last rung"),
+    ),
+}
+WARNINGS = {
+    "a worker to whom nobody gives anything": (
+        FIXED,
+        (24, "topology.workers.1", "no brief of the fixed plan is for 'planner', so nobody can reach it"),
+    ),
+    "an agent in no role": (
+        SMALL.replace("topology:", "  - name: idle\n    model: script\n    instructions: Wait.\ntopology:"),
+        (18, "agents.2", "agent 'idle' is used nowhere"),
+    ),
+}
+
+
+def placed(found):
+    return [(one.line, one.path, one.sentence) for one in found]
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_what_keeps_a_fabric_from_being_published(actor, what):
+    source, (line, path, sentence) = ERRORS[what]
+    found = fabric_lint(actor=actor, source=source, origin="f.yaml")
+    ((at, where, said),) = placed(found.problems)
+    assert (at, where, said[: len(sentence)]) == (line, path, sentence)
+    assert not found.publishable
+    assert str(found.problems[0]).startswith(f"f.yaml, line {line}, column ")
+
+
+@pytest.mark.parametrize("what", WARNINGS)
+def test_what_its_author_probably_did_not_mean(actor, what):
+    source, told = WARNINGS[what]
+    found = fabric_lint(actor=actor, source=source)
+    assert placed(found.warnings) == [told]
+    assert found.publishable, found.problems
+
+
+@pytest.mark.parametrize(
+    "expression", ["payload.text == ''", "run.tier == 'batch' ? false : false", "true", "payload.text == '' || 1 > 2"]
+)
+def test_what_may_hold_is_no_problem(actor, expression):
+    one = f'  invariants: [{{stage: finalize, name: own, expression: "{expression}", message: No.}}]\n'
+    assert fabric_lint(actor=actor, source=gates(one)).publishable
+
+
+def test_what_was_published_before_goes_on_running():
+    assert gate_evaluators(fabric_read(ERRORS["an invariant that is never true"][0]).spec).digest
+
+
+def test_who_stands_above_may_plan_anew(actor):
+    above = "  - name: boss\n    model: script\n    instructions: Take over.\ntopology:\n  handover: boss\n"
+    found = fabric_lint(actor=actor, source=FIXED.replace("topology:\n", above))
+    assert (found.warnings, found.problems) == ((), ())
+
+
+@pytest.mark.parametrize("name", SAMPLE_NAMES)
+def test_no_sample_has_anything_to_be_told(actor, settings, name):
+    settings.FABRIC_ALLOWED_HOSTS = ("127.0.0.1:8421",)
+    settings.FABRIC_MODEL = "a-model"
+    found = fabric_lint(actor=actor, source=sample(name))
+    assert found.publishable, found.problems
+    assert [one for one in found.warnings if "reach" in one.sentence] == []
+
+
+def test_it_is_for_those_who_may_edit(actor):
+    viewer = Actor(name="vera", workspace_id=actor.workspace_id, roles=("viewer",))
+    with pytest.raises(Refused, match="vera may not check fabrics"):
+        fabric_lint(actor=viewer, source=SMALL)
