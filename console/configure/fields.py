@@ -15,7 +15,7 @@ from typing import Any
 
 from console.configure.shape import MISSING, Kind, Missing, Shape, shape_of
 from console.typed_fields import same
-from fabric.core.breaker.policy import UNNAMED
+from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
 from fabric.core.policy import DEADLINES
 from fabric.core.spec_memories import OFFERED, tool_name
@@ -141,8 +141,17 @@ def standing(tree: JSON, path: str) -> JSON:
             break
         if (filled := _filled(whole)) is not MISSING:
             return at(filled, ".".join(parts[end:]))
+    if parts[:2] == ["policy", "breakers"] and len(parts) > 3 and (preset := _preset(tree, parts)) is not MISSING:
+        return preset
     shape = shape_of(path)
     return MISSING if shape is None else shape.default
+
+
+def _preset(tree: JSON, parts: list[str]) -> JSON:
+    """What the preset of a breaker says there; ``MISSING``: it has none, or that says nothing."""
+    named = at(tree, ".".join((*parts[:3], "preset")))
+    preset = PRESETS.get(named) if isinstance(named, str) else None
+    return MISSING if preset is None else at(preset().model_dump(mode="json"), ".".join(parts[3:]))
 
 
 def _filled(path: str) -> JSON:

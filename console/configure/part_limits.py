@@ -7,13 +7,30 @@ from typing import Any
 
 from console.configure.editing import Editing
 from console.configure.fields import EditField
+from console.configure.nested import node_of
 from console.configure.shape import shape_of
 from console.templatetags.marks import TIERS
 from fabric.core.taxonomy import Tier
 from fabric.selectors.limits import GROUPS
 
-ELSEWHERE = frozenset({"humans", "tau", "breakers", "fan_in", "goal_gates"})
-"""Parts of the policy that other parts of the editor show."""
+ELSEWHERE = frozenset({"humans", "tau", "breakers", "retry_layers", "fan_in", "goal_gates"})
+"""Parts of the policy that are shown below the table, or in other parts of the editor."""
+
+
+NESTED = (
+    (
+        "policy.breakers",
+        "Circuit breakers",
+        "in front of calls; shared by all workers; where none is named, one stands in front of each provider",
+    ),
+    ("policy.retry_layers", "Retry layers", "what a failure goes through before it is the run's"),
+    (
+        "policy.limits.max_visits",
+        "Visits of single stages",
+        "how often a run may enter a stage; it beats the limit for all",
+    ),
+)
+"""What is made of groups within groups: path, heading, and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,7 @@ def build(editing: Editing) -> dict[str, Any]:
             groups.append(_group(editing, name, GROUPS[name]))
     return {
         "groups": groups,
+        "nested": [(node_of(editing, path), title, said) for path, title, said in NESTED],
         "own": sum(group.own for group in groups),
         "count": sum(len(one.fields) for one in groups),
     }

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
 from fabric.selectors.limits import LIMITS, Unit, explained
 
@@ -106,6 +107,10 @@ UNITS: Mapping[str, str] = {
 }
 
 
+EXTRA_FIELDS: Mapping[str, tuple[str, ...]] = {"policy.breakers": ("preset",)}
+"""Fields that an author may write and that are gone once a fabric is read: a breaker may be a preset and what differs from it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """A place."""
@@ -148,6 +153,11 @@ def shape_of(path: str) -> Shape | None:
 
 @cache
 def _shape(place: str) -> Shape | None:
+    if place == "policy.breakers.*.preset":
+        said = "A preset stands for every field that is not given."
+        return Shape(
+            place=place, kind="choice", label="Preset", help=said, default=None, nullable=True, options=tuple(PRESETS)
+        )
     annotation: Any = FabricSpec
     field: FieldInfo | None = None
     owner: type[BaseModel] = FabricSpec
@@ -180,7 +190,7 @@ def _made(place: str, annotation: Any, field: FieldInfo | None, owner: type[Base
         unit=UNITS.get(place) or ("" if unit in _NO_UNIT else str(unit)),
         help=meaning,
         origin=origin,
-        default=_default(field),
+        default=_default(field, kind),
         nullable=nullable,
         options=options,
         refers=REFERS.get(place, ""),
@@ -196,8 +206,10 @@ def _words(place: str) -> str:
     return named[-1].replace("_", " ").capitalize() if named else ""
 
 
-def _default(field: FieldInfo | None) -> JSON:
-    if field is None or field.is_required():
+def _default(field: FieldInfo | None, kind: Kind) -> JSON:
+    if field is None:  # What stands under a key, or in a list: it is there or it is not.
+        return MISSING if kind in ("group", "items", "table") else None
+    if field.is_required():
         return MISSING
     value = field.get_default(call_default_factory=True)
     return MISSING if value is PydanticUndefined else plain(value)
@@ -261,24 +273,29 @@ def _kind(place: str, bare: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]
     if (options := _options(bare)) is not None:
         return "choice", options, ()
     if isinstance(bare, type) and issubclass(bare, BaseModel):
-        return "group", (), tuple(field.alias or name for name, field in bare.model_fields.items())
+        return "group", (), _names(place.removesuffix(".*"), bare)
     inner = _inner(bare)
     if inner is not None:
-        return _several(bare, inner)
+        return _several(place, bare, inner)
     return _plain_kind(place, bare), (), ()
 
 
-def _several(bare: Any, inner: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+def _several(place: str, bare: Any, inner: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
     item, _ = _bare(inner)
+    keyed = get_origin(bare) is dict
+    keys = (_options(_bare(get_args(bare)[0])[0]) or ()) if keyed else ()
     if isinstance(item, type) and issubclass(item, BaseModel):
-        fields = tuple(field.alias or name for name, field in item.model_fields.items())
-        return ("table" if get_origin(bare) is dict else "items"), (), fields
-    if get_origin(bare) is dict:
-        keys = _options(_bare(get_args(bare)[0])[0])
-        return ("table" if keys and _inner(item) is not None else "json"), keys or (), ()
+        return ("table" if keyed else "items"), keys, _names(place, item)
+    if keyed:
+        return ("table" if keys else "json"), keys, ()
     if (options := _options(item)) is not None:
         return "picks", options, ()
     return ("lines" if item is str else "json"), (), ()
+
+
+def _names(place: str, group: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of a group, as an author writes them."""
+    return (*EXTRA_FIELDS.get(place, ()), *(field.alias or name for name, field in group.model_fields.items()))
 
 
 def _options(bare: Any) -> tuple[str, ...] | None:

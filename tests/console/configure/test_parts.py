@@ -107,10 +107,47 @@ def test_a_part_has_a_control_for_everything_that_it_owns(part: str, sample: str
 ELSEWHERE = {
     "name",
     "policy.tau",
-    "policy.limits.max_visits",
     "policy.fan_in.mode",
     "policy.fan_in.k",
     "policy.goal_gates.nodes",
     "policy.goal_gates.retry",
 }
 """Places that other parts show, and the name, which a draft keeps."""
+
+
+RICH = """
+policy:
+  limits:
+    max_visits: {plan: 2}
+  retry_layers:
+    preset: fabro
+    edges: [{failure_class: transient_infra, to: replan}]
+    stages: {fan_out: {retry_policy: standard, edges: [{to: handover}]}}
+  breakers:
+    - {preset: semantic, scope: agent, only: [reader]}
+    - {scope: provider, signals: [{names: [server_error], mode: consecutive, threshold: 5}]}
+"""
+
+
+def test_groups_within_groups_are_edited_down_to_their_leaves() -> None:
+    html = drawn("limits", seen(RICH))
+    for path in (
+        "policy.limits.max_visits.plan",
+        "policy.limits.max_visits.finalize",
+        "policy.retry_layers.preset",
+        "policy.retry_layers.edges.0.to",
+        "policy.retry_layers.stages.fan_out.retry_policy",
+        "policy.retry_layers.stages.fan_out.edges.0.to",
+        "policy.breakers.0.preset",
+        "policy.breakers.0.only",
+        "policy.breakers.1.signals.0.names",
+        "policy.breakers.1.signals.0.threshold",
+    ):
+        assert f'id="f.{path}"' in html, path
+
+
+def test_a_preset_says_what_holds_where_a_breaker_says_nothing() -> None:
+    found = seen(RICH)
+    assert not found.field("policy.breakers.0.signals").missing
+    assert found.field("policy.breakers.0.cooldown_s").placeholder == "60"
+    assert found.field("policy.breakers.0.scope").given == "agent"
