@@ -192,7 +192,9 @@ def headline(found: ModelList) -> Headline:
     old = [one for one in models if one.price.old]
     if old:
         return Headline(f"{_many(len(old), 'price')} of more than {OLD_DAYS} days ago", lede, "warn")
-    return Headline("Every model has a price" if models else "No fabric names a model yet", lede, "ok")
+    if not any(one.uses for one in models):
+        return Headline("No fabric names a model yet", lede, "neutral")
+    return Headline("Every model that a fabric names has a price", lede, "ok")
 
 
 def _many(count: int, noun: str) -> str:

@@ -205,7 +205,7 @@ def test_strangers_are_sent_to_the_login():
 def test_a_used_model_that_lost_its_price_leads_the_page(browser, actor, settings):
     settings.FABRIC_MODEL_URL = HOST
     fabric_publish(actor=actor, source=fabric("asks", "model: gpt-4o"))
-    assert "Every model has a price" in text(browser.get(PAGE))
+    assert "Every model that a fabric names has a price" in text(browser.get(PAGE))
     settings.FABRIC_MODEL_URL = "http://127.0.0.1:9/v1"
     shown = text(browser.get(PAGE))
     assert "One model has no price" in shown
