@@ -140,7 +140,10 @@ def standing(tree: JSON, path: str) -> JSON:
         if end < len(parts) and at(tree, whole) is not MISSING:
             break
         if (filled := _filled(whole)) is not MISSING:
-            return at(filled, ".".join(parts[end:]))
+            held = at(filled, ".".join(parts[end:]))
+            if held is not MISSING:
+                return held
+            break
     if parts[:2] == ["policy", "breakers"] and len(parts) > 3 and (preset := _preset(tree, parts)) is not MISSING:
         return preset
     shape = shape_of(path)

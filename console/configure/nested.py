@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from console.configure.editing import Editing
 from console.configure.fields import EditField, at, standing
@@ -47,13 +47,20 @@ def node_of(editing: Editing, path: str, label: str = "", number: int = 0, last:
         return Node(path, named, "items", (), items, own=own)
     names = shape.options if shape.kind == "table" else _fields(path, shape)
     shapes = {name: shape_of(f"{path}.{name}") for name in names}
-    fields = tuple(editing.field(f"{path}.{name}") for name, one in shapes.items() if one and one.kind not in LEAVES)
+    made = {name: editing.field(f"{path}.{name}") for name, one in shapes.items() if one and one.kind not in LEAVES}
+    keyed = shape.kind == "table"
+    fields = tuple(_called(one, name) if keyed else one for name, one in made.items())
     inside = tuple(
-        node_of(editing, f"{path}.{name}", name.replace("_", " ") if shape.kind == "table" else "")
+        node_of(editing, f"{path}.{name}", name.replace("_", " ") if keyed else "")
         for name, one in shapes.items()
         if one and one.kind in LEAVES
     )
-    return Node(path, named, "table" if shape.kind == "table" else "group", fields, inside, number, last, own)
+    return Node(path, named, "table" if keyed else "group", fields, inside, number, last, own)
+
+
+def _called(field: EditField, key: str) -> EditField:
+    """A field under a key is called by that."""
+    return replace(field, shape=replace(field.shape, label=key.replace("_", " ").capitalize()))
 
 
 def _fields(path: str, shape: Shape) -> tuple[str, ...]:
