@@ -6,6 +6,7 @@ changed is asked, never overwritten.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +33,9 @@ FOLD_S = 60
 """Changes of one place by one page that follow each other within so many seconds are undone together."""
 ATTEMPTS = 5
 NAME_CHARS_MAX = 63
-_EDITING = "change fabrics"
+_NAME = re.compile(rf"[a-z][a-z0-9_-]{{0,{NAME_CHARS_MAX - 1}}}")
+EDITING = "change fabrics"
+"""What the right to edit is asked for, in words."""
 
 
 def draft_begin(*, actor: Actor, name: str, text: str, base_id: str | None = None) -> DraftView:
@@ -41,9 +44,9 @@ def draft_begin(*, actor: Actor, name: str, text: str, base_id: str | None = Non
     ``base_id``: the revision that it changes. Raises Refused forbidden; too_large; invalid for a name that none can have; conflict where the
     actor has a draft of that fabric already.
     """
-    right_wanted(actor, Right.EDIT, _EDITING)
-    _whole(text)
-    named = _name(name)
+    right_wanted(actor, Right.EDIT, EDITING)
+    whole(text)
+    named = name_wanted(name)
     now = datetime.now(UTC)
     try:
         with transaction.atomic():
@@ -68,7 +71,7 @@ def draft_of_fabric(*, actor: Actor, name: str) -> DraftView:
 
     Raises Refused forbidden, and not_found where no such fabric is published and there is no draft either.
     """
-    right_wanted(actor, Right.EDIT, _EDITING)
+    right_wanted(actor, Right.EDIT, EDITING)
     if Draft.objects.filter(workspace_id=actor.workspace_id, name=clean_text(name)[0], author=actor.name).exists():
         return draft_get(actor, name)
     found = revision_get(actor, name)
@@ -83,7 +86,7 @@ def draft_own(*, actor: Actor, name: str) -> DraftView:
 
 def draft_shown(*, actor: Actor, name: str, step: int) -> str:
     """The text that a page showed which names this step. Raises Refused forbidden, not_found, and conflict where the step is not kept any more."""
-    right_wanted(actor, Right.EDIT, _EDITING)
+    right_wanted(actor, Right.EDIT, EDITING)
     return _shown(_row(actor, name), step)
 
 
@@ -115,17 +118,24 @@ def draft_change(
 
 
 def draft_replace(
-    *, actor: Actor, name: str, step: int, text: str, page: str = "", choices: Choices | None = None
+    *,
+    actor: Actor,
+    name: str,
+    step: int,
+    text: str,
+    what: str = "the text",
+    page: str = "",
+    choices: Choices | None = None,
 ) -> DraftView:
-    """Replaces a draft's text, by whatever it is: what cannot be read is kept and said. Raises as ``draft_change``, and Refused too_large."""
-    _whole(text)
+    """Replaces a draft's text, by whatever it is: what cannot be read is kept and said. ``what``: the change in a few words. Raises as ``draft_change``, and Refused too_large."""
+    whole(text)
 
     def changed(draft: Draft) -> str:
         if _shows(draft, step, page):
             return text
         return merged_text(_shown(draft, step), draft.text, text, choices)
 
-    return _save(actor, name, changed, what="the text", page=page, place="text")
+    return _save(actor, name, changed, what=what, page=page, place="text")
 
 
 def draft_undo(*, actor: Actor, name: str, step: int) -> DraftView:
@@ -140,8 +150,8 @@ def draft_redo(*, actor: Actor, name: str, step: int) -> DraftView:
 
 def draft_rebase(*, actor: Actor, name: str, step: int, text: str, base_id: str, base_text: str) -> DraftView:
     """Gives a draft another beginning, and the text that follows from it. Raises Refused forbidden, not_found, conflict where it went on since."""
-    right_wanted(actor, Right.EDIT, _EDITING)
-    _whole(text)
+    right_wanted(actor, Right.EDIT, EDITING)
+    whole(text)
     with transaction.atomic():
         draft = _row(actor, name)
         _unmoved(draft, step)
@@ -154,7 +164,7 @@ def draft_rebase(*, actor: Actor, name: str, step: int, text: str, base_id: str,
 
 def draft_discard(*, actor: Actor, name: str, step: int) -> None:
     """Throws a draft away. Raises Refused forbidden, not_found, conflict where it has gone on since ``step``."""
-    right_wanted(actor, Right.EDIT, _EDITING)
+    right_wanted(actor, Right.EDIT, EDITING)
     with transaction.atomic():
         draft = _row(actor, name)
         _unmoved(draft, step)
@@ -185,13 +195,13 @@ def draft_remove(draft: Draft) -> None:
 
 
 def _save(actor: Actor, name: str, changed: Callable[[Draft], str], *, what: str, page: str, place: str) -> DraftView:
-    right_wanted(actor, Right.EDIT, _EDITING)
+    right_wanted(actor, Right.EDIT, EDITING)
     for _ in range(ATTEMPTS):
         try:
             with transaction.atomic():
                 draft = _row(actor, name)
                 text = changed(draft)
-                _whole(text)
+                whole(text)
                 if text != draft.text:
                     _void(actor, draft, _CHANGED)
                     _put(draft, text, what=what, page=page, place=place)
@@ -233,7 +243,7 @@ def _put(draft: Draft, text: str, *, what: str, page: str, place: str) -> None:
 
 
 def _moved(actor: Actor, name: str, step: int, *, back: bool) -> DraftView:
-    right_wanted(actor, Right.EDIT, _EDITING)
+    right_wanted(actor, Right.EDIT, EDITING)
     with transaction.atomic():
         draft = _row(actor, name)
         _unmoved(draft, step)
@@ -287,20 +297,22 @@ def _row(actor: Actor, name: str) -> Draft:
     return found
 
 
-def _name(name: str) -> str:
+def is_name(name: str) -> bool:
+    """Whether a fabric can have that name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def name_wanted(name: str) -> str:
+    """A name as it is kept. Raises Refused invalid for one that no fabric can have."""
     named = clean_text(name)[0].strip()
-    if not (
-        named and len(named) <= NAME_CHARS_MAX and named[0].isalpha() and named.isascii() and named == named.lower()
-    ):
-        message = f"{name[:80]!r} is no name of a fabric: use lower-case letters, digits, - and _, a letter first, {NAME_CHARS_MAX} at most"
-        raise Refused(message, code="invalid", field="name")
-    if not all(one.isalnum() or one in "-_" for one in named):
+    if not is_name(named):
         message = f"{name[:80]!r} is no name of a fabric: use lower-case letters, digits, - and _, a letter first, {NAME_CHARS_MAX} at most"
         raise Refused(message, code="invalid", field="name")
     return named
 
 
-def _whole(text: str) -> None:
+def whole(text: str) -> None:
+    """Raises Refused too_large or invalid for what is no text that can be kept."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > BYTES_MAX:
         message = f"the text has {size:,} bytes; at most {BYTES_MAX:,} are taken: make it shorter; what was saved before is kept"

@@ -20,6 +20,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from math import isfinite
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -185,6 +186,11 @@ def _host_problem(host: str) -> str:
         return "a number that is no usual IP address"
     name = host.rstrip(".").lower()
     return "loopback" if name == "localhost" or name.endswith(".localhost") else ""
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's own."""
+    return _host_problem(urlsplit(url).hostname or "") == "loopback"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,66 @@
+"""What a run of each template comes to, with nothing but what comes along."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric import wiring
+from fabric.core.actor import Actor
+from fabric.core.flow import RunState
+from fabric.management.base import providers
+from fabric.management.following import Following
+from fabric.runtime.ports import Document
+from fabric.selectors.escalations import escalations_open
+from fabric.selectors.memories import memory_find
+from fabric.selectors.runs import RunView, run_events, run_outcome
+from fabric.services import here
+from fabric.services.escalations import escalation_decide
+from fabric.services.fabric_templates import TEMPLATES, template_begun, template_get
+from fabric.services.fabrics import fabric_publish
+from fabric.services.workspaces import people_of
+from tests.fabric.services.world import NOTES, HeardNudge, ran
+
+ASKED = "payment-approval"
+
+
+def began(actor: Actor, template: str, documents: tuple[Document, ...] = (NOTES,)) -> RunView:
+    """A run of a template as it stands, without its pauses, with its own example."""
+    one, where = template_get(template), here.installation(providers(), people=people_of(actor.workspace_id))
+    text = template_begun(one, where, name=template).text.replace("delay_s: 0.3", "delay_s: 0")
+    fabric_publish(actor=actor, source=text, providers=providers())
+    return ran(actor, template, one.spec.example, documents)
+
+
+@pytest.mark.parametrize("name", [one for one in TEMPLATES if one != ASKED])
+def test_a_template_answers(actor: Actor, name: str) -> None:
+    run = began(actor, name)
+    assert (run.state, run.reason) == (RunState.COMPLETED, "finished")
+    outcome = run_outcome(actor, run.id)
+    assert outcome is not None
+    assert outcome["text"]
+
+
+def test_an_extracted_record_is_kept(actor: Actor) -> None:
+    began(actor, "extraction")
+    found = memory_find(actor, "extraction", "records", "invoice/2026-104")
+    assert found.value == {"number": "2026-104", "date": "2026-03-31", "supplier": "Acme", "total_cents": 129900}
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [("approve", RunState.COMPLETED), ("reject", RunState.ABORTED)], ids=["approved", "rejected"]
+)
+def test_nothing_is_paid_that_nobody_approved(actor: Actor, verb: str, state: RunState) -> None:
+    run = began(actor, ASKED, ())
+    answered: frozenset[str] = frozenset()
+    while run.state is RunState.WAITING:
+        (question,) = [one for one in escalations_open(actor, run.id) if one.id not in answered]
+        escalation_decide(
+            store=wiring.store(), nudge=HeardNudge(), actor=actor, escalation_id=question.id, verb=verb, message="looked at"
+        )  # fmt: skip
+        answered |= {question.id}
+        run = Following(actor, run.id, answered=answered).to_rest()
+    assert (run.state, len(answered) > 0) == (state, True)
+    events = run_events(actor, run.id)
+    answered_tools = {one.fact["tool"] for one in events if one.kind == "tool_answered"}
+    undone = [one.kind for one in events if one.kind == "compensation_answered"]
+    assert ("pay" in answered_tools, len(undone)) == ((True, 0) if verb == "approve" else (False, 1))
