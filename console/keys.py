@@ -104,6 +104,10 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
         ),
     ),
     (
+        "On the fabrics",
+        (Key("n", "begin a new one", "press", "fabric-new"),),
+    ),
+    (
         "On the drills",
         (
             Key("R", "drill all cells", "press", "drill-all"),

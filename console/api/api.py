@@ -16,6 +16,7 @@ from ninja.parser import Parser
 
 from console.api import (
     breakers,
+    drafts,
     drill_reports,
     drills,
     escalations,
@@ -66,6 +67,7 @@ api = NinjaAPI(
 )
 ROUTERS = (
     fabric_files.router,
+    drafts.router,
     memories.router,
     runs.router,
     explained.router,

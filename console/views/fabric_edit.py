@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -26,6 +27,7 @@ from fabric.selectors.errors import Refused
 from fabric.services import drafts, here
 from fabric.services.checking import LEVELS
 from fabric.services.draft_merging import Choices, DraftConflict
+from fabric.services.editors import editor_beat, editor_gone
 from fabric.services.publication import Installation
 from fabric.services.workspaces import people_of
 from fabric.services.yaml_tree import YamlProblem, read_yaml
@@ -60,6 +62,18 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
     """A draft of a published fabric, or the one that there is."""
     found = drafts.draft_of_fabric(actor=actor_of(request.user), name=name)
     return redirect("fabric-draft", name=found.name)
+
+
+@require_POST
+def beat(request: HttpRequest, name: str) -> HttpResponse:
+    """The sign of life of an open editor: who else has it open. ``gone``: it is being closed."""
+    actor = actor_of(request.user)
+    if request.POST.get("gone"):
+        editor_gone(actor=actor, fabric=name)
+        return HttpResponse(status=204)
+    part = PARTS.get(request.POST.get("part", ""))
+    others = editor_beat(actor=actor, fabric=name, part=part.label if part else "")
+    return render(request, "fabrics/edit/here.html", {"others": others})
 
 
 @require_POST
@@ -238,5 +252,6 @@ def shown(actor: Actor, seen: Editing) -> dict[str, Any]:
         "tally": [(level, sum(one.finding.level == level for one in found)) for level in LEVELS],
         "undoing": undoing,
         "redoing": redoing,
+        "saved_ms": max(0, time.time_ns() // 1_000_000 - int(seen.draft.changed_at.timestamp() * 1_000)),
         "others": editors_of(actor, seen.draft.name),
     }

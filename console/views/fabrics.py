@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import actor_of
+from console.configure.editing import editing
 from console.views import fabric_words as words
 from console.views import memories
 from console.views.fabric_table import layers_of, table_of
@@ -20,14 +21,15 @@ from console.views.topology_picture import judges, topology_links, topology_svg
 from fabric.core.actor import Actor
 from fabric.core.flow import Stage
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.drafts import draft_get, drafts_of
 from fabric.selectors.errors import Refused
-from fabric.selectors.fabric_activity import fabric_activities
-from fabric.selectors.fabrics import RevisionPage, fabrics_list, revision_get
+from fabric.selectors.fabrics import RevisionPage, revision_get
 from fabric.selectors.limits import limits_of
 from fabric.selectors.overview import NEWEST_RUNS, Tile
 from fabric.selectors.revision_diff import revision_changes
 from fabric.selectors.revisions import REVISIONS_MAX, fabric_revisions
 from fabric.selectors.success_cost import success_costs
+from fabric.services.drafts import NAME_CHARS_MAX
 from fabric.services.fabric_text import exported, written_out
 
 MIX: Mapping[str, tuple[str, str, tuple[Tile, ...]]] = {
@@ -53,15 +55,6 @@ class Share:
     count: int
     x: float
     width: float
-
-
-@require_safe
-def fabrics(request: HttpRequest) -> HttpResponse:
-    """The published fabrics, and what became of their runs lately."""
-    actor = actor_of(request.user)
-    found = fabric_activities(actor, time.time_ns() // 1_000)
-    rows = [(fabric, found.of(fabric.id), outcome_mix(found.of(fabric.id).mix)) for fabric in fabrics_list(actor)]
-    return render(request, "fabrics/list.html", {"rows": rows, "cut": found.cut, "legend": MIX.values()})
 
 
 def outcome_mix(mix: Mapping[Tile, int]) -> list[Share]:
@@ -155,13 +148,13 @@ TABS: Mapping[str, Tab] = {
 @require_safe
 def fabric(request: HttpRequest, name: str) -> HttpResponse:
     """One fabric as it is published."""
-    return _page(request, revision_get(actor_of(request.user), name), pinned=False)
+    return shown(request, revision_get(actor_of(request.user), name), pinned=False)
 
 
 @require_safe
 def revision(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """One version of it: what a run is pinned to."""
-    return _page(request, revision_get(actor_of(request.user), name, number), pinned=True)
+    return shown(request, revision_get(actor_of(request.user), name, number), pinned=True)
 
 
 @require_safe
@@ -177,22 +170,36 @@ def download(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return response
 
 
-def _page(request: HttpRequest, page: RevisionPage, *, pinned: bool) -> HttpResponse:
-    asked = request.GET.get("tab", next(iter(TABS)))
+def shown(
+    request: HttpRequest, page: RevisionPage, *, pinned: bool, refused: str = "", status: int = 200
+) -> HttpResponse:
+    """The page of a fabric, or of one of its versions (``pinned``). ``refused``: why no copy was made of it."""
+    actor, asked = actor_of(request.user), request.GET.get("tab", next(iter(TABS)))
     if asked not in TABS:
         known = ", ".join(TABS)
         raise Refused(f"a fabric's page has no part {asked[:40]!r}; it has: {known}", code="not_found", field="tab")
     tab = TABS[asked]
-    shown = {
+    seen = {
         "page": page,
         "pinned": pinned,
         "tab": tab.name,
         "title": tab.label,
         "tabs": [(one, _count(one.name, page), _address(one, page, pinned=pinned)) for one in TABS.values()],
         "part": f"fabrics/parts/{tab.name}.html",
-        **tab.build(actor_of(request.user), page),
+        "refused": refused,
+        "wanted": request.POST.get("to", "")[:NAME_CHARS_MAX],
+        **_drafts(actor, page.fabric.name),
+        **tab.build(actor, page),
     }
-    return render(request, "fabrics/page.html", shown)
+    return render(request, "fabrics/page.html", seen, status=status)
+
+
+def _drafts(actor: Actor, name: str) -> dict[str, Any]:
+    """Whose drafts of it there are, and how much one's own changes."""
+    lines = drafts_of(actor, name)
+    own = next((line for line in lines if line.author == actor.name), None)
+    changes = len(editing(draft_get(actor, name), None).changes) if own else 0
+    return {"own": own, "changes": changes, "others": [line for line in lines if line is not own]}
 
 
 def _address(tab: Tab, page: RevisionPage, *, pinned: bool) -> str:

@@ -80,7 +80,7 @@ def draft_of_fabric(*, actor: Actor, name: str) -> DraftView:
 
 def draft_own(*, actor: Actor, name: str) -> DraftView:
     """The actor's own draft, to be changed. Raises Refused forbidden and not_found."""
-    right_wanted(actor, Right.EDIT, _EDITING)
+    right_wanted(actor, Right.EDIT, EDITING)
     return draft_get(actor, name)
 
 

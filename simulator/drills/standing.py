@@ -68,16 +68,21 @@ class Standing:
 def drills_standing(actor: Actor) -> Standing:
     """How the workspace's published fabrics stand."""
     published = fabrics_list(actor)
-    digests = {one.id: (one, found) for one in published[:FABRICS_MAX] if (found := _digests(one))}
-    fresh, drilled = _verdicts(digests), _drilled(list(digests))
-    stands = [_stand(one, found, fresh, drilled) for one, found in digests.values()]
+    stands = fabric_stands(published)
     wrong = [one for one in stands if not one.never and any(one.counts.get(state) for state in WRONG)]
     return Standing(
         wrong=tuple(sorted(wrong, key=lambda one: (one.harm, one.fabric))),
         undrilled=tuple(one.fabric for one in stands if one.never),
         whole=sum(not one.never and one not in wrong for one in stands),
-        unseen=len(published) - len(digests),
+        unseen=len(published) - len(stands),
     )
+
+
+def fabric_stands(published: Sequence[FabricView]) -> list[Stand]:
+    """How each of these fabrics stands, in their order; without those that are not looked at. Two statements."""
+    digests = {one.id: (one, found) for one in published[:FABRICS_MAX] if (found := _digests(one))}
+    fresh, drilled = _verdicts(digests), _drilled(list(digests))
+    return [_stand(one, found, fresh, drilled) for one, found in digests.values()]
 
 
 def _digests(one: FabricView) -> Mapping[Cell, str]:

@@ -62,7 +62,7 @@ AT_ONCE = {
     *("askForDrills", "stopDrills", "pullDrillLever", "releaseDrillLever"),
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
-    *("publishFabric", "revertFabric"),
+    *("publishFabric", "revertFabric", "importDraft"),
     *("storeModelKey", "deleteModelKey"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
     *("createToken", "revokeToken", "setMyMail"),

@@ -152,6 +152,22 @@ FORMS = {
     "scenario-duplicate": FormCase(("to",), {"to": "a-copy"}, 409, "is that of another scenario", (302, 409, 413, 422)),
     "scenario-delete": FormCase(("version",), {"version": "1"}, 404, "no scenario", (404, 409, 413, 422)),
     "fabric-draft-begin": FormCase((), {}, 302, ""),
+    "fabric-new": FormCase(
+        ("template", "name", "title"),
+        {"template": "blank", "name": "begun"},
+        409,
+        "has a draft of",
+        (404, 409, 413, 422),
+    ),
+    "fabric-import": FormCase(
+        ("source", "file", "name", "replace"),
+        {"source": "name: read\n", "name": "read"},
+        409,
+        "has a draft of",
+        (302, 409, 413, 422),
+    ),
+    "fabric-duplicate": FormCase(("to", "number"), {"to": "copied"}, 409, "has a draft of", (302, 404, 409, 413, 422)),
+    "fabric-draft-beat": FormCase(("part", "gone"), {"part": "basics"}, 200, "", (200, 204, 413), done=200),
     "fabric-draft": FormCase(
         ("step", "page", "part", "do", "text", "cell", "simulate", "open", "f.title", "f.policy.tau", "c.title"),
         {"step": "1", "page": "p-1", "part": "basics", "f.title": "Other"},
