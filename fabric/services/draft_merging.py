@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from fabric.core.spec import FabricSpec
-from fabric.core.three_way import Conflict, three_way
+from fabric.core.three_way import ABSENT, Absent, Conflict, three_way
 from fabric.services.errors import Refused
 from fabric.services.tree_difference import edits_between
-from fabric.services.yaml_edit import Drop, Edit, EditProblem, text_edited, tree_edited
-from fabric.services.yaml_tree import YamlProblem, read_yaml
+from fabric.services.yaml_edit import Drop, Edit, EditProblem, Put, text_edited, tree_edited
+from fabric.services.yaml_tree import Path, YamlProblem, read_yaml
 
 JSON = Any
 Choices = Mapping[str, Literal["mine", "theirs"]]
@@ -73,8 +73,7 @@ def brought_in(
     Raises YamlProblem where the draft is no YAML.
     """
     before, mine = read_yaml(base_text).value, read_yaml(text).value
-    since = edits_between(sparse(base) if base is not None else {}, sparse(published))
-    theirs = _applied(before, since) if base is not None else sparse(published)
+    theirs = _applied(before, _since(sparse(base), sparse(published))) if base is not None else sparse(published)
     found = three_way(before, mine, theirs, dict(choices or {}))
     new_base = text_edited(base_text, edits_between(before, theirs)) if base is not None else base_text
     return BroughtIn(text_edited(text, edits_between(mine, found.value)), new_base, found.conflicts, found.from_theirs)
@@ -85,12 +84,41 @@ def sparse(spec: FabricSpec) -> JSON:
     return spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def _applied(tree: JSON, edits: Sequence[Edit]) -> JSON:
-    """Edits on a tree that writes some defaults out: what is taken away may not be there."""
+def _since(before: JSON, after: JSON, path: Path = ()) -> Iterator[Edit]:
+    """What changed between two sparse trees, leaf by leaf: a group that is not there says only that all in it is default."""
+    for name in [*before, *(name for name in after if name not in before)]:
+        old, new, here = before.get(name, ABSENT), after.get(name, ABSENT), (*path, name)
+        if isinstance(old, dict | Absent) and isinstance(new, dict | Absent):
+            yield from _since({} if old is ABSENT else old, {} if new is ABSENT else new, here)
+        elif new is ABSENT:
+            yield Drop(here)
+        elif old is ABSENT:
+            yield Put(here, new)
+        else:
+            yield from edits_between(old, new, here)
+
+
+def _applied(tree: JSON, edits: Iterable[Edit]) -> JSON:
+    """Edits on a tree that may write defaults out: what is taken away may not be there, and no group is left with nothing in it."""
     for edit in edits:
         try:
             tree = tree_edited(tree, [edit])
         except EditProblem:
             if not isinstance(edit, Drop):
                 raise
+        if isinstance(edit, Drop):
+            tree = _without_nothing(tree, edit.path)
+    return tree
+
+
+def _without_nothing(tree: JSON, path: Path) -> JSON:
+    """The tree without the groups around a path that are empty since it was taken away."""
+    for end in range(len(path) - 1, 0, -1):
+        around = tree
+        for part in path[:end]:
+            inside = isinstance(around, list) or (isinstance(around, dict) and part in around)
+            around = around[part] if inside else None  # type: ignore[index]  # The path has led here before.
+        if around != {}:
+            break
+        tree = tree_edited(tree, [Drop(path[:end])])
     return tree

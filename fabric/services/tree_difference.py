@@ -12,9 +12,9 @@ from fabric.services.yaml_tree import Path
 JSON = Any
 
 
-def edits_between(before: JSON, after: JSON) -> list[Edit]:
-    """What makes ``after`` of ``before``, each edit as deep as it can be: ``tree_edited`` with them gives ``after``."""
-    return list(_edits(before, after, ()))
+def edits_between(before: JSON, after: JSON, path: Path = ()) -> list[Edit]:
+    """What makes ``after`` of ``before``, each edit as deep as it can be: ``tree_edited`` with them gives ``after``. ``path``: where both stand."""
+    return list(_edits(before, after, path))
 
 
 def _edits(before: JSON, after: JSON, path: Path) -> Iterator[Edit]:

@@ -1,0 +1,187 @@
+"""The editor's pages: what a form saves, with a script and without, and what becomes of what cannot be saved."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from fabric.core.actor import Actor
+from fabric.models import Draft, DraftStep
+from fabric.selectors.drafts import draft_get
+from fabric.services.drafts import draft_change, draft_of_fabric
+from fabric.services.yaml_edit import Put
+from fabric.services.yaml_tree import read_yaml
+from tests.people import member, signed_in
+
+WITH = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def address(actor: Actor, small: str) -> str:
+    """Of a draft of a published fabric."""
+    draft_of_fabric(actor=actor, name=small)
+    return f"/fabrics/{small}/draft"
+
+
+def tree(actor: Actor) -> Any:
+    return read_yaml(draft_get(actor, "small").text).value
+
+
+def sent(browser: Client, address: str, script: bool = False, **fields: Any) -> Any:
+    step = Draft.objects.get(author="owner").at
+    data = {"step": step, "page": "p", "part": "limits", **fields}
+    return browser.post(address, data, headers=WITH if script else {})
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["without a script", "with one"])
+def test_a_changed_field_is_saved(browser: Client, actor: Actor, address: str, script: bool) -> None:
+    answer = sent(browser, address, script, **{"f.policy.limits.turns": "9"})
+    assert tree(actor)["policy"]["limits"]["turns"] == 9
+    if script:
+        assert answer.status_code == 200
+        assert "<html" not in answer.content.decode()
+        assert "HX-Reswap" not in answer.headers
+    else:
+        assert (answer.status_code, answer.headers["Location"]) == (302, f"{address}?part=limits")
+
+
+def test_what_is_no_number_is_kept_and_said_at_its_field(browser: Client, actor: Actor, address: str) -> None:
+    page = sent(browser, address, True, **{"f.policy.limits.turns": "many"}).content.decode()
+    assert tree(actor)["policy"]["limits"]["turns"] == "many"
+    assert 'value="many"' in page
+    assert 'id="e.policy.limits.turns"' in page
+    assert re.search(r'href="\?part=limits#f\.policy\.limits\.turns"', page)
+    assert "1 error" in page
+
+
+def test_an_emptied_field_takes_the_default_again_and_leaves_no_trace(
+    browser: Client, actor: Actor, address: str
+) -> None:
+    before = draft_get(actor, "small").text
+    sent(browser, address, **{"f.policy.limits.turns": "9"})
+    sent(browser, address, **{"f.policy.limits.turns": ""})
+    assert draft_get(actor, "small").text == before
+
+
+def test_a_button_adds_and_the_page_is_drawn_anew(browser: Client, actor: Actor, address: str) -> None:
+    count = len(tree(actor)["agents"])
+    answer = sent(browser, address, True, part="agents", do="add agents")
+    assert answer.headers["HX-Reswap"] == "innerHTML"
+    assert [one["name"] for one in tree(actor)["agents"]][count:] == ["agent"]
+    sent(browser, address, part="agents", do=f"remove agents.{count}")
+    assert len(tree(actor)["agents"]) == count
+
+
+def test_whoever_names_an_agent_goes_with_its_new_name(browser: Client, actor: Actor, address: str) -> None:
+    old = tree(actor)["agents"][0]["name"]
+    sent(browser, address, part="agents", **{"f.agents.0.name": "renamed"})
+    after = tree(actor)
+    assert after["agents"][0]["name"] == "renamed"
+    roles = after["topology"].values()
+    named = [name for one in roles for name in (one if isinstance(one, list) else [one])]
+    assert old not in named
+    assert "renamed" in named
+
+
+@pytest.mark.parametrize(
+    ("button", "said"),
+    [
+        ("fly agents", "There is no button"),
+        ("add nowhere", "a fabric has no place"),
+        ("remove agents.99", "taken away meanwhile"),
+        ("add", "a fabric has no place"),
+    ],
+)
+def test_a_button_that_is_none_changes_nothing_and_says_so(
+    browser: Client, actor: Actor, address: str, button: str, said: str
+) -> None:
+    before = draft_get(actor, "small")
+    answer = sent(browser, address, do=button)
+    assert answer.status_code == 422
+    assert said.lower() in answer.content.decode().lower()
+    assert draft_get(actor, "small") == before
+
+
+def test_two_tabs_that_change_different_things_are_merged(browser: Client, actor: Actor, address: str) -> None:
+    browser.post(address, {"step": 0, "page": "one", "part": "limits", "f.policy.limits.turns": "9"})
+    answer = browser.post(address, {"step": 0, "page": "two", "part": "limits", "f.policy.limits.hops": "3"})
+    assert answer.status_code == 302
+    assert tree(actor)["policy"]["limits"] == {"turns": 9, "hops": 3}
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_two_tabs_that_change_the_same_are_asked_and_both_values_are_shown(
+    browser: Client, actor: Actor, address: str, script: bool
+) -> None:
+    browser.post(address, {"step": 0, "page": "one", "part": "limits", "f.policy.limits.turns": "9"})
+    mine = {"step": 0, "page": "two", "part": "limits", "f.policy.limits.turns": "7"}
+    answer = browser.post(address, mine, headers=WITH if script else {})
+    assert answer.status_code == 409
+    page = answer.content.decode()
+    assert 'name="c.policy.limits.turns" value="mine"' in page
+    assert 'name="c.policy.limits.turns" value="theirs"' in page
+    assert tree(actor)["policy"]["limits"]["turns"] == 9
+    browser.post(address, {**mine, "c.policy.limits.turns": "mine"})
+    assert tree(actor)["policy"]["limits"]["turns"] == 7
+
+
+def test_the_text_is_saved_as_it_is_and_what_is_no_yaml_leaves_only_the_text(
+    browser: Client, actor: Actor, address: str
+) -> None:
+    sent(browser, address, part="yaml", text="name: [unclosed\r\n")
+    assert draft_get(actor, "small").text == "name: [unclosed\n"
+    page = browser.get(f"{address}?part=agents").content.decode()
+    assert 'id="text"' in page
+    assert 'id="agents"' not in page
+    answer = sent(browser, address, part="agents", do="add agents")
+    assert answer.status_code == 409
+    assert "mend it in the YAML part" in answer.content.decode()
+
+
+def test_the_text_as_a_browser_sends_it_back_is_no_change(browser: Client, actor: Actor, address: str) -> None:
+    shown = draft_get(actor, "small").text.replace("\n", "\r\n")
+    sent(browser, address, part="yaml", text=shown)
+    assert DraftStep.objects.count() == 1
+
+
+def test_undo_and_redo_go_back_and_forth(browser: Client, actor: Actor, address: str) -> None:
+    sent(browser, address, **{"f.policy.limits.turns": "9"})
+    for act, turns in (("undo", None), ("redo", 9)):
+        step = Draft.objects.get().at
+        answer = browser.post(f"{address}/{act}", {"step": step, "part": "limits"}, headers=WITH)
+        assert answer.status_code == 200
+        assert tree(actor)["policy"].get("limits", {}).get("turns") == turns
+    answer = browser.post(f"{address}/redo", {"step": Draft.objects.get().at, "part": "limits"})
+    assert answer.status_code == 409
+    assert "There is nothing to redo" in answer.content.decode()
+
+
+def test_a_part_that_there_is_not_is_said_with_those_that_there_are(browser: Client, address: str) -> None:
+    answer = browser.get(f"{address}?part=nosuch")
+    assert answer.status_code == 404
+    assert "decision" not in answer.content.decode().lower() or "table" in answer.content.decode()
+
+
+def test_somebody_elses_draft_is_not_there(address: str) -> None:
+    assert signed_in(member("erik", "editor")).get(address).status_code == 404
+
+
+def test_a_page_costs_the_same_statements_whatever_the_draft_holds(
+    browser: Client, actor: Actor, address: str, django_assert_num_queries: Any
+) -> None:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    counts = []
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as asked:
+            browser.get(f"{address}?part=agents")
+        counts.append(len(asked.captured_queries))
+        step = draft_get(actor, "small").step
+        edits = [Put(("agents", 0, "instructions"), "More."), Put(("title",), "Other")]
+        draft_change(actor=actor, name="small", step=step, edits=edits, what="more")
+    assert counts[0] == counts[1]
+    assert counts[0] <= 20
