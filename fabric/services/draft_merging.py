@@ -117,7 +117,7 @@ def _without_nothing(tree: JSON, path: Path) -> JSON:
         around = tree
         for part in path[:end]:
             inside = isinstance(around, list) or (isinstance(around, dict) and part in around)
-            around = around[part] if inside else None  # type: ignore[index]  # The path has led here before.
+            around = around[part] if inside else None
         if around != {}:
             break
         tree = tree_edited(tree, [Drop(path[:end])])

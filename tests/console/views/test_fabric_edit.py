@@ -30,7 +30,7 @@ def tree(actor: Actor) -> Any:
     return read_yaml(draft_get(actor, "small").text).value
 
 
-def sent(browser: Client, address: str, script: bool = False, **fields: Any) -> Any:
+def sent(browser: Client, address: str, script: bool = False, /, **fields: Any) -> Any:
     step = Draft.objects.get(author="owner").at
     data = {"step": step, "page": "p", "part": "limits", **fields}
     return browser.post(address, data, headers=WITH if script else {})
