@@ -10,6 +10,8 @@ from fabric.selectors.fabrics import FabricView, RevisionPage
 from fabric.selectors.revision_diff import Change
 from fabric.selectors.revisions import RevisionView
 from fabric.selectors.words import count
+from fabric.services.checking import Checked
+from fabric.services.draft_beginning import Beginning
 from fabric.services.errors import Placed
 from fabric.services.fabric_compare import Comparison, DryRun
 from fabric.services.fabric_lint import Lint
@@ -36,6 +38,14 @@ def outcome(found: Published, *, reverted: bool = False) -> str:
     if reverted:
         return f"{again}, so no new revision was made"
     return again if was is not None and number < was else f"{found.name}: revision {number} is published"
+
+
+def import_line(found: Beginning, said: Checked) -> str:
+    """What became of a file that was stored as a draft, in one sentence."""
+    became = "has this text now, and undo brings back the one before" if found.replaced else "is your draft"
+    wrong = len(said.errors)
+    rest = f"{count(wrong, 'thing')} to mend before it can be published" if wrong else "it could be published"
+    return f"{found.draft.name} {became}: {rest}"
 
 
 def would(run: DryRun) -> Iterator[str]:
@@ -203,3 +213,21 @@ def _place(one: Placed) -> JSON:
 
 def _change(one: Change) -> JSON:
     return {"path": one.path, "kind": one.kind, "before": one.before, "after": one.after}
+
+
+def imported(found: Beginning, said: Checked) -> JSON:
+    """A file that was stored as a draft."""
+    findings = [
+        {"level": one.level, "path": one.path, "line": one.line, "column": one.column, "sentence": one.sentence}
+        for one in said.findings
+    ]
+    draft = found.draft
+    return {
+        "name": draft.name,
+        "author": draft.author,
+        "step": draft.step,
+        "base": draft.base,
+        "replaced": found.replaced,
+        "publishable": not said.errors,
+        "findings": findings,
+    }

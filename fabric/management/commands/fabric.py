@@ -16,7 +16,10 @@ from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, prov
 from fabric.selectors.change_requests import change_requests
 from fabric.selectors.fabrics import fabrics_list, revision_get
 from fabric.selectors.revisions import fabric_revisions
+from fabric.services import here
 from fabric.services.change_requests import change_approve, change_reject, change_request_open, change_withdraw
+from fabric.services.checking import checked
+from fabric.services.draft_beginning import draft_import
 from fabric.services.errors import Refused
 from fabric.services.fabric_compare import DryRun, Side, compared, fabric_dry_run, side_of
 from fabric.services.fabric_lint import fabric_lint
@@ -24,7 +27,7 @@ from fabric.services.fabric_schema import fabric_schema
 from fabric.services.fabric_text import exported, written_out
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import Published, fabric_publish, fabric_revert
-from fabric.services.workspaces import owner_actor
+from fabric.services.workspaces import owner_actor, people_of
 from fabric.services.yaml_tree import BYTES_MAX
 
 JSON = Any
@@ -36,6 +39,7 @@ ACTIONS = {
     "lint": "everything that is wrong or doubtful, with its line; ends with 0 where it could be published, else 1",
     "schema": "the JSON Schema of a fabric, for editors",
     "publish": "publish fabrics from YAML files; none is where one of them cannot be",
+    "import": "store a file as your draft, whatever it says; the editor shows what is wrong with it",
     "revert": "make an older revision the published one again",
     "requests": "changes that wait for a second person",
     "approve": "agree to somebody else's change, which publishes exactly that",
@@ -70,6 +74,13 @@ class Command(FabricCommand):
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
         made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
         made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        made["import"].add_argument("file", type=Path, metavar="FILE")
+        made["import"].add_argument("--name", default="", metavar="NAME", help="else as the file says, or is called")
+        made["import"].add_argument(
+            "--replace",
+            action="store_true",
+            help="where you have a draft of it: give it this text, which can be undone",
+        )
         for name in ("publish", "revert"):
             made[name].add_argument("--request", action="store_true", help="ask a second person to agree to it")
             made[name].add_argument("--message", default="", metavar="TEXT", help="what that person reads with it")
@@ -273,6 +284,16 @@ class Command(FabricCommand):
     def _withdraw(self, actor: Actor, options: dict[str, Any]) -> int:
         found = change_withdraw(actor=actor, request_id=options["id"])
         self._said(words.request(found), [words.request_line(found)], options)
+        return OK
+
+    def _import(self, actor: Actor, options: dict[str, Any]) -> int:
+        path, where = options["file"], here.installation(providers(), people=people_of(actor.workspace_id))
+        found = draft_import(
+            actor=actor, text=_text(path), name=options["name"], origin=path.name, replace=options["replace"]
+        )
+        said = checked(found.draft.text, where, name=found.draft.name)
+        self.tell(*(one.said for one in said.findings))
+        self._said(words.imported(found, said), [words.import_line(found, said)], options)
         return OK
 
     def _noted(self, done: Published) -> None:
