@@ -16,6 +16,7 @@ from ninja.parser import Parser
 
 from console.api import (
     breakers,
+    change_requests,
     drafts,
     drill_reports,
     drills,
@@ -66,6 +67,7 @@ api = NinjaAPI(
     parser=StrictParser(),
 )
 ROUTERS = (
+    change_requests.router,
     fabric_files.router,
     drafts.router,
     memories.router,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
@@ -22,6 +23,7 @@ from console.forms import sentence
 from console.views import errors
 from fabric.core.actor import Actor
 from fabric.management.base import providers
+from fabric.selectors.change_requests import last_request
 from fabric.selectors.drafts import DraftView, draft_get, editors_of, steps_around
 from fabric.selectors.errors import Refused
 from fabric.services import drafts, here
@@ -36,6 +38,10 @@ TEXT = "text"
 """The field of the whole text, in the part that shows it."""
 CHOICE = "c."
 """Before a path: which of two is to stand there."""
+CHOOSE, LEAVE = "choose", "leave"
+"""What becomes of what could not be saved: it is saved with the choices made, or left out."""
+KEPT = "kept"
+"""The field of what could not be saved before."""
 NUMBER_MAX = 2**31 - 1
 ASKED = ("cell", "simulate", "open")
 """What an address or a form may say of how a part is shown."""
@@ -93,7 +99,7 @@ def discard(request: HttpRequest, name: str) -> HttpResponse:
     """Throws the draft away."""
     actor = actor_of(request.user)
     seen = drafts.draft_own(actor=actor, name=name)
-    drafts.draft_discard(actor=actor, name=seen.name, step=_number(request, "step"))
+    drafts.draft_discard(actor=actor, name=seen.name, step=number_in(request.POST, "step"))
     messages.success(request, f"Your draft of {name} was discarded. What is published is as it was.")
     return redirect("fabrics")
 
@@ -102,11 +108,11 @@ def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
     actor, act = actor_of(request.user), drafts.draft_undo if back else drafts.draft_redo
     seen = drafts.draft_own(actor=actor, name=name)
     try:
-        act(actor=actor, name=seen.name, step=_number(request, "step"))
+        act(actor=actor, name=seen.name, step=number_in(request.POST, "step"))
     except Refused as refusal:
         if refusal.code != "conflict":
             raise
-        return _refused(request, actor, name, refusal)
+        return _refused(request, actor, name, refusal, None)
     return _answer(request, actor, name, whole=True)
 
 
@@ -114,29 +120,31 @@ def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
 
 
 def _saved(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
-    button = request.POST.get("do", "")
+    sent = request.POST
+    button, kept = sent.get("do", ""), kept_in(sent)
+    if button == LEAVE:
+        return _answer(request, actor, name, whole=True)
+    pending = kept if button == CHOOSE and kept is not None else sent
     try:
-        _save(request, actor, name, button)
+        _save(actor, name, pending, page=sent.get("page", ""), choices=choices_in(sent))
+        if kept is not None and pending is sent:  # What could not be saved before is offered again.
+            pending = kept
+            _save(actor, name, kept, page=sent.get("page", ""))
     except ButtonProblem as problem:
-        return _refused(request, actor, name, Refused(str(problem), code="invalid", field="do"))
+        return _refused(request, actor, name, Refused(str(problem), code="invalid", field="do"), None)
     except DraftConflict as conflict:
-        return _asked(request, actor, name, conflict)
+        return _asked(request, actor, name, conflict, pending)
     except Refused as refusal:
         if refusal.code not in ("conflict", "invalid", "too_large", "unavailable"):
             raise
-        return _refused(request, actor, name, refusal)
-    return _answer(request, actor, name, whole=bool(button))
+        return _refused(request, actor, name, refusal, pending)
+    return _answer(request, actor, name, whole=bool(button) or kept is not None)
 
 
-def _save(request: HttpRequest, actor: Actor, name: str, button: str) -> None:
-    step, page = _number(request, "step"), request.POST.get("page", "")[:40]
-    choices: Choices = {
-        key[len(CHOICE) :]: "theirs" if request.POST[key] == "theirs" else "mine"
-        for key in request.POST
-        if key.startswith(CHOICE)
-    }
-    if TEXT in request.POST:
-        text = request.POST[TEXT].replace("\r\n", "\n")
+def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, choices: Choices | None = None) -> None:
+    step, page = number_in(sent, "step"), page[:40]
+    if TEXT in sent:
+        text = str(sent[TEXT]).replace("\r\n", "\n")
         shown = drafts.draft_shown(actor=actor, name=name, step=step)
         # A browser takes one line end off the beginning and keeps none of its own: what was shown comes back as it was.
         if text != shown.replace("\r\n", "\n"):
@@ -147,19 +155,42 @@ def _save(request: HttpRequest, actor: Actor, name: str, button: str) -> None:
     except YamlProblem:
         message = "the draft's text is no YAML just now: mend it in the YAML part, or undo the last change"
         raise Refused(message, code="conflict", field="text") from None
-    found = changes_in(tree, request.POST, button)
+    found = changes_in(tree, sent, sent.get("do", ""))
     if found.edits:
         drafts.draft_change(
             actor=actor, name=name, step=step, edits=found.edits, what=found.what, page=page, place=found.place, choices=choices
         )  # fmt: skip
 
 
-def _number(request: HttpRequest, key: str) -> int:
-    sent = request.POST.get(key, "")
-    if not (sent.isascii() and sent.isdecimal() and int(sent) <= NUMBER_MAX if len(sent) < 12 else False):
+def choices_in(sent: QueryDict) -> Choices:
+    """Which of two is to stand, by path, as a form says it."""
+    return {key[len(CHOICE) :]: "theirs" if sent[key] == "theirs" else "mine" for key in sent if key.startswith(CHOICE)}
+
+
+def number_in(sent: QueryDict, key: str) -> int:
+    """A number that a form hands on as it was given. Raises Refused invalid."""
+    text = sent.get(key, "")
+    if not (len(text) < 12 and text.isascii() and text.isdecimal() and int(text) <= NUMBER_MAX):
         message = "the form was damaged on its way: load the page again, and make the change once more"
         raise Refused(message, code="invalid", field=key)
-    return int(sent)
+    return int(text)
+
+
+def kept_in(sent: QueryDict) -> QueryDict | None:
+    """What was sent before and could not be saved, as the page hands it on; None: nothing. Raises Refused invalid."""
+    if KEPT not in sent:
+        return None
+    try:
+        pairs = json.loads(str(sent[KEPT]))
+        found = QueryDict(mutable=True)
+        for key, value in pairs:
+            if not (isinstance(key, str) and isinstance(value, str)):
+                raise TypeError
+            found.appendlist(key, value)
+    except (ValueError, TypeError, RecursionError):
+        message = "the form was damaged on its way: load the page again, and make the change once more"
+        raise Refused(message, code="invalid", field=KEPT) from None
+    return found
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -172,7 +203,18 @@ class Said:
     sentences: tuple[str, ...] = ()
     conflict: DraftConflict | None = None
     kept: tuple[tuple[str, str], ...] = ()
-    """What was sent and is not saved: names and texts, sent again with the choice."""
+    """What was sent and is not saved, names and texts: it is sent again with the choice, and with whatever is typed meanwhile."""
+
+    @property
+    def kept_json(self) -> str:
+        """The same as one field of a form."""
+        return json.dumps(self.kept, ensure_ascii=False)
+
+    @property
+    def typed(self) -> tuple[tuple[str, str], ...]:
+        """Of it what somebody wrote, for who would rather copy it."""
+        shown = ((key.removeprefix("f."), text) for key, text in self.kept if key == TEXT or key.startswith("f."))
+        return () if self.conflict else tuple((key, text) for key, text in shown if text)
 
 
 def _answer(request: HttpRequest, actor: Actor, name: str, *, whole: bool) -> HttpResponse:
@@ -187,13 +229,16 @@ def _answer(request: HttpRequest, actor: Actor, name: str, *, whole: bool) -> Ht
     return response
 
 
-def _refused(request: HttpRequest, actor: Actor, name: str, refusal: Refused) -> HttpResponse:
-    said = Said(tuple(sentence(one) for one in refusal.problems), kept=_unsaved(request))
+def _refused(
+    request: HttpRequest, actor: Actor, name: str, refusal: Refused, pending: QueryDict | None
+) -> HttpResponse:
+    kept = _unsaved(pending) if pending is not None else ()
+    said = Said(tuple(sentence(one) for one in refusal.problems), kept=kept)
     return _again(request, actor, name, said, errors.STATUS[refusal.code])
 
 
-def _asked(request: HttpRequest, actor: Actor, name: str, conflict: DraftConflict) -> HttpResponse:
-    return _again(request, actor, name, Said((sentence(conflict.message),), conflict, _unsaved(request)), 409)
+def _asked(request: HttpRequest, actor: Actor, name: str, conflict: DraftConflict, pending: QueryDict) -> HttpResponse:
+    return _again(request, actor, name, Said((sentence(conflict.message),), conflict, _unsaved(pending)), 409)
 
 
 def _again(request: HttpRequest, actor: Actor, name: str, said: Said, status: int) -> HttpResponse:
@@ -207,10 +252,10 @@ def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
     return editing(found, installation_for(actor), request.POST.get("page", "")[:40], asked)
 
 
-def _unsaved(request: HttpRequest) -> tuple[tuple[str, str], ...]:
+def _unsaved(sent: QueryDict) -> tuple[tuple[str, str], ...]:
     """What was sent of the draft: what a choice is sent again with."""
-    kept = [key for key in request.POST if key in ("step", "do", TEXT) or key.startswith((FIELD, SHOWN))]
-    return tuple((key, one) for key in kept for one in request.POST.getlist(key))
+    kept = [key for key in sent if key in ("step", "do", TEXT) or key.startswith((FIELD, SHOWN))]
+    return tuple((key, one) for key in kept for one in sent.getlist(key))
 
 
 def _partly(request: HttpRequest) -> bool:
@@ -254,4 +299,5 @@ def shown(actor: Actor, seen: Editing) -> dict[str, Any]:
         "redoing": redoing,
         "saved_ms": max(0, time.time_ns() // 1_000_000 - int(seen.draft.changed_at.timestamp() * 1_000)),
         "others": editors_of(actor, seen.draft.name),
+        "asked": last_request(actor, seen.draft),
     }

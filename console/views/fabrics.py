@@ -20,7 +20,9 @@ from console.views.fabric_table import layers_of, table_of
 from console.views.topology_picture import judges, topology_links, topology_svg
 from fabric.core.actor import Actor
 from fabric.core.flow import Stage
+from fabric.core.second_person import second_wanted
 from fabric.core.taxonomy import FailureType, Tier
+from fabric.selectors.change_requests import change_requests
 from fabric.selectors.drafts import draft_get, drafts_of
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import RevisionPage, revision_get
@@ -125,7 +127,9 @@ def _versions(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     _, revisions = fabric_revisions(actor, page.fabric.name)
     changes = revision_changes(actor, page.fabric.id, [revision.number for revision in revisions])
     rows = [(revision, changes.get(revision.number)) for revision in revisions]
-    return {"revisions": rows, "most": REVISIONS_MAX if len(rows) == REVISIONS_MAX else 0}
+    two = bool(second_wanted(None, revision_get(actor, page.fabric.name).spec if not page.current else page.spec))
+    most = REVISIONS_MAX if len(rows) == REVISIONS_MAX else 0
+    return {"revisions": rows, "most": most, "two": two}
 
 
 TABS: Mapping[str, Tab] = {
@@ -186,6 +190,7 @@ def shown(
         "title": tab.label,
         "tabs": [(one, _count(one.name, page), _address(one, page, pinned=pinned)) for one in TABS.values()],
         "part": f"fabrics/parts/{tab.name}.html",
+        "waiting": change_requests(actor, page.fabric.name),
         "refused": refused,
         "wanted": request.POST.get("to", "")[:NAME_CHARS_MAX],
         **_drafts(actor, page.fabric.name),

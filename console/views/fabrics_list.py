@@ -13,13 +13,15 @@ from django.views.decorators.http import require_safe
 from console.access import actor_of
 from console.views.fabrics import MIX, Share, outcome_mix
 from fabric.core.actor import Actor
-from fabric.selectors.change_requests import requests_open
+from fabric.selectors.change_requests import change_requests, requests_open
 from fabric.selectors.drafts import DraftLine, drafts_by_fabric
 from fabric.selectors.fabric_activity import Activities, Activity, fabric_activities
 from fabric.selectors.fabrics import FabricView, fabrics_list
 from simulator.drills.selectors import State
 from simulator.drills.standing import Stand, fabric_stands
 
+ASKED_SHOWN = 5
+"""Changes that wait for a second person and are named above the list."""
 DRAFTS_SHOWN = 3
 """Authors that are named beside a fabric; the rest is counted."""
 
@@ -74,9 +76,9 @@ def fabrics(request: HttpRequest) -> HttpResponse:
     lines = _lines(actor, found, drafts)
     names = {line.fabric.name for line in lines}
     only = [(name, _drafts(actor, rows)) for name, rows in drafts.items() if name not in names]
-    return render(
-        request, "fabrics/list.html", {"lines": lines, "only": only, "cut": found.cut, "legend": MIX.values()}
-    )
+    asked = [one for one in change_requests(actor, most=ASKED_SHOWN) if one.waits]
+    shown = {"lines": lines, "only": only, "cut": found.cut, "legend": MIX.values(), "asked": asked}
+    return render(request, "fabrics/list.html", shown)
 
 
 def _lines(actor: Actor, activities: Activities, drafts: Mapping[str, Sequence[DraftLine]]) -> list[Line]:

@@ -52,6 +52,16 @@ def diff_of(shown: JSON, value: JSON) -> Diff:
     return Diff(tuple(lines), changed, len(names))
 
 
+def text_diff(before: str, after: str) -> tuple[Line, ...]:
+    """Two texts line by line, what is the same folded; empty: they are the same."""
+    old, new = before.splitlines(), after.splitlines()
+    if old == new:
+        return ()
+    if max(len(old), len(new)) > LINES_MAX:
+        return (Line("skip", f"{len(old):,} lines before, {len(new):,} after: too long to compare line by line"),)
+    return tuple(_compared(old, new))
+
+
 def _ordered(value: JSON, like: JSON) -> JSON:
     """The same value with the keys of its objects in the order of another one's: moved keys are no change."""
     if not isinstance(value, dict) or not isinstance(like, dict):

@@ -12,6 +12,7 @@ from django.db.models import F, OuterRef, QuerySet, Subquery
 from fabric.core.actor import Actor
 from fabric.core.text import clean_text
 from fabric.models import ChangeRequest, Fabric
+from fabric.selectors.drafts import DraftView
 from fabric.selectors.errors import Refused
 
 REQUESTS_MAX = 100
@@ -87,6 +88,13 @@ def change_request_get(actor: Actor, request_id: str) -> ChangeView:
         message = f"there is no change request {request_id[:80]!r}; manage.py fabric requests lists those that wait"
         raise Refused(message, code="not_found", field="request")
     return _view(row)
+
+
+def last_request(actor: Actor, draft: DraftView) -> ChangeView | None:
+    """The last request of a draft's author for that fabric, unless it was published or withdrawn; None: none says anything now. One statement."""
+    found = next(iter(change_requests(actor, draft.name, waiting=False, author=draft.author, most=1)), None)
+    over = (ChangeState.PUBLISHED, ChangeState.WITHDRAWN)
+    return found if found is not None and found.state not in over else None
 
 
 def _rows(actor: Actor) -> QuerySet[ChangeRequest]:

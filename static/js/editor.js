@@ -61,6 +61,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "F8") {
     next(event.shiftKey);
     event.preventDefault();
+  } else if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+    publish(event);
   } else if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") {
     document.getElementById("draft-form")?.requestSubmit();
     event.preventDefault();
@@ -68,6 +70,27 @@ document.addEventListener("keydown", (event) => {
     document.getElementById(event.shiftKey ? "redo" : "undo")?.click();
     event.preventDefault();
   }
+});
+
+// -- to publication ----------------------------------------------------------------------------------------------------
+
+// What was typed last is saved first: the page of what would be published shows the draft as the server has it.
+let leaving = false;
+function publish(event) {
+  const form = document.getElementById("draft-form");
+  if (!form || !document.getElementById("to-publish")) return;
+  event.preventDefault();
+  leaving = true;
+  form.requestSubmit();
+}
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("#to-publish") || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  publish(event);
+});
+document.addEventListener("htmx:after:swap", () => {
+  if (!leaving) return;
+  leaving = false;
+  if (!document.getElementById("draft-said")) location.assign(document.getElementById("to-publish").href);
 });
 
 // In a field the browser's own undo is what one means.

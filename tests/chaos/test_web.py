@@ -64,6 +64,7 @@ AT_ONCE = {
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
     *("publishFabric", "revertFabric", "importDraft"),
     *("storeModelKey", "deleteModelKey"),
+    *("openChangeRequest", "approveChangeRequest", "rejectChangeRequest", "withdrawChangeRequest"),
     *("setMemberRoles", "removeMember", "createServiceAccount", "inviteMember", "revokeInvitation"),
     *("createToken", "revokeToken", "setMyMail"),
 }

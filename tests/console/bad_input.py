@@ -16,7 +16,7 @@ from fabric.adapters.nudge import NullNudge
 from fabric.core.actor import Actor
 from fabric.core.breaker.policy import BreakerScope, endpoint
 from fabric.core.notifications import key_of
-from fabric.models import Escalation, Event, Fabric, Inbox, Invitation, Member, MemoryEntry, Run
+from fabric.models import ChangeRequest, Escalation, Event, Fabric, Inbox, Invitation, Member, MemoryEntry, Run
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.fabrics import fabric_get
 from fabric.services.drafts import draft_change, draft_of_fabric
@@ -30,7 +30,7 @@ from simulator.drills.schedules import schedule_create
 from simulator.drills.services import drill_ask
 from simulator.library.services import scenario_save
 from tests.fabric.services.told import HOOK, notification_row
-from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, ran
+from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, change_waits, ran
 from tests.people import member
 from tests.simulator.library.sources import plain
 
@@ -54,6 +54,7 @@ def run(actor, doubtful):
     notification_row(actor, found.id)
     drilled(actor, "guarded")
     drafted(actor, doubtful)
+    change_waits(actor, doubtful)
     scenario_save(actor=actor, source=plain("doubtful"))
     member("colleague", "viewer")
     invitation_create(actor=actor, roles=["viewer"])
@@ -83,6 +84,11 @@ def _invited(workspace_id):
     who = Member.objects.filter(workspace_id=workspace_id, name="colleague").first()
     link = Invitation.objects.filter(workspace_id=workspace_id).first()
     return {"member_id": who.id, "invitation_id": link.id} if who and link else {}
+
+
+def _changed(workspace_id):
+    one = ChangeRequest.objects.filter(workspace_id=workspace_id).first()
+    return {"change_id": one.id} if one else {}
 
 
 def _scheduled(workspace_id):
@@ -126,6 +132,7 @@ def foreign(stranger):
         "model_id": model_of(stranger.workspace_id),
         **drilled(stranger, "theirs"),
         **_theirs(stranger.workspace_id),
+        "change_id": change_waits(stranger, "theirs"),
     }
 
 
@@ -180,6 +187,7 @@ def filled(address, run, question, **named):
         **_invited(run.workspace_id),
         **_drilled(run.workspace_id),
         **_scheduled(run.workspace_id),
+        **_changed(run.workspace_id),
         **named,
     }
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)

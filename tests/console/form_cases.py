@@ -169,7 +169,20 @@ FORMS = {
     "fabric-duplicate": FormCase(("to", "number"), {"to": "copied"}, 409, "has a draft of", (302, 404, 409, 413, 422)),
     "fabric-draft-beat": FormCase(("part", "gone"), {"part": "basics"}, 200, "", (200, 204, 413), done=200),
     "fabric-draft": FormCase(
-        ("step", "page", "part", "do", "text", "cell", "simulate", "open", "f.title", "f.policy.tau", "c.title"),
+        (
+            "step",
+            "page",
+            "part",
+            "do",
+            "text",
+            "kept",
+            "cell",
+            "simulate",
+            "open",
+            "f.title",
+            "f.policy.tau",
+            "c.title",
+        ),
         {"step": "1", "page": "p-1", "part": "basics", "f.title": "Other"},
         302,
         "",
@@ -189,6 +202,30 @@ FORMS = {
         "has gone on",
         (302, 404, 409, 413, 422),
         after="fabric-draft-undo",
+    ),
+    "fabric-draft-drills": FormCase(
+        ("step", "cells"), {"step": "1", "cells": "all"}, 409, "", (302, 404, 409, 413, 422)
+    ),
+    "fabric-draft-merge": FormCase(
+        ("step", "base", "c.title"),
+        {"step": "1", "base": "1"},
+        409,
+        "nothing to bring in",
+        (302, 404, 409, 413, 422),
+        done=409,
+    ),
+    "fabric-revert": FormCase(
+        ("number", "expect", "act"), {"number": "1", "expect": "2", "act": "revert"}, 302, "", (302, 404, 409, 413, 422)
+    ),
+    "fabric-request": FormCase(
+        ("act", "digest", "reason"),
+        {"act": "reject", "reason": "Not yet."},
+        409,
+        "was rejected by owner",
+        (302, 403, 404, 409, 413, 422),
+    ),
+    "fabric-draft-publish": FormCase(
+        ("step", "act", "message"), {"step": "1", "act": "publish"}, 404, "has no draft", (302, 404, 409, 413, 422)
     ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(

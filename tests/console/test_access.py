@@ -18,6 +18,7 @@ SAMPLE = {
     "name": "small",
     "memory": "findings",
     "number": 1,
+    "change_id": "01a20ad2-a0da-75e8-86f0-896fd8797a57",
     "card": "workers",
     "run_id": str(uuid4()),
     "seq": 1,

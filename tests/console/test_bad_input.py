@@ -33,7 +33,7 @@ PARAMETERS = (
     *("q", "before", "after", "state", "sort", "view", "show", "from", "fabric", "example", "tier", "next", "at"),
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
-    *("enters", "port", "origin", "mode", "again", "decided", "failure", "item", "role", "text"),
+    *("enters", "port", "origin", "mode", "again", "decided", "failure", "item", "role", "text", "template"),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
 
@@ -122,6 +122,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "escalation_id": "0123456789abcdef", "nam
     "batch": str(uuid4()),
     "member_id": str(uuid4()),
     "invitation_id": str(uuid4()),
+    "change_id": str(uuid4()),
     "model_id": "0123456789abcdef0123456789abcdef",
     "schedule_id": str(uuid4()),
     "scope": f"fabric:{uuid4()}",

@@ -30,7 +30,7 @@ from simulator.drills.services import drill_ask
 from simulator.library.services import scenario_save
 from tests.console import test_access
 from tests.fabric.services.test_memories import REMEMBERING
-from tests.fabric.services.world import SMALL, ran
+from tests.fabric.services.world import SMALL, change_waits, ran
 from tests.people import member, signed_in
 from tests.simulator.library.sources import source
 
@@ -103,6 +103,11 @@ PAGES: Mapping[str, Asked] = {
     "fabric-draft-undo": Asked(EDIT, {"step": 0}),
     "fabric-draft-redo": Asked(EDIT, {"step": 0}),
     "fabric-draft-discard": Asked(EDIT, {"step": 0}),
+    "fabric-draft-publish": Asked(EDIT, {"step": 0, "act": "publish"}),
+    "fabric-draft-drills": Asked(RUN, {"step": 0, "cells": "all"}),
+    "fabric-draft-merge": Asked(EDIT, {"step": 0, "base": 1}),
+    "fabric-request": Asked(EDIT, {"act": "reject", **WHY}),
+    "fabric-revert": Asked(EDIT, {"number": 1, "expect": 1, "act": "revert"}),
     "fabric-memory": Asked(OPERATE, {"act": "write", "key": "k", "version": 0, "value": "1", **WHY}),
     "fabric-memory-export": Asked(LOOK),
     "notification-resend": Asked(OPERATE),
@@ -144,6 +149,10 @@ API: Mapping[str, Asked] = {
     "api-breakers-reset": Asked(OPERATE, MOVE),
     "api-fabrics": Asked(EDIT, {"source": SMALL}),
     "api-drafts": Asked(EDIT, {"source": SMALL, "name": "another"}),
+    "api-changes": Asked(EDIT, {"source": SMALL}),
+    "api-change-approve": Asked(EDIT, {"digest": "0" * 32}),
+    "api-change-reject": Asked(EDIT, WHY),
+    "api-change-withdraw": Asked("it is for whoever asked"),
     "api-fabric-lint": Asked(EDIT, {"source": SMALL}),
     "api-fabric-revert": Asked(EDIT, {"revision": 1}),
     "api-fabric-memories-export": Asked(LOOK),
@@ -209,6 +218,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "scope": breaker.scope,
         "digest": breaker.kind.partition(":")[2],
         "kind": breaker.kind,
+        "change_id": change_waits(actor, "small"),
     }
     browsers, programs = {}, {}
     for role in Role:

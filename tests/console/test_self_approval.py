@@ -48,7 +48,7 @@ NO_ANSWER = {
     *(f"api-escalation-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
     "api-escalation-close",
 }
-"""What takes a question in hand, or closes a ticket, which parks nothing."""
+"""What takes a question in hand, or closes a ticket, which parks nothing; and changes of fabrics, which are no question of a run."""
 
 
 class World:

@@ -14,7 +14,7 @@ from fabric.services.invitations import invitation_create
 from simulator.library.services import scenario_save
 from tests.console.bad_input import drilled, model_of
 from tests.fabric.services.told import notification_row
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import change_waits, ran
 from tests.simulator.library.sources import plain
 
 REQUESTS = 20
@@ -55,6 +55,7 @@ def known(actor, doubtful):
         "notification_id": notification_row(actor, run.id),
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": model_of(actor.workspace_id),
+        "change_id": change_waits(actor, doubtful),
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }

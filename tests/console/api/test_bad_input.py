@@ -31,7 +31,7 @@ from tests.console.api.test_errors import HOSTILE
 from tests.console.bad_input import drilled, foreign, model_of
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
 from tests.fabric.services.told import notification_row
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import change_waits, ran
 from tests.simulator.library.sources import plain
 
 __all__ = ["foreign"]
@@ -52,6 +52,7 @@ def ids(actor, doubtful):
         "notification_id": notification_row(actor, run.id),
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": model_of(actor.workspace_id),
+        "change_id": change_waits(actor, doubtful),
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
     }
@@ -246,6 +247,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "schedule_id": str(uuid4()),
         "invitation_id": str(uuid4()),
         "model_id": "0123456789abcdef0123456789abcdef",
+        "change_id": str(uuid4()),
     }
     for name in NAMING:
         ask(program, name, unknown)  # What is asked once and kept has been asked.

@@ -24,6 +24,7 @@ RUNS = "/api/v1/runs"
 SAMPLE = {
     "invitation_id": "x",
     "model_id": "3d2de876f893f5985f2b504e57044c1a",
+    "change_id": "x",
     "run_id": "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55",
     "name": "small",
     "escalation_id": "0123456789abcdef",

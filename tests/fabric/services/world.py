@@ -1,16 +1,19 @@
 """What the tests of services, selectors and commands share: a small fabric, an actor, runs that really ran."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from fabric import wiring
 from fabric.core.actor import Actor
+from fabric.core.spec import FabricSpec
 from fabric.management.following import Following
-from fabric.models import Workspace
+from fabric.models import ChangeRequest, Fabric, Workspace
 from fabric.runtime.ports import Document, JournalStore
 from fabric.selectors.runs import RunView
 from fabric.services.change_requests import change_approve, change_request_open
+from fabric.services.fabric_yaml import fabric_dump, fabric_read
 from fabric.services.fabrics import Published, fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import OWNER_ROLES, owner_actor
@@ -152,6 +155,18 @@ def published_by_two(actor: Actor, source: str) -> Published:
     asked = change_request_open(actor=actor, source=source)
     other = Actor(name="who-agrees", workspace_id=actor.workspace_id, roles=frozenset({"editor"}))
     return change_approve(actor=other, request_id=asked.id)
+
+
+def change_waits(actor: Actor, name: str, author: str = "ana") -> str:
+    """The id of a change request of somebody's for a published fabric, whatever that one asks for."""
+    fabric = Fabric.objects.select_related("published").get(workspace_id=actor.workspace_id, name=name)
+    base = fabric.published
+    assert base is not None
+    spec = FabricSpec.model_validate_json(base.spec)
+    text = fabric_dump(spec.model_copy(update={"title": "Asked for"}))
+    more = {"base": base, "text": text, "digest": fabric_read(text).spec.digest(), "opened_at": datetime.now(UTC)}
+    made = ChangeRequest.objects.create(workspace_id=actor.workspace_id, name=name, author=author, **more)
+    return made.id
 
 
 @pytest.fixture

@@ -1,0 +1,193 @@
+"""Publishing a draft: what would be published and what follows, its drills, what history says of it; or asking a second person."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from console.access import actor_of
+from console.configure.editing import Editing, editing
+from console.configure.parts import remarks
+from console.forms import sentence
+from console.views import errors
+from console.views.fabric_change import board_of, change_of
+from console.views.fabric_edit import NUMBER_MAX, installation_for
+from fabric import wiring
+from fabric.core.actor import Actor
+from fabric.core.roles import Right
+from fabric.core.spec import FabricSpec
+from fabric.model_ports import provider_names
+from fabric.selectors.change_requests import ChangeView, last_request
+from fabric.selectors.drafts import DraftView, draft_get
+from fabric.selectors.errors import Refused
+from fabric.selectors.history_preview import history_preview
+from fabric.services.change_requests import MESSAGE_CHARS_MAX
+from fabric.services.checking import LEVELS
+from fabric.services.drafts_publishing import draft_publish, draft_request, moved_words
+from fabric.services.rights import right_wanted
+from simulator.drills import tasks
+from simulator.drills.drafts import draft_drills, drill_ask_spec
+
+DAMAGED = "The form was damaged on its way, and nothing was published: look at it again."
+LISTED = 50
+"""Decisions of the past that are listed one by one."""
+
+
+class PublishForm(forms.Form):
+    """What somebody looked at and publishes. ``step``: of the draft that the page showed."""
+
+    step = forms.IntegerField(min_value=0, max_value=NUMBER_MAX)
+    act = forms.ChoiceField(choices=[("publish", ""), ("request", "")])
+    message = forms.CharField(required=False, max_length=MESSAGE_CHARS_MAX)
+
+
+class DrillForm(forms.Form):
+    """Which cells of the draft are to be drilled."""
+
+    step = forms.IntegerField(min_value=0, max_value=NUMBER_MAX)
+    cells = forms.ChoiceField(choices=[("all", ""), ("stale", ""), ("changed", "")])
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def publish(request: HttpRequest, name: str) -> HttpResponse:
+    """What publishing one's draft would do; POST does it, or asks a second person. 409: it went on, or something was published; 422: it cannot be published."""
+    actor = actor_of(request.user)
+    if request.method != "POST":
+        return _page(request, actor, draft_get(actor, name))
+    form = PublishForm(request.POST)
+    if not form.is_valid():
+        long = form.errors.get("message")
+        kept = request.POST.get("message", "")
+        return _page(request, actor, draft_get(actor, name), (str(long[0]) if long else DAMAGED,), 422, kept)
+    given = form.cleaned_data
+    try:
+        if given["act"] == "request":
+            draft_request(
+                actor=actor, name=name, step=given["step"], message=given["message"], providers=provider_names()
+            )
+            messages.success(request, "Somebody else has to agree now. Nothing is published until then.")
+            return redirect("fabric-draft-publish", name=name)
+        done = draft_publish(actor=actor, name=name, step=given["step"], providers=provider_names())
+    except Refused as refusal:
+        if refusal.code not in ("conflict", "invalid", "too_large"):
+            raise
+        said = tuple(sentence(one) for one in refusal.problems)
+        return _page(request, actor, draft_get(actor, name), said, errors.STATUS[refusal.code], given["message"])
+    messages.success(request, f"r{done.number} of {name} is published: new runs pin it.")
+    return redirect("fabric", name=name)
+
+
+def _page(
+    request: HttpRequest,
+    actor: Actor,
+    draft: DraftView,
+    said: tuple[str, ...] = (),
+    status: int = 200,
+    message: str = "",
+) -> HttpResponse:
+    seen = editing(draft, installation_for(actor))
+    found = remarks(seen.checked.findings)
+    spec = seen.spec if seen.spec is not None and seen.spec.name == draft.name else None
+    change = change_of(actor, draft.name, spec, draft.text, sound=not seen.checked.errors) if spec else None
+    asked = last_request(actor, draft)
+    shown = {
+        "draft": draft,
+        "editing": seen,
+        "change": change,
+        "remarks": found,
+        "tally": [(level, sum(one.finding.level == level for one in found)) for level in LEVELS],
+        "editor": reverse("fabric-draft", args=[draft.name]),
+        "asked": asked,
+        "said": said,
+        "moved": moved_words(actor, draft) if draft.moved else "",
+        "why_not": _why_not(seen, change is not None and change.outlook.same, asked),
+        "message": message,
+        **(_drills(actor, spec) if spec and not seen.checked.errors else {}),
+    }
+    return render(request, "fabrics/change/publish.html", shown, status=status)
+
+
+def _why_not(seen: Editing, same: bool, asked: ChangeView | None) -> str:
+    """Why the button does nothing, in a sentence; empty: it does."""
+    count = len(seen.checked.errors)
+    if count:
+        return f"{count} error{'' if count == 1 else 's'} keep{'s' if count == 1 else ''} it from being published."
+    if seen.draft.moved:
+        return "Bring in first what was published meanwhile."
+    if same:
+        return f"This is the content of r{seen.draft.published}, which is published: there is nothing to publish."
+    if asked is not None and asked.waits and asked.text == seen.draft.text:
+        return "A second person was asked for: it waits for them."
+    return ""
+
+
+# -- parts that come later ---------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def drills(request: HttpRequest, name: str) -> HttpResponse:
+    """The 24 cells of one's draft, for the page's script; POST has them drilled. 409: nothing is to be drilled, or the draft went on; 422: it cannot be."""
+    actor, status, said = actor_of(request.user), 200, ""
+    if request.method == "POST":  # Before it is looked whether they have a draft, which who may not drill has none of.
+        right_wanted(actor, Right.RUN, "ask for drills")
+    draft = draft_get(actor, name)
+    spec = _sound(actor, draft)
+    if request.method == "POST":
+        form = DrillForm(request.POST)
+        try:
+            if not form.is_valid() or spec is None:
+                damaged = "the draft has errors, so it cannot be drilled" if spec is None else DAMAGED
+                raise Refused(damaged, code="invalid")
+            if form.cleaned_data["step"] != draft.step:
+                message = "the draft has gone on since this page was loaded: load it again"
+                raise Refused(message, code="conflict", field="step")
+            drill_ask_spec(actor=actor, spec=spec, cells=form.cleaned_data["cells"], wake=tasks.wake)
+        except Refused as refusal:
+            if refusal.code not in ("conflict", "invalid"):
+                raise
+            said, status = sentence(refusal.message), errors.STATUS[refusal.code]
+    if not request.headers.get("HX-Request"):
+        if said:
+            return _page(request, actor, draft, (said,), status)
+        return redirect(f"{reverse('fabric-draft-publish', args=[draft.name])}#draft-drills")
+    shown: dict[str, Any] = {"draft": draft, "drills_said": said, **(_drills(actor, spec) if spec else {})}
+    return render(request, "fabrics/change/drills.html", shown, status=status)
+
+
+def _drills(actor: Actor, spec: FabricSpec) -> dict[str, Any]:
+    return {"board": board_of(draft_drills(actor, spec)), "now_ms": time.time_ns() // 1_000_000}
+
+
+@require_safe
+def history(request: HttpRequest, name: str) -> HttpResponse:
+    """What the last runs' failures would have come to under one's draft: a card for the page's script, with ``?all=1`` or without it the whole."""
+    actor = actor_of(request.user)
+    draft = draft_get(actor, name)
+    spec, found, why = _sound(actor, draft), None, ""
+    if draft.published is None:
+        why = "The fabric was never published, so it has no runs."
+    elif spec is None:
+        why = "The draft has errors: mend them first."
+    else:
+        try:
+            found = history_preview(actor, draft.name, wiring.compile_revision(spec), wiring.compiled)
+        except (ValueError, KeyError, Refused) as error:
+            why = sentence(str(error))
+    part = bool(request.headers.get("HX-Request"))
+    template = "fabrics/change/history.html" if part else "fabrics/change/history_page.html"
+    listed = found.listed[:LISTED] if found else ()
+    shown = {"draft": draft, "history": found, "why": why, "listed": listed, "whole": not part}
+    return render(request, template, shown)
+
+
+def _sound(actor: Actor, draft: DraftView) -> FabricSpec | None:
+    """What the draft describes, where nothing keeps it from being published."""
+    found = editing(draft, installation_for(actor))
+    return None if found.checked.errors else found.spec
