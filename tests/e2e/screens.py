@@ -29,6 +29,7 @@ from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
 from tests.console.launch.processes import PATIENCE_S
 from tests.e2e import (
+    beginning_scenes,
     drill_page_scenes,
     drill_run_scenes,
     drill_scenes,
@@ -286,6 +287,19 @@ def models_round(camera: Camera, other: ScriptedEndpoint) -> None:
     camera.shoot(model_scenes.LOOKING)
 
 
+def beginning_round(camera: Camera) -> None:
+    """How fabrics begin: nothing is there, then much, as an owner and somebody else who only looks see it."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    with unpublished(home):
+        camera.shoot(beginning_scenes.EMPTY)
+    camera.shoot(beginning_scenes.full(home))
+    camera.state = None
+    token = home.manage("shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
+    camera.state = signed_in(camera, f"{home.base}/login/{token}")
+    camera.shoot(beginning_scenes.LOOKING)
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -340,6 +354,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with installed(Path(folder) / "members") as many:
                 cameras.append(Camera(browser, many, out, wanted))
                 members_round(cameras[-1])
+        if any("begin".startswith(part) or part.startswith("begin") for part in wanted) or not wanted:
+            with installed(Path(folder) / "beginning") as begins:
+                cameras.append(Camera(browser, begins, out, wanted))
+                beginning_round(cameras[-1])
         if camera.chosen((*model_scenes.NOTHING, *model_scenes.FULL, *model_scenes.LOOKING)):
             with model_scenes.asking(Path(folder) / "models") as (asks, other):
                 cameras.append(Camera(browser, asks, out, wanted))

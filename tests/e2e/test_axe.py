@@ -83,6 +83,8 @@ NO_PAGE = {
     "scenario-toml": "a file",
     "scenario-json": "a file",
     "fabric-yaml": "a file",
+    "fabric-duplicate": "a POST",
+    "fabric-draft-beat": "a POST",
 }
 """Routes that are no page of ours, and what they are instead."""
 ALSO = (
