@@ -22,7 +22,7 @@ LINES_MAX = 2_000
 class Line:
     """One line: what leads up to the change in it, the change, and the rest."""
 
-    kind: Literal["", "del", "add", "skip"]
+    kind: Literal["", "del", "add", "same"]
     head: str
     mark: str = ""
     tail: str = ""
@@ -46,7 +46,7 @@ def diff_of(shown: JSON, value: JSON) -> Diff:
     names = {**leaves, **others}
     changed = sum(not same(leaves.get(name, ABSENT), others.get(name, ABSENT)) for name in names)
     if max(len(before), len(after)) > LINES_MAX:
-        lines = [Line("skip", f"{len(before):,} lines before, {len(after):,} after: too long to compare line by line")]
+        lines = [Line("same", f"{len(before):,} lines before, {len(after):,} after: too long to compare line by line")]
     else:
         lines = list(_compared(before, after)) if changed else []
     return Diff(tuple(lines), changed, len(names))
@@ -102,7 +102,7 @@ def _same(lines: list[str], *, first: bool, last: bool) -> Iterator[Line]:
         yield from (Line("", line) for line in lines)
         return
     yield from (Line("", line) for line in lines[:head])
-    yield Line("skip", f"{skipped} lines as before")
+    yield Line("same", f"{skipped} lines as before")
     yield from (Line("", line) for line in lines[len(lines) - tail :])
 
 

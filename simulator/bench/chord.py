@@ -144,7 +144,7 @@ def _ours(folder: Path) -> Iterator[Dispatched]:
     with empty_redis(os.environ.get("TEST_REDIS_URL", REDIS)) as url:
         environment = {**os.environ, "CELERY_BROKER_URL": url, "FABRIC_PROVIDERS": INSTANT}
         command = [*(WORKER + WORKER_MORE).split(), "-n", f"{OURS}@%h"]
-        with _engine(OURS, url, command, [CALLERS], environment, folder) as engine:
+        with behind_broker(OURS, url, command, [CALLERS], environment, folder) as engine:
             yield engine
 
 
@@ -155,12 +155,12 @@ def _chord(pool: str, folder: Path) -> Iterator[Dispatched]:
         command += [*POOLS[pool].split(), "--loglevel", "WARNING", *WORKER_MORE.split(), "-n", f"{pool}@%h"]
         # With settings of Django's in its environment Celery would load the product into it.
         environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        with _engine(pool, url, command, [CHORD, url], environment, folder) as engine:
+        with behind_broker(pool, url, command, [CHORD, url], environment, folder) as engine:
             yield engine
 
 
 @contextmanager
-def _engine(
+def behind_broker(
     name: str, url: str, worker: Sequence[str], callers: Sequence[str], environment: dict[str, str], folder: Path
 ) -> Iterator[Dispatched]:
     """Its worker and its callers, starting; they end with the block."""

@@ -52,6 +52,12 @@ def many(home: Installation) -> str:
     return f"/invitations/{home.manage('shell', '--verbosity', '0', '-c', MEMBERS).split()[-1]}"
 
 
+def password_given(home: Installation, name: str) -> None:
+    """Has somebody sign in by a password from now on."""
+    given = f"one = User.objects.get(username={name!r}); one.set_password({PASSWORD!r}); one.save()"
+    home.manage("shell", "--verbosity", "0", "-c", f"from django.contrib.auth.models import User; {given}")
+
+
 def _filled(button: str, **fields: str) -> Callable[[Page], None]:
     def act(page: Page) -> None:
         for name, value in fields.items():
@@ -60,6 +66,12 @@ def _filled(button: str, **fields: str) -> Callable[[Page], None]:
         page.wait_for_load_state("load")
 
     return act
+
+
+def _token_made(page: Page) -> None:
+    """Each width makes one of its own."""
+    assert page.viewport_size
+    _filled("token-make", **{"token-name": f"nightly-{page.viewport_size['width']}", "token-days": "90"})(page)
 
 
 def _removing(page: Page) -> None:
@@ -94,7 +106,7 @@ def full(home: Installation) -> list[Scene]:
             _filled("token-make", **{"token-name": "nightly import", "token-days": "90"}),
             422,
         ),
-        Scene("member-token", ids["ci"], _filled("token-make", **{"token-name": "nightly", "token-days": "90"})),
+        Scene("member-token", ids["ci"], _token_made),
         Scene("account-first", "/settings/account"),
         Scene("member-owner-stays", ids["owner"], _removed, 409),
     ]

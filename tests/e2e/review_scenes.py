@@ -84,6 +84,14 @@ COSTLY = FABRIC.format(
     options="{}",
     budget=100,
 ).replace("topology:", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:")
+UNPLANNED = FABRIC.format(
+    name="unplanned",
+    title="Unplanned",
+    description="Its planner answers no plan.",
+    options="{script: off_schema}",
+    budget=1_000_000,
+).replace("topology:", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:")
+"""In high-stakes nobody is asked about a plan that is none: its runs end, and leave a ticket."""
 HIGH_STAKES = "high_stakes"
 
 EMPTY = (
@@ -102,26 +110,32 @@ def waiting(page: Page, home: Installation, fabric: str, tier: str = PATIENT) ->
     return str(found)
 
 
+def ticketed(page: Page, home: Installation) -> str:
+    """The id of the ticket that a run left."""
+    notes = home.data / "notes.md"
+    notes.write_text(NOTES)
+    run_id = started(page, "unplanned", "What do these notes say about costs and deadlines?", notes, HIGH_STAKES)
+    ((found,),) = home.stored("SELECT id FROM fabric_escalation WHERE run_id = ? AND item = 'ticket'", run_id)
+    return str(found)
+
+
 def filled(home: Installation, page: Page) -> dict[str, str]:
     """Questions of several kinds; their ids by what they are to show."""
     title, description, options, budget = FABRICS["contract-check"]
     home.publish(
         FABRIC.format(name="contract-check", title=title, description=description, options=options, budget=budget)
     )
-    for source in (PAYING, STRICT, COSTLY, ORDERING):
+    for source in (PAYING, STRICT, COSTLY, ORDERING, UNPLANNED):
         home.publish(source)
     ids = {name: waiting(page, home, "paying") for name in ("call", "mine", "undone", "faster", "rejected")}
-    ids |= {name: waiting(page, home, "contract-check") for name in ("doubt", "overdue", "onward", "theirs", "ticket")}
+    ids |= {name: waiting(page, home, "contract-check") for name in ("doubt", "overdue", "onward", "theirs")}
+    ids["ticket"] = ticketed(page, home)
     ids["strict"] = waiting(page, home, "settling", HIGH_STAKES)
     ids["cap"] = waiting(page, home, "dear", HIGH_STAKES)
     ids |= {name: waiting(page, home, "ordering") for name in ("rows", "rows-wrong")}
     now = time.time_ns() // 1_000
     home.stored("UPDATE fabric_escalation SET due_at = ? WHERE id = ?", now - 600_000_000, ids["overdue"])
     home.stored("UPDATE fabric_escalation SET onward = 1 WHERE id = ?", ids["onward"])
-    home.stored(
-        "UPDATE fabric_escalation SET item = 'ticket', verbs = 'respond', decided_at = ?, by_system = 1 WHERE id = ?",
-        *(now, ids["ticket"]),
-    )
     _held(home, ids["theirs"], "Ana Kowalczyk", now)
     _told(home, ids["doubt"], now)
     page.goto(f"/reviews/{ids['rejected']}")

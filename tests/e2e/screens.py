@@ -269,7 +269,9 @@ def members_round(camera: Camera) -> None:
     camera.shoot(member_scenes.full(home))
     camera.state = None
     camera.shoot(member_scenes.stranger(invitation))
-    camera.state = signed_in(camera, home.login_link_of("ben"))
+    link = home.login_link_of("ben")
+    member_scenes.password_given(home, "ben")
+    camera.state = signed_in(camera, link)
     camera.shoot([*member_scenes.looking(home), Scene("invitation-as-member", invitation)])
 
 

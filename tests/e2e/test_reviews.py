@@ -11,7 +11,7 @@ import pytest
 from fabric.runtime.ports import TAKEN_BACK
 from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.held_scenes import PAYING
-from tests.e2e.review_scenes import waiting
+from tests.e2e.review_scenes import ORDERING, waiting
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -25,6 +25,7 @@ def installation(tmp_path_factory):
     """A module of its own: nothing else waits there."""
     for found in begun(tmp_path_factory):
         found.publish(DESK)
+        found.publish(ORDERING)
         yield found
 
 
@@ -214,3 +215,74 @@ def test_claim_next_and_on_to_the_next_by_keys(visit, installation, question):
     page.wait_for_url(lambda url: url != here)
     page.keyboard.press("k")
     page.wait_for_url(here)
+
+
+LINES = ".entries > li > fieldset > legend"
+
+
+def parts(page):
+    """What stands in the rows of the order, each by its part."""
+    return page.locator(".entries > li").evaluate_all("rows => rows.map(row => row.querySelector('input.input').value)")
+
+
+def test_rows_are_added_moved_and_taken_away_by_keys(visit, installation):
+    visitor = visit(NOWHERE)
+    page = visitor.page
+    question = waiting(page, installation, "ordering")
+    page.goto(f"/reviews/{question}")
+    page.locator("label[data-press=verb-edit]").click()
+    page.locator("#message").fill("Bolts are missing.")
+    page.locator("#e-0").fill("Brandt")
+    add = page.get_by_role("button", name="Add an entry to lines")
+    add.press("Enter")
+    first = page.locator(".entries > li:nth-child(3) input.input").first
+    first.and_(page.locator(":focus")).wait_for()
+    # What was written elsewhere is not lost when rows come.
+    assert page.locator("#e-0").input_value() == "Brandt"
+    assert page.locator("#message").input_value() == "Bolts are missing."
+    assert page.locator("#v-edit").is_checked()
+    page.keyboard.type("Bolts")
+    for told in ("40", "0.5", "6", "1"):
+        page.keyboard.press("Tab")
+        page.keyboard.type(told)
+    up = page.get_by_role("button", name=re.compile("^Move lines [32] up$")).last
+    named = up.get_attribute("id")
+    up.press("Enter")
+    page.locator(".entries > li:nth-child(2) input[value=Bolts]").wait_for()
+    # The key that moved it moves it on.
+    page.locator(f"#{named}:focus").press("Enter")
+    page.locator(".entries > li:nth-child(1) input[value=Bolts]").wait_for()
+    page.locator(".entries > li:nth-child(1) button[id^=down-]:focus").wait_for()
+    page.get_by_role("button", name="Remove lines 3").press("Enter")
+    add.and_(page.locator(":focus")).wait_for()
+    assert parts(page) == ["Bolts", "Front wing"]
+    assert page.locator("#changes .add").count() > 0
+    assert answers(installation, question) == [], "nothing was sent by any of it"
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("heading", name="You edited this").wait_for()
+    ((given, _),) = answers(installation, question)
+    assert given["edited"] == {
+        "supplier": "Brandt",
+        "lines": [
+            {"part": "Bolts", "number": 40, "price": 0.5, "to": {"bay": "6", "floor": 1}},
+            {"part": "Front wing", "number": 1, "price": 412.5, "to": {"bay": "4", "floor": 1}},
+        ],
+        "reference": 4711,
+    }
+    assert visitor.complaints == []
+
+
+def test_to_look_at_changes_decides_nothing(visit, installation, question):
+    """Neither pressed, nor by Enter in a field, which presses the first button of its form."""
+    visitor = visit(f"/reviews/{question}")
+    page = visitor.page
+    page.locator("label[data-press=verb-edit]").click()
+    page.locator("#message").fill("Less would do.")
+    for usd, act in (("41", lambda: page.locator("#look").click()), ("42", lambda: page.keyboard.press("Enter"))):
+        page.locator("#e-1").fill(usd)
+        with page.expect_response(f"**/reviews/{question}/changes"):
+            act()
+        page.locator("#changes .add", has_text=usd).wait_for()
+        assert page.locator("#message").input_value() == "Less would do."
+    assert answers(installation, question) == []
+    assert visitor.complaints == []

@@ -62,7 +62,7 @@ def test_the_order_of_keys_is_no_change_and_a_type_is_one():
 def test_what_stays_the_same_is_folded():
     shown = {f"k{n}": n for n in range(20)}
     kinds = [line.kind for line in diff_of(shown, {**shown, "k10": 0}).lines]
-    assert kinds == ["skip", "", "", "del", "add", "", "", "skip"]
+    assert kinds == ["same", "", "", "del", "add", "", "", "same"]
 
 
 JSON = st.recursive(

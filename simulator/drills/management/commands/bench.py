@@ -1,7 +1,8 @@
 """``manage.py bench flow5``: the engine's counters a step and its speed beside a bare journal loop, in interleaved rounds;
 with ``--peers`` beside the same flow on DBOS and LangGraph, each in an environment of its own.
 ``manage.py bench pages``: how long the list of runs takes over many runs, and by which plans it is answered.
-``manage.py bench long``: what a step of a run costs early and late; ``manage.py bench resume``: how long a long run's resume takes.
+``manage.py bench long``: what a step of a run costs early and late; ``manage.py bench resume``: how long a long run's resume takes,
+and on PostgreSQL how long after an answer in one process another one goes on.
 ``manage.py bench audit``: the audit stream told by many at once, sealed and verified meanwhile.
 ``manage.py bench fanout``: what a step costs in runs of 1, 10, 100 and 1,000 briefs, child runs included.
 ``manage.py bench live``: from commit to browser, with viewers that are real WebSocket clients.
@@ -164,7 +165,12 @@ class Command(BaseCommand):
         self._say(fan_outs(options["db"], _sizes(options["sizes"]), options["rounds"]), options)
 
     def _long(self, options: dict[str, Any]) -> None:
-        self._say(_long(options["work"], _marks(options["events"])), options)
+        found = _long(options["work"], _marks(options["events"]))
+        if options["work"] == "resume" and options["db"] == "postgresql":
+            from simulator.bench import across
+
+            found |= across.measure()
+        self._say(found, options)
 
     def _pages(self, options: dict[str, Any]) -> None:
         from simulator.bench import pages
