@@ -10,6 +10,7 @@ from typing import Any
 
 from console.configure.fields import EditField, at, field_at
 from console.configure.shape import shape_of
+from console.configure.trial import TryBox
 from fabric.core.spec import FabricSpec
 from fabric.selectors.drafts import DraftView
 from fabric.selectors.revision_diff import Change, differences
@@ -30,6 +31,8 @@ class Editing:
     """The key of the page that shows it."""
     asked: Mapping[str, str] = field(default_factory=dict)
     """What the address or the form says of how a part is to be shown: which cell is open, and the like."""
+    trial: TryBox | None = None
+    """The check that is being tried."""
 
     @property
     def tree(self) -> JSON:

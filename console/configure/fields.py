@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from console.configure.shape import MISSING, Kind, Missing, Shape, shape_of
+from console.configure.sources import SOURCES
 from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
@@ -207,11 +208,7 @@ def field_at(
     shape = shape_of(path)
     if shape is None:
         raise KeyError(path)
-    names = named_in(tree, shape.refers) if shape.refers else shape.options
     given = at(tree, path)
-    kept = [str(one) for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
-    names = (*names, *(one for one in kept if one not in names)) if shape.refers else names
-    said = words or {}
     return EditField(
         path=path,
         shape=shape,
@@ -220,7 +217,7 @@ def field_at(
         was=at(base, path) if base is not None else MISSING,
         inside=whole_of(tree, path) is not None,
         spared=_spared(tree, path),
-        options=tuple((one, said.get(one, one.replace("_", " ") if not shape.refers else one)) for one in names),
+        options=_options(tree, shape, given, words or {}),
         findings=tuple(one for one in findings if one.path == path or _inside(one.path, path, shape)),
     )
 
@@ -229,6 +226,27 @@ def _spared(tree: JSON, path: str) -> bool:
     around = path.rpartition(".")[0]
     shape = shape_of(around) if around else None
     return shape is not None and shape.nullable and at(tree, around) in (MISSING, None)
+
+
+def _options(tree: JSON, shape: Shape, given: JSON, said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What may be picked, and what is picked all the same: it stays until somebody takes it out."""
+    source = SOURCES.get(shape.place)
+    if source is not None:
+        found = dict(source(tree))
+    elif shape.refers:
+        found = {one: one for one in named_in(tree, shape.refers)}
+    else:
+        found = {one: one.replace("_", " ") for one in shape.options}
+    if found or shape.refers or source is not None:
+        for one in given if isinstance(given, list) else [given]:
+            if not isinstance(one, Missing) and one is not None and (text := _picked(shape, one)):
+                found.setdefault(text, text)
+    return tuple((one, said.get(one, word)) for one, word in found.items())
+
+
+def _picked(shape: Shape, value: JSON) -> str:
+    """A picked value as its control has it."""
+    return str(value) if shape.kind in SEVERAL else shown(shape.kind, value)
 
 
 def _inside(about: str, path: str, shape: Shape) -> bool:

@@ -15,7 +15,8 @@ def fresh(tree: JSON, path: str) -> JSON:
     """A new thing for the list at a path: as ``NEW`` has it, or every field that has to be given with its first answer."""
     made = NEW.get(place_of(path))
     if made is not None:
-        return made(tree)
+        new = made(tree)
+        return {**new, "name": unused(tree, path, new["name"])} if "name" in new else new
     shape = shape_of(path)
     if shape is None or not shape.fields:
         return ""
@@ -38,7 +39,7 @@ BEFORE_LAST = frozenset({"decision_table.*.*.rungs"})
 def unused(tree: JSON, listed: str, stem: str) -> str:
     """A name that nothing in a list has: ``agent``, ``agent-2``, ..."""
     items = at(tree, listed)
-    names = {one.get("name") for one in items if isinstance(one, dict)} if isinstance(items, list) else set()
+    names = [one.get("name") for one in items if isinstance(one, dict)] if isinstance(items, list) else []
     return next(name for n in range(1, len(names) + 2) if (name := stem if n == 1 else f"{stem}-{n}") not in names)
 
 

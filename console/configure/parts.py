@@ -9,11 +9,13 @@ from typing import Any
 from console.configure import (
     part_agents,
     part_basics,
+    part_gates,
     part_limits,
     part_models,
     part_people,
     part_table,
     part_tools,
+    part_topology,
     part_yaml,
 )
 from console.configure.editing import Editing
@@ -44,6 +46,8 @@ PARTS: Mapping[str, Part] = {
             "basics", "Fabric", ("name", "title", "description", "example", "tiers", "safe_fallback"), part_basics.build
         ),
         Part("agents", "Agents", ("agents",), part_agents.build),
+        Part("topology", "Topology", ("topology", "policy.fan_in", "policy.goal_gates"), part_topology.build),
+        Part("gates", "Stages and gates", ("gates", "policy.tau"), part_gates.build),
         Part("limits", "Budgets and limits", ("policy",), part_limits.build),
         Part("table", "Decision table", ("decision_table",), part_table.build),
         Part("people", "Review rules", ("reviewers", "policy.humans"), part_people.build),

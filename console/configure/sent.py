@@ -1,6 +1,7 @@
 """What a page of the editor sent, as edits of the draft: the fields whose text is another than the page had shown, and at most one button.
 
-A button is a word and a path: ``add agents``, ``remove agents.2``, ``up agents.2``, ``down agents.2``, ``reset policy.tau``, ``set tiers.default=batch``.
+A button is a word and a path: ``add agents``, ``remove agents.2``, ``up agents.2``, ``down agents.2``, ``reset policy.tau``, ``set tiers.default=batch``,
+``append topology.workers=ana``, ``turn gates.oracle.0=critic``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, whole_of
+from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, standing, whole_of
+from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
 from console.configure.shape import MISSING, REFERS, place_of, shape_of
 from console.typed_fields import same
@@ -78,8 +80,9 @@ def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
     sent = data.getlist(f"{FIELD}{path}")
     if one.shape.kind in SEVERAL:
         ordered = one.shape.kind == "order"
-        asked = tuple(dict.fromkeys(part for part in sent if part))
-        if asked == one.picked or (not ordered and set(asked) == set(one.picked)):
+        ticked = tuple(part for part in sent if part)
+        asked = tuple(dict.fromkeys(ticked))
+        if ticked == one.picked or (not ordered and set(asked) == set(one.picked)):
             return []
         value = read(one.shape, sent) if ordered else _kept_order(one.picked, asked)
     else:
@@ -89,7 +92,9 @@ def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
     if not isinstance(value, list) and value is not MISSING and one.given is not MISSING and same(value, one.given):
         return []
     renamed = list(_references(now, path, one.given, value)) if one.shape.kind == "name" else []
-    return [*put(now, path, value), *renamed]
+    edits = [*put(now, path, value), *renamed]
+    follows = FOLLOWS.get(path)
+    return edits if follows is None else [*edits, *follows(tree_edited(now, edits))]
 
 
 def _kept_order(picked: tuple[str, ...], asked: tuple[str, ...]) -> list[str]:
@@ -192,9 +197,19 @@ def _add(tree: JSON, path: str) -> list[Edit]:
 
 def _remove(tree: JSON, path: str) -> list[Edit]:
     before = [Put(path_of(whole[0]), whole[1])] if (whole := whole_of(tree, path)) is not None else []
-    if at(tree_edited(tree, before), path) is MISSING:
+    after = tree_edited(tree, before)
+    if at(after, path) is MISSING:
         raise ButtonProblem(f"there is nothing at {path}: it was taken away meanwhile")
+    listed, _, _ = path.rpartition(".")
+    items = at(after, listed)
+    if isinstance(items, list) and len(items) == 1 and not before and _may_be_left_out(tree, listed):
+        return _dropped(tree, path_of(listed))
     return [*before, Drop(path_of(path))]
+
+
+def _may_be_left_out(tree: JSON, listed: str) -> bool:
+    """Whether a list that is empty says the same as none: then it goes with its last item."""
+    return standing(tree_edited(tree, [Drop(path_of(listed))]), listed) in (None, [])
 
 
 def _step(by: int) -> Callable[[JSON, str], list[Edit]]:
@@ -222,6 +237,21 @@ def _set(tree: JSON, rest: str) -> list[Edit]:
     return put(tree, path, read(shape, [text]))
 
 
+def _append(tree: JSON, rest: str) -> list[Edit]:
+    """One more name at the end of a list of names."""
+    path, _, text = rest.partition("=")
+    items = at(tree, path)
+    return [Insert((*path_of(path), len(items) if isinstance(items, list) else 0), text)] if text else []
+
+
+def _turn(tree: JSON, rest: str) -> list[Edit]:
+    path, _, name = rest.partition("=")
+    forms = FORMS.get(place_of(path), {})
+    if name not in forms:
+        raise ButtonProblem(f"{path} has no form {name[:20]!r}; it has: {', '.join(forms) or 'one alone'}")
+    return turned(tree, path_of(path), name)
+
+
 BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
     "add": _add,
     "remove": _remove,
@@ -229,5 +259,7 @@ BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
     "down": _step(1),
     "reset": _reset,
     "set": _set,
+    "append": _append,
+    "turn": _turn,
 }
 """What a button does to the draft; what it is followed by is a path."""

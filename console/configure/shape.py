@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from console.configure.sources import SOURCES
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
 from fabric.selectors.limits import LIMITS, Unit, explained
@@ -57,6 +58,7 @@ REFERS: Mapping[str, str] = {
     "gates.oracle.*.tool": "tools",
     "gates.oracle.*.critic": "agents",
     "gates.grounding_critic": "agents",
+    "policy.goal_gates.nodes": "agents",
 }
 """Places that hold names, and the list whose names they are."""
 ORDERED = frozenset({"models.*.fallbacks", "topology.workers"})
@@ -91,7 +93,22 @@ LABELS: Mapping[str, str] = {
     "tiers.allowed": "Tiers that a run may ask for",
     "example": "Example request",
     "safe_fallback": "Static answer",
+    "topology.kind": "Kind of topology",
+    "topology.plan.goal": "Goal of the plan",
+    "topology.plan.briefs.*.agent": "Worker",
+    "topology.plan.exit_criteria": "Exit criteria, one a line",
     "gates.max_outcome_chars": "Longest answer",
+    "gates.citations": "Citations",
+    "gates.grounding": "Grounding level",
+    "gates.guardrails.*.places": "Where it looks",
+    "gates.guardrails.*.rules": "Shipped rules",
+    "gates.invariants.*.expression": "Condition, CEL",
+    "gates.invariants.*.message": "Said when it does not hold",
+    "gates.policies.*.text": "Policy, Cedar",
+    "gates.oracle.*.expression": "Condition, CEL",
+    "gates.oracle.*.message": "Said when it does not hold",
+    "gates.oracle.*.http.url": "Address",
+    "gates.oracle.*.http.timeout_s": "Timeout of one attempt",
     "decision_table.*.*.deviation": "Why it may be laxer",
     "policy.breakers.*.scope": "Stands in front of",
     "policy.breakers.*.only": "Only these",
@@ -282,7 +299,7 @@ def _field(owner: type[BaseModel], name: str) -> FieldInfo | None:
 
 def _kind(place: str, bare: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
     """How a type is edited, what may be picked, and which fields it has."""
-    if place in REFERS:
+    if place in REFERS or place in SOURCES:
         several = get_origin(bare) is tuple
         return ("order" if place in ORDERED else "picks") if several else "reference", (), ()
     if place in KINDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from console.configure.editing import Editing, editing
 from console.configure.fields import FIELD, SHOWN
 from console.configure.parts import PARTS, part_of, remarks
 from console.configure.sent import ButtonProblem, changes_in
+from console.configure.trial import BUTTON, TryBox, box_of, open_path
 from console.forms import sentence
 from console.views import errors
 from fabric.core.actor import Actor
@@ -43,7 +44,7 @@ CHOOSE, LEAVE = "choose", "leave"
 KEPT = "kept"
 """The field of what could not be saved before."""
 NUMBER_MAX = 2**31 - 1
-ASKED = ("cell", "simulate", "open")
+ASKED = ("cell", "simulate", "open", BUTTON)
 """What an address or a form may say of how a part is shown."""
 ASKED_MAX = 120
 
@@ -219,14 +220,24 @@ class Said:
 
 def _answer(request: HttpRequest, actor: Actor, name: str, *, whole: bool) -> HttpResponse:
     """After a change: the page's parts for a script, else the page again. ``whole``: fields may be others than before, so they are drawn anew."""
-    if not _partly(request):
+    found = draft_get(actor, name)
+    seen = _editing(request, actor, found)
+    if not _partly(request) and seen.trial is None:
         asked = {"part": _part(request), **{key: request.POST[key] for key in ASKED if request.POST.get(key)}}
         return HttpResponseRedirect(f"{reverse('fabric-draft', args=[name])}?{urlencode(asked)}")
-    found = draft_get(actor, name)
-    response = _page(request, actor, _editing(request, actor, found))
+    said, status = _untried(seen.trial) if request.POST.get(BUTTON) else (None, 200)
+    response = _page(request, actor, seen, said, status)
     if whole:
         response.headers["HX-Reswap"] = "innerHTML"
     return response
+
+
+def _untried(box: TryBox | None) -> tuple[Said | None, int]:
+    """What is said of a check that was to be tried and could not be, above the part where no box has room for it; and the status."""
+    if box is None or box.refused is None:
+        return None, 200
+    above = not box.boxes or box.refused.code == "not_found"
+    return Said((sentence(box.problem),)) if above else None, errors.STATUS[box.refused.code]
 
 
 def _refused(
@@ -249,7 +260,11 @@ def _again(request: HttpRequest, actor: Actor, name: str, said: Said, status: in
 
 def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
     asked = {key: (request.POST.get(key) or request.GET.get(key) or "")[:ASKED_MAX] for key in ASKED}
-    return editing(found, installation_for(actor), request.POST.get("page", "")[:40], asked)
+    seen = editing(found, installation_for(actor), request.POST.get("page", "")[:40], asked)
+    path = open_path(request.POST.dict(), asked[BUTTON], request.POST.get("do", ""))[:ASKED_MAX]
+    if not (path and seen.readable):
+        return seen
+    return replace(seen, trial=box_of(actor, seen.tree, path, request.POST.dict()))
 
 
 def _unsaved(sent: QueryDict) -> tuple[tuple[str, str], ...]:

@@ -46,6 +46,8 @@ _TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _FIELD = re.compile(r"(?<![\w.])run\s*\.\s*(\w+)")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\s*\(\s*(\w+)\s*,")
 """Names that an expression brings itself: ``items.all(item, ...)``."""
+_LOOP = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(")
+"""Where an expression goes through a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,12 @@ def problems(invariants: Sequence[Invariant]) -> Iterator[tuple[str, str]]:
 
 
 def never_holds(expression: str, known: tuple[str, ...]) -> bool:
-    """Whether it is false without reading anything, so that it always is. What reads something ends in an error here, and may hold."""
+    """Whether it is false without reading anything, so that it always is. What reads something ends in an error here, and may hold.
+
+    What loops is not decided: loops within loops over lists of its own can take as long as their author likes, and this is asked while one types.
+    """
+    if _LOOP.search(expression):
+        return False
     try:
         return program_of(expression, known).execute({}) is False
     except Exception:  # noqa: BLE001 - whatever the library raises: it is named elsewhere, or was not decided

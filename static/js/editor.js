@@ -35,10 +35,19 @@ function toTarget(scroll) {
   const id = decodeURIComponent(location.hash.slice(1));
   if (!id || !scroll) return;
   if (/^L\d+$/.test(id)) return toLine(Number(id.slice(1)));
-  const field = document.getElementById(id);
+  const field = nearest(id);
   if (!field) return;
   field.scrollIntoView({ block: "center" });
   field.focus({ preventScroll: true });
+}
+
+// The place itself, or the nearest around it that the page has.
+function nearest(id) {
+  for (let at = id; at.includes("."); at = at.slice(0, at.lastIndexOf("."))) {
+    const found = document.getElementById(at);
+    if (found) return found;
+  }
+  return document.getElementById(id);
 }
 
 function toLine(line) {
@@ -121,11 +130,16 @@ document.addEventListener("keydown", (event) => {
       button.click();
     }
   }
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) {
+    const button = event.target.closest?.("[data-try]")?.querySelector("button[name=try]");
+    if (button) event.preventDefault();
+    button?.click();
+  }
   if (event.key === "Escape") {
-    const open = event.target.closest?.("[data-rungs]");
+    const open = event.target.closest?.("[data-rungs], [data-try]");
     const close = open?.querySelector("[data-close]");
     if (close) {
-      back = open.dataset.back;
+      back = open.dataset.back ?? open.id.replace(/^box\./, "try.");
       close.click();
       event.preventDefault();
     }

@@ -118,6 +118,14 @@ def test_what_its_author_probably_did_not_mean(actor, what):
     assert found.publishable, found.problems
 
 
+def test_what_loops_is_not_decided_however_long_it_would_take(actor):
+    loops = "false"
+    for letter in "abcdefghijk":
+        loops = f"[0,1,2,3,4,5,6,7,8,9].exists({letter}, {loops})"
+    one = f'  invariants: [{{stage: finalize, name: own, expression: "{loops}", message: No.}}]\n'
+    assert fabric_lint(actor=actor, source=gates(one)).publishable
+
+
 @pytest.mark.parametrize(
     "expression", ["payload.text == ''", "run.tier == 'batch' ? false : false", "true", "payload.text == '' || 1 > 2"]
 )

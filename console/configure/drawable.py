@@ -1,0 +1,124 @@
+"""As much of a draft's topology as can be drawn, where the draft is no fabric yet: what is named and there; what is left out is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from console.configure.fields import at
+from console.views.topology_picture import Link, topology_links, topology_svg
+from fabric.core.gates import Gates, OracleCheck
+from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
+from fabric.core.spec_topology import SupervisorTopology
+from fabric.services.trying.parts import sketch
+
+JSON = Any
+ROLES = ("planner", "plan_critic", "aggregator", "critic", "finalizer", "handover")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A picture of a topology and the same as a table; None and empty where there is nothing to draw."""
+
+    picture: str | None
+    links: tuple[Link, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Sentences: what the draft names that is not there."""
+    whole: bool = True
+    """Whether it is the fabric, and not as much of it as can be read."""
+
+
+def drawn(tree: JSON, spec: FabricSpec | None) -> Drawn:
+    """The picture of a draft."""
+    if spec is not None:
+        return Drawn(topology_svg(spec), tuple(topology_links(spec)))
+    known, left_out = _sketched(tree if isinstance(tree, dict) else {})
+    if not known.topology.workers:
+        return Drawn(None, (), tuple(left_out), whole=False)
+    return Drawn(topology_svg(known), tuple(topology_links(known)), tuple(left_out), whole=False)
+
+
+def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
+    read = sketch(tree, Gates())
+    tools = {one.name: one for one in (*_tools(tree), *(made for made in read.all_tools if made.kind == "memory"))}
+    agents = {one.name: one for one in _agents(tree, frozenset(tools))}
+    left_out: list[str] = []
+
+    def there(name: JSON, role: str) -> str | None:
+        if isinstance(name, str) and name in agents:
+            return name
+        if name is not None:
+            left_out.append(f"The {role} {name!r} is no agent of this fabric."[:160])
+        return None
+
+    topology = _group(tree, "topology")
+    roles: dict[str, Any] = {role: there(topology.get(role), role.replace("_", " ")) for role in ROLES}
+    listed = topology.get("workers")
+    workers = [there(one, "worker") for one in listed] if isinstance(listed, list) else []
+    gates = _group(tree, "gates")
+    spec = read.model_copy(
+        update={
+            "models": tuple(_models(tree, agents.values())),
+            "tools": tuple(one for one in tools.values() if one.kind != "memory"),
+            "agents": tuple(agents.values()),
+            "topology": SupervisorTopology.model_construct(
+                **roles, plan=None, workers=tuple(dict.fromkeys(one for one in workers if one))
+            ),
+            "gates": Gates.model_construct(
+                oracle=tuple(_checks(gates, agents)) or None,
+                grounding_critic=there(gates.get("grounding_critic"), "grounding critic"),
+            ),
+        }
+    )
+    return spec, list(dict.fromkeys(left_out))
+
+
+def _group(tree: Mapping[str, JSON], name: str) -> dict[str, JSON]:
+    found = at(tree, name)
+    return found if isinstance(found, dict) else {}
+
+
+def _items(tree: Mapping[str, JSON], listed: str) -> Iterator[dict[str, JSON]]:
+    """The things of a list that have a name."""
+    found = at(tree, listed)
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"]:
+            yield one
+
+
+def _tools(tree: Mapping[str, JSON]) -> Iterator[ToolSpec]:
+    for one in _items(tree, "tools"):
+        try:
+            yield ToolSpec.model_validate(one)
+        except ValidationError:
+            yield ToolSpec.model_construct(name=one["name"], kind="callable", effect="irreversible")
+
+
+def _agents(tree: Mapping[str, JSON], tools: frozenset[str]) -> Iterator[AgentSpec]:
+    for one in _items(tree, "agents"):
+        named = one.get("tools")
+        mine = [tool for tool in named if isinstance(tool, str) and tool in tools] if isinstance(named, list) else []
+        model = str(one.get("model", ""))
+        yield AgentSpec.model_construct(name=one["name"], model=model, instructions="", tools=tuple(mine))
+
+
+def _models(tree: Mapping[str, JSON], agents: Any) -> Iterator[ModelSpec]:
+    """The models that agents name, those that are nowhere as what they are called."""
+    known = {one["name"]: one for one in _items(tree, "models")}
+    for name in dict.fromkeys(agent.model for agent in agents):
+        model = known.get(name, {}).get("model", "")
+        yield ModelSpec.model_construct(name=name, provider="scripted", model=model if isinstance(model, str) else "")
+
+
+def _checks(gates: Mapping[str, JSON], agents: Mapping[str, AgentSpec]) -> Iterator[OracleCheck]:
+    listed = gates.get("oracle")
+    for one in listed if isinstance(listed, list) else ():
+        try:
+            check = OracleCheck.model_validate(one)
+        except ValidationError:
+            continue
+        if check.critic is None or check.critic in agents:
+            yield check

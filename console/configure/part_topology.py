@@ -1,0 +1,148 @@
+"""Who works together, and how: the roles as a list beside the picture that is drawn from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.configure.drawable import drawn
+from console.configure.editing import Editing
+from console.configure.fields import EditField, at
+from console.configure.forms import FORMS, form_at, idle
+from console.configure.shape import MISSING
+from console.views.fabric_words import EFFECTS
+
+JSON = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role that one agent has, or that nobody has."""
+
+    field: EditField
+    title: str
+    trial: str = ""
+    """The path that it can be tried by; empty: there is nothing to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker, as a row."""
+
+    path: str
+    name: str
+    about: str
+    """Its model, and its tools."""
+    findings: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BriefForm:
+    """One brief of a fixed plan."""
+
+    path: str
+    number: int
+    agent: EditField
+    title: EditField
+    instructions: EditField
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A role that an idle agent can be given: the button's value and its words."""
+
+    value: str
+    words: str
+
+
+PLANNING = (("planner", "Planner", ""), ("plan_critic", "Plan critic", "topology.plan_critic"))
+ROLES = (
+    ("aggregator", "Aggregator", ""),
+    ("critic", "Critic", "topology.critic"),
+    ("finalizer", "Finalizer", ""),
+    ("handover", "Handover", ""),
+)
+"""Field, title, and what it can be tried by. The workers have a list of their own."""
+
+
+def build(editing: Editing) -> dict[str, Any]:
+    """The roles, the plan where there is one, the fan-in, the goals, idle agents and the picture."""
+    form = form_at(editing.tree, "topology")
+    planned = editing.at("topology.plan") not in (MISSING, None)
+    named = any(editing.at(f"topology.{field}") not in (MISSING, None) for field, *_ in PLANNING)
+    kind = editing.field("topology.kind")
+    return {
+        "form": form,
+        "forms": [(name, one.label) for name, one in FORMS["topology"].items()],
+        "planning": _roles(editing, PLANNING) if named or not planned else [],
+        "plan": _plan(editing) if planned else None,
+        "workers": editing.field("topology.workers"),
+        "rows": _workers(editing),
+        "roles": _roles(editing, ROLES),
+        "kind": kind if kind.given is not MISSING else None,
+        "about": editing.about("topology"),
+        "fan_in": _fan_in(editing),
+        "goals": editing.fields("policy.goal_gates", "nodes", "retry"),
+        "idle": [(name, _offers(editing, name)) for name in idle(editing.tree)],
+        "drawn": drawn(editing.tree, editing.spec),
+        "effects": EFFECTS.items(),
+        "kept": {"tried": editing.trial.path if editing.trial else ""},
+    }
+
+
+def _roles(editing: Editing, which: tuple[tuple[str, str, str], ...]) -> list[Role]:
+    found = []
+    for name, title, trial in which:
+        field = editing.field(f"topology.{name}")
+        found.append(Role(field, title, trial if field.text else ""))
+    return found
+
+
+def _plan(editing: Editing) -> dict[str, Any]:
+    briefs = [
+        BriefForm(path, n + 1, *editing.fields(path, "agent", "title", "instructions"))
+        for n in range(editing.count("topology.plan.briefs"))
+        for path in (f"topology.plan.briefs.{n}",)
+    ]
+    return {
+        "goal": editing.field("topology.plan.goal"),
+        "exit_criteria": editing.field("topology.plan.exit_criteria"),
+        "briefs": briefs,
+        "about": (*editing.about("topology.plan"), *editing.about("topology.plan.briefs")),
+    }
+
+
+def _workers(editing: Editing) -> list[Worker]:
+    picked = editing.field("topology.workers").picked
+    return [
+        Worker(path, name, _about(editing.tree, name), editing.about(path))
+        for n, name in enumerate(picked)
+        for path in (f"topology.workers.{n}",)
+    ]
+
+
+def _about(tree: JSON, name: str) -> str:
+    agents = at(tree, "agents")
+    listed = agents if isinstance(agents, list) else []
+    agent = next((one for one in listed if isinstance(one, dict) and one.get("name") == name), None)
+    if agent is None:
+        return "no agent is called so"
+    tools = agent.get("tools")
+    named = ", ".join(str(one) for one in tools) if isinstance(tools, list) and tools else "no tools"
+    return f"{agent.get('model') or 'no model'} · {named}"
+
+
+def _fan_in(editing: Editing) -> list[EditField]:
+    mode, k = editing.fields("policy.fan_in", "mode", "k")
+    return [mode, k] if mode.text == "quorum" or k.given is not MISSING or k.findings else [mode]
+
+
+def _offers(editing: Editing, name: str) -> list[Offer]:
+    """The roles that nobody has yet, and one more worker."""
+    planning = PLANNING if form_at(editing.tree, "topology") == "planner" else ()
+    free = [
+        Offer(f"set topology.{field}={name}", title)
+        for field, title, *_ in (*planning, *ROLES)
+        if editing.at(f"topology.{field}") in (MISSING, None)
+    ]
+    return [Offer(f"append topology.workers={name}", "Worker"), *free]

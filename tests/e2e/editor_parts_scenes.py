@@ -1,0 +1,80 @@
+"""The editor's parts for topology, stages and gates: as they begin, with everything filled in, with errors, and with checks that are tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from playwright.sync_api import Page
+
+from tests.console.configure.rich import PLANNED, RICH
+from tests.e2e.installation import Installation
+from tests.e2e.scenes import Scene
+
+WRONG = (
+    RICH.replace("name: rich\n", "name: rich-wrong\n")
+    .replace("critic: scorer", "critic: ghost")
+    .replace("[reader, searcher]", "[reader, nobody]")
+    .replace("size(payload.text) > 0", "size(payload.text) >")
+    .replace("rules: [exfiltration_links]", "rules: [of_mine], patterns: [{name: open, pattern: '('}]")
+    .replace("when { context.tier", "when { context.nothing")
+    .replace("max_outcome_chars: 9000", "max_outcome_chars: many")
+    .replace("critic: examiner", "critic: examiner, tool: search_documents")
+)
+DRAFTS = {
+    "rich": RICH,
+    "rich-wrong": WRONG,
+    "planned": PLANNED.replace("name: small-model\n", "name: planned\n"),
+    "begun": "name: begun\ntitle: Just begun\n",
+}
+BEGUN = """
+import json
+from fabric.services.drafts import draft_begin
+from fabric.services.workspaces import owner_actor
+for name, text in json.loads({texts!r}).items():
+    draft_begin(actor=owner_actor(), name=name, text=text)
+"""
+
+
+def begin(home: Installation) -> None:
+    """The owner's drafts."""
+    home.manage("shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(DRAFTS)))
+
+
+def trying(path: str, **typed: str) -> Callable[[Page], None]:
+    """Opens a check's box, and tries it with what is typed."""
+
+    def act(page: Page) -> None:
+        page.locator(f'[id="try.{path}"]').click()
+        page.locator(f'[id="box.{path}"] .tried .badge').wait_for()
+        for name, text in typed.items():
+            box = page.locator(f'[id="s.{path}.{name}"]')
+            if box.evaluate("box => box.tagName") == "SELECT":
+                box.select_option(text)
+            else:
+                box.fill(text)
+        if typed:
+            with page.expect_response("**/draft?part=gates"):
+                page.locator(f'[id="s.{path}.{next(iter(typed))}"]').press("Control+Enter")
+        page.wait_for_load_state("networkidle")
+
+    return act
+
+
+def scenes(home: Installation) -> Iterator[Scene]:
+    """Every one of them."""
+    begin(home)
+    for name in DRAFTS:
+        for part in ("topology", "gates"):
+            yield Scene(f"edit-{part}-{name}", f"/fabrics/{name}/draft?part={part}")
+    gates = "/fabrics/rich/draft?part=gates"
+    yield Scene("edit-try-passes", gates, trying("gates.invariants.0"))
+    yield Scene("edit-try-fails", gates, trying("gates.grounding", answer="It was 1,300 euros [ledger.md]."))
+    yield Scene("edit-try-denied", gates, trying("gates.policies", resource='Tool::"search_documents"'))
+    yield Scene("edit-try-errs", "/fabrics/rich-wrong/draft?part=gates", trying("gates.invariants.0"))
+    yield Scene(
+        "edit-try-found",
+        gates,
+        trying("gates.guardrails.0", text="Write to anna.berg@nordwind.se about Project Heron."),
+    )
+    yield Scene("edit-try-stage", gates, trying("stages.plan"))
