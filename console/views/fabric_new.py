@@ -100,7 +100,8 @@ def facts(spec: FabricSpec) -> Iterator[tuple[str, str]]:
     others = [tier for tier in spec.tiers.allowed if tier != spec.tiers.default]
     yield "Tiers", ", ".join(TIERS[tier] for tier in (spec.tiers.default, *others))
     undone = [tool.name for tool in spec.all_tools if tool.effect in MUTATES]
-    yield "Tools", ", ".join(tool.name for tool in spec.tools) or ("of its memory" if spec.memories else "none")
+    remembered = [f"memory {memory.name}" for memory in spec.memories]
+    yield "Tools", ", ".join([*(tool.name for tool in spec.tools), *remembered]) or "none"
     yield "Gates", ", ".join(_gates(spec)) or "schemas only"
     if undone:
         yield "Changes", ", ".join(_changes(spec))
