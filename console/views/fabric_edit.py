@@ -121,16 +121,18 @@ def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
 
 
 def _saved(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
-    sent = request.POST
-    button, kept = sent.get("do", ""), kept_in(sent)
+    sent: QueryDict = request.POST
+    button, page, kept = sent.get("do", ""), sent.get("page", ""), kept_in(sent)
     if button == LEAVE:
         return _answer(request, actor, name, whole=True)
-    pending = kept if button == CHOOSE and kept is not None else sent
+    if kept is not None:
+        sent = kept if button == CHOOSE else unsettled_left(sent, kept)
+    pending = sent
     try:
-        _save(actor, name, pending, page=sent.get("page", ""), choices=choices_in(sent))
-        if kept is not None and pending is sent:  # What could not be saved before is offered again.
+        _save(actor, name, pending, page=page, choices=choices_in(request.POST))
+        if kept is not None and button != CHOOSE:  # What could not be saved before is offered again.
             pending = kept
-            _save(actor, name, kept, page=sent.get("page", ""))
+            _save(actor, name, kept, page=page)
     except ButtonProblem as problem:
         return _refused(request, actor, name, Refused(str(problem), code="invalid", field="do"), None)
     except DraftConflict as conflict:
@@ -175,6 +177,18 @@ def number_in(sent: QueryDict, key: str) -> int:
         message = "the form was damaged on its way: load the page again, and make the change once more"
         raise Refused(message, code="invalid", field=key)
     return int(text)
+
+
+def unsettled_left(sent: QueryDict, kept: QueryDict) -> QueryDict:
+    """What was sent without what the page had kept anyway: a field in which it still stands has not been settled by who typed in another one."""
+    found = sent.copy()
+    if TEXT in kept and found.get(TEXT) == kept[TEXT]:
+        del found[TEXT]
+    for path in {key[2:] for key in kept if key.startswith((FIELD, SHOWN))}:
+        if found.getlist(FIELD + path) == kept.getlist(FIELD + path):
+            for key in (FIELD + path, SHOWN + path):
+                found.pop(key, None)
+    return found
 
 
 def kept_in(sent: QueryDict) -> QueryDict | None:

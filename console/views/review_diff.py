@@ -58,7 +58,7 @@ def text_diff(before: str, after: str) -> tuple[Line, ...]:
     if old == new:
         return ()
     if max(len(old), len(new)) > LINES_MAX:
-        return (Line("skip", f"{len(old):,} lines before, {len(new):,} after: too long to compare line by line"),)
+        return (Line("same", f"{len(old):,} lines before, {len(new):,} after: too long to compare line by line"),)
     return tuple(_compared(old, new))
 
 

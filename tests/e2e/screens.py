@@ -40,6 +40,7 @@ from tests.e2e import (
     memory_scenes,
     model_scenes,
     notification_scenes,
+    publish_scenes,
     review_scenes,
     scenario_scenes,
     scenes,
@@ -302,6 +303,13 @@ def beginning_round(camera: Camera) -> None:
     camera.shoot(beginning_scenes.LOOKING)
 
 
+def publish_round(camera: Camera) -> None:
+    """Drafts on their way to publication, as an owner sees them."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    camera.shoot(publish_scenes.scenes(publish_scenes.fill(home)))
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -364,6 +372,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with model_scenes.asking(Path(folder) / "models") as (asks, other):
                 cameras.append(Camera(browser, asks, out, wanted))
                 models_round(cameras[-1], other)
+        if camera.chosen(publish_scenes.scenes({})):
+            with installed(Path(folder) / "publication") as drafts:
+                cameras.append(Camera(browser, drafts, out, wanted))
+                publish_round(cameras[-1])
         browser.close()
     taken, complaints = sum(one.taken for one in cameras), sum(one.complaints for one in cameras)
     print(json.dumps({"pictures": taken, "complaints": complaints, "folder": str(out)}))

@@ -86,6 +86,13 @@ def test_what_is_typed_meanwhile_is_saved_and_the_question_stays(browser, actor,
     )
 
 
+def test_what_still_stands_in_a_field_settles_nothing(browser, actor, conflict, headers):
+    """A script leaves in its field what somebody typed there: who goes on in another field has not chosen."""
+    answer = sent(browser, 1, "two", headers, kept=kept_in(conflict), f__title="Of two", f__example="More.")
+    assert answer.status_code == 409
+    assert (now(actor)["title"], now(actor)["example"]) == ("Of one", "More.")
+
+
 def test_mine_may_be_left_out(browser, actor, conflict, headers):
     answer = sent(browser, 1, "two", headers, kept=kept_in(conflict), do="leave")
     assert (answer.status_code, kept_in(answer)) == (200 if headers else 302, "")

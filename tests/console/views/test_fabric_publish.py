@@ -274,7 +274,7 @@ def test_two_authors_one_after_the_other(browser, actor, ana, small):
     shown = text(browser.get("/fabrics/small/draft"))
     assert "r2 was published since your draft began" in shown
     page = browser.get(PAGE)
-    assert "R2 was published by ana" in text(page)
+    assert "r2 was published by ana" in text(page)
     assert "disabled" in button(page, "publish")[0]
     assert "bring it in first" in text(browser.post(PAGE, {"step": 1, "act": "publish"}), 409)
     merge = browser.get("/fabrics/small/draft/merge")
