@@ -130,11 +130,6 @@ document.addEventListener("keydown", (event) => {
       button.click();
     }
   }
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) {
-    const button = event.target.closest?.("[data-try]")?.querySelector("button[name=try]");
-    if (button) event.preventDefault();
-    button?.click();
-  }
   if (event.key === "Escape") {
     const open = event.target.closest?.("[data-rungs], [data-try]");
     const close = open?.querySelector("[data-close]");
@@ -173,3 +168,13 @@ document.addEventListener("htmx:after:swap", () => {
     first.focus();
   }
 });
+
+// Inside a check's box Ctrl+Enter tries it, before the page's own meaning of these keys is looked for.
+addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+  const button = event.target.closest?.("[data-try]")?.querySelector("button[name=try]");
+  if (!button) return;
+  event.preventDefault();
+  event.stopPropagation();
+  button.click();
+}, true);

@@ -70,7 +70,7 @@ def scenes(home: Installation) -> Iterator[Scene]:
     gates = "/fabrics/rich/draft?part=gates"
     yield Scene("edit-try-passes", gates, trying("gates.invariants.0"))
     yield Scene("edit-try-fails", gates, trying("gates.grounding", answer="It was 1,300 euros [ledger.md]."))
-    yield Scene("edit-try-denied", gates, trying("gates.policies", resource='Tool::"search_documents"'))
+    yield Scene("edit-try-policies", gates, trying("gates.policies", resource='Tool::"search_documents"'))
     yield Scene("edit-try-errs", "/fabrics/rich-wrong/draft?part=gates", trying("gates.invariants.0"))
     yield Scene(
         "edit-try-found",

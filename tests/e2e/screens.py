@@ -33,6 +33,7 @@ from tests.e2e import (
     drill_page_scenes,
     drill_run_scenes,
     drill_scenes,
+    editor_parts_scenes,
     held_scenes,
     history_scenes,
     lever_scenes,
@@ -290,6 +291,12 @@ def models_round(camera: Camera, other: ScriptedEndpoint) -> None:
     camera.shoot(model_scenes.LOOKING)
 
 
+def editor_round(camera: Camera) -> None:
+    """Parts of the editor, with drafts of every kind and checks that are tried."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    camera.shoot(editor_parts_scenes.scenes(camera.home))
+
+
 def beginning_round(camera: Camera) -> None:
     """How fabrics begin: nothing is there, then much, as an owner and somebody else who only looks see it."""
     home = camera.home
@@ -364,6 +371,10 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
             with installed(Path(folder) / "members") as many:
                 cameras.append(Camera(browser, many, out, wanted))
                 members_round(cameras[-1])
+        if any(one.startswith("edit") for one in wanted) or not wanted:
+            with installed(Path(folder) / "editing") as edited:
+                cameras.append(Camera(browser, edited, out, wanted))
+                editor_round(cameras[-1])
         if any("begin".startswith(part) or part.startswith("begin") for part in wanted) or not wanted:
             with installed(Path(folder) / "beginning") as begins:
                 cameras.append(Camera(browser, begins, out, wanted))
