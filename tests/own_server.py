@@ -12,13 +12,14 @@ from typing import NoReturn
 
 import pytest
 
+from simulator.bench.database import inherited
+from simulator.chaos.clusters import cluster
 from simulator.chaos.servers import PostgresqlServer, ServerMissing
-from tests.fabric.adapters.journal_worlds import migrate
 
 
 @contextmanager
-def own_server(data: Path, *, disk: Path | None = None) -> Iterator[PostgresqlServer]:
-    """A migrated one; ``disk``: where its tables lie. A test whose programs are not installed is left out."""
+def own_server(*, disk: Path | None = None) -> Iterator[PostgresqlServer]:
+    """One with tables; ``disk``: where its tables lie. A test whose programs are not installed is left out."""
     folder = Path(tempfile.mkdtemp(prefix="cluster-"))  # Not one of pytest's: those are closed to other users.
     tables = None if disk is None else disk / "tables"
     if tables is not None:
@@ -28,8 +29,7 @@ def own_server(data: Path, *, disk: Path | None = None) -> Iterator[PostgresqlSe
     except ServerMissing as error:
         left_out(str(error))
     try:
-        made.create()
-        migrate(data, DATABASE_URL=made.url())
+        made.create(like=cluster(inherited()))
         yield made
     finally:
         made.stop()

@@ -19,8 +19,10 @@ FORM = "html: to read and to print; json: one line; junit: for a pipeline. What 
 
 
 def _files(*media: str) -> dict[str, Any]:
-    """What an operation answers with."""
-    content = {one: {"schema": {"type": "string"}} for one in dict.fromkeys(media)}
+    """What an operation answers with: an object where it is JSON, text otherwise."""
+    content = {
+        one: {"schema": {"type": "object" if one == "application/json" else "string"}} for one in dict.fromkeys(media)
+    }
     return {"responses": {200: {"content": content}}}
 
 

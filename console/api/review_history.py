@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Body, Query, Router
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from console.api.callers import actor_of
 from console.api.schemas import Given, Instant, Moment, Told, instant
@@ -82,10 +82,8 @@ class DecisionsExportIn(Given):
 @router.get("/decisions", response=DecisionsOut, url_name="api-decisions", operation_id="listDecisions")
 def list_decisions(
     request: HttpRequest,
-    since: Annotated[
-        AwareDatetime | None, Query(description="Decided then or later.", example="2026-11-01T00:00:00Z")
-    ] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Decided before.", example="2026-12-01T00:00:00Z")] = None,
+    since: Annotated[Moment | None, Query(description="Decided then or later.", example="2026-11-01T00:00:00Z")] = None,
+    until: Annotated[Moment | None, Query(description="Decided before.", example="2026-12-01T00:00:00Z")] = None,
     fabric: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="Only this fabric's.")] = "",
     tier: Annotated[Tier | None, Query(description="Only of runs of this tier.")] = None,
     item: Annotated[Kind | None, Query(description="Only of this kind.")] = None,

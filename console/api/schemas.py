@@ -24,7 +24,7 @@ def _written(value: object) -> object:
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_written), Field(strict=False)]
-"""An instant that a caller sends in a body, which JSON has as text alone (RFC 3339)."""
+"""An instant that a caller sends: text alone (RFC 3339). A number would be read as seconds since 1970, which no schema says."""
 
 
 class Told(BaseModel):

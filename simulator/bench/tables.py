@@ -37,7 +37,7 @@ def own_folder() -> Path:
 
 def sqlite_tables(environment: Mapping[str, str]) -> Path:
     """The SQLite file. ``environment``: of a program, without an installation's settings. CalledProcessError when the tables cannot be made."""
-    with _alone() as folder:
+    with alone() as folder:
         made = folder / "sqlite" / FILE
         if not made.exists():
             # Elsewhere first: one that was cut off half-way must not be taken for one with all tables.
@@ -56,7 +56,7 @@ def copy_sqlite(environment: Mapping[str, str], data: Path) -> None:
 
 def postgresql_tables(environment: Mapping[str, str], server: str) -> str:
     """Name of the database on that server, for ``CREATE DATABASE … TEMPLATE``: nobody can connect to it."""
-    with _alone() as folder:
+    with alone() as folder:
         name = f"fabric_tables_{hashlib.sha256(f'{folder} {server}'.encode()).hexdigest()[:16]}"
         noted = folder / name
         if noted.exists():
@@ -81,7 +81,7 @@ def migrate(environment: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _alone() -> Iterator[Path]:
+def alone() -> Iterator[Path]:
     """The folder, while no other process makes anything in it."""
     folder = Path(os.environ.get(TABLES) or own_folder())
     with (folder / "lock").open("a") as lock:

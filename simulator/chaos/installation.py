@@ -16,6 +16,7 @@ from typing import Any
 from simulator.bench.database import inherited
 from simulator.bench.tables import copy_sqlite
 from simulator.booking import Entry, entries
+from simulator.chaos.clusters import cluster
 from simulator.chaos.effects import DELAY_MAX_S, DELAY_MIN_S
 from simulator.chaos.failpoints import FOLDER
 from simulator.chaos.judge import Kill
@@ -343,7 +344,7 @@ def _database(stack: ExitStack, plan: Plan, folders: Mapping[str, Path]) -> Post
         tablespace.mkdir()
     server = PostgresqlServer(folders["postgresql"], tablespace=tablespace)
     stack.callback(server.stop)
-    server.create()
+    server.create(like=cluster(inherited()))
     return server
 
 

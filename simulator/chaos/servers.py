@@ -101,9 +101,12 @@ class PostgresqlServer:
         """A connection string, perhaps by way of a proxy's port."""
         return f"postgresql://fabric@127.0.0.1:{port or self.port}/{name}"
 
-    def create(self) -> None:
-        """Makes the cluster, starts it, makes the database."""
-        self._run("initdb", "-D", str(self._data), "-U", "fabric", "-A", "trust", "--no-instructions")
+    def create(self, *, like: Path | None = None) -> None:
+        """Makes the cluster, starts it, makes the database. ``like``: a copy of that data directory, with the database that is in it (see clusters.py)."""
+        if like is None:
+            self._run("initdb", "-D", str(self._data), "-U", "fabric", "-A", "trust", "--no-instructions")
+        else:
+            subprocess.run(["cp", "-a", str(like), str(self._data)], check=True)  # It keeps whose the files are.
         settings = {
             "port": self.port,
             "listen_addresses": "'127.0.0.1'",
@@ -116,11 +119,11 @@ class PostgresqlServer:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
         self.start()
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            where = ""
+            if like is None:
+                connection.execute("CREATE DATABASE fabric")
             if self._tablespace is not None:
                 connection.execute(f"CREATE TABLESPACE chaos LOCATION '{self._tablespace}'".encode())
-                where = " TABLESPACE chaos"
-            connection.execute(f"CREATE DATABASE fabric{where}".encode())
+                connection.execute("ALTER DATABASE fabric SET TABLESPACE chaos")
 
     def start(self) -> None:
         """Starts it and waits until it answers. One that ends at once is started anew: somebody's connection may have its port for a moment."""
@@ -146,6 +149,11 @@ class PostgresqlServer:
         """Ends it for good."""
         with contextlib.suppress(subprocess.CalledProcessError):
             self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "-w", "stop")
+
+    def close(self) -> Path:
+        """Ends it in order, with nothing left to recover, and returns its data directory."""
+        self._run("pg_ctl", "-D", str(self._data), "-m", "fast", "-w", "stop")
+        return self._data
 
     def postmaster(self) -> int | None:
         """Its process number; None: it does not run."""

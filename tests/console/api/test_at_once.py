@@ -60,5 +60,5 @@ def test_sixty_four_starts_with_one_key_are_one_run_and_one_answer(kind, tmp_pat
 @contextmanager
 def roomy(data):
     """A server of the test's own: the shared one does not have two connections for each of so many."""
-    with own_server(data) as server:
+    with own_server() as server:
         yield installed(data, DATABASE_URL=server.url())

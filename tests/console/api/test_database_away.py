@@ -30,7 +30,7 @@ def refused(answer):
 
 @pytest.mark.postgresql
 def test_a_server_that_is_down(tmp_path):
-    with own_server(tmp_path) as server, asking(installed(tmp_path, DATABASE_URL=server.url())) as program:
+    with own_server() as server, asking(installed(tmp_path, DATABASE_URL=server.url())) as program:
         assert program.start("before")["status"] == 201
         server.stop()
         assert "does not answer" in refused(program.start("before"))
@@ -62,7 +62,7 @@ def on_a_small_disk(kind, disk, data):
         migrate(disk)
         starts_when_there_is_room(installed(disk), disk)
         return
-    with own_server(data, disk=disk) as server:
+    with own_server(disk=disk) as server:
         starts_when_there_is_room(installed(data, DATABASE_URL=server.url()), disk)
 
 

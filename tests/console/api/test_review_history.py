@@ -51,7 +51,9 @@ def test_filters(program, some, asked, count):
     assert len(program.get(f"{PATH}?{asked}").json()["decisions"]) == count
 
 
-@pytest.mark.parametrize("asked", ["since=2026-01-01", "verb=nod", "limit=0", "cursor=x", "item=ticket"])
+@pytest.mark.parametrize(
+    "asked", ["since=2026-01-01", "until=0.5", "since=1767225600", "verb=nod", "limit=0", "cursor=x", "item=ticket"]
+)
 def test_what_cannot_be_read_is_said(program, some, asked):
     assert program.get(f"{PATH}?{asked}").status_code == 422
 

@@ -54,9 +54,9 @@ def postgresql_dsn() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
+def own() -> Iterator[PostgresqlServer]:
     """A cluster that tests may stop, with tables and a revision."""
-    with own_server(tmp_path_factory.mktemp("data")) as made:
+    with own_server() as made:
         with psycopg.connect(made.url(), autocommit=True) as connection:
             connection.execute(SEED.encode())
         yield made

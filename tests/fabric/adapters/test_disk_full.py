@@ -87,7 +87,7 @@ def written_in_the_end(store, filled, sentence):
 
 @pytest.mark.postgresql
 def test_postgresql_on_a_full_disk(small_disk, tmp_path):
-    with own_server(tmp_path, disk=small_disk) as server:
+    with own_server(disk=small_disk) as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute(SEED.encode())
         store = PostgresqlStore(server.url())

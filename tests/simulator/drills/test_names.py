@@ -16,6 +16,7 @@ from simulator.kernel import swarm
 from simulator.kernel.campaign import campaign
 from simulator.kernel.swarm import Names
 from simulator.kernel.world import World
+from tests.console.nasty import crossed
 
 SPECS = {spec.name: spec for spec in (default_table(), *samples())}
 
@@ -28,7 +29,8 @@ def kinds(world):
 @pytest.mark.parametrize("name", SPECS)
 def test_no_decision_and_no_instant_of_any_cell_depends_on_what_its_runs_are_called(name):
     met = 0
-    for failure, tier in CELLS:
+    cells = [cell for shown, cell in crossed(SPECS, CELLS) if shown == name]
+    for failure, tier in cells:
         plain = drill_told(SPECS[name], failure, tier, seed=5)
         named = drill_told(SPECS[name], failure, tier, seed=5, names=Names("drill-1", "w"))
         assert named.cell == plain.cell, (failure, tier)
@@ -38,7 +40,7 @@ def test_no_decision_and_no_instant_of_any_cell_depends_on_what_its_runs_are_cal
             assert kinds(one) == kinds(other), (failure, tier)
             assert not set(one.store.run_ids()) & set(other.store.run_ids())
         met += bool(observed(named.world).links)
-    assert met == len(CELLS), "each of them decided something"
+    assert met == len(cells) >= len(CELLS) // 3, "each of them decided something"
 
 
 def test_runs_with_names_are_uuids_of_their_workspace_and_no_two_worlds_share_one():

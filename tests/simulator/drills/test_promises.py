@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from itertools import product
 
@@ -18,6 +19,7 @@ from simulator.drills.cells import drill, matrix
 from simulator.drills.chosen import samples
 from simulator.drills.circumstances import MET_IN
 from simulator.drills.layers import NODE_PRESETS, STANDS, node_waits, options
+from tests import long_runs
 from tests.simulator.drills.drilled import ANSWER, drilled
 from tests.simulator.drills.variants import ROOM, VARIANTS, drawn, layered, with_fallbacks, with_policy
 
@@ -130,15 +132,18 @@ def test_a_chain_that_was_worked_out_by_hand_is_promised_and_kept(name):
     assert (cell.expected, cell.observed, cell.verdict) == (chain, chain, "pass")
 
 
+DRAWN = 30 if long_runs.ASKED in os.environ else 10
+
+
 @pytest.mark.parametrize("block", range(6))
 def test_whatever_stands_around_a_call_the_promise_is_kept_or_not_known(block):
     found = Counter[str]()
-    for seed in range(block * 30, block * 30 + 30):
+    for seed in range(block * 30, block * 30 + DRAWN):
         spec, failure, tier, person, after = drawn(seed)
         cell = drill(spec, failure, tier, seed=seed, person=person, recovers_after=after)
         assert cell.verdict in ("pass", "unknown"), (seed, cell)
         found[cell.verdict] += 1
-    assert found["pass"] >= 27, found
+    assert found["pass"] >= 0.9 * DRAWN, found
 
 
 # -- the layers, read twice --------------------------------------------------------------------------------------------
