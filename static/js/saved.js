@@ -44,8 +44,9 @@ function tick() {
   if (age.textContent !== text) age.textContent = text;
 }
 
-// Everything that is sent from within the editor changes the draft: its form, undo and redo.
-const changes = (event) => Boolean(event.detail.ctx?.sourceElement?.closest?.("#editor"));
+// Everything that is posted from within the editor changes the draft: its form, undo and redo. What is only asked for there says nothing of saving.
+const changes = ({ detail: { ctx } }) =>
+  Boolean(ctx?.sourceElement?.closest?.("#editor")) && (ctx.request?.method ?? "").toUpperCase() === "POST";
 const typed = (event) => event.detail.ctx?.sourceElement?.id === "draft-form";
 
 document.addEventListener("htmx:before:request", (event) => {

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from fabric.selectors.drafts import EDITOR_S
 from tests.e2e.conftest import NOWHERE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -70,5 +71,7 @@ def test_who_else_looks_is_told_while_they_do(visit, installation, chromium):
     expect(ana.locator("#draft-here")).to_contain_text("owner is looking at Fabric")
     told = owner.locator("#draft-here")
     expect(told).to_contain_text("ana is looking at Budgets and limits", timeout=30_000)
+    ana.goto("/fabrics")
+    # Sooner than an editor is forgotten that only falls silent.
+    expect(told).not_to_contain_text("ana", timeout=(EDITOR_S - 15) * 1_000)
     context.close()
-    expect(told).not_to_contain_text("ana", timeout=60_000)
