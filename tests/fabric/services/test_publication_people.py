@@ -11,7 +11,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.publication import Installation, publication_problems
 from fabric.services.workspaces import OWNER_ROLES, people_of
 from tests.fabric.services.test_publication import cell, small
-from tests.fabric.services.world import SMALL
+from tests.fabric.services.world import SMALL, published_by_two
 from tests.people import member
 
 HIGH = {"tiers": {"default": "high_stakes", "allowed": ["high_stakes"]}}
@@ -152,4 +152,8 @@ def test_an_owner_who_is_alone_publishes_nothing_that_two_have_to_agree_to(actor
     with pytest.raises(Refused, match="has two people agree in tier high_stakes"):
         fabric_publish(actor=actor, source=source)
     member("ann", *EVERYBODY)
-    assert fabric_publish(actor=actor, source=source).changed
+    with pytest.raises(
+        Refused, match="second person|somebody else"
+    ):  # Two could agree to its runs now; to publishing it two have to.
+        fabric_publish(actor=actor, source=source)
+    assert published_by_two(actor, source).changed
