@@ -55,7 +55,11 @@ EMAIL_TIMEOUT = 10  # Seconds, for each answer of the mail server.
 
 # How often somebody may ask; without a word of the operator's, as often as console/throttle.py says.
 globals().update(
-    {name: most for name in ("FABRIC_API_PER_MINUTE", "FABRIC_LOGIN_PER_MINUTE") if (most := read(name)) is not None}
+    {
+        name: most
+        for name in ("FABRIC_API_PER_MINUTE", "FABRIC_LOGIN_PER_MINUTE", "FABRIC_MODEL_TESTS_PER_MINUTE")
+        if (most := read(name)) is not None
+    }
 )
 
 # --- Stores -------------------------------------------------------------------------------------------------------

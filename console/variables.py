@@ -298,6 +298,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_SMTP_TLS": Variable(Kind.SETTING, _smtp_tls),
     "FABRIC_API_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOGIN_PER_MINUTE": Variable(Kind.SETTING, _count),
+    "FABRIC_MODEL_TESTS_PER_MINUTE": Variable(Kind.SETTING, _count),
     "FABRIC_LOG_LEVEL": Variable(Kind.SETTING, _level),
     "FABRIC_DEBUG": Variable(Kind.SETTING, _flag),
     "DJANGO_SETTINGS_MODULE": Variable(Kind.SETTING, _module),

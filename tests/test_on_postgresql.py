@@ -37,4 +37,5 @@ def test_they_hold_on_postgresql():
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     passed = re.findall(r"^PASSED ([^:]+)::", done.stdout, re.MULTILINE)
     assert sorted({*passed}) == sorted(FILES)
-    assert "skipped" not in done.stdout.splitlines()[-1]
+    skipped = re.findall(r"^SKIPPED .*?: (.*)$", done.stdout, re.MULTILINE)
+    assert set(skipped) <= {"the plans of SQLite are read"}

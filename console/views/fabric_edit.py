@@ -33,6 +33,7 @@ from fabric.services.draft_merging import Choices, DraftConflict
 from fabric.services.editors import editor_beat, editor_gone
 from fabric.services.publication import Installation
 from fabric.services.workspaces import people_of
+from fabric.services.yaml_edit import EditProblem
 from fabric.services.yaml_tree import YamlProblem, read_yaml
 
 TEXT = "text"
@@ -158,7 +159,10 @@ def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, choices: Choic
     except YamlProblem:
         message = "the draft's text is no YAML just now: mend it in the YAML part, or undo the last change"
         raise Refused(message, code="conflict", field="text") from None
-    found = changes_in(tree, sent, sent.get("do", ""))
+    try:
+        found = changes_in(tree, sent, sent.get("do", ""))
+    except EditProblem as problem:
+        raise Refused(str(problem), code="invalid", field="path") from None
     if found.edits:
         drafts.draft_change(
             actor=actor, name=name, step=step, edits=found.edits, what=found.what, page=page, place=found.place, choices=choices

@@ -28,7 +28,7 @@ from fabric.core.spec import Capability
 from fabric.model_ports import try_out
 from fabric.selectors.errors import Refused
 from fabric.services.model_list import HTTP, OLD_DAYS, EndpointTold, Model, ModelList, models_list
-from fabric.services.model_tests import model_test
+from fabric.services.model_tests import model_get, model_test
 from fabric.services.provider_keys import CHARS_MAX, URL_CHARS_MAX, key_delete, key_set
 
 UNPRICED = "unpriced"
@@ -249,6 +249,7 @@ def test(request: HttpRequest, model_id: str) -> HttpResponse:
         answer = _page(request, actor, problem=message, status=429)
         answer.headers["Retry-After"] = str(wait)
         return answer
+    model_get(actor, model_id)  # What is not there is told first, whatever was sent.
     told = request.POST.get("at_most", "")
     # What was shown beside the button; without it nobody knows what was agreed to.
     if told != UNPRICED and not (told.isascii() and told.isdecimal() and len(told) < 16):

@@ -47,7 +47,7 @@ def create(request: HttpRequest, member_id: str) -> HttpResponse:
 @require_POST
 def revoke(request: HttpRequest, name: str) -> HttpResponse:
     """Ends a token; ``member``: on whose page that was asked. 403: it is another one's; 404: there is none."""
+    member = request.POST.get("member", "")
     token_revoke(actor=actor_of(request.user), name=name)
     messages.success(request, f"The token {name} is revoked: it lets nobody in any more.")
-    member = request.POST.get("member", "")
     return redirect("member", member) if _id.fullmatch(member) else redirect("members")

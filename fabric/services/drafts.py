@@ -149,16 +149,21 @@ def draft_redo(*, actor: Actor, name: str, step: int) -> DraftView:
 
 
 def draft_rebase(*, actor: Actor, name: str, step: int, text: str, base_id: str, base_text: str) -> DraftView:
-    """Gives a draft another beginning, and the text that follows from it. Raises Refused forbidden, not_found, conflict where it went on since."""
+    """Gives a draft another beginning, and the text that follows from it; undoing goes back no further. Raises Refused forbidden, not_found, conflict where it went on since."""
     right_wanted(actor, Right.EDIT, EDITING)
     whole(text)
-    with transaction.atomic():
-        draft = _row(actor, name)
-        _unmoved(draft, step)
-        number = Revision.objects.values_list("number", flat=True).get(id=base_id)
-        _void(actor, draft, _CHANGED)
-        _put(draft, text, what=f"r{number} was brought in", page="", place="")
-        Draft.objects.filter(id=draft.id).update(base_id=base_id, base_text=base_text)
+    try:
+        with transaction.atomic():
+            draft = _row(actor, name)
+            _unmoved(draft, step)
+            number = Revision.objects.values_list("number", flat=True).get(id=base_id)
+            _void(actor, draft, _CHANGED)
+            _put(draft, text, what=f"r{number} was brought in", page="", place="")
+            # Undone past this, the draft would take back what was brought in, and be published over it unasked.
+            DraftStep.objects.filter(draft_id=draft.id, number__lte=draft.at).update(folded=True)
+            Draft.objects.filter(id=draft.id).update(base_id=base_id, base_text=base_text)
+    except _Raced:
+        raise Refused(GONE_ON, code="conflict", field="step") from None
     return draft_get(actor, name)
 
 

@@ -96,6 +96,7 @@ GOOD = [
     ("FABRIC_CHECKPOINTS", tempfile.gettempdir(), Path(tempfile.gettempdir())),
     ("FABRIC_API_PER_MINUTE", "600", 600),
     ("FABRIC_LOGIN_PER_MINUTE", "0", 0),
+    ("FABRIC_MODEL_TESTS_PER_MINUTE", "3", 3),
     ("FABRIC_NOTIFY_MAIL", "ops@example.org, a+b@x.example,ops@example.org", ("ops@example.org", "a+b@x.example")),
     (
         "FABRIC_NOTIFY_WEBHOOKS",
@@ -187,6 +188,7 @@ BAD = [
     ("FABRIC_CHECKPOINTS", "/nowhere/at/all"),
     ("FABRIC_API_PER_MINUTE", "-1"),
     ("FABRIC_LOGIN_PER_MINUTE", "many"),
+    ("FABRIC_MODEL_TESTS_PER_MINUTE", "-1"),
     ("FABRIC_LOGIN_PER_MINUTE", "9999999999"),
     ("FABRIC_LOG_LEVEL", "LOUD"),
     ("FABRIC_DEBUG", "maybe"),

@@ -13,9 +13,11 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from playwright.sync_api import Page, ViewportSize
 
 from console.access import ROUTES, Policy
+from console.configure.parts import PARTS
 from console.views.fabrics import TABS
 from console.views.run_events import DENSITIES
 from console.views.run_page import VIEWS
+from tests.e2e import publish_scenes
 from tests.e2e.accessibility import axe, findings
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE, begun
@@ -47,6 +49,7 @@ NO_PAGE = {
     "review-release": "a POST",
     "review-reassign": "a POST",
     "review-beat": "a POST",
+    "review-close": "a POST",
     "decision-undo": "a POST",
     "decision-continue": "a POST",
     "run-export": "a POST that gives a file",
@@ -144,6 +147,7 @@ KNOWN = {
     "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",
     "schedule_id": "01a20c1a-59b1-77f1-bef2-cf6045060838",
     "member_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "change_id": "01a20e1a-59b1-77f1-bef2-cf6045060838",
 }
 
 
@@ -366,3 +370,26 @@ def test_an_installation_that_fails(visit, installation, run_id):
     installation.take_database_away()
     assert page.goto("/runs").status == 503
     assert at_both_sizes(page) == []
+
+
+@pytest.fixture(scope="module")
+def edited(installation) -> list[str]:
+    """Addresses of all that fabrics are edited and published by: each part of a draft, drafts with errors, what waits for a second person, what moved."""
+    requests = publish_scenes.fill(installation)
+    return [
+        *(f"/fabrics/ledger/draft?part={part}" for part in PARTS),
+        "/fabrics/ledger/draft?part=table&cell=provider_failure.batch&simulate=provider_failure.batch",
+        "/fabrics/claims/draft?part=models",
+        "/fabrics/ledger/draft/publish",
+        "/fabrics/claims/draft/publish",
+        "/fabrics/roster/draft/merge",
+        "/fabrics/ledger?tab=versions",
+        f"/fabrics/treaty/requests/{requests['treaty']}",
+        "/fabrics/+new",
+        "/fabrics/+import",
+        "/fabrics",
+    ]
+
+
+def test_fabrics_that_are_edited_and_published(visit, edited):
+    assert looked_at(visit(NOWHERE).page, edited) == {}

@@ -10,6 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from fabric.services.samples import SAMPLES
 from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.test_first_run import start
 
@@ -193,7 +194,7 @@ def test_the_yaml_is_downloaded(visit):
     with page.expect_download() as download:
         page.locator(".page-head").get_by_role("link", name="YAML").click()
     assert download.value.suggested_filename == "research-desk-r1.yaml"
-    assert download.value.path().read_text().startswith("name: research-desk\n")
+    assert download.value.path().read_text() == (SAMPLES / "research-desk.yaml").read_text()
 
 
 @pytest.mark.parametrize("width", [1440, 390])

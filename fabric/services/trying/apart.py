@@ -88,7 +88,7 @@ class Children:
             return idle
         if idle is not None:
             idle.end()
-        child = Child(MODULE, {"PATH": os.environ.get("PATH", "")})
+        child = Child(MODULE, {"PATH": os.defpath})
         try:
             _within(child, {}, START_S, f"No process began within {START_S:g} seconds")
         except BaseException:

@@ -246,7 +246,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "batch": str(uuid4()),
         "schedule_id": str(uuid4()),
         "invitation_id": str(uuid4()),
-        "model_id": "0123456789abcdef0123456789abcdef",
+        "model_id": uuid4().hex,
         "change_id": str(uuid4()),
     }
     for name in NAMING:

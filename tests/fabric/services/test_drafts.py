@@ -209,3 +209,20 @@ def test_the_oldest_steps_go_and_the_text_stays(actor: Actor, name: str, monkeyp
     assert DraftStep.objects.count() == 3
     with pytest.raises(Refused, match="has gone on"):
         tau_set(actor, name, 0.9, step=1, page="old")
+
+
+def test_what_was_brought_in_is_not_undone(actor: Actor, name: str) -> None:
+    tau_set(actor, name, 0.5)
+    fabric_publish(actor=actor, source=SMALL.replace("A small fabric", "Another title"))
+    seen = draft_get(actor, name)
+    assert seen.moved
+    assert seen.published_id is not None
+    text = seen.text.replace("A small fabric", "Another title")
+    drafts.draft_rebase(actor=actor, name=name, step=seen.step, text=text, base_id=seen.published_id, base_text=SMALL)
+    assert not draft_get(actor, name).moved
+    assert steps_around(draft_get(actor, name)) == (None, None)
+    with pytest.raises(Refused, match="nothing to undo"):
+        drafts.draft_undo(actor=actor, name=name, step=draft_get(actor, name).step)
+    tau_set(actor, name, 0.6)
+    drafts.draft_undo(actor=actor, name=name, step=draft_get(actor, name).step)
+    assert draft_get(actor, name).text == text

@@ -226,8 +226,8 @@ def the_clocks_stay_stopped(patch):
 def a_new_owner_forgets_the_chain(patch):
     load = driver.load
 
-    def forgetful(claimed):
-        loaded = load(claimed)
+    def forgetful(claimed, *more):
+        loaded = load(claimed, *more)
         return loaded if isinstance(loaded, loading.Damage) else replace(loaded, head=b"\0" * 32)
 
     patch.setattr(driver, "load", forgetful)
