@@ -19,7 +19,7 @@ from console.configure.editing import Editing, editing
 from console.configure.fields import FIELD, SHOWN
 from console.configure.parts import PARTS, part_of, remarks
 from console.configure.sent import ButtonProblem, changes_in
-from console.configure.trial import BUTTON, TryBox, box_of, open_path
+from console.configure.trial import BUTTON, EXAMPLE, OPEN, SAMPLE, TryBox, box_of, open_path
 from console.forms import sentence
 from console.views import errors
 from fabric.core.actor import Actor
@@ -279,10 +279,13 @@ def _again(request: HttpRequest, actor: Actor, name: str, said: Said, status: in
 def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
     asked = {key: (request.POST.get(key) or request.GET.get(key) or "")[:ASKED_MAX] for key in ASKED}
     seen = editing(found, installation_for(actor), request.POST.get("page", "")[:40], asked)
-    path = open_path(request.POST.dict(), asked[BUTTON], request.POST.get("do", ""))[:ASKED_MAX]
+    tried = {
+        key: request.POST[key] for key in request.POST if key in (OPEN, BUTTON) or key.startswith((SAMPLE, EXAMPLE))
+    }
+    path = open_path(tried, asked[BUTTON], request.POST.get("do", ""))[:ASKED_MAX]
     if not (path and seen.readable):
         return seen
-    return replace(seen, trial=box_of(actor, seen.tree, path, request.POST.dict()))
+    return replace(seen, trial=box_of(actor, seen.tree, path, tried))
 
 
 def _unsaved(sent: QueryDict) -> tuple[tuple[str, str], ...]:

@@ -193,14 +193,14 @@ FORMS = {
         (200, 302, 404, 409, 413, 422),
     ),
     "fabric-draft-undo": FormCase(
-        ("step", "page", "part", "cell", "simulate", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "open"),
         {"step": "1"},
         409,
         "has gone on",
         (302, 404, 409, 413, 422),
     ),
     "fabric-draft-redo": FormCase(
-        ("step", "page", "part", "cell", "simulate", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "open"),
         {"step": "0"},
         409,
         "has gone on",
