@@ -75,7 +75,7 @@ def dotted(path: str, name: str) -> str:
 
 
 def _merged(merging: _Merging, base: JSON, mine: JSON, theirs: JSON, path: str) -> JSON:
-    if _same(mine, theirs) or _same(base, theirs):
+    if same(mine, theirs) or same(base, theirs):
         return mine
     if isinstance(mine, dict) and isinstance(theirs, dict) and (isinstance(base, dict) or base is ABSENT):
         return _fields(merging, {} if base is ABSENT else base, mine, theirs, path)
@@ -85,8 +85,8 @@ def _merged(merging: _Merging, base: JSON, mine: JSON, theirs: JSON, path: str) 
     return _chosen(merging, base, mine, theirs, path)
 
 
-def _same(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal, types included: 1 is not true."""
+def same(one: JSON, other: JSON) -> bool:
+    """Whether two values are the same JSON: 1, 1.0 and true are three things, and the order of fields is none."""
     if one is ABSENT or other is ABSENT:
         return one is other
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
@@ -94,9 +94,9 @@ def _same(one: JSON, other: JSON) -> bool:
 
 def _chosen(merging: _Merging, base: JSON, mine: JSON, theirs: JSON, path: str) -> JSON:
     """One of two values that are not the same, as a whole."""
-    if _same(base, theirs):
+    if same(base, theirs):
         return mine
-    side = "theirs" if _same(base, mine) else merging.choose.get(path)
+    side = "theirs" if same(base, mine) else merging.choose.get(path)
     if side is None:
         merging.conflicts.append(Conflict(path, base, mine, theirs))
     if side == "theirs":

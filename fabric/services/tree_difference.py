@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
+from fabric.core.three_way import same
 from fabric.services.yaml_edit import Drop, Edit, Insert, Put
 from fabric.services.yaml_tree import Path
 
@@ -18,7 +18,7 @@ def edits_between(before: JSON, after: JSON, path: Path = ()) -> list[Edit]:
 
 
 def _edits(before: JSON, after: JSON, path: Path) -> Iterator[Edit]:
-    if _same(before, after):
+    if same(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         yield from (Drop((*path, name)) for name in before if name not in after)
@@ -36,10 +36,10 @@ def _edits(before: JSON, after: JSON, path: Path) -> Iterator[Edit]:
 def _items(before: list[JSON], after: list[JSON], path: Path) -> Iterator[Edit]:
     """What is alike at both ends stays; between them items are changed in their place, and then added or taken away behind."""
     start = 0
-    while start < min(len(before), len(after)) and _same(before[start], after[start]):
+    while start < min(len(before), len(after)) and same(before[start], after[start]):
         start += 1
     end = 0
-    while end < min(len(before), len(after)) - start and _same(before[-1 - end], after[-1 - end]):
+    while end < min(len(before), len(after)) - start and same(before[-1 - end], after[-1 - end]):
         end += 1
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     for n in range(min(len(old), len(new))):
@@ -48,8 +48,3 @@ def _items(before: list[JSON], after: list[JSON], path: Path) -> Iterator[Edit]:
         yield Drop((*path, start + n))
     for n in range(len(old), len(new)):
         yield Insert((*path, start + n), new[n])
-
-
-def _same(one: JSON, other: JSON) -> bool:
-    """Whether two values are the same JSON: 1, 1.0 and true are three things, and the order of fields is none."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

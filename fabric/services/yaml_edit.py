@@ -7,13 +7,13 @@ value around it that can be is written anew, which costs the comments in that va
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fabric.core.text import clean
+from fabric.core.three_way import same
 from fabric.services.yaml_layout import Layout, Unfit
 from fabric.services.yaml_render import document_text, flow_text, scalar_text
 from fabric.services.yaml_splice import (
@@ -268,12 +268,12 @@ def _made_together(text: str, tree: Tree, edits: Sequence[Edit]) -> tuple[int, s
         read = read_yaml(text)
     except YamlProblem:
         return None
-    return (len(splices), text, read) if _same(read.value, wanted) else None
+    return (len(splices), text, read) if same(read.value, wanted) else None
 
 
 def _edited(text: str, tree: Tree, edit: Edit, order: Sequence[str]) -> tuple[str, Tree]:
     wanted = tree_edited(tree.value, [edit])
-    if _same(wanted, tree.value):
+    if same(wanted, tree.value):
         return text, tree
     layout = Layout(text, tree)
     for number, attempt in enumerate(_attempts(layout, edit, wanted, order)):
@@ -286,14 +286,9 @@ def _edited(text: str, tree: Tree, edit: Edit, order: Sequence[str]) -> tuple[st
         except Unfit:
             pass
         else:
-            if _same(read.value, wanted):
+            if same(read.value, wanted):
                 return new, read
     raise EditProblem(edit.path, "the text cannot be written so that it reads back as the value")
-
-
-def _same(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal, types included: 1 is not 1.0 and not true."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _refuse_what_is_too_large(text: str, wanted: JSON) -> None:
