@@ -98,6 +98,8 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     """All processes of a run have copies of one database: to make its tables takes each of them three seconds."""
     from django.conf import settings
 
+    if settings.DATABASES["default"]["ENGINE"] != "tests.sqlite_backend":
+        return  # What TEST names is no file there.
     shutil.copyfile(tables.sqlite_tables(database.inherited()), settings.DATABASES["default"]["TEST"]["NAME"])
 
 

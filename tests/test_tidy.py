@@ -147,6 +147,15 @@ def test_the_pure_packages_import_where_django_cannot_be():
     assert int(done.stdout) > 0
 
 
+def test_at_the_top_stands_what_belongs_there():
+    """Whatever a test or a tool leaves behind would else go into version control one day."""
+    folders = {"console", "docs", "fabric", "simulator", "static", "templates", "tests", ".ci"}
+    files = {"manage.py", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore"}
+    locks = {f"requirements{kind}" for kind in (".in", ".lock", "-test.in", "-test.lock")}
+    found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
+    assert found - folders - files - locks == set(), "a file at the top that no one named here"
+
+
 def test_no_row_is_locked_by_reading_it():
     """A run row is written under its fence and locked by nobody; SQLite would ignore the lock besides. A grant is held while what it lacks is written."""
     found = grep(r"select_for_update|skip_locked", *python_files("fabric", "simulator", "console"))
