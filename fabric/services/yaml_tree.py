@@ -7,7 +7,8 @@ number of values. What reads differently in two YAML programs is refused rather 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +24,7 @@ Style = Literal["plain", "'", '"', "|", ">", "flow", "block", "empty"]
 
 BYTES_MAX = 256 * 1024
 DEPTH_MAX = 32
+REMEMBERED_CHARS_MAX = 32 * 1024
 VALUES_MAX = 10_000
 """Keys and values. A fabric of 64 agents has about two thousand."""
 _TAG = "tag:yaml.org,2002:"
@@ -101,7 +103,29 @@ class _Reader:
 
 
 def read_yaml(text: str) -> Tree:
-    """The tree of a YAML text. Raises YamlProblem."""
+    """The tree of a YAML text; its values are the caller's own. Raises YamlProblem.
+
+    A save of a draft reads the same few texts several times, 10 ms each: the last ones are remembered, where they are short.
+    """
+    if len(text) > REMEMBERED_CHARS_MAX:
+        return _read(text)
+    tree = _remembered(text)
+    return replace(tree, value=_own(tree.value))
+
+
+@lru_cache(maxsize=16)
+def _remembered(text: str) -> Tree:
+    return _read(text)
+
+
+def _own(value: JSON) -> JSON:
+    """A copy that may be changed."""
+    if isinstance(value, dict):
+        return {name: _own(inner) for name, inner in value.items()}
+    return [_own(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _read(text: str) -> Tree:
     if len(text) > BYTES_MAX or len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX:
         size = len(text.encode("utf-8", "surrogatepass"))
         raise YamlProblem(f"the text has {size:,} bytes; at most {BYTES_MAX:,} are read; make it shorter")

@@ -168,8 +168,19 @@ ADDRESSES = dict(routes())
 PAGES = [name for name in ADDRESSES if name != "logout"]
 
 
+LOOKED_FOR = (
+    ({"model_id"}, lambda space: {"model_id": model_of(space)}),
+    ({"member_id", "invitation_id"}, _invited),
+    ({"drill_id", "batch"}, _drilled),
+    ({"schedule_id"}, _scheduled),
+    ({"change_id"}, _changed),
+)
+"""What is asked of the workspace, and only where an address has it: thousands are made."""
+
+
 def filled(address, run, question, **named):
     """A page's address for a run that is there."""
+    asked = {*re.findall(r"<(?:\w+:)?(\w+)>", address)}
     by_name = {
         "run_id": str(run.id),
         "seq": "1",
@@ -183,13 +194,11 @@ def filled(address, run, question, **named):
         "memory": "notes",
         "digest": BREAKER,
         "notification_id": key_of(run.id, 1, HOOK.id),
-        "model_id": model_of(run.workspace_id),
-        **_invited(run.workspace_id),
-        **_drilled(run.workspace_id),
-        **_scheduled(run.workspace_id),
-        **_changed(run.workspace_id),
-        **named,
     }
+    for names, found in LOOKED_FOR:
+        if names & asked - named.keys():
+            by_name |= found(run.workspace_id)
+    by_name |= named
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: by_name.get(found[1], "x"), address)
 
 

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, BrowserType
 
 UNSEEN = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
 """Features that give every window processes of their own: two lists below an address line that nobody types into, and a page that is not there yet."""
-FLAGS = ("--no-sandbox", "--disable-gpu", "--kiosk")
-"""Nothing is drawn by a graphics card that is only played, and windows have no bars."""
+FLAGS = ("--no-sandbox", "--disable-gpu", "--kiosk", "--force-prefers-reduced-motion")
+"""Nothing is drawn by a graphics card that is only played, windows have no bars, and what would move for nobody stands still."""
 BEHIND = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
 """Debian's script, which turns the graphics card and extensions on, and the program that it starts."""
 

@@ -32,9 +32,13 @@ class Installation:
     """One-time links that are not used yet."""
 
     def manage(self, *command: str) -> str:
-        """Run a command of this installation; what it printed. Raises CalledProcessError when it did not end with 0."""
+        """Run a command of this installation; what it printed. Raises CalledProcessError, with what it said, when it did not end with 0."""
         line = [sys.executable, str(ROOT / "manage.py"), *command]
-        done = subprocess.run(line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+        try:
+            done = subprocess.run(line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+        except subprocess.CalledProcessError as error:
+            error.add_note(error.stderr[-4000:])
+            raise
         return done.stdout
 
     def login_link(self) -> str:

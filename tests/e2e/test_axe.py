@@ -361,17 +361,6 @@ def test_somebody_who_may_not(installation, chromium):
     page.context.close()
 
 
-def test_an_installation_that_fails(visit, installation, run_id):
-    """The last one: the database is gone afterwards."""
-    page = visit().page
-    installation.damage(run_id)
-    assert page.goto("/runs").status == 500
-    assert at_both_sizes(page) == []
-    installation.take_database_away()
-    assert page.goto("/runs").status == 503
-    assert at_both_sizes(page) == []
-
-
 @pytest.fixture(scope="module")
 def edited(installation) -> list[str]:
     """Addresses of all that fabrics are edited and published by: each part of a draft, drafts with errors, what waits for a second person, what moved."""
@@ -393,3 +382,14 @@ def edited(installation) -> list[str]:
 
 def test_fabrics_that_are_edited_and_published(visit, edited):
     assert looked_at(visit(NOWHERE).page, edited) == {}
+
+
+def test_an_installation_that_fails(visit, installation, run_id):
+    """The last one: the database is gone afterwards."""
+    page = visit().page
+    installation.damage(run_id)
+    assert page.goto("/runs").status == 500
+    assert at_both_sizes(page) == []
+    installation.take_database_away()
+    assert page.goto("/runs").status == 503
+    assert at_both_sizes(page) == []

@@ -61,3 +61,11 @@ def test_32_levels_are_read():
     for _ in range(32):
         (value,) = value
     assert value == 1
+
+
+def test_whoever_changes_what_was_read_changes_it_for_nobody_else():
+    text = "a: [{b: 1}]\nc: {d: 2}\n"
+    first = read_yaml(text)
+    first.value["a"][0]["b"] = 9
+    first.value["c"]["e"] = 9
+    assert read_yaml(text).value == {"a": [{"b": 1}], "c": {"d": 2}}
