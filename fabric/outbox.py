@@ -10,6 +10,7 @@ from fabric.adapters.duties import DutySpec, database_us
 from fabric.adapters.notifications.mail import Mailer
 from fabric.adapters.notifications.webhook import Webhooks, secret_bytes
 from fabric.core.notifications import MAILED, Channel, Target
+from fabric.services import notification_members
 from fabric.services.notification_members import members_notify, members_wanted
 from fabric.services.notification_sending import (
     Post,
@@ -30,7 +31,8 @@ LEASE_S = 300.0
 def targets() -> tuple[Target, ...]:
     """Who is told of alerts and questions: the operator's mailboxes and webhooks, for all workspaces.
 
-    Mailboxes are called; webhooks are told too what became of questions. Members are not among them (``services.notification_members``).
+    Mailboxes are called; webhooks are told too what became of questions. Members are not among them (``services.notification_members``), and of changes of
+    fabrics members alone are told.
     """
     mail = (Target(channel=Channel.EMAIL, address=one, wants=MAILED) for one in settings.FABRIC_NOTIFY_MAIL)
     hooks = (Target(channel=Channel.WEBHOOK, address=one) for one in settings.FABRIC_NOTIFY_WEBHOOKS)
@@ -39,7 +41,7 @@ def targets() -> tuple[Target, ...]:
 
 def mails() -> bool:
     """Whether the operator has named a mail server: members who are asked are told by it."""
-    return bool(settings.EMAIL_HOST and settings.DEFAULT_FROM_EMAIL)
+    return notification_members.mails()
 
 
 def post(stopped: threading.Event | None = None) -> Post:

@@ -16,7 +16,7 @@ from fabric.services.notification_members import EMAIL_CHARS_MAX, notification_p
 from fabric.services.notification_sending import notification_resend
 
 router = Router(tags=["notifications"])
-MailKind = Literal["question", "reminder", "onward", "ticket"]
+MailKind = Literal["question", "reminder", "onward", "ticket", "change", "changed"]
 """``fabric.core.notifications.MEMBERS_TOLD``."""
 
 
@@ -26,13 +26,18 @@ class NotificationOut(Told):
     id: str = Field(
         description="The same at every attempt, and in what the receiver gets.", examples=["7d5e3c1f0a9b48269f1e2d3c4b5a6978"]
     )  # fmt: skip
-    told: Literal["alert", "question", "reminder", "onward", "ticket", "second", "decided", "expired"] = Field(
+    told: Literal[
+        "alert", "question", "reminder", "onward", "ticket", "second", "decided", "expired", "change", "changed"
+    ] = Field(
         description="What is told; reminder and onward: half and three quarters of a question's time have passed; second: one of two has agreed; "
-        "expired: nobody answered in time."
+        "expired: nobody answered in time; change: a change of a fabric waits for a second person; changed: what became of one."
     )
-    run_id: str = Field(description="The run.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"])
-    seq: int = Field(description="The event that it tells.", examples=[17])
-    fabric: str = Field(description="Name of the run's fabric.", examples=["research-desk"])
+    run_id: str = Field(
+        description="The run; empty: it is about a change.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
+    )
+    change_id: str = Field(description="The change request that it is about; empty: it is about a run.", examples=[""])
+    seq: int = Field(description="The event that it tells; of a change 0.", examples=[17])
+    fabric: str = Field(description="Name of the fabric.", examples=["research-desk"])
     reason: str = Field(description="What it is about.", examples=["429 from the provider"])
     failure_type: str = Field(description="What failed; empty: not known, or nothing.", examples=["provider"])
     path: str = Field(
@@ -43,7 +48,7 @@ class NotificationOut(Told):
         description="A mailbox; of a webhook scheme and host alone; of a member the name.", examples=["ops@example.org"]
     )
     state: Literal["waiting", "skipped", "sent", "failed"] = Field(
-        description="failed: it is not tried any more; skipped: its question was answered or withdrawn before it was sent."
+        description="failed: it is not tried any more; skipped: what it asks was answered or withdrawn before it was sent, or its member wants none."
     )
     attempts: int = Field(description="How often it was tried.", examples=[1])
     made_at: Instant = Field(description="When it was made.")
@@ -70,7 +75,7 @@ def list_notifications(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=LIST_MAX, description="At most so many.")] = LIST_MAX,
 ) -> NotificationsOut:
-    """List notifications. Alerts and questions that were told, or are to be told, by e-mail or webhook, the newest first."""
+    """List notifications. Alerts, questions and changes of fabrics that were told, or are to be told, by e-mail or webhook, the newest first."""
     found, more = notifications_list(actor_of(request), State(state) if state else None, limit)
     return NotificationsOut(notifications=[_told(one) for one in found], more=more)
 
@@ -119,7 +124,7 @@ class MailIn(Given):
 
 @router.get("/notifications/mine", response=MailOut, url_name="api-notifications-mine", operation_id="getMyMail")
 def get_my_mail(request: HttpRequest) -> MailOut:
-    """See what you are mailed. The address, and what of the questions that ask you is told there."""
+    """See what you are mailed. The address, and what of the questions and changes that concern you is told there."""
     return _mail(request)
 
 
@@ -141,6 +146,7 @@ def _told(one: NotificationView) -> NotificationOut:
         id=one.id,
         told=one.told,
         run_id=one.run_id,
+        change_id=one.change_id,
         seq=one.seq,
         fabric=one.fabric,
         reason=one.reason,

@@ -19,6 +19,7 @@ from console.access import actor_of
 from console.forms import sentence
 from console.throttle import LOGIN, count, give_back
 from console.views import errors
+from console.views.notification_rows import TOLD
 from fabric.core.actor import Actor
 from fabric.outbox import mails
 from fabric.selectors.errors import Refused
@@ -80,12 +81,14 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, actor: Actor, form: PasswordForm, status: int = 200) -> HttpResponse:
+    mail = mail_of(actor)
     shown = {
         "form": form,
         "has": User.objects.get(username=actor.name).has_usable_password(),
         "rules": password_validators_help_texts(),
         "me": member_get(actor, actor.name),
-        "mail": mail_of(actor),
+        "mail": mail,
+        "wants": [TOLD[one].lower() for one in mail.wants] if mail else [],
         "mails": mails(),
         "now_ms": time.time_ns() // 1_000_000,
     }

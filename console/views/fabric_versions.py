@@ -14,12 +14,14 @@ from console.forms import sentence
 from console.views import errors
 from console.views.fabric_change import change_of
 from console.views.fabric_edit import NUMBER_MAX, installation_for
+from console.views.notification_rows import Row
 from console.views.review_diff import text_diff
 from fabric.core.actor import Actor
 from fabric.model_ports import provider_names
 from fabric.selectors.change_requests import ChangeView, change_request_get
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_get
+from fabric.selectors.notifications import notifications_of_change
 from fabric.selectors.revision_diff import CHANGES_MAX, spec_changes
 from fabric.selectors.revisions import fabric_revisions
 from fabric.services.change_requests import (
@@ -33,6 +35,7 @@ from fabric.services.change_requests import (
 from fabric.services.checking import checked
 from fabric.services.fabric_text import exported
 from fabric.services.fabrics import fabric_revert
+from fabric.services.notification_sending import may_resend
 
 DAMAGED = "The form was damaged on its way, and nothing was changed: look at it again."
 DIGITS = 9
@@ -129,10 +132,10 @@ def change(request: HttpRequest, name: str, change_id: str) -> HttpResponse:
     """A change that waits for a second person, in full; POST agrees to it, rejects it or withdraws it. 403: not by its author; 409: it waits no more."""
     actor = actor_of(request.user)
     if request.method != "POST":
-        return _change(request, actor, _asked(actor, name, change_id))
+        return change_page(request, actor, _asked(actor, name, change_id))
     form = DecideForm(request.POST)
     if not form.is_valid():
-        return _change(request, actor, _asked(actor, name, change_id), (DAMAGED,), 422)
+        return change_page(request, actor, _asked(actor, name, change_id), (DAMAGED,), 422)
     found, given = _asked(actor, name, change_id), form.cleaned_data
     try:
         if given["act"] == "approve":
@@ -152,7 +155,7 @@ def change(request: HttpRequest, name: str, change_id: str) -> HttpResponse:
         if refusal.code == "not_found":
             raise
         said = tuple(sentence(one) for one in refusal.problems)
-        return _change(request, actor, _asked(actor, name, change_id), said, errors.STATUS[refusal.code])
+        return change_page(request, actor, _asked(actor, name, change_id), said, errors.STATUS[refusal.code])
     return redirect("fabric-request", name=name, change_id=found.id)
 
 
@@ -164,9 +167,10 @@ def _asked(actor: Actor, name: str, request_id: str) -> ChangeView:
     return found
 
 
-def _change(
+def change_page(
     request: HttpRequest, actor: Actor, found: ChangeView, said: tuple[str, ...] = (), status: int = 200
 ) -> HttpResponse:
+    """The page of a change. ``said``: why what was asked on it was not done."""
     seen = checked(found.text, installation_for(actor), name=found.name)
     spec = seen.spec
     shown = {
@@ -175,6 +179,8 @@ def _change(
         "change": change_of(actor, found.name, spec, found.text, sound=not seen.errors) if spec else None,
         "mine": found.author == actor.name,
         "why_not": why_not_agree(actor, found),
+        "told": [Row(one) for one in notifications_of_change(actor, found.id)],
+        "may_resend": may_resend(actor),
         "said": said,
         "reason": request.POST.get("reason", "")[:MESSAGE_CHARS_MAX],
     }

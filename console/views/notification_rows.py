@@ -24,6 +24,8 @@ TOLD: Mapping[Told, str] = {
     Told.SECOND: "Second person wanted",
     Told.DECIDED: "Answer to a question",
     Told.EXPIRED: "Question not answered in time",
+    Told.CHANGE: "Second person wanted for a change",
+    Told.CHANGED: "What became of a change",
 }
 """Total over ``Told``."""
 CHANNELS: Mapping[Channel, str] = {Channel.EMAIL: "e-mail", Channel.WEBHOOK: "webhook"}

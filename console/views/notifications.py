@@ -16,12 +16,14 @@ from django.views.decorators.http import require_POST, require_safe
 from console.access import actor_of
 from console.forms import sentence
 from console.views import errors
+from console.views.fabric_versions import change_page
 from console.views.notification_rows import STATES, Row
 from console.views.overview_words import Headline
 from console.views.questions import card
 from console.views.review_page import shown
 from fabric import outbox
 from fabric.core.notifications import MEMBERS_TOLD, Channel, State, Target, Told
+from fabric.selectors.change_requests import change_request_get
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalation_get
 from fabric.selectors.notifications import mail_of, notifications_count, notifications_list
@@ -40,6 +42,8 @@ MAILS: Mapping[Told, str] = {
     Told.REMINDER: "when half of their time has passed",
     Told.ONWARD: "when they are passed on",
     Told.TICKET: "tickets: a run has ended, and somebody is to look at why",
+    Told.CHANGE: "changes of fabrics that wait for somebody to agree",
+    Told.CHANGED: "what became of changes that I asked for",
 }
 """What somebody may want to be mailed; total over ``MEMBERS_TOLD``."""
 
@@ -90,18 +94,23 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def resend(request: HttpRequest, notification_id: str) -> HttpResponse:
-    """Has one sent again; ``question``: whose page it was asked on. 403: that is for operators; 409: it was sent meanwhile, or is not needed."""
+    """Has one sent again; ``question`` or ``change``: whose page it was asked on. 403: that is for operators; 409: it was sent meanwhile, or is not needed."""
     actor = actor_of(request.user)
-    asked = request.POST.get("question", "")
+    asked, of = request.POST.get("question", ""), request.POST.get("change", "")
     item = escalation_get(actor, asked) if asked else None
+    change = change_request_get(actor, of) if of else None
     try:
         notification_resend(actor=actor, notification_id=notification_id)
     except Refused as refusal:
         if refusal.code == "not_found":
             raise
         said, status = sentence(refusal.message), errors.STATUS[refusal.code]
+        if change:
+            return change_page(request, actor, change, (said,), status)
         return shown(request, actor, card(actor, item, refusal=said), status) if item else _page(request, said, status)
     messages.success(request, "It is sent again as soon as a worker looks, within seconds.")
+    if change:
+        return redirect("fabric-request", name=change.name, change_id=change.id)
     return redirect("review", item.id) if item else redirect("notifications")
 
 

@@ -1,4 +1,5 @@
-"""Notifications: what is told outside the console, to whom, and what becomes of each. Alerts and questions, a row for each and each target.
+"""Notifications: what is told outside the console, to whom, and what becomes of each. Alerts, questions and changes of fabrics that wait for a
+second person, a row for each and each target.
 
 A row is made once, and sent at least once: a worker that dies after it sent and before it said so leaves it to the next, which sends it
 again under the same key. Receivers tell a second copy by that key (Message-ID, webhook-id, Idempotency-Key).
@@ -38,6 +39,10 @@ class Told(StrEnum):
     """A question was answered by a person."""
     EXPIRED = "expired"
     """Nobody answered in time: the system took the declared answer."""
+    CHANGE = "change"
+    """A change of a fabric waits for a second person."""
+    CHANGED = "changed"
+    """What became of a change that was asked for."""
 
 
 EVENTS: Mapping[str, frozenset[Told]] = {
@@ -47,15 +52,25 @@ EVENTS: Mapping[str, frozenset[Told]] = {
     "escalation_approved": frozenset({Told.SECOND}),
     "escalation_decided": frozenset({Told.DECIDED, Told.EXPIRED}),
 }
-"""The kinds of events that are told, and as what. Each of ``Told`` has one, by test."""
+"""The kinds of events that are told, and as what. Each of ``Told`` is here or in ``CHANGES``, by test."""
+CHANGES: Mapping[str, Told | None] = {
+    "open": Told.CHANGE,
+    "stale": Told.CHANGED,
+    "published": Told.CHANGED,
+    "rejected": Told.CHANGED,
+    "withdrawn": None,
+    "voided": Told.CHANGED,
+}
+"""As what it is told that a change request comes to stand so, which is in no journal: the asking to whoever may agree, the rest to its author. None:
+nobody is told. Total over ``selectors.change_requests.ChangeState``, by test."""
 CALLING = frozenset({"escalation_opened", "escalation_reminded"})
 """Of those, what calls people to a question: members who are asked are told of these."""
-MEMBERS_TOLD = (Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.TICKET)
-"""As what members are told of those, and may each want or not; total over them, by test."""
+MEMBERS_TOLD = (Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.TICKET, Told.CHANGE, Told.CHANGED)
+"""As what members are told of those and of ``CHANGES``, and may each want or not; total over them, by test."""
 MAILED = CALLING | {"alert_raised"}
 """What the operator's mailboxes are told; webhooks are told all."""
-OVER = frozenset({Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.SECOND})
-"""What there is no point in telling once the question is closed."""
+OVER = frozenset({Told.QUESTION, Told.REMINDER, Told.ONWARD, Told.SECOND, Told.CHANGE})
+"""What there is no point in telling once the question is closed, or the change waits no more."""
 PAYLOAD_VERSION = 1
 """Of what a webhook gets: it grows with each change that a receiver could stumble over; fields may be added without one."""
 
@@ -134,7 +149,7 @@ class Happened(StrEnum):
     EXHAUSTED = "exhausted"
     """It failed, and that was its last attempt."""
     ANSWERED = "answered"
-    """Its question was answered or withdrawn before it was sent: whoever came would find nothing to do."""
+    """What it asks was answered or withdrawn before it was sent: whoever came would find nothing to do."""
     ASKED = "asked"
     """A person wants it sent again."""
 
@@ -188,6 +203,11 @@ def key_of(run_id: str, seq: int, target_id: str) -> str:
     return digest("notification", run_id, seq, target_id)
 
 
+def key_of_change(change_id: str, became: str, target_id: str) -> str:
+    """The same of a change request: one for each way in which it comes to stand, and target."""
+    return digest("notification", "change", change_id, became, target_id)
+
+
 def delay_s(key: str, failures: int, retry_after_s: float | None = None) -> float:
     """Seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 after the first; Retry-After where that is longer."""
     drawn = unit(0, "notification", f"{key}#{failures}")
@@ -211,6 +231,9 @@ def rfc3339(at: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % 1_000_000:06d}Z"
 
 
-def path_of(run_id: str, escalation_id: str = "") -> str:
-    """Where the console shows it: the question's page where it is about one, else the run's."""
-    return f"/reviews/{escalation_id}" if escalation_id else f"/runs/{run_id}"
+def path_of(data: Mapping[str, JSON]) -> str:
+    """Where the console shows what a message tells (``Message.data``): the page of the change or the question that it is about, else the run's."""
+    if change_id := data.get("change_id"):
+        return f"/fabrics/{data['fabric']}/requests/{change_id}"
+    escalation_id = data.get("escalation_id")
+    return f"/reviews/{escalation_id}" if escalation_id else f"/runs/{data.get('run_id', '')}"

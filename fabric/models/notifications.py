@@ -1,4 +1,4 @@
-"""The outbox: what is told outside the console, a row for each event and target; and since when each target is told."""
+"""The outbox: what is told outside the console, a row for each event, or turn of a change request, and target; and since when each target is told."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ class Notification(models.Model):
     """
 
     id = KeyField(primary_key=True)
-    """``notifications.key_of``: the same event makes no second one."""
+    """``notifications.key_of``, or ``key_of_change``: the same event, and the same turn of a change, makes no second one."""
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
-    run = models.ForeignKey(Run, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    run = models.ForeignKey(
+        Run, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False, null=True, blank=True
+    )
+    """Null: it is about ``change``, which no run has to do with."""
+    change = KeyField(blank=True, default="", db_default="")
+    """The change request that it is about; empty: it is about a run."""
     seq = models.IntegerField()
-    """The event that it tells."""
+    """The event that it tells; of a change 0."""
     told = models.TextField()
     """``notifications.Told``."""
     channel = models.TextField()
@@ -58,11 +63,12 @@ class Notification(models.Model):
             Index(fields=["next_at"], condition=WAITING, name="notification_due"),
             Index(fields=["workspace", "-made_at", "id"], name="notification_list"),
             Index(fields=["workspace", "-made_at"], condition=FAILED, name="notification_failed"),
+            Index(fields=["change"], condition=~Q(change=""), name="notification_change"),
         )
         constraints = (UniqueConstraint(fields=["run", "seq", "target"], name="notification_once"),)
 
     def __str__(self) -> str:
-        return f"{self.told} of {self.run_id} to {self.shown}"
+        return f"{self.told} of {self.change or self.run_id} to {self.shown}"
 
 
 class NotificationTarget(models.Model):
@@ -105,7 +111,7 @@ class NotificationRead(models.Model):
 
 
 class NotificationPreference(models.Model):
-    """What a member wants to be told by e-mail. Without a row: the questions that ask them."""
+    """What a member wants to be told by e-mail. Without a row: all of ``notifications.MEMBERS_TOLD``."""
 
     member = KeyField(primary_key=True)
     """``Member.id``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -158,9 +159,9 @@ def _question(kind: Kind, row: dict[str, object]) -> Item:
 def _untold(kind: Kind, row: dict[str, object]) -> Item:
     return Item(
         kind=kind,
-        run_id=str(row["run_id"]),
+        run_id=str(row["run_id"] or ""),
         title=str(row["shown"]),
-        fabric_name=str(row["run__fabric__name"]),
+        fabric_name=str(json.loads(bytes(row["content"])).get("fabric", "")),  # type: ignore[call-overload]
         at=row["made_at"],  # type: ignore[arg-type]
         reason=str(row["error"]),
     )
@@ -169,7 +170,7 @@ def _untold(kind: Kind, row: dict[str, object]) -> Item:
 _NAMED: dict[type[Model], tuple[Callable[..., Item], tuple[str, ...]]] = {
     Run: (_run, _RUN),
     Escalation: (_question, _QUESTION),
-    Notification: (_untold, ("run_id", "run__fabric__name", "shown", "made_at", "error")),
+    Notification: (_untold, ("run_id", "content", "shown", "made_at", "error")),
 }
 """How a row of each table is named, and what of it is asked for."""
 

@@ -65,7 +65,7 @@ def change_requests(
     actor: Actor, name: str = "", *, waiting: bool = True, author: str = "", most: int = REQUESTS_MAX
 ) -> list[ChangeView]:
     """Change requests of the workspace, the newest first. ``waiting``: only those that are not decided. One statement."""
-    rows = _rows(actor)
+    rows = _rows(actor.workspace_id)
     if name:
         rows = rows.filter(name=clean_text(name)[0])
     if author:
@@ -83,11 +83,21 @@ def requests_open(actor: Actor) -> Counter[str]:
 
 def change_request_get(actor: Actor, request_id: str) -> ChangeView:
     """One of them. Raises Refused not_found. One statement."""
-    row = _rows(actor).filter(id=clean_text(request_id)[0]).first() if len(request_id) <= ID_CHARS_MAX else None
+    row = (
+        _rows(actor.workspace_id).filter(id=clean_text(request_id)[0]).first()
+        if len(request_id) <= ID_CHARS_MAX
+        else None
+    )
     if row is None:
         message = f"there is no change request {request_id[:80]!r}; manage.py fabric requests lists those that wait"
         raise Refused(message, code="not_found", field="request")
     return _view(row)
+
+
+def change_state(workspace_id: str, request_id: str) -> ChangeState | None:
+    """How one stands at this moment; None: there is none such. One statement."""
+    row = _rows(workspace_id).filter(id=request_id).first()
+    return None if row is None else _view(row).state
 
 
 def last_request(actor: Actor, draft: DraftView) -> ChangeView | None:
@@ -97,10 +107,10 @@ def last_request(actor: Actor, draft: DraftView) -> ChangeView | None:
     return found if found is not None and found.state not in over else None
 
 
-def _rows(actor: Actor) -> QuerySet[ChangeRequest]:
-    fabric = Fabric.objects.filter(workspace_id=actor.workspace_id, name=OuterRef("name"))
+def _rows(workspace_id: str) -> QuerySet[ChangeRequest]:
+    fabric = Fabric.objects.filter(workspace_id=workspace_id, name=OuterRef("name"))
     return (
-        ChangeRequest.objects.filter(workspace_id=actor.workspace_id)
+        ChangeRequest.objects.filter(workspace_id=workspace_id)
         .select_related(None)
         .annotate(
             base_number=F("base__number"),

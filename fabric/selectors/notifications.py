@@ -17,7 +17,7 @@ JSON = Any
 LIST_MAX = 200
 """In one list at most, the newest first."""
 OF_RUN_MAX = 1_000
-"""Of one run that are looked through for one question's."""
+"""Of one run that are looked through for one question's, and of one change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,11 @@ class NotificationView:
 
     id: str
     run_id: str
+    """Empty: it is about a change."""
+    change_id: str
+    """The change request that it is about; empty: it is about a run."""
     seq: int
-    """The event that it tells."""
+    """The event that it tells; of a change 0."""
     told: str
     """``notifications.Told``."""
     channel: str
@@ -44,17 +47,25 @@ class NotificationView:
     data: dict[str, JSON] = field(repr=False)
     """What was told."""
     title: str
-    """First line of the run's request, which no notification tells; empty: the run is not there any more."""
+    """First line of the run's request, which no notification tells; empty: there is no run, or not any more."""
 
     @property
     def fabric(self) -> str:
-        """Name of the run's fabric."""
+        """Name of the fabric whose run or change it is about."""
         return str(self.data.get("fabric", ""))
 
     @property
     def reason(self) -> str:
         """What it is about, in a sentence."""
-        return str(self.data.get("reason", ""))
+        return str(self.data.get("reason") or self.data.get("message", ""))
+
+    @property
+    def came(self) -> str:
+        """Of a change, who asked for it, or what became of it and by whom; else empty."""
+        if not self.change_id:
+            return ""
+        became = self.data.get("became")
+        return f"{became} by {self.data.get('by')}" if became else f"asked for by {self.data.get('author')}"
 
     @property
     def failure_type(self) -> str:
@@ -64,7 +75,7 @@ class NotificationView:
     @property
     def path(self) -> str:
         """Where the console shows what it is about."""
-        return path_of(self.run_id, str(self.data.get("escalation_id", "")))
+        return path_of(self.data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +134,12 @@ def notifications_of(actor: Actor, run_id: str, escalation_id: str) -> list[Noti
     return [one for one in views if one.data.get("escalation_id") == escalation_id]
 
 
+def notifications_of_change(actor: Actor, change_id: str) -> list[NotificationView]:
+    """What was told of one change request, in the order in which it happened, and what became of each: one statement."""
+    rows = _titled(actor).filter(change=change_id).exclude(change="").order_by("at", "shown", "id")[:OF_RUN_MAX]
+    return [_view(row) for row in rows]
+
+
 def _of(actor: Actor) -> QuerySet[Notification]:
     return Notification.objects.filter(workspace_id=actor.workspace_id)
 
@@ -137,7 +154,8 @@ def _view(row: Notification) -> NotificationView:
     state = State(row.state)
     return NotificationView(
         id=row.id,
-        run_id=row.run_id,
+        run_id=row.run_id or "",
+        change_id=row.change,
         seq=row.seq,
         told=row.told,
         channel=row.channel,

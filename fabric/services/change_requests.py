@@ -1,7 +1,7 @@
 """A second person for a change of a fabric: asked for by its author, agreed to or rejected by somebody else, bound to one content over one revision.
 
 Needed where the fabric's runs have four eyes, before the change or after it (``core.second_person``). Nobody agrees to what they asked for, and no service
-account agrees to anything; the owner of an installation of their own is no exception.
+account agrees to anything; the owner of an installation of their own is no exception. Who is told of it: ``notification_changes``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fabric.services.drafts import draft_remove
 from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import Source, fabric_read
 from fabric.services.fabrics import Published, Terms, checked, fabric_publish_read, second_person, unexpected
+from fabric.services.notification_changes import change_asked, change_ended
 from fabric.services.rights import right_wanted
 from fabric.services.workspaces import actor_named
 
@@ -83,7 +84,8 @@ def _opened(actor: Actor, read: Source, standing: Revision | None, message: str)
     if before is not None:
         if (before.digest, before.text, before.base_id) == (digest, read.text, standing.id if standing else None):
             return before.id
-        _decided(actor, before.id, ChangeState.VOIDED, "its author asked for another change in its place")
+        why = "its author asked for another change in its place"
+        change_ended(actor=actor, request_id=before.id, state=ChangeState.VOIDED, reason=why)
         audit_record(actor=actor, act=Act.CHANGE_VOIDED, subject=name, request=before.id)
     made = ChangeRequest.objects.create(
         workspace_id=actor.workspace_id,
@@ -96,6 +98,7 @@ def _opened(actor: Actor, read: Source, standing: Revision | None, message: str)
         opened_at=datetime.now(UTC),
     )
     audit_record(actor=actor, act=Act.CHANGE_REQUESTED, subject=name, request=made.id, digest=digest)
+    change_asked(made)
     return made.id
 
 
@@ -191,7 +194,7 @@ def _author_may(found: ChangeView, actor: Actor) -> None:
 
 def _agreed(actor: Actor, found: ChangeView, revision: Revision) -> None:
     """In the transaction that publishes it: the request is over, and so is the draft that it came from."""
-    if not _decided(actor, found.id, ChangeState.PUBLISHED, "", revision):
+    if not change_ended(actor=actor, request_id=found.id, state=ChangeState.PUBLISHED, published=revision):
         raise Refused(
             "this request was decided by somebody else just now: look at it", code="conflict", field="request"
         )
@@ -202,20 +205,11 @@ def _agreed(actor: Actor, found: ChangeView, revision: Revision) -> None:
 
 def _ended(actor: Actor, found: ChangeView, state: ChangeState, act: Act, reason: str) -> ChangeView:
     with transaction.atomic():
-        if not _decided(actor, found.id, state, reason):
+        if not change_ended(actor=actor, request_id=found.id, state=state, reason=reason):
             message = "this request was decided by somebody else just now: look at it"
             raise Refused(message, code="conflict", field="request")
         audit_record(actor=actor, act=act, subject=found.name, request=found.id, reason=reason or None)
     return change_request_get(actor, found.id)
-
-
-def _decided(actor: Actor, request_id: str, state: ChangeState, reason: str, published: Revision | None = None) -> bool:
-    rows = ChangeRequest.objects.filter(id=request_id, state=ChangeState.OPEN)
-    return bool(
-        rows.update(
-            state=state, decided_at=datetime.now(UTC), decided_by=actor.name, reason=reason, published=published
-        )
-    )
 
 
 def _standing(actor: Actor, name: str) -> Revision | None:

@@ -17,12 +17,14 @@ from fabric.core.audit import Act
 from fabric.core.roles import Right
 from fabric.core.text import clean_text
 from fabric.models import ChangeRequest, Draft, DraftStep, Revision
+from fabric.selectors.change_requests import ChangeState
 from fabric.selectors.drafts import DraftView, draft_get, draft_view
 from fabric.selectors.fabrics import revision_get
 from fabric.services.audit import audit_record
 from fabric.services.draft_merging import Choices, merged_edits, merged_text
 from fabric.services.errors import Refused
 from fabric.services.fabric_text import exported
+from fabric.services.notification_changes import change_ended
 from fabric.services.rights import right_wanted
 from fabric.services.yaml_edit import Edit, EditProblem, text_edited
 from fabric.services.yaml_tree import BYTES_MAX, YamlProblem
@@ -185,9 +187,7 @@ def _void(actor: Actor, draft: Draft, why: str) -> None:
     """Nobody can agree to a draft's text any more once it is another: its request is voided, within the caller's transaction."""
     rows = ChangeRequest.objects.filter(workspace_id=draft.workspace_id, name=draft.name, author=draft.author)
     asked = rows.filter(state="open", text=draft.text).values_list("id", flat=True).first()
-    if asked is not None and rows.filter(id=asked, state="open").update(
-        state="voided", decided_at=datetime.now(UTC), decided_by=actor.name, reason=why
-    ):
+    if asked is not None and change_ended(actor=actor, request_id=asked, state=ChangeState.VOIDED, reason=why):
         audit_record(actor=actor, act=Act.CHANGE_VOIDED, subject=draft.name, request=asked)
 
 

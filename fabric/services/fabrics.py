@@ -25,6 +25,7 @@ from fabric.services.budgets import caps_publish
 from fabric.services.errors import Refused
 from fabric.services.fabric_text import exported
 from fabric.services.fabric_yaml import Problem, Source, fabric_read, refusal
+from fabric.services.notification_changes import changes_passed_over
 from fabric.services.publication import Deviation, deviations, publication_problems, publication_warnings
 from fabric.services.rights import right_wanted
 from fabric.services.workspaces import people_of
@@ -244,6 +245,8 @@ def _store(actor: Actor, asked: _Asked) -> Stored:
     audit_record(actor=actor, act=asked.act, subject=spec.name, **told, **agreed)
     if terms.also is not None:
         terms.also(revision)
+    if not asked.drill:
+        changes_passed_over(actor=actor, name=spec.name, before=was_id, revision=revision)
     return Stored(revision.number, True, was, rewritten)
 
 

@@ -1,7 +1,7 @@
 """Telling members of the questions that ask them, by e-mail: who is asked by role or name, has an address and has not turned it off.
 
 Events are looked at once each (``NotificationRead``), behind a cursor as the operator's targets have one. A member's address is not in the
-outbox: it is looked up when a message is sent, and so is whether they still want it.
+outbox: it is looked up when a message is sent, and so is whether they still want it. Of changes of fabrics: ``notification_changes``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
@@ -40,6 +41,11 @@ MEMBERS = digest("target", "members")
 PEOPLE_MAX = 500
 """Members of a workspace who are looked through."""
 EMAIL_CHARS_MAX = 254
+
+
+def mails() -> bool:
+    """Whether the operator has named a mail server: without one no member is told anything."""
+    return bool(settings.EMAIL_HOST and settings.DEFAULT_FROM_EMAIL)
 
 
 def members_wanted() -> bool:
@@ -85,7 +91,7 @@ def _mailed() -> QuerySet[Member]:
 
 def _made(found: Sequence[Event], now: int) -> int:
     runs = {run.id: run for run in Run.objects.filter(id__in={one.run_id for one in found}).select_related("fabric")}
-    people = {space: _people(space) for space in {one.workspace_id for one in found}}
+    people = {space: people_mailed(space) for space in {one.workspace_id for one in found}}
     rows = [
         row
         for event in found
@@ -103,21 +109,26 @@ def _made(found: Sequence[Event], now: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mailed:
+class Mailed:
     """A member who is mailed, and what they do not want to be told."""
 
     id: str
     person: Person
     unwanted: frozenset[str]
 
+    @property
+    def target(self) -> str:
+        """What stands in the outbox for their mailbox."""
+        return digest("target", "member", self.id)
 
-def _people(workspace_id: str) -> list[_Mailed]:
-    rows = list(
-        _mailed().filter(workspace_id=workspace_id).order_by("name").values_list("id", "name", "roles")[:PEOPLE_MAX]
-    )
+
+def people_mailed(workspace_id: str, name: str = "") -> list[Mailed]:
+    """The people of a workspace who have an address and want any mail; ``name``: only them. Two statements."""
+    found = _mailed().filter(workspace_id=workspace_id, **({"name": name} if name else {}))
+    rows = list(found.order_by("name").values_list("id", "name", "roles")[:PEOPLE_MAX])
     but = _unwanted([key for key, _, _ in rows])
     return [
-        _Mailed(key, Person(name=name, roles=held_in(roles)), but.get(key, frozenset())) for key, name, roles in rows
+        Mailed(key, Person(name=name, roles=held_in(roles)), but.get(key, frozenset())) for key, name, roles in rows
     ]
 
 
@@ -127,7 +138,7 @@ def _unwanted(members: Sequence[str]) -> Mapping[str, frozenset[str]]:
     return {member: frozenset(text.split(",")) for member, text in rows.values_list("member", "unwanted")}
 
 
-def _rows(event: Event, run: Run, people: Sequence[_Mailed], now: int) -> list[Notification]:
+def _rows(event: Event, run: Run, people: Sequence[Mailed], now: int) -> list[Notification]:
     told, said = said_of(event)
     item = Escalation.objects.filter(id=said.get("escalation_id", ""), run_id=run.id).first()
     if item is None or not people:
@@ -150,10 +161,11 @@ def _rows(event: Event, run: Run, people: Sequence[_Mailed], now: int) -> list[N
         "next_at": now,
     }
     return [
-        Notification(id=key_of(run.id, event.seq, target), target=target, member=one.id, shown=one.person.name, **same)
+        Notification(
+            id=key_of(run.id, event.seq, one.target), target=one.target, member=one.id, shown=one.person.name, **same
+        )
         for one in people
         if told not in one.unwanted and is_asked(asked, one.person)
-        for target in [digest("target", "member", one.id)]
     ]
 
 

@@ -34,6 +34,7 @@ from fabric.core.notifications import (
 from fabric.core.roles import Right
 from fabric.models import Escalation, Notification, NotificationRead, NotificationTarget
 from fabric.models.notifications import WAITING
+from fabric.selectors.change_requests import ChangeState, change_state
 from fabric.services.audit import audit_record
 from fabric.services.errors import Refused
 from fabric.services.notification_members import member_target
@@ -52,6 +53,14 @@ PASS_MAX = 100
 """Attempts in one go, so that a stop is heard."""
 WITHDRAWN = "withdrawn"
 """The verb of a question that nobody has to answer any more (``projection``)."""
+BEFORE: Mapping[ChangeState, str] = {
+    ChangeState.STALE: "another revision was published before it was sent",
+    ChangeState.PUBLISHED: "agreed to before it was sent",
+    ChangeState.REJECTED: "rejected before it was sent",
+    ChangeState.WITHDRAWN: "withdrawn before it was sent",
+    ChangeState.VOIDED: "voided before it was sent",
+}
+"""Why nobody is asked any more to agree to a change; total over the states in which it waits no more, by test."""
 KEPT_US = 30 * 86_400 * US
 """How long what was sent or given up is kept."""
 
@@ -109,7 +118,7 @@ def _take(now: int, away: set[str], *, members: bool) -> Notification | None:
 
 
 def _over(row: Notification, target: Target | None) -> Delivery | None:
-    """What becomes of one whose question is not open any more: it would call somebody to nothing. None: it is to be sent.
+    """What becomes of one whose question, or change, is not open any more: it would call somebody to nothing. None: it is to be sent.
 
     An answer that can still be taken back is none yet. A question whose time ran out before anybody was told is not skipped: that is for somebody to know.
     """
@@ -119,6 +128,15 @@ def _over(row: Notification, target: Target | None) -> Delivery | None:
         )
     if row.told not in OVER:
         return None
+    return _change_over(row) if row.change else _question_over(row)
+
+
+def _change_over(row: Notification) -> Delivery | None:
+    said = BEFORE.get(change_state(row.workspace_id, row.change) or ChangeState.OPEN)
+    return Delivery(Happened.ANSWERED, said) if said else None
+
+
+def _question_over(row: Notification) -> Delivery | None:
     asked = json.loads(bytes(row.content)).get("escalation_id", "")
     closed = Escalation.objects.filter(id=asked, run_id=row.run_id, decided_at__isnull=False)
     found = closed.values_list("verb", "by_system").first() if asked else None
@@ -140,7 +158,7 @@ def _attempt(post: Post, row: Notification, target: Target | None) -> Delivery:
     if send is None:
         return Delivery(Happened.FAILED, f"sending by {target.channel} is not configured on this worker")
     data = json.loads(bytes(row.content))
-    link = post.base + path_of(row.run_id, data.get("escalation_id", ""))
+    link = post.base + path_of(data)
     return send(target, Message(key=row.id, at=row.at, told=Told(row.told), data=data, link=link))
 
 
@@ -203,7 +221,8 @@ def _put_back(actor: Actor, found: Notification, after: State) -> bool:
         same = Notification.objects.filter(id=found.id, state=found.state, attempts=found.attempts)
         done = same.update(state=after.value, attempts_before=found.attempts, next_at=database_us())
         if done:
-            about = {"run": found.run_id, "to": found.shown, "was": found.state}
+            whose = {"change": found.change} if found.change else {"run": found.run_id}
+            about = {**whose, "to": found.shown, "was": found.state}
             audit_record(actor=actor, act=Act.NOTIFICATION_RESENT, subject=found.id, **about)
     return bool(done)
 

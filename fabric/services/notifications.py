@@ -113,11 +113,11 @@ def said_of(event: Event) -> tuple[Told, dict[str, JSON]]:
     except (ValueError, LookupError):
         return MOSTLY[event.kind], {"reason": "this program cannot read the event; look at the run"}
     if isinstance(fact, ev.AlertRaised):
-        said = {"reason": _safe(fact.message), "mechanism": fact.mechanism, "cause": fact.cause.value}
+        said = {"reason": safe(fact.message), "mechanism": fact.mechanism, "cause": fact.cause.value}
         return Told.ALERT, said | {"reaction": fact.reaction, "failure_type": _failure_type(event)}
     if isinstance(fact, ev.EscalationOpened):
         return Told.TICKET if fact.item == "ticket" else Told.QUESTION, {
-            "reason": _safe(fact.reason),
+            "reason": safe(fact.reason),
             "failure_type": fact.failure_type.value if fact.failure_type else "",
             "stage": fact.stage.value,
             **_asked(fact.escalation_id, fact.item, fact.required_role, fact.due_at),
@@ -145,7 +145,7 @@ def _question(escalation_id: str) -> dict[str, JSON]:
     asked = Escalation.objects.filter(id=escalation_id).first()
     if asked is None:
         return {"escalation_id": escalation_id, "reason": ""}
-    said = {"reason": _safe(asked.reason), "failure_type": asked.failure_type, "stage": asked.stage}
+    said = {"reason": safe(asked.reason), "failure_type": asked.failure_type, "stage": asked.stage}
     return said | _asked(asked.id, asked.item, asked.required_role, asked.due_at)
 
 
@@ -161,7 +161,7 @@ def _failure_type(event: Event) -> str:
     return str(fact.failure_type.value) if isinstance(fact, ev.ReactionDecided) and fact.failure_type else ""
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """A reason on one line and not long. Sentences quote what endpoints answer: what looks like a credential in them does not leave the console."""
     said = " ".join(clean_text(text)[0].split())
     for one in looking("credentials"):

@@ -254,7 +254,7 @@ FORMS = {
         "stands under",
         (400, 404, 409, 413, 422),
     ),
-    "notification-resend": FormCase(("question",), {}, 302, "", (302, 404)),
+    "notification-resend": FormCase(("question", "change"), {}, 302, "", (302, 404)),
     "model-key": FormCase(
         ("provider", "host", "key"),
         {"provider": "openai", "host": "https://api.example.org/v1", "key": "sk-0123456789abcdef"},

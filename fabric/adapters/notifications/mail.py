@@ -22,10 +22,15 @@ SUBJECTS: Mapping[Told, str] = {
     Told.SECOND: "A second person has to agree",
     Told.DECIDED: "A question was answered",
     Told.EXPIRED: "A question was not answered in time",
+    Told.CHANGE: "A change of a fabric waits for a second person",
+    Told.CHANGED: "What became of a change that you asked for",
 }
 """Total over ``Told``."""
 LINES = (
+    ("became", "It is"),
+    ("by", "By"),
     ("reason", "Reason"),
+    ("message", "Message"),
     ("failure_type", "Failure"),
     ("reaction", "Decided about it"),
     ("fabric", "Fabric"),
@@ -35,8 +40,12 @@ LINES = (
     ("cost", "Cost so far"),
     ("due_at", "Answer until"),
     ("required_role", "Asked of"),
+    ("author", "Asked for by"),
+    ("over", "A change of"),
 )
 """What the message says, in its order; what is empty is left out."""
+ABOUT = (("run_id", "X-Fabric-Run"), ("change_id", "X-Fabric-Change"))
+"""Headers that name what it is about, for whoever sorts mail by a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class Mailer:
             "Date": formatdate(message.at / US),
             # So that no out-of-office reply comes back. (RFC 3834 5)
             "Auto-Submitted": "auto-generated",
-            "X-Fabric-Run": str(message.data.get("run_id", "")),
+            **{header: str(message.data[name]) for name, header in ABOUT if message.data.get(name)},
         }
         mail = EmailMessage(_subject(message), _text(message), self.sender, [target.address], headers=headers)
         try:
@@ -65,12 +74,15 @@ class Mailer:
 
 
 def _subject(message: Message) -> str:
-    about = " ".join(f"{message.data.get('fabric', '')}: {message.data.get('failure_type', '')}".split()).rstrip(":")
+    what = message.data.get("failure_type") or message.data.get("became", "")
+    about = " ".join(f"{message.data.get('fabric', '')}: {what}".split()).rstrip(":")
     return f"[Fabric Flow] {SUBJECTS[message.told]} ({about})"[:150]
 
 
 def _text(message: Message) -> str:
-    known = {**message.data, "cost": f"${message.data.get('cost_usd_micros', 0) / 1_000_000:.4f}"}
+    known = dict(message.data)
+    if (cost := known.get("cost_usd_micros")) is not None:
+        known["cost"] = f"${cost / 1_000_000:.4f}"
     said = [f"{label}: {known[name]}" for name, label in LINES if known.get(name)]
     return "\n".join([f"{SUBJECTS[message.told]}.", "", *said, "", message.link, ""])
 
@@ -89,7 +101,9 @@ def _failed(error: Exception) -> Delivery:
     if isinstance(error, smtplib.SMTPResponseException):
         return Delivery(Happened.FAILED, f"the mail server answered {error.smtp_code}")
     if isinstance(error, ValueError):
-        return Delivery(Happened.REFUSED, "the message cannot be written as an e-mail; look at the run instead")
+        return Delivery(
+            Happened.REFUSED, "the message cannot be written as an e-mail; look at what it is about instead"
+        )
     if isinstance(error, TimeoutError):
         return Delivery(Happened.FAILED, "the mail server did not answer in time")
     return Delivery(Happened.FAILED, f"the mail server could not be reached ({type(error).__name__})")

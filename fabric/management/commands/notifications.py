@@ -55,7 +55,8 @@ def _line(one: NotificationView) -> str:
     if one.next_at is not None:
         stands += f", next {instant(one.next_at)}" if one.error else ""
     tries = f"{one.attempts} attempt{'s' if one.attempts != 1 else ''}"
-    said = f"{one.id} {instant(one.made_at)} {one.told} of run {one.run_id} ({one.fabric}) to {one.shown}: {stands}, {tries}"
+    of = f"{one.came}, request {one.change_id}" if one.change_id else f"of run {one.run_id}"
+    said = f"{one.id} {instant(one.made_at)} {one.told} {of} ({one.fabric}) to {one.shown}: {stands}, {tries}"
     return f"{said}; {one.error}" if one.error else said
 
 
@@ -65,6 +66,7 @@ def told(one: NotificationView) -> dict[str, Any]:
         "id": one.id,
         "told": one.told,
         "run_id": one.run_id,
+        "change_id": one.change_id,
         "seq": one.seq,
         "fabric": one.fabric,
         "reason": one.reason,

@@ -7,7 +7,7 @@ import pytest
 
 from console.views.notification_rows import CHANNELS, STATES, TOLD
 from console.views.notifications import MAILS, REACHED
-from fabric.core.notifications import CALLING, EVENTS, MEMBERS_TOLD, Channel, Delivery, Happened, State, Told
+from fabric.core.notifications import CALLING, CHANGES, EVENTS, MEMBERS_TOLD, Channel, Delivery, Happened, State, Told
 from fabric.models import AuditLine, Escalation, Notification, Run
 from fabric.selectors.notifications import mail_of
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
@@ -45,7 +45,8 @@ def test_every_word_is_there():
 
 
 def test_everything_that_members_are_told_may_be_wanted_or_not():
-    assert set(MAILS) == set(MEMBERS_TOLD) == {told for kind in CALLING for told in EVENTS[kind]}
+    of_changes = {told for told in CHANGES.values() if told is not None}
+    assert set(MAILS) == set(MEMBERS_TOLD) == of_changes | {told for kind in CALLING for told in EVENTS[kind]}
 
 
 def test_without_a_target_the_page_says_how_one_is_named(browser, actor):

@@ -7,6 +7,7 @@ from fabric.core.notifications import (
     AGAIN,
     CALLING,
     CAP_S,
+    CHANGES,
     EVENTS,
     MAILED,
     TRANSITIONS,
@@ -17,6 +18,7 @@ from fabric.core.notifications import (
     Told,
     delay_s,
     key_of,
+    key_of_change,
     path_of,
     rfc3339,
     verdict,
@@ -46,8 +48,9 @@ def test_only_what_waits_is_skipped_and_only_a_delivery_leads_away_from_there():
     assert {TRANSITIONS[State.SKIPPED, one] for one in Happened} == {State.SKIPPED, State.SENT, None}
 
 
-def test_everything_that_is_told_has_an_event_that_there_is():
-    assert sorted(told for several in EVENTS.values() for told in several) == sorted(Told)
+def test_everything_that_is_told_has_an_event_that_there_is_or_is_of_a_change():
+    of_changes = {told for told in CHANGES.values() if told is not None}
+    assert sorted([told for several in EVENTS.values() for told in several] + list(of_changes)) == sorted(Told)
     assert set(EVENTS) <= set(KINDS)
     assert CALLING < MAILED < set(EVENTS)
 
@@ -65,7 +68,8 @@ def test_every_status_says_something(status):
 
 def test_a_key_is_that_of_its_event_and_target():
     keys = {key_of(run, seq, target) for run in ("a", "b") for seq in (1, 2) for target in ("x", "y")}
-    assert len(keys) == 8
+    keys |= {key_of_change(one, state, target) for one in ("a", "b") for state in CHANGES for target in ("x", "y")}
+    assert len(keys) == 8 + 4 * len(CHANGES)
     assert key_of("a", 1, "x") == key_of("a", 1, "x")
 
 
@@ -88,6 +92,7 @@ def test_an_address_is_named_by_its_host_alone_and_known_by_all_of_it():
 
 
 def test_where_it_is_looked_at():
-    assert path_of("r-1") == "/runs/r-1"
-    assert path_of("r-1", "e-1") == "/reviews/e-1"
+    assert path_of({"run_id": "r-1", "escalation_id": ""}) == "/runs/r-1"
+    assert path_of({"run_id": "r-1", "escalation_id": "e-1"}) == "/reviews/e-1"
+    assert path_of({"change_id": "c-1", "fabric": "small"}) == "/fabrics/small/requests/c-1"
     assert rfc3339(1_795_000_000_000_042) == "2026-11-18T11:06:40.000042Z"
