@@ -35,7 +35,9 @@ class Installation:
         """Run a command of this installation; what it printed. Raises CalledProcessError, with what it said, when it did not end with 0."""
         line = [sys.executable, str(ROOT / "manage.py"), *command]
         try:
-            done = subprocess.run(line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+            done = subprocess.run(
+                line, env=self.environ, check=True, capture_output=True, text=True, timeout=PATIENCE_S
+            )
         except subprocess.CalledProcessError as error:
             error.add_note(error.stderr[-4000:])
             raise

@@ -126,7 +126,9 @@ def test_what_both_changed_is_chosen(actor, ana, name, side, stands):
     assert draft_get(ana, name) == found
     after = draft_bring_in(actor=ana, name=name, step=step, base=2, choices={"title": side})
     assert read_yaml(after.text).value["title"] == stands
-    with raises("conflict", "there is nothing to undo"):  # Or the draft would take back, unasked, what somebody else published.
+    with raises(
+        "conflict", "there is nothing to undo"
+    ):  # Or the draft would take back, unasked, what somebody else published.
         drafts.draft_undo(actor=ana, name=name, step=after.step)
 
 
