@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 ASKED = "FABRIC_TEST_LONG"
-"""Variable that is set where the long ones are asked for: some tests try all there is then, and a third of it else."""
+"""Variable that is set where the long ones are asked for: some tests try all there is then, and a part of it else."""
 
 LONG = {
     "tests/chaos/test_bad_broker.py::*": "messages lost and doubled: `tests/console/test_celery.py`, and each seed of the simulator",

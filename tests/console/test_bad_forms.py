@@ -68,11 +68,11 @@ def test_all_fields_may_be_anything(browser, run, question):
         assert (Run.objects.count(), list(Escalation.objects.values_list("decided_at", "verb"))) == before, kind
 
 
-@pytest.mark.parametrize("third", range(EACH))
-def test_each_field_may_be_anything(browser, run, question, third):
+@pytest.mark.parametrize("part", range(EACH))
+def test_each_field_may_be_anything(browser, run, question, part):
     """One after the other, each with good ones beside it: some are taken, and what follows is refused for that. Never a failure."""
     fields = [(form, field) for form, case in FORMS.items() for field in case.fields]
-    for kind, (form, field) in crossed(list(NASTY)[third::EACH], fields):
+    for kind, (form, field) in crossed(list(NASTY)[part::EACH], fields):
         sent(browser, form, run, question, {field: NASTY[kind]})
 
 
@@ -100,7 +100,7 @@ def test_fields_that_are_missing_or_come_more_than_once(browser, run, question):
 @pytest.mark.usefixtures("unchanged")
 def test_bodies_that_are_no_form(browser, run, question):
     told_once = [form for form, case in FORMS.items() if not case.repeats]
-    for form, (kind, body) in product(told_once, NO_FORMS.items()):
+    for form, (kind, body) in crossed(told_once, NO_FORMS.items()):
         began = time.process_time()
         answer = browser.generic("POST", to(form, run, question), body, content_type=kind.replace("; deep", ""))
         assert time.process_time() - began < 1, (form, kind)
@@ -144,7 +144,7 @@ def prepared(browser, run, question):
 def test_from_another_site_or_without_its_token_it_does_nothing(guarded, owner, run, question):
     """All in one world: none of them changes it."""
     link = login_link_create(owner)
-    for form, headers, more in product(FORMS, ELSEWHERE, ({}, {"HX-Request": "true"})):
+    for form, (headers, more) in crossed(FORMS, product(ELSEWHERE, ({}, {"HX-Request": "true"}))):
         path = to(form, run, question, token=link)
         answer = guarded.post(path, written(form, question), headers={**headers, **more})
         fine(answer)

@@ -69,11 +69,12 @@ def test_no_page_looks_for_a_parameter_that_is_not_tried(settings, browser, run,
     views = ("timeline", "events", "graph", "protections", "cost", "io")
     for name in PAGES:
         path = filled(ADDRESSES[name], run, question)
+        for query in ("", f"from={run.id}"):
+            watched.get(f"{path}?{query}")
         # Only a run's page has views.
         shown = [f"view={view}&after=1" for view in (views if name == "run" else views[:1])]
-        for query in ("", "q=x&from=2026-01-01", f"from={run.id}", *shown):
-            watched.get(f"{path}?{query}")
-            watched.get(f"{path}?{query}", headers={"HX-Request": "true"})
+        for query, headers in product(("q=x&from=2026-01-01", *shown), ({}, {"HX-Request": "true"})):
+            watched.get(f"{path}?{query}", headers=headers)
     for form, case in FORMS.items():
         given = {name: text.format(digest="0") for name, text in case.good.items()}
         watched.post(to(form, run, question), {**given, "documents_from": run.id})

@@ -206,7 +206,7 @@ def test_a_field_beside_each_that_nobody_knows(program, ids):
 
 @pytest.mark.usefixtures("untouched")
 def test_each_body_is_read_alike_by_all_or_refused_at_once(program, ids):
-    for name, (what, data) in product(TAKING, HOSTILE.items()):
+    for name, (what, data) in crossed(TAKING, HOSTILE.items()):
         began = time.process_time()
         answer = program.call("POST", address(name, ids), data=data)
         assert time.process_time() - began < 1, (name, what)
@@ -290,7 +290,7 @@ def test_ids_elsewhere_than_in_the_path(program, ids, foreign):
 @pytest.mark.usefixtures("untouched")
 def test_a_change_from_another_site_or_without_the_sessions_token(browser, ids):
     browser.handler.enforce_csrf_checks = True
-    for name, headers, announced in product(CHANGING, ELSEWHERE, ("application/json", "text/plain")):
+    for name, (headers, announced) in crossed(CHANGING, product(ELSEWHERE, ("application/json", "text/plain"))):
         path = address(name, ids)
         answer = browser.generic("POST", path, json.dumps(good(name)), content_type=announced, headers=headers)
         check("POST", path, answer)
