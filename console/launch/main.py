@@ -3,9 +3,11 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from console.launch import environment, suite, up
+from console.launch.loading import loading
 from console.launch.paths import RUN_LOCK, TEST_LOCK
 
 INTERRUPTED = 130
@@ -48,7 +50,12 @@ def _become(python: Path, argv: Sequence[str]) -> None:
 
 def _django(argv: Sequence[str]) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
-    from django.core.management import execute_from_command_line
+    with loading():
+        import django
+        from django.core.management import execute_from_command_line, get_commands, load_command_class
 
+        with suppress(Exception):  # What cannot be loaded is told below, as Django tells it.
+            django.setup()
+            load_command_class(get_commands()[argv[1]], argv[1])
     execute_from_command_line(list(argv))
     return 0
