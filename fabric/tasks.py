@@ -11,10 +11,10 @@ from fabric import wiring, worker
 
 @shared_task(name=wiring.DRIVE_RUN, ignore_result=True)
 def drive_run(run_id: str) -> None:
-    """Offers a run to this process's host and returns. The host claims it if it has room; the row is the truth."""
-    host = worker.host()
-    if host is not None:
-        host.offer(run_id)
+    """Offers a run to this process's engine and returns. The host claims it if it has room; the row is the truth."""
+    engine = worker.WORKER.engine
+    if engine is not None:
+        engine.offer(run_id)
 
 
 @signals.celeryd_after_setup.connect

@@ -35,7 +35,7 @@ from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.memories_postgresql import PostgresqlMemories
 from fabric.adapters.memories_sqlite import SqliteMemories
 from fabric.adapters.nudge import Listener, Nudged, OnMessage
-from fabric.adapters.nudge_broker import BrokerNudge
+from fabric.adapters.nudge_broker import BrokerNudge, Lately
 from fabric.adapters.nudge_postgresql import PostgresqlListener, PostgresqlNudge
 from fabric.adapters.nudge_socket import SocketListener, SocketNudge
 from fabric.adapters.owned import Revision
@@ -251,10 +251,17 @@ class Engine:
         tune_process()
         self.host = new_host(config)
         self._lock = None if _is_postgresql() else EngineLock(Path(settings.FABRIC_DATA))
+        self._lately = Lately()
         self._ear = listener(self._heard, "wake")
         self._presence: Presence | None = None
 
+    def offer(self, run_id: str) -> None:
+        """A message of the broker about a run. One that only repeats what the ear has heard costs nothing more."""
+        if not self._lately.knew(run_id):
+            self.host.offer(run_id)
+
     def _heard(self, nudged: Nudged) -> None:
+        self._lately.heard(nudged.run_seqs)
         for run_id in nudged.run_seqs or ("",):
             self.host.offer(run_id)
 

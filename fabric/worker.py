@@ -11,7 +11,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from fabric import outbox
 from fabric.adapters.duties import DutySpec, DutyThread
-from fabric.adapters.host import RunHost
 from fabric.adapters.watchdog import Watchdog, threads_of
 from fabric.services.breakers import guard_changes_prune, guard_changes_to_prune
 from fabric.services.budgets import grants_prune, grants_to_prune
@@ -126,8 +125,3 @@ class Worker:
 
 
 WORKER = Worker()
-
-
-def host() -> RunHost | None:
-    """The worker process's host; None when this process has none (yet)."""
-    return WORKER.engine.host if WORKER.engine is not None else None

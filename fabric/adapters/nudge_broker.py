@@ -5,13 +5,45 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from fabric.runtime.ports import Nudge
 
 log = logging.getLogger(__name__)
 SKIP_S = 5.0
 """How long a broker is left alone after it failed. A caller is a request: it may wait for a connection once, not each time."""
+SAME_S = 1.0
+"""How long after a local nudge a message about the same run is taken for the one that was sent with it."""
+
+
+class Lately:
+    """The runs of which a local nudge was heard a moment ago: the one message that was sent with it says nothing new. Any thread.
+
+    Whoever is nudged locally asks the database at once; asked again for the message, it would read the same inputs a second time while the run is
+    being written. Nothing is taken for known where no nudge comes through, and none of it for longer than ``SAME_S``.
+    """
+
+    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic_s = monotonic_s
+        self._lock = threading.Lock()
+        self._at: dict[str, float] = {}
+        """The oldest first."""
+
+    def heard(self, run_ids: Iterable[str]) -> None:
+        """Local nudges about these runs came through."""
+        now = self._monotonic_s()
+        with self._lock:
+            for run_id in run_ids:
+                self._at.pop(run_id, None)
+                self._at[run_id] = now
+            while self._at and now - self._at[first := next(iter(self._at))] > SAME_S:
+                del self._at[first]  # Its message went to another worker.
+
+    def knew(self, run_id: str) -> bool:
+        """Whether a message about the run says what was heard; the next one does not."""
+        with self._lock:
+            at = self._at.pop(run_id, None)
+        return at is not None and self._monotonic_s() - at <= SAME_S
 
 
 class BrokerNudge:

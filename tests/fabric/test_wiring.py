@@ -1,6 +1,7 @@
 """The composition root: one engine a data directory, a worker that waits for it, and everything given back."""
 
 import asyncio
+import queue
 import subprocess
 import sys
 import threading
@@ -218,17 +219,24 @@ def test_a_worker_does_the_duties_and_gives_them_up():
 
 
 def test_a_message_offers_a_run_to_the_host_of_its_process(monkeypatch):
-    assert worker_process.host() is None
+    assert worker_process.WORKER.engine is None
     tasks.drive_run("run-1")  # Without a host it is dropped; the row is the truth.
     worker = worker_process.Worker()
     monkeypatch.setattr(worker_process, "WORKER", worker)
     worker.start()
     starting().join(WAIT_S)
-    offered = []
-    monkeypatch.setattr(worker.engine.host, "offer", offered.append)
+    offered = queue.SimpleQueue()
+    monkeypatch.setattr(worker.engine.host, "offer", offered.put)
     tasks.drive_run("run-1")
+    assert offered.get(timeout=WAIT_S) == "run-1"
+    # What its ear has heard is offered for the nudge, and not again for the message that was sent with it.
+    wiring._local_nudge().wake("run-2")
+    assert offered.get(timeout=WAIT_S) == "run-2"
+    tasks.drive_run("run-2")
+    assert offered.empty()
+    tasks.drive_run("run-2")
+    assert offered.get(timeout=WAIT_S) == "run-2"
     tasks.stop_engine()
-    assert offered == ["run-1"]
     assert not wiring.engine_running()
 
 

@@ -3,7 +3,7 @@
 import logging
 import threading
 
-from fabric.adapters.nudge_broker import SKIP_S, BrokerNudge
+from fabric.adapters.nudge_broker import SAME_S, SKIP_S, BrokerNudge, Lately
 
 WAIT_S = 20
 
@@ -118,3 +118,26 @@ def test_it_is_said_once_how_runs_are_found_now(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "the broker does not take wake-ups, runs are found by looking every few seconds: nobody listens"
     ]
+
+
+def test_a_message_says_nothing_new_once_and_soon_after_its_nudge_was_heard():
+    hand = Hand()
+    lately = Lately(hand)
+    assert not lately.knew("a")  # No nudge comes through: each message counts.
+    lately.heard(["a", "b", "c"])
+    assert [lately.knew("a"), lately.knew("a")] == [True, False]  # The second is about something else.
+    hand.s += SAME_S
+    assert lately.knew("b")
+    hand.s += 0.1
+    assert not lately.knew("c")
+
+
+def test_what_was_heard_is_not_kept_where_another_worker_gets_the_message():
+    hand = Hand()
+    lately = Lately(hand)
+    lately.heard(["a", "b"])
+    hand.s += SAME_S / 2
+    lately.heard(["a"])
+    hand.s += SAME_S / 2 + 0.1
+    lately.heard(["c"])
+    assert list(lately._at) == ["a", "c"]  # Heard again, it is younger.
