@@ -79,6 +79,8 @@ def observe(state: State, event: Event) -> State:
         return _called(state, fact)
     if fact.kind == "replanned":
         return State(digest(state.around, fact.kind, event.seq))
+    if fact.kind == "step_opened":
+        return _replaced(state, fact.step_id)
     if fact.kind in BEGINS_ANEW:
         return _without(state, fact.step_id)
     if fact.kind == "model_answered" and fact.verdict != "output":
@@ -94,6 +96,13 @@ def _without(state: State, step_id: str) -> State:
     if step_id not in state.turns:
         return state
     return replace(state, turns={key: turns for key, turns in state.turns.items() if key != step_id})
+
+
+def _replaced(state: State, step_id: str) -> State:
+    """Without the turns of those whose place the step takes: they are asked nothing more, and a run that goes on for long has had many."""
+    place = step_id.rpartition(".e")[0] + "."
+    kept = {key: turns for key, turns in state.turns.items() if not key.startswith(place)}
+    return state if len(kept) == len(state.turns) else replace(state, turns=kept)
 
 
 def _called(state: State, fact: Any) -> State:

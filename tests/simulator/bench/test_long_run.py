@@ -10,6 +10,7 @@ import pytest
 
 from fabric.adapters.journal_postgresql import PostgresqlStore
 from fabric.adapters.journal_sqlite import SqliteStore
+from fabric.core.mechanisms import progress
 from simulator.bench import long_run
 from simulator.bench.across import TIMES
 from simulator.bench.database import ROOT, inherited
@@ -52,6 +53,15 @@ def test_a_resume_reads_what_came_after_the_snapshot(store):
     list(run.resumes(1, digest=""))
     assert run.read.rows - before == seq > 1_000
     assert quick < 100
+
+
+def test_a_state_remembers_no_turns_of_agents_whose_place_others_took(store):
+    run = long_run.LongRun(store, WORKSPACE, REVISION)
+    run.until(500)
+    run._decide("another question", "")  # What it is claimed for.
+    driver, _ = run.claim()
+    [step] = driver.run.steps
+    assert set(driver.run.guards[progress.NAME].turns) == {step}
 
 
 def test_the_command_has_both():
