@@ -36,7 +36,7 @@ def merge(request: HttpRequest, name: str) -> HttpResponse:
         if refusal.code not in ("conflict", "invalid", "too_large"):
             raise
         return _page(request, actor, name, sentence(refusal.message), errors.STATUS[refusal.code])
-    messages.success(request, f"r{base} is in your draft: it is a change of r{base} from now on..")
+    messages.success(request, f"r{base} is in your draft: it is a change of r{base} from now on.")
     return redirect("fabric-draft", name=draft.name)
 
 

@@ -1,4 +1,5 @@
 // The editor of fabrics. Everything works without it: each form can be sent by its button; here it is sent while one types.
+import "./merged.js";
 
 // A name is sent when it is whole: whoever names it goes with it, letter by letter would be a wild chase.
 document.addEventListener("input", (event) => event.target.matches?.("[data-late]") && event.stopPropagation(), true);

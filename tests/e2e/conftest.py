@@ -108,8 +108,8 @@ def visit(installation: Installation, chromium: Browser, signed_in: StorageState
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         visitor = Visitor(context, context.new_page())
-        visitor.page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
-        visitor.page.on(
+        context.on("weberror", lambda one: visitor.complaints.append(str(one.error)))
+        context.on(
             "console",
             lambda said: (
                 visitor.complaints.append(said.text)
