@@ -34,13 +34,13 @@ def change_asked(request: ChangeRequest) -> None:
 def change_ended(
     *, actor: Actor, request_id: str, state: ChangeState, reason: str = "", published: Revision | None = None
 ) -> bool:
-    """Ends a change request that waits, and tells its author; False: it waits no more. Within the caller's transaction."""
+    """Ends a change request that waits, and tells its author, unless they did it; False: it waits no more. Within the caller's transaction."""
     rows = ChangeRequest.objects.filter(id=request_id, state=ChangeState.OPEN)
     said = {"state": state, "decided_by": actor.name, "reason": reason, "published": published}
     if not rows.update(decided_at=datetime.now(UTC), **said):
         return False
-    if CHANGES[state] is not None and mails():
-        of = ChangeRequest.objects.select_related("base").get(id=request_id)
+    of = ChangeRequest.objects.select_related("base").get(id=request_id)
+    if CHANGES[state] is not None and of.author != actor.name and mails():
         number = f"r{published.number}" if published else ""
         _tell(of, state, _author(of), by=actor.name, reason=safe(reason), revision=number)
     return True

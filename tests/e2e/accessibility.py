@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
+
+from tests import long_runs
 
 VENDOR = Path(__file__).parent / "vendor"
 AXE = "axe-4.14.1.min.js"
 GRAVE = ("serious", "critical")
+WIDE = ViewportSize(width=1440, height=900)
+NARROW = ViewportSize(width=390, height=844)
 
 
 @cache
@@ -43,3 +50,41 @@ def findings(page: Page, *, contrast_alone: bool = False) -> list[str]:
         if one["impact"] in GRAVE
         for node in one["nodes"][:3]
     ]
+
+
+def in_both_themes(page: Page) -> list[str]:
+    """What is grave on the page as it stands. What it is made of is the same in both themes; its colours are not."""
+    themed(page, "light")
+    found = findings(page)
+    themed(page, "dark")
+    return found + [f"dark: {one}" for one in findings(page, contrast_alone=True)]
+
+
+def themed(page: Page, scheme: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+
+
+def at_both_sizes(page: Page) -> list[str]:
+    """The same, wide and narrow. A colour does not depend on the width: wide it is light and narrow it is dark, and all four under ``--long``."""
+    page.set_viewport_size(WIDE)
+    if os.environ.get(long_runs.ASKED):
+        found = in_both_themes(page)
+        themed(page, "light")
+        page.set_viewport_size(NARROW)
+        found += [f"narrow: {one}" for one in findings(page)]
+    else:
+        themed(page, "light")
+        found = findings(page)
+        page.set_viewport_size(NARROW)
+    themed(page, "dark")
+    return found + [f"narrow, dark: {one}" for one in findings(page)]
+
+
+def looked_at(page: Page, addresses: Iterable[str]) -> dict[str, list[str]]:
+    """Findings by address. The script is told to the browser once, not to each page."""
+    page.add_init_script(axe())
+    found = {}
+    for address in addresses:
+        page.goto(address)
+        found[address] = at_both_sizes(page)
+    return {where: what for where, what in found.items() if what}

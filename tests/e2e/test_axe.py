@@ -6,22 +6,16 @@ it is no page.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from typing import Literal
-
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
-from playwright.sync_api import Page, ViewportSize
 
 from console.access import ROUTES, Policy
 from console.configure.parts import PARTS
 from console.views.fabrics import TABS
 from console.views.run_events import DENSITIES
 from console.views.run_page import VIEWS
-from tests import long_runs
 from tests.e2e import publish_scenes
-from tests.e2e.accessibility import axe, findings
+from tests.e2e.accessibility import NARROW, WIDE, at_both_sizes, axe, in_both_themes, looked_at
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
@@ -35,9 +29,6 @@ from tests.fabric.services.test_memories import WRITING
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 installation = pytest.fixture(begun, scope="module")
-
-WIDE = ViewportSize(width=1440, height=900)
-NARROW = ViewportSize(width=390, height=844)
 
 NO_PAGE = {
     "healthz": "JSON for supervisors",
@@ -163,44 +154,6 @@ def test_every_route_is_a_page_that_is_looked_at_or_says_why_it_is_none():
     }
     assert {name: needs - set(KNOWN) for name, needs in needed.items() if needs - set(KNOWN)} == {}
     assert len(pages(KNOWN)) == len(needed)
-
-
-def in_both_themes(page: Page) -> list[str]:
-    """What is grave on the page as it stands. What it is made of is the same in both themes; its colours are not."""
-    themed(page, "light")
-    found = findings(page)
-    themed(page, "dark")
-    return found + [f"dark: {one}" for one in findings(page, contrast_alone=True)]
-
-
-def themed(page: Page, scheme: Literal["light", "dark"]) -> None:
-    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-
-
-def at_both_sizes(page: Page) -> list[str]:
-    """The same, wide and narrow. A colour does not depend on the width: wide it is light and narrow it is dark, and all four under ``--long``."""
-    page.set_viewport_size(WIDE)
-    if os.environ.get(long_runs.ASKED):
-        found = in_both_themes(page)
-        themed(page, "light")
-        page.set_viewport_size(NARROW)
-        found += [f"narrow: {one}" for one in findings(page)]
-    else:
-        themed(page, "light")
-        found = findings(page)
-        page.set_viewport_size(NARROW)
-    themed(page, "dark")
-    return found + [f"narrow, dark: {one}" for one in findings(page)]
-
-
-def looked_at(page: Page, addresses: Iterable[str]) -> dict[str, list[str]]:
-    """Findings by address. The script is told to the browser once, not to each page."""
-    page.add_init_script(axe())
-    found = {}
-    for address in addresses:
-        page.goto(address)
-        found[address] = at_both_sizes(page)
-    return {where: what for where, what in found.items() if what}
 
 
 def test_a_finding_is_found(visit):

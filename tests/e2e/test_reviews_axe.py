@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.accessibility import axe
+from tests.e2e.accessibility import at_both_sizes, axe
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.installation import installed
 from tests.e2e.review_scenes import EMPTY, filled, scenes
-from tests.e2e.test_axe import at_both_sizes
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
