@@ -10,8 +10,11 @@ import re
 from typing import Any
 
 from django import template
+from django.utils.html import escape
+from django.utils.safestring import SafeString
 
 from console.forms import sentence
+from console.markup import built
 
 register = template.Library()
 register.filter("sentence", sentence)
@@ -45,6 +48,12 @@ def prose(value: object) -> str:
 def inert(value: object) -> str:
     """Names, summaries and what a person approves: everything that cannot be seen is shown by number."""
     return _hidden_or_joining.sub(_number, _any_break.sub("\n", str(value)))
+
+
+@register.filter
+def as_path(value: object) -> SafeString:
+    """A path within a fabric, which may go on in the next line after a dot or an underscore, and nowhere within a word."""
+    return built(re.sub(r"([._])(?=[^._])", r"\1<wbr>", escape(inert(value))))
 
 
 @register.filter

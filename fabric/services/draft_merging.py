@@ -23,7 +23,7 @@ class DraftConflict(Refused):
     def __init__(self, conflicts: Sequence[Conflict]) -> None:
         paths = ", ".join(one.path for one in conflicts[:5])
         more = f" and {len(conflicts) - 5} more" if len(conflicts) > 5 else ""
-        message = f"{paths}{more} was changed by somebody else since this page was loaded: look at both, and say which is to stand"
+        message = f"{paths}{more} was changed in another window, or by a program, since this page was loaded: look at both, and say which is to stand"
         super().__init__(message, code="conflict", field=conflicts[0].path)
         self.conflicts = tuple(conflicts)
 
@@ -42,7 +42,7 @@ def merged_text(shown: str, now: str, mine: str, choices: Choices | None = None)
     try:
         base, theirs, own = (read_yaml(text).value for text in (shown, now, mine))
     except YamlProblem:
-        message = "the text was changed by somebody else since this page was loaded, and cannot be merged while it is no YAML: load the page again, and put your change in"
+        message = "the text was changed in another window, or by a program, since this page was loaded, and cannot be merged while it is no YAML: load the page again, and put your change in"
         raise Refused(message, code="conflict", field="text") from None
     found = three_way(base, own, theirs, dict(choices or {}))
     if found.conflicts:

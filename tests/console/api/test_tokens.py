@@ -80,7 +80,10 @@ def test_what_somebody_is_mailed_is_theirs_to_say(actor, nightly):
     member("vera", "viewer")
     secret = token_create(actor=actor, name="hers", user="vera", scopes=[Scope.READ, Scope.MANAGE]).secret
     vera = Program(secret)
-    assert vera.get(MINE).json() == {"email": "", "wants": ["question", "reminder", "onward", "ticket"]}
+    assert vera.get(MINE).json() == {
+        "email": "",
+        "wants": ["question", "reminder", "onward", "ticket", "change", "changed"],
+    }
     assert vera.post(MINE, {"wants": ["ticket", "question"]}).json()["wants"] == ["question", "ticket"]
     assert vera.post(MINE, {"wants": []}).json()["wants"] == []
     assert vera.post(MINE, {"wants": ["alert"]}).status_code == 422

@@ -3,7 +3,7 @@ import json
 import pytest
 from django.template import Context, Template
 
-from console.templatetags.said import JSON_CHARS_MAX, as_json, inert, prose
+from console.templatetags.said import JSON_CHARS_MAX, as_json, as_path, inert, prose
 
 ACTING = [
     "\x00",
@@ -58,3 +58,9 @@ def test_a_very_long_value_says_what_is_left_out():
     assert len(shown) < JSON_CHARS_MAX + 100
     assert shown.endswith("more characters")
     assert json.loads(as_json({"a": [1, None]})) == {"a": [1, None]}
+
+
+def test_a_path_may_break_after_a_dot_or_an_underscore_and_is_escaped():
+    assert as_path("policy.four_eyes.0") == "policy.<wbr>four_<wbr>eyes.<wbr>0"
+    assert as_path("a..b__c._") == "a..<wbr>b__<wbr>c._"
+    assert as_path("<b>.x\u202e") == f"&lt;b&gt;.<wbr>x{inert(chr(0x202E))}"

@@ -108,7 +108,7 @@ def test_what_is_wrong_in_a_file_is_said_on_its_draft_with_its_line(browser: Cli
     broken = SMALL.replace("model: script", "model: big")
     page = text(browser.post("/fabrics/+import", {"source": broken, "name": "mine"}, follow=True))
     assert "mine is a draft. 2 things in it are not as they should be yet" in page
-    assert "agents.0.model · line 12" in page
+    assert "agents.0.model · line 12" in page.replace("<wbr>", "")
     page = text(browser.post("/fabrics/+import", {"source": "a: [1,\nb", "name": "worse"}, follow=True))
     assert re.search(r"YAML · line \d", page)
 

@@ -31,7 +31,8 @@ PAGE = "/fabrics/small/draft/publish"
 
 def text(response, status=200):
     assert response.status_code == status, response.content[:2_000]
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", response.content.decode().partition("<main")[2])).split())
+    main = response.content.decode().partition("<main")[2].replace("<wbr>", "")
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", main)).split())
 
 
 def button(response, name):

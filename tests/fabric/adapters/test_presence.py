@@ -183,7 +183,7 @@ def test_a_worker_that_cannot_take_its_lock_again_is_not_missed(postgresql_world
 @pytest.mark.postgresql
 def test_a_worker_whose_lease_lapsed_is_not_ended_by_a_look_but_by_a_claim(postgresql_world, workers):
     """One that stands still keeps its session: its lock is there, so that only the lease speaks."""
-    still, other = workers("still", lease_s=0.2), workers("other")
+    still, other = workers("still", lease_s=2), workers("other")
     run = new_run()
     still.store.create(run)
     assert still.store.claim("still", limit=1, queues=["default"])
