@@ -68,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long goes first: at the end of a run side by side nobody waits for one long file. What takes very long is left out unless it is asked for."""
     long, unknown = long_runs.of(items)
-    if unknown and config.args == config.getini("testpaths"):
+    if unknown and config.args == config.getini("testpaths") and not config.getoption("lf"):
         raise pytest.UsageError(f"tests/long_runs.py names what is no test: {', '.join(unknown)}")
     # Who names one test means it.
     if long and not config.getoption("--long") and not any("::" in argument for argument in config.args):
