@@ -299,7 +299,7 @@ def keys() -> list[tuple[str, list[tuple[Key, str]]]]:
 
 @lru_cache(maxsize=8)
 def sheets(*, staff: bool, under: str) -> SafeString:
-    """The palette and the sheet of keys, of a console whose addresses begin with ``under``: a third of what a page's frame takes to be written."""
+    """The palette and the sheet of keys, of a console whose addresses begin with ``under``: a quarter of what a page takes that shows nothing else."""
     return render_to_string("shell/sheets.html", {"places": places(rows=offered(staff=staff)), "keys": keys()})
 
 

@@ -39,10 +39,10 @@ def change_ended(
     said = {"state": state, "decided_by": actor.name, "reason": reason, "published": published}
     if not rows.update(decided_at=datetime.now(UTC), **said):
         return False
-    of = ChangeRequest.objects.select_related("base").get(id=request_id)
-    if CHANGES[state] is not None and of.author != actor.name and mails():
-        number = f"r{published.number}" if published else ""
-        _tell(of, state, _author(of), by=actor.name, reason=safe(reason), revision=number)
+    if CHANGES[state] is not None and mails():
+        for of in ChangeRequest.objects.select_related("base").filter(id=request_id).exclude(author=actor.name):
+            number = f"r{published.number}" if published else ""
+            _tell(of, state, _author(of), by=actor.name, reason=safe(reason), revision=number)
     return True
 
 
