@@ -147,6 +147,9 @@ def standing(tree: JSON, path: str) -> JSON:
             break
     if parts[:2] == ["policy", "breakers"] and len(parts) > 3 and (preset := _preset(tree, parts)) is not MISSING:
         return preset
+    if parts[:3] == ["policy", "budget", "agents"] and len(parts) == 5:
+        of_all = at(tree, f"policy.budget.agent_{parts[4]}")
+        return None if of_all is MISSING else of_all
     shape = shape_of(path)
     return MISSING if shape is None else shape.default
 

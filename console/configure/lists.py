@@ -49,8 +49,12 @@ def items_of(
     *,
     note: Callable[[dict[str, JSON]], str],
     users: Callable[[str], tuple[str, ...]] = lambda name: (),
+    beside: Callable[[int], tuple[str, ...]] = lambda n: (),
 ) -> list[Item]:
-    """The things of a list. What is no group of fields is shown as an empty one, with what is said of it."""
+    """The things of a list. What is no group of fields is shown as an empty one, with what is said of it.
+
+    ``beside``: places elsewhere in the draft that say more of the thing at a position; they stand with what is folded.
+    """
     things = editing.at(listed)
     found = things if isinstance(things, list) else []
     return [
@@ -60,7 +64,10 @@ def items_of(
             n,
             len(found),
             thing if isinstance(thing, dict) else {},
-            (fields, more),
+            (
+                tuple(f"{listed}.{n}.{each}" for each in fields),
+                (*(f"{listed}.{n}.{each}" for each in more), *beside(n)),
+            ),
             note,
             users,
         )
@@ -74,14 +81,19 @@ def _item(
     n: int,
     count: int,
     thing: dict[str, JSON],
-    names: tuple[tuple[str, ...], tuple[str, ...]],
+    places: tuple[tuple[str, ...], tuple[str, ...]],
     note: Callable[[dict[str, JSON]], str],
     users: Callable[[str], tuple[str, ...]],
 ) -> Item:
-    about = [one for one in editing.checked.findings if one.path == path or one.path.startswith(f"{path}.")]
+    also = frozenset(places[1])
+    about = [
+        one
+        for one in editing.checked.findings
+        if one.path == path or one.path.startswith(f"{path}.") or one.path in also
+    ]
     name = thing.get("name")
     named = name if isinstance(name, str) else ""
-    shown, folded = (tuple(editing.field(f"{path}.{each}") for each in group) for group in names)
+    shown, folded = (tuple(map(editing.field, group)) for group in places)
     errors = sum(one.level == "error" for one in about)
     return Item(
         path=path,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from console.configure.editing import Editing
 from console.configure.lists import items_of
+from fabric.services.checking import Finding
 
 JSON = Any
 FIELDS = ("name", "model", "instructions", "tools")
 LOOSE = "in no role yet"
+CAPS = "policy.budget.agents"
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+"""What an agent may be called: such a name can stand in a path."""
 MORE = ("answers", "needs", "max_output_tokens", "inline_document_chars")
 
 
@@ -24,8 +31,47 @@ def build(editing: Editing) -> dict[str, Any]:
         more += [f"{len(tools)} tool{'s' if len(tools) > 1 else ''}"] if isinstance(tools, list) and tools else []
         return " · ".join([", ".join(found), *more])
 
-    items = items_of(editing, "agents", FIELDS, MORE, note=note)
-    return {"items": items, "listed": "agents", "loose": sum(one.note.startswith(LOOSE) for one in items)}
+    items = items_of(editing, "agents", FIELDS, MORE, note=note, beside=_caps_of(editing))
+    loose = sum(one.note.startswith(LOOSE) for one in items)
+    return {"items": items, "listed": "agents", "loose": loose, "strays": strays(editing)}
+
+
+def _caps_of(editing: Editing) -> Callable[[int], tuple[str, ...]]:
+    """The places of an agent's own caps, by its position; none where it has no name that could stand in a path, or another's."""
+    names = _names(editing)
+
+    def places(n: int) -> tuple[str, ...]:
+        name = names[n]
+        mine = NAME.fullmatch(name) is not None and names.index(name) == n
+        return tuple(f"{CAPS}.{name}.{unit}" for unit in ("usd_micros", "tokens")) if mine else ()
+
+    return places
+
+
+def _names(editing: Editing) -> list[str]:
+    agents = editing.at("agents")
+    listed = agents if isinstance(agents, list) else []
+    return [str(one.get("name", "")) if isinstance(one, dict) else "" for one in listed]
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A cap that is nobody's, or that caps nothing: it can be taken out here."""
+
+    path: str
+    name: str
+    findings: tuple[Finding, ...]
+
+
+def strays(editing: Editing) -> list[Stray]:
+    """What stands under ``policy.budget.agents`` and with no agent above."""
+    table, names = editing.at(CAPS), _names(editing)
+    found = [(f"{CAPS}.{name}", str(name)) for name in (table if isinstance(table, dict) else ())]
+    return [
+        Stray(path, name, editing.about(path))
+        for path, name in found
+        if NAME.fullmatch(name) and (name not in names or editing.about(path))
+    ]
 
 
 def roles_in(topology: JSON, gates: JSON) -> dict[str, list[str]]:

@@ -45,7 +45,7 @@ PARTS: Mapping[str, Part] = {
         Part(
             "basics", "Fabric", ("name", "title", "description", "example", "tiers", "safe_fallback"), part_basics.build
         ),
-        Part("agents", "Agents", ("agents",), part_agents.build),
+        Part("agents", "Agents", ("agents", "policy.budget.agents"), part_agents.build),
         Part("topology", "Topology", ("topology", "policy.fan_in", "policy.goal_gates"), part_topology.build),
         Part("gates", "Stages and gates", ("gates", "policy.tau"), part_gates.build),
         Part("limits", "Budgets and limits", ("policy",), part_limits.build),

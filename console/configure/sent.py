@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, standing, whole_of
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
-from console.configure.shape import MISSING, REFERS, place_of, shape_of
+from console.configure.shape import KEYED, MISSING, REFERS, place_of, shape_of
 from console.typed_fields import same
 from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, tree_edited
 from fabric.services.yaml_tree import Path
@@ -67,9 +67,14 @@ def changes_in(tree: JSON, data: Sent, button: str = "") -> Changes:
 
 
 def _paths(data: Sent) -> list[str]:
-    """The paths of the fields that were shown, each once."""
+    """The paths of the fields that were shown, each once. Names come last: what is sent under a name that is given up moves with it."""
     named = [key for key in data if key.startswith((FIELD, SHOWN))][:FIELDS_MAX]
-    return list(dict.fromkeys(key[2:] for key in named))
+    return sorted(dict.fromkeys(key[2:] for key in named), key=_is_name)
+
+
+def _is_name(path: str) -> bool:
+    shape = shape_of(path)
+    return shape is not None and shape.kind == "name"
 
 
 def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
@@ -122,7 +127,8 @@ def _dropped(tree: JSON, parts: Path) -> list[Edit]:
         around, shape = at(tree, dotted[end - 2]), shape_of(dotted[end - 2])
         if not (isinstance(around, dict) and len(around) == 1 and isinstance(parts[end - 2], str)):
             break
-        if shape is None or (shape.required and shape.kind != "table"):
+        named = end > 2 and place_of(dotted[end - 3]) in KEYED
+        if shape is None or (shape.required and shape.kind != "table" and not named):
             break
         end -= 1
     return [Drop(parts[:end])]
@@ -139,6 +145,11 @@ def _references(tree: JSON, path: str, old: JSON, new: JSON) -> Iterator[Edit]:
     for place, refers in REFERS.items():
         if refers == listed:
             yield from _renamed(tree, place.split("."), (), old, new)
+    for place, refers in KEYED.items():
+        table = at(tree, place)
+        if refers == listed and isinstance(table, dict) and old in table and new not in table:
+            yield Put((*path_of(place), new), table[old])
+            yield Drop((*path_of(place), old))
 
 
 def _renamed(tree: JSON, place: list[str], path: Path, old: str, new: str) -> Iterator[Edit]:

@@ -61,6 +61,8 @@ REFERS: Mapping[str, str] = {
     "policy.goal_gates.nodes": "agents",
 }
 """Places that hold names, and the list whose names they are."""
+KEYED: Mapping[str, str] = {"policy.budget.agents": "agents"}
+"""Tables whose keys are names, and the list whose names they are."""
 ORDERED = frozenset({"models.*.fallbacks", "topology.workers"})
 """Of those with several names, where their order says something."""
 KINDS: Mapping[str, Kind] = {
@@ -110,6 +112,8 @@ LABELS: Mapping[str, str] = {
     "gates.oracle.*.http.url": "Address",
     "gates.oracle.*.http.timeout_s": "Timeout of one attempt",
     "decision_table.*.*.deviation": "Why it may be laxer",
+    "policy.budget.agents.*.usd_micros": "Own cap of money",
+    "policy.budget.agents.*.tokens": "Own cap of tokens",
     "policy.breakers.*.scope": "Stands in front of",
     "policy.breakers.*.only": "Only these",
     "policy.breakers.*.cooldown_s": "Cooldown",
@@ -127,6 +131,8 @@ LABELS: Mapping[str, str] = {
 }
 """Labels that are not the field's name in words; those of the policy are in ``LIMITS``."""
 UNITS: Mapping[str, str] = {
+    "policy.budget.agents.*.usd_micros": str(Unit.USD),
+    "policy.budget.agents.*.tokens": str(Unit.TOKENS),
     "policy.breakers.*.cooldown_s": "s",
     "policy.breakers.*.signals.*.window_s": "s",
     "policy.breakers.*.signals.*.min_calls": "calls",
@@ -344,7 +350,7 @@ def _plain_kind(place: str, bare: Any) -> Kind:
     if bare is bool:
         return "boolean"
     if bare is int:
-        return "usd" if place.endswith("_usd_micros") else "integer"
+        return "usd" if place.endswith("usd_micros") else "integer"
     if bare is float:
         return "number"
     if bare is str:

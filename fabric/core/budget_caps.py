@@ -42,12 +42,17 @@ def cap_key(scope: str, unit: CapUnit) -> str:
 FIELDS: Mapping[tuple[str, str], str] = MappingProxyType(
     {(whose, unit): f"{whose}_{unit}" for whose in (RUN, STAGE, AGENT) for unit in ("usd_micros", "tokens")}
 )
-"""The policy's field of each cap, by whose and of what; each is one of ``policy.Budget``, by test."""
+"""The policy's field of each cap, by whose and of what; each is one of ``policy.Budget``, by test. An agent may have one of its own (``agents``)."""
 
 
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
-    """What a fabric gives a run, a stage or an agent; None: that has no cap of its own."""
-    field = FIELDS.get((scope.partition(":")[0], unit))
+    """What a fabric gives a run, a stage or an agent; None: that has no cap. What it says of an agent by name beats what it says of all."""
+    whose, _, name = scope.partition(":")
+    own = budget.agents.get(name) if whose == AGENT else None
+    named: int | None = None if own is None else getattr(own, unit)
+    if named is not None:
+        return named
+    field = FIELDS.get((whose, unit))
     given: int | None = None if field is None else getattr(budget, field)
     return given
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 
+from fabric.core.agent_budgets import AgentBudgets
 from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
 from fabric.core.people_policy import Humans
@@ -59,6 +60,11 @@ class Budget(_Policy):
     )
     agent_tokens: Positive | None = Field(
         default=None, exclude_if=_absent, description="Most tokens of one agent in a run, input and output together."
+    )
+    agents: AgentBudgets = Field(
+        default={},
+        exclude_if=lambda given: not given,
+        description="Caps of single agents by name; they beat agent_usd_micros and agent_tokens.",
     )
 
     @model_validator(mode="after")

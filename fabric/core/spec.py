@@ -344,6 +344,9 @@ def _unknown(spec: FabricSpec) -> Any:
             yield f"agents.{n}.model: no model is named {agent.model!r}"
         for missing in (name for name in agent.tools if name not in tools):
             yield f"agents.{n}.tools: no tool is named {missing!r}"
+    for name in spec.policy.budget.agents:
+        if name not in agents:
+            yield f"policy.budget.agents.{name}: no agent is named {name!r}"
     workers = set(spec.topology.workers)
     briefs: tuple[Brief, ...] = spec.topology.plan.briefs if spec.topology.plan else ()
     for n, brief in enumerate(briefs):

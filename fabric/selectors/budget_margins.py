@@ -41,11 +41,15 @@ def _fullest(
     caps: Budget, ledger: budget.State, kind: str, spent_by: Mapping[str, int], unit: CapUnit, name: str
 ) -> Iterator[Margin]:
     """The stage or agent that is nearest to its cap, by what it has spent of it: one may have been raised, and the others not."""
-    own = fabrics_cap(caps, kind, unit)
-    if own is None:
-        return
+    of_all = fabrics_cap(caps, kind, unit)
+    named = dict.fromkeys(caps.agents if kind == AGENT else (), 0)
     found = [
-        (budget.cap_in_force(caps, ledger, f"{kind}:{one}", unit) or own, spent, one) for one, spent in spent_by.items()
+        (most, spent, one)
+        for one, spent in {**named, **spent_by}.items()
+        if (most := budget.cap_in_force(caps, ledger, f"{kind}:{one}", unit)) is not None
     ]
-    limit, spent, where = max(found, key=lambda one: (one[1] / max(1, one[0]), one[2]), default=(own, 0, ""))
-    yield Margin(name=name, observed=spent, limit=limit, unit=unit, at_limit=REFUSED, where=words(where))
+    if found or of_all is not None:
+        limit, spent, where = max(
+            found, key=lambda one: (one[1] / max(1, one[0]), one[2]), default=(of_all or 0, 0, "")
+        )
+        yield Margin(name=name, observed=spent, limit=limit, unit=unit, at_limit=REFUSED, where=words(where))

@@ -15,11 +15,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from fabric.core.agent_budgets import AgentBudget
 from fabric.core.breaker.policy import Breaker, Signal
 from fabric.core.policy import DEADLINES, HUMAN_DUE_S, Deadlines, FlowPolicy
 from fabric.core.retry_policy import Edge, NodeLayers
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
+from fabric.selectors.words import dollars
 
 
 class Unit(StrEnum):
@@ -63,6 +65,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "budget.run_tokens": ("Run tokens", Unit.TOKENS),
     "budget.stage_tokens": ("Stage tokens", Unit.TOKENS),
     "budget.agent_tokens": ("Agent tokens", Unit.TOKENS),
+    "budget.agents": ("Caps of single agents", Unit.SENTENCES),
     "cost_velocity.calls": ("Calls before a rate counts", Unit.CALLS),
     "cost_velocity.factor": ("Even pace, at most", Unit.TIMES),
     "cost_velocity.within_s": ("What is left lasts", Unit.SECONDS),
@@ -231,12 +234,24 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[Limit]:
     elif isinstance(part := getattr(policy, name), BaseModel):
         standard = None if field.is_required() else field.get_default()
         for limit in _part(name, part, standard, None):
-            yield from _due(spec, limit) if limit.path == "humans.due_s" else (limit,)
+            yield from _due(spec, limit) if limit.path == "humans.due_s" else (_in_words(limit),)
     elif name == "breakers":
         said, unnamed = (tuple(breaker_said(one) for one in those) for those in (policy.breakers, field.get_default()))
         yield _limit(name, said, unnamed, False, None, *explained(field, FlowPolicy))
     else:
         yield _limit(name, part, field.get_default(), False, None, *explained(field, FlowPolicy))
+
+
+def _in_words(limit: Limit) -> Limit:
+    """Caps of single agents in a few words each; any other limit as it is."""
+    if limit.path != "budget.agents":
+        return limit
+    return replace(limit, value=tuple(_agent_said(name, own) for name, own in limit.value.items()), default=())
+
+
+def _agent_said(name: str, own: AgentBudget) -> str:
+    money = [] if own.usd_micros is None else [dollars(own.usd_micros)]
+    return f"{name}: {', '.join(money + ([] if own.tokens is None else [f'{own.tokens:,} tokens']))}"
 
 
 def breaker_said(breaker: Breaker) -> str:

@@ -92,10 +92,14 @@ def _silence(spec: FabricSpec, where: object) -> Iterator[Problem]:
 
 def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
     """An agent that may answer with more tokens than it may ever have is never asked: its worst case does not fit."""
-    for field in ("stage_tokens", "agent_tokens"):
-        cap = getattr(spec.policy.budget, field)
-        most = max(spec.agents, key=lambda agent: agent.max_output_tokens)
-        if cap is not None and most.max_output_tokens >= cap:
+    budget = spec.policy.budget
+    own = {name: given.tokens for name, given in budget.agents.items() if given.tokens is not None}
+    caps = [("stage_tokens", budget.stage_tokens, spec.agents)]
+    caps.append(("agent_tokens", budget.agent_tokens, tuple(one for one in spec.agents if one.name not in own)))
+    caps += [(f"agents.{name}.tokens", cap, (spec.agent(name),)) for name, cap in own.items()]
+    for field, cap, whose in caps:
+        most = max(whose, key=lambda agent: agent.max_output_tokens, default=None)
+        if cap is not None and most is not None and most.max_output_tokens >= cap:
             sentence = (
                 f"agent {most.name} may answer with {most.max_output_tokens:,} tokens (max_output_tokens), so that no call of it fits into {cap:,}; "
                 "raise this, or lower that"

@@ -21,6 +21,7 @@ from simulator.kernel import faults, remembering
 from simulator.kernel.people import eyes
 from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
+from simulator.kernel.swarm_agents import owning
 from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered, without_ways
@@ -131,6 +132,7 @@ def variant(number: int) -> Fabric:
     judged(tree, number)
     layered(tree, number)
     named(tree, number)
+    owning(tree, number)
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})

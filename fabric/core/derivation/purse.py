@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.agent_budgets import AgentBudget
 from fabric.core.policy import Budget
 
 USD, TOKENS = "usd_micros", "tokens"
+NOTHING_OWN = AgentBudget.model_construct()
+"""Of an agent that its fabric does not name."""
 Cap = tuple[str, str]
 """Scope (``run``, ``call``, ``stage:<name>``, ``agent:<name>``) and unit."""
 
@@ -53,27 +56,33 @@ class Purse:
     def over(self, budget: Budget, stage: str, agent: str, usd_micros: int, tokens: int) -> Over | None:
         """The first cap that a call of this worst case would pass; None: it fits them all."""
         worst = {USD: usd_micros, TOKENS: tokens}
-        for scope, unit, cap in self._caps(budget, f"stage:{stage}", f"agent:{agent}"):
+        for scope, unit, cap in self._caps(budget, f"stage:{stage}", agent):
             would_be = worst[unit] + (0 if scope == "call" else self.used(scope, unit))
             if would_be > cap:
                 return Over(scope, unit, cap, would_be)
         return None
 
     def _caps(self, budget: Budget, stage: str, agent: str) -> Iterator[tuple[str, str, int]]:
+        own, whose = budget.agents.get(agent, NOTHING_OWN), f"agent:{agent}"
         told: tuple[tuple[str, str, int | None], ...] = (
             ("run", USD, budget.run_usd_micros),
             ("call", USD, budget.call_usd_micros),
             (stage, USD, budget.stage_usd_micros),
-            (agent, USD, budget.agent_usd_micros),
+            (whose, USD, _first(own.usd_micros, budget.agent_usd_micros)),
             ("run", TOKENS, budget.run_tokens),
             (stage, TOKENS, budget.stage_tokens),
-            (agent, TOKENS, budget.agent_tokens),
+            (whose, TOKENS, _first(own.tokens, budget.agent_tokens)),
         )
-        for scope, unit, own in told:
-            caps = [self.raised.get((scope, unit), own), self.given.get(unit) if scope == "run" else None]
+        for scope, unit, set_ in told:
+            caps = [self.raised.get((scope, unit), set_), self.given.get(unit) if scope == "run" else None]
             known = [one for one in caps if one is not None]
             if known:
                 yield scope, unit, min(known)
+
+
+def _first(own: int | None, of_all: int | None) -> int | None:
+    """A cap of an agent's own, 0 too, before the one that all agents have."""
+    return of_all if own is None else own
 
 
 def noted(purse: Purse, fact: ev.Fact) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from fabric.core import events as ev
 from fabric.core.budget_caps import FIELDS, NamedCap, cap_key, fabrics_cap
+from fabric.core.derivation.purse import Purse
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, cost_velocity, state_of
 from fabric.core.policy import Budget
 from fabric.core.taxonomy import Tier
-from tests.fabric.core.fabrics import lone
+from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import World, ran
 
 MONEY = 10_000_000
@@ -49,7 +51,7 @@ def test_every_cap_names_a_field_of_the_policy():
 
 def test_every_cap_that_a_fabric_sets_for_a_run_has_a_name():
     shared = {"call_usd_micros", "fabric_hour_usd_micros", "session_usd_micros"}
-    assert set(CAPS) == set(Budget.model_fields) - shared - {"run_usd_micros"}
+    assert set(CAPS) == set(Budget.model_fields) - shared - {"run_usd_micros", "agents"}
     given = Budget(run_usd_micros=1, **{name: n + 2 for n, name in enumerate(CAPS)})
     assert [fabrics_cap(given, scope, unit) for scope, unit, _ in CAPS.values()] == [2, 3, 4, 5, 6]
 
@@ -143,6 +145,78 @@ def test_a_cap_named_twice_and_one_beside_a_rejection_are_no_answer():
 def test_it_outlives_the_process():
     world = poor(agent_tokens=10).decide(caps=(NamedCap("agent:worker", "tokens", 1_000_000),)).go(steps=1)
     assert world.crash().go().end.state is RunState.COMPLETED
+
+
+# -- caps of an agent's own -------------------------------------------------------------------------------------------
+
+UNITS = ("usd_micros", "tokens")
+AGENTS_OWN = {"usd_micros": FIRST.reserved_usd_micros, "tokens": FIRST.reserved_tokens}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_an_agents_own_cap_beats_the_one_of_all_agents_in_both_directions(unit):
+    given = Budget(run_usd_micros=9, **{f"agent_{unit}": 5}, agents={"worker": {unit: 3}, "critic": {unit: 7}})
+    assert [fabrics_cap(given, f"agent:{name}", unit) for name in ("worker", "critic", "finalizer")] == [3, 7, 5]
+
+
+def test_an_own_cap_of_one_unit_leaves_the_other_to_what_all_agents_have_and_zero_is_a_cap():
+    given = Budget(run_usd_micros=9, agent_tokens=5, agent_usd_micros=8, agents={"worker": {"usd_micros": 0}})
+    assert [fabrics_cap(given, "agent:worker", unit) for unit in UNITS] == [0, 5]
+    assert fabrics_cap(given, "stage:worker", "usd_micros") is None
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_an_agent_is_stopped_by_its_own_cap_and_another_with_more_room_goes_on(unit):
+    most = AGENTS_OWN[unit]
+    caps = {"run_usd_micros": MONEY, f"agent_{unit}": most - 1, "agents": {"worker": {unit: 20 * most}}}
+    world = ran(
+        spec(budget={**caps, "agents": {**caps["agents"], "planner": {unit: 20 * most}}}), tier=Tier.HIGH_STAKES
+    )
+    asked = [issued.agent for issued in world.of(ev.CallIssued)]
+    assert asked == ["planner", "worker"]
+    seen = world.of(ev.ReactionDecided)[0].cause.evidence
+    assert (seen.scope, seen.unit, seen.limit) == ("agent:aggregator", unit, most - 1)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_finance_raises_an_agents_own_cap_as_any_agents(unit):
+    most = AGENTS_OWN[unit]
+    world = poor(agents={"worker": {unit: most - 1}})
+    evidence = world.of(ev.ReactionDecided)[0].cause.evidence
+    assert (evidence.scope, evidence.limit, evidence.observed) == ("agent:worker", most - 1, most)
+    assert world.of(ev.CallIssued) == []
+    (offered,) = world.content_of(ev.EscalationOpened)[-1]["takes_caps"]
+    assert offered == {"scope": "agent:worker", "unit": unit, "cap": most - 1, "used": 0}
+    world.decide(caps=(NamedCap("agent:worker", unit, 1_000_000),)).go()
+    (raised,) = world.of(ev.BudgetRaised)
+    assert (raised.scope, raised.cap, raised.before) == ("agent:worker", 1_000_000, most - 1)
+    assert world.end.state is RunState.COMPLETED
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_purse_that_decisions_are_derived_from_counts_by_an_agents_own_cap(unit):
+    caps = Budget(run_usd_micros=MONEY, **{f"agent_{unit}": 5}, agents={"worker": {unit: 7}})
+    worst = {"usd_micros": 0, "tokens": 0, unit: 6}
+    purse = Purse()
+    assert purse.over(caps, "fan_out", "worker", **worst) is None
+    over = purse.over(caps, "fan_out", "critic", **worst)
+    assert over is not None
+    assert (over.scope, over.unit, over.cap, over.would_be) == ("agent:critic", unit, 5, 6)
+    nothing = Budget(run_usd_micros=MONEY, agent_usd_micros=9, agents={"worker": {"usd_micros": 0}})
+    assert purse.over(nothing, "fan_out", "worker", usd_micros=1, tokens=0) is not None
+
+
+def test_an_own_cap_that_caps_nothing_and_one_of_nobody_are_refused_with_their_path():
+    with pytest.raises(ValidationError, match="caps nothing: give usd_micros or tokens"):
+        Budget(run_usd_micros=1, agents={"worker": {}})
+    with pytest.raises(ValidationError, match=r"policy\.budget\.agents\.ghost: no agent is named 'ghost'"):
+        lone(budget={"run_usd_micros": MONEY, "agents": {"ghost": {"tokens": 5}}})
+
+
+def test_a_budget_without_own_caps_is_stored_as_before():
+    assert "agents" not in Budget(run_usd_micros=1).model_dump(mode="json")
+    stored = Budget(run_usd_micros=1, agents={"worker": {"tokens": 5}}).model_dump(mode="json")
+    assert stored["agents"] == {"worker": {"tokens": 5}}
 
 
 def test_another_agent_and_another_stage_have_budgets_of_their_own():

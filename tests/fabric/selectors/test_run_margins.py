@@ -130,6 +130,20 @@ def test_money_counts_what_is_reserved():
     )
 
 
+def test_the_agent_that_is_nearest_to_its_cap_is_measured_by_its_own_where_it_has_one():
+    spent = begun().ask(WORKER, 1, "reader").answer(WORKER, 1, cost=2_000, tokens=400)
+
+    def seen(**caps):
+        margin = near(spent, FlowPolicy(budget=Budget(run_usd_micros=10_000, **caps))).get("money, agent")
+        return margin and (margin.observed, margin.limit, margin.where)
+
+    assert seen() is None
+    assert seen(agent_usd_micros=4_000) == (2_000, 4_000, "reader")
+    assert seen(agent_usd_micros=4_000, agents={"reader": {"usd_micros": 2_500}}) == (2_000, 2_500, "reader")
+    assert seen(agents={"worker": {"usd_micros": 2_500}}) == (0, 2_500, "worker"), "it has spent nothing yet"
+    assert seen(agents={"reader": {"usd_micros": 2_500}}) == (2_000, 2_500, "reader")
+
+
 def test_the_deadline_runs_and_stands_still():
     teller = begun().wait(29)
     assert near(teller.ask(WORKER, 1, "reader"))["run deadline"].share == pytest.approx(0.3)

@@ -51,3 +51,19 @@ def test_a_token_budget_that_no_call_fits_into_would_stop_every_run(field):
     assert path == f"policy.budget.{field}"
     assert "may answer with 1,024 tokens (max_output_tokens), so that no call of it fits into 1,024" in sentence
     assert told(small(policy=policy(budget={"run_usd_micros": 1_000_000, field: 1_025}))) == []
+
+
+def test_an_agents_own_token_budget_is_judged_in_place_of_the_one_of_all():
+    def budget(**own):
+        return small(policy=policy(budget={"run_usd_micros": 1_000_000, **own}))
+
+    ((path, sentence),) = told(budget(agents={"reader": {"tokens": 1_024}}))
+    assert path == "policy.budget.agents.reader.tokens"
+    assert (
+        "agent reader may answer with 1,024 tokens (max_output_tokens), so that no call of it fits into 1,024"
+        in sentence
+    )
+    assert told(budget(agents={"reader": {"tokens": 1_025}})) == []
+    names = [agent.name for agent in small().agents]
+    roomy = {name: {"tokens": 2_000} for name in names}
+    assert told(budget(agent_tokens=1_024, agents=roomy)) == []

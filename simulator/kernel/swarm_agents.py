@@ -1,0 +1,27 @@
+"""What single agents of the swarm have of their own: caps.
+
+Each is drawn from a generator of its own, so that fabrics without them stay as they were.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+JSON = Any
+WORKER = "worker-0"
+"""The agent that every fabric has."""
+
+
+def owning(tree: JSON, number: int) -> None:
+    """Adds to a fabric, in place."""
+    _caps(tree["policy"]["budget"], Random(f"own caps {number}"))  # noqa: S311 - a simulation is to be repeatable
+
+
+def _caps(budget: JSON, rng: Random) -> None:
+    """Caps of a single agent, in some fabrics, less or more than what all agents have."""
+    if rng.random() < 0.15:
+        own: JSON = {"usd_micros": rng.choice((0, 9_000, 60_000, 1_000_000))} if rng.random() < 0.7 else {}
+        if not own or rng.random() < 0.4:
+            own["tokens"] = rng.choice((3_000, 15_000, 200_000))
+        budget["agents"] = {WORKER: own}

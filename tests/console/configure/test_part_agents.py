@@ -1,0 +1,106 @@
+"""The agents' part: caps of an agent's own stand with it, follow its name, and those of nobody can be taken out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.http import QueryDict
+from django.template.loader import render_to_string
+
+from console.configure.part_agents import build, strays
+from console.configure.parts import PARTS, remarks
+from console.configure.sent import changes_in
+from fabric.services.yaml_edit import text_edited, tree_edited
+from fabric.services.yaml_tree import read_yaml
+from tests.console.configure.drafted import seen
+from tests.console.configure.rich import RICH
+
+CAPS = "policy.budget.agents"
+CAPPED = RICH.replace(
+    "budget: {run_usd_micros: 1000000}",
+    "budget: {run_usd_micros: 1000000, agent_tokens: 9000, agents: {reader: {usd_micros: 250000}}}",
+)
+READER = 2
+"""Where the reader stands among the agents."""
+
+
+def drawn(text: str) -> str:
+    found = seen(text)
+    return render_to_string(PARTS["agents"].template, {"editing": found, "draft": found.draft, **build(found)})
+
+
+def sent(text: str, button: str = "", **fields: str) -> Any:
+    """The draft after its form was sent with these fields, read from its text again."""
+    tree, data = read_yaml(text).value, QueryDict(mutable=True)
+    for path, value in fields.items():
+        data[f"f.{path.replace('__', '.')}"] = value
+    edits = changes_in(tree, data, button).edits
+    after = read_yaml(text_edited(text, edits)).value
+    assert after == tree_edited(tree, edits)
+    return after
+
+
+def caps(tree: Any) -> Any:
+    return tree["policy"]["budget"].get("agents")
+
+
+def test_an_agents_own_caps_stand_with_it_in_dollars_and_tokens() -> None:
+    html = drawn(CAPPED)
+    assert f'id="f.{CAPS}.reader.usd_micros" name="f.{CAPS}.reader.usd_micros" value="0.25"' in html
+    found = seen(CAPPED)
+    assert found.field(f"{CAPS}.reader.usd_micros").own
+    assert found.field(f"{CAPS}.reader.tokens").placeholder == "9000", (
+        "what all agents have holds where it says nothing"
+    )
+    assert found.field(f"{CAPS}.planner.usd_micros").placeholder == ""
+    (reader,) = [item for item in build(found)["items"] if item.name == "reader"]
+    assert reader.own == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "after"),
+    [
+        (
+            {f"{CAPS}.searcher.usd_micros": "1.5"},
+            {"reader": {"usd_micros": 250_000}, "searcher": {"usd_micros": 1_500_000}},
+        ),
+        ({f"{CAPS}.reader.tokens": "12,000"}, {"reader": {"usd_micros": 250_000, "tokens": 12_000}}),
+        ({f"{CAPS}.reader.usd_micros": ""}, None),
+    ],
+)
+def test_a_cap_is_set_beside_others_and_an_emptied_one_leaves_nothing_behind(fields: Any, after: Any) -> None:
+    assert caps(sent(CAPPED, **fields)) == after
+
+
+def test_an_agent_that_is_called_otherwise_takes_its_caps_with_it() -> None:
+    renamed = sent(CAPPED, **{f"agents.{READER}.name": "lawyer"})
+    assert caps(renamed) == {"lawyer": {"usd_micros": 250_000}}
+    both = sent(CAPPED, **{f"agents.{READER}.name": "lawyer", f"{CAPS}.reader.tokens": "700"})
+    assert caps(both) == {"lawyer": {"usd_micros": 250_000, "tokens": 700}}
+    assert caps(sent(CAPPED, **{f"agents.{READER}.name": "searcher"})) == {"reader": {"usd_micros": 250_000}}
+
+
+def test_caps_of_an_agent_that_there_is_not_are_told_and_taken_out() -> None:
+    text = CAPPED.replace("{reader: {usd", "{ghost: {tokens: 5}, reader: {usd")
+    found = seen(text)
+    assert [one.name for one in strays(found)] == ["ghost"]
+    (remark,) = [one for one in remarks(found.checked.findings) if "ghost" in one.finding.sentence]
+    assert (remark.finding.path, remark.address) == (f"{CAPS}.ghost", f"?part=agents#f.{CAPS}.ghost")
+    assert "no agent is named &#x27;ghost&#x27;" in drawn(text)
+    assert caps(sent(text, f"reset {CAPS}.ghost")) == {"reader": {"usd_micros": 250_000}}
+    empty = CAPPED.replace("{reader: {usd_micros: 250000}}", "{reader: {}}")
+    assert [one.name for one in strays(seen(empty))] == ["reader"]
+    assert "caps nothing" in drawn(empty)
+
+
+def test_an_own_cap_that_is_wrong_is_told_at_its_field_and_opens_its_agent() -> None:
+    found = seen(CAPPED.replace("usd_micros: 250000}", "usd_micros: lots}"))
+    (reader,) = [item for item in build(found)["items"] if item.name == "reader"]
+    assert (reader.errors, reader.open) == (1, True)
+    assert found.field(f"{CAPS}.reader.usd_micros").wrong
+
+
+def test_two_agents_of_one_name_have_one_place_for_their_caps() -> None:
+    twice = drawn(CAPPED.replace("{name: spare,", "{name: reader,"))
+    assert twice.count(f'id="f.{CAPS}.reader.usd_micros"') == 1
