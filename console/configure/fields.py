@@ -15,6 +15,7 @@ from typing import Any
 
 from console.configure.shape import MISSING, Kind, Missing, Shape, shape_of
 from console.configure.sources import SOURCES
+from console.configure.spelled import spelled
 from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
@@ -85,6 +86,16 @@ class EditField:
     def missing(self) -> bool:
         """Whether something has to be said and is not."""
         return isinstance(self.given, Missing) and isinstance(self.inherited, Missing) and self.required
+
+    @property
+    def spelled(self) -> str:
+        """What the draft says, where that is a large number, in words."""
+        return spelled(self.given, self.shape.unit)
+
+    @property
+    def default_spelled(self) -> str:
+        """What holds where nothing is given, where that is a large number, in words."""
+        return spelled(self.inherited, self.shape.unit)
 
     @property
     def default_word(self) -> str:

@@ -19,7 +19,8 @@ from console.configure import (
     part_yaml,
 )
 from console.configure.editing import Editing
-from fabric.services.checking import Finding
+from console.configure.subjects import subject
+from fabric.services.checking import Checked, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,19 @@ class Remark:
     """The part, and the field in it."""
     part: str
     """Its label."""
+    subject: str
+    """What it is about, as the forms call it; empty: the text as a whole."""
 
 
-def remarks(findings: tuple[Finding, ...]) -> list[Remark]:
+def remarks(checked: Checked) -> list[Remark]:
     """Findings with where each leads."""
-    return [_remark(one) for one in findings]
+    tree = checked.tree.value if checked.tree else None
+    return [_remark(one, tree) for one in checked.findings]
 
 
-def _remark(finding: Finding) -> Remark:
+def _remark(finding: Finding, tree: Any) -> Remark:
     part = part_of(finding.path)
     place = f"f.{finding.path}" if part.name != "yaml" else f"L{finding.line or 1}"
     _, *cell = finding.path.split(".")[:3]
     opened = f"&cell={'.'.join(cell)}" if part.name == "table" and len(cell) == 2 else ""
-    return Remark(finding, f"?part={part.name}{opened}#{place}", part.label)
+    return Remark(finding, f"?part={part.name}{opened}#{place}", part.label, subject(finding.path, tree))

@@ -320,7 +320,7 @@ def _page(
 
 def shown(actor: Actor, seen: Editing) -> dict[str, Any]:
     """What every part's page has around it."""
-    found = remarks(seen.checked.findings)
+    found = remarks(seen.checked)
     undoing, redoing = steps_around(seen.draft)
     counts = {part.name: 0 for part in PARTS.values()}
     for one in seen.checked.errors:

@@ -93,7 +93,7 @@ def _page(
     message: str = "",
 ) -> HttpResponse:
     seen = editing(draft, installation_for(actor))
-    found = remarks(seen.checked.findings)
+    found = remarks(seen.checked)
     spec = seen.spec if seen.spec is not None and seen.spec.name == draft.name else None
     change = change_of(actor, draft.name, spec, draft.text, sound=not seen.checked.errors) if spec else None
     asked = last_request(actor, draft)

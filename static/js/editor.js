@@ -17,6 +17,17 @@ document.addEventListener("htmx:after:swap", () => {
   toTarget(false);
 });
 
+// -- the tab of the part is in sight, where there is no room for all of them ------------------------------------------
+
+function tabShown() {
+  const strip = document.getElementById("draft-tabs");
+  const tab = strip?.querySelector("[aria-current]");
+  if (!tab) return;
+  const [box, at] = [strip.getBoundingClientRect(), tab.getBoundingClientRect()];
+  if (at.left < box.left || at.right > box.right) strip.scrollLeft += (at.left + at.right - box.left - box.right) / 2;
+}
+tabShown();
+
 // -- problems ----------------------------------------------------------------------------------------------------------
 
 function problems() {

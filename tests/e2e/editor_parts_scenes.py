@@ -1,4 +1,4 @@
-"""The editor's parts for topology, stages and gates: as they begin, with everything filled in, with errors, and with checks that are tried."""
+"""The editor's parts: as they begin, with everything filled in, with errors, and with checks that are tried."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.console.configure.rich import PLANNED, RICH
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import Scene
 
+PARTS = ("basics", "agents", "topology", "gates", "limits", "table", "people", "tools", "models", "yaml")
 WRONG = (
     RICH.replace("name: rich\n", "name: rich-wrong\n")
     .replace("critic: scorer", "critic: ghost")
@@ -29,15 +30,18 @@ DRAFTS = {
 }
 BEGUN = """
 import json
+from fabric.services.draft_beginning import draft_from_template
 from fabric.services.drafts import draft_begin
+from fabric.services.here import installation
 from fabric.services.workspaces import owner_actor
 for name, text in json.loads({texts!r}).items():
     draft_begin(actor=owner_actor(), name=name, text=text)
+draft_from_template(actor=owner_actor(), template="payment-approval", where=installation(), name="payments", title="Payments")
 """
 
 
 def begin(home: Installation) -> None:
-    """The owner's drafts."""
+    """The owner's drafts, and one from a template."""
     home.manage("shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(DRAFTS)))
 
 
@@ -64,8 +68,8 @@ def trying(path: str, **typed: str) -> Callable[[Page], None]:
 def scenes(home: Installation) -> Iterator[Scene]:
     """Every one of them."""
     begin(home)
-    for name in DRAFTS:
-        for part in ("topology", "gates"):
+    for name in (*DRAFTS, "payments"):
+        for part in PARTS:
             yield Scene(f"edit-{part}-{name}", f"/fabrics/{name}/draft?part={part}")
     gates = "/fabrics/rich/draft?part=gates"
     yield Scene("edit-try-passes", gates, trying("gates.invariants.0"))

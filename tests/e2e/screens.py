@@ -1,8 +1,9 @@
-"""Pictures of every page from the running program: ``python -m tests.e2e.screens OUT_DIR [PART_OF_A_NAME ...]``.
+"""Pictures of every page from the running program: ``python -m tests.e2e.screens OUT_DIR [PART_OF_A_NAME ...] [--round ROUND ...]``.
 
 It starts an installation of its own, takes the empty pages, fills it with runs that completed, wait, were approved, rejected, cancelled and failed
 in several ways, and takes all pages again: light and dark, 1440 and 390 pixels wide. Then it takes things away for real: the worker is stopped, a
-stored run is damaged, a column becomes slow, the database file is gone. A second one tells mailboxes and webhooks, a third one asks people. Parts of names pick pictures.
+stored run is damaged, a column becomes slow, the database file is gone. Others tell mailboxes and webhooks, ask people, edit and publish: each round
+has an installation of its own. ``--round`` picks rounds, parts of names pick pictures.
 
 Each picture is a line of JSON with what there is to complain about: the browser's console, a status that is not the scene's, a page that scrolls
 sideways, and what axe finds serious, contrast first. The last line counts. Ends with 1 when there was a complaint, or a scene that failed.
@@ -10,24 +11,22 @@ sideways, and what axe finds serious, contrast first. The last line counts. Ends
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import signal
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser, Error, Page, StorageState, sync_playwright
+from playwright.sync_api import StorageState, sync_playwright
 
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
-from tests.console.launch.processes import PATIENCE_S
 from tests.e2e import (
     beginning_scenes,
     drill_page_scenes,
@@ -46,101 +45,13 @@ from tests.e2e import (
     scenario_scenes,
     scenes,
 )
-from tests.e2e.accessibility import findings
+from tests.e2e.camera import Camera
 from tests.e2e.chromium import launched
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import Scene
 
-WIDTHS = {"1440": (1440, 900), "390": (390, 844)}
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-UNPLUGGED = re.compile("ERR_INTERNET_DISCONNECTED|htmx:error: Failed to fetch")
-"""What the browser says of a network that a scene takes away."""
 LEASE_S = 120.0
 """More than a stopped worker is taken for alive."""
-
-
-@dataclass
-class Camera:
-    """Takes the pictures of one installation."""
-
-    browser: Browser
-    home: Installation
-    out: Path
-    wanted: tuple[str, ...] = ()
-    state: StorageState | None = None
-    """Cookies of who looks; None for a stranger."""
-    taken: int = 0
-    complaints: int = 0
-    _said: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def page(self, width: str = "1440") -> Iterator[Page]:
-        """A page of who looks. What its browser complains about is kept."""
-        wide, high = WIDTHS[width]
-        context = self.browser.new_context(
-            base_url=self.home.base,
-            viewport={"width": wide, "height": high},
-            storage_state=self.state,
-            reduced_motion="reduce",
-        )
-        context.set_default_timeout(1_000 * PATIENCE_S)
-        page = context.new_page()
-        page.on("pageerror", lambda error: self._said.append(str(error)))
-        page.on("console", lambda line: self._said.append(line.text) if line.type == "error" else None)
-        try:
-            yield page
-        finally:
-            context.close()
-
-    def chosen(self, scenes: Iterable[Scene]) -> list[Scene]:
-        """Those whose names were asked for."""
-        return [one for one in scenes if not self.wanted or any(part in one.name for part in self.wanted)]
-
-    def shoot(self, scenes: Iterable[Scene]) -> None:
-        """Every scene in both widths and schemes."""
-        chosen = self.chosen(scenes)
-        for width in WIDTHS if chosen else ():
-            for scene in chosen:
-                with self.page(width) as page:
-                    self._take(page, scene, width)
-
-    def _take(self, page: Page, scene: Scene, width: str) -> None:
-        self._said.clear()
-        try:
-            answer = page.goto(scene.address)
-            page.wait_for_load_state("load")
-            scene.act(page)
-        except Error as error:
-            self._report(scene.name, width, [f"the scene failed: {error.message.splitlines()[0]}"])
-            return
-        expected = f"status of {scene.status}"
-        begun = answer.status if answer else 0
-        odd = [] if begun == (scene.status if scene.act is scenes.nothing else 200) else [f"answered {begun}"]
-        said = [line for line in self._said if expected not in line and not UNPLUGGED.search(line)]
-        page.evaluate("scrollTo(0, 0)")
-        whole = not page.locator("dialog[open]").count()  # What lies below a dialog's shade is not part of it.
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            name = f"{scene.name}-{width}-{scheme}"
-            page.screenshot(path=self.out / f"{name}.png", full_page=whole)
-            sideways = page.evaluate("document.documentElement.scrollWidth") - WIDTHS[width][0]
-            wide = [f"scrolls {sideways} px sideways"] if sideways > 0 else []
-            self._report(name, width, [*odd, *said, *wide, *findings(page, contrast_alone=scheme != SCHEMES[0])])
-            self.taken += 1
-
-    def _report(self, name: str, width: str, found: list[str]) -> None:
-        self.complaints += len(found)
-        print(json.dumps({"picture": name, "complaints": found}), flush=True)
-
-    def for_readme(self, address: str) -> None:
-        """The picture at the top of README.md: what is seen without scrolling."""
-        for scheme in SCHEMES:
-            with self.page() as page:
-                page.set_viewport_size({"width": 1280, "height": 900})
-                page.emulate_media(color_scheme=scheme)
-                page.goto(address)
-                page.wait_for_load_state("load")
-                page.screenshot(path=self.out / f"readme-{scheme}.png")
 
 
 def signed_in(camera: Camera, link: str) -> StorageState:
@@ -342,51 +253,58 @@ def outages(camera: Camera, damaged: str) -> None:
     camera.shoot([found["database-away"], found["database-away-run"]])
 
 
-def main(out: Path, wanted: tuple[str, ...]) -> int:
-    """Takes them all; the exit code."""
-    out.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _plain(data: Path) -> Iterator[tuple[Installation, None]]:
+    with installed(data) as home:
+        yield home, None
+
+
+@contextmanager
+def _with_a_desk(data: Path) -> Iterator[tuple[Installation, str]]:
     with (
-        tempfile.TemporaryDirectory(prefix="fabric-screens-") as folder,
-        ScriptedEndpoint(BookingDesk(Ledger(Path(folder) / "booking.ndjson")).reply, keep=False) as desk,
-        installed(Path(folder) / "data", FABRIC_ALLOWED_HOSTS=desk.authority) as home,
-        sync_playwright() as playwright,
+        ScriptedEndpoint(BookingDesk(Ledger(data.parent / "booking.ndjson")).reply, keep=False) as desk,
+        installed(data, FABRIC_ALLOWED_HOSTS=desk.authority) as home,
     ):
+        yield home, desk.authority
+
+
+@contextmanager
+def _telling(data: Path) -> Iterator[tuple[Installation, None]]:
+    with notification_scenes.telling(data) as home:
+        yield home, None
+
+
+class Round(NamedTuple):
+    """Pictures of one installation."""
+
+    begun: Callable[[Path], AbstractContextManager[tuple[Installation, Any]]]
+    """Starts it in a folder; with it comes what else the pictures need."""
+    taken: Callable[[Camera, Any], None]
+
+
+ROUNDS: dict[str, Round] = {
+    "runs": Round(_with_a_desk, round_of),
+    "told": Round(_telling, lambda camera, _: told_round(camera)),
+    "reviews": Round(_plain, lambda camera, _: review_round(camera)),
+    "history": Round(_plain, lambda camera, _: history_round(camera)),
+    "members": Round(_plain, lambda camera, _: members_round(camera)),
+    "editor": Round(_plain, lambda camera, _: editor_round(camera)),
+    "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
+    "models": Round(model_scenes.asking, models_round),
+    "publication": Round(_plain, lambda camera, _: publish_round(camera)),
+}
+
+
+def main(out: Path, rounds: Collection[str], wanted: tuple[str, ...]) -> int:
+    """Takes the pictures of those rounds; the exit code."""
+    out.mkdir(parents=True, exist_ok=True)
+    cameras = []
+    with tempfile.TemporaryDirectory(prefix="fabric-screens-") as folder, sync_playwright() as playwright:
         browser = launched(playwright.chromium)
-        camera = Camera(browser, home, out, wanted)
-        round_of(camera, desk.authority)
-        cameras = [camera]
-        if camera.chosen((*notification_scenes.NOTHING_YET, *notification_scenes.TOLD)):
-            with notification_scenes.telling(Path(folder) / "told") as telling:
-                cameras.append(Camera(browser, telling, out, wanted))
-                told_round(cameras[-1])
-        if camera.chosen((*review_scenes.EMPTY, *review_scenes.scenes(home, defaultdict(str)))):
-            with installed(Path(folder) / "reviews") as queue:
-                cameras.append(Camera(browser, queue, out, wanted))
-                review_round(cameras[-1])
-        if camera.chosen((*history_scenes.EMPTY, *history_scenes.FULL, *history_scenes.BROKEN)):
-            with installed(Path(folder) / "history") as decided:
-                cameras.append(Camera(browser, decided, out, wanted))
-                history_round(cameras[-1])
-        if any(part in "members invitation sign-in" or "member" in part for part in wanted) or not wanted:
-            with installed(Path(folder) / "members") as many:
-                cameras.append(Camera(browser, many, out, wanted))
-                members_round(cameras[-1])
-        if any(one.startswith("edit") for one in wanted) or not wanted:
-            with installed(Path(folder) / "editing") as edited:
-                cameras.append(Camera(browser, edited, out, wanted))
-                editor_round(cameras[-1])
-        if any("begin".startswith(part) or part.startswith("begin") for part in wanted) or not wanted:
-            with installed(Path(folder) / "beginning") as begins:
-                cameras.append(Camera(browser, begins, out, wanted))
-                beginning_round(cameras[-1])
-        if camera.chosen((*model_scenes.NOTHING, *model_scenes.FULL, *model_scenes.LOOKING)):
-            with model_scenes.asking(Path(folder) / "models") as (asks, other):
-                cameras.append(Camera(browser, asks, out, wanted))
-                models_round(cameras[-1], other)
-        if camera.chosen(publish_scenes.scenes({})):
-            with installed(Path(folder) / "publication") as drafts:
-                cameras.append(Camera(browser, drafts, out, wanted))
-                publish_round(cameras[-1])
+        for name in rounds:
+            with ROUNDS[name].begun(Path(folder) / name) as (home, more):
+                cameras.append(Camera(browser, home, out, wanted))
+                ROUNDS[name].taken(cameras[-1], more)
         browser.close()
     taken, complaints = sum(one.taken for one in cameras), sum(one.complaints for one in cameras)
     print(json.dumps({"pictures": taken, "complaints": complaints, "folder": str(out)}))
@@ -394,6 +312,9 @@ def main(out: Path, wanted: tuple[str, ...]) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit("python -m tests.e2e.screens OUT_DIR [PART_OF_A_NAME ...]")
-    sys.exit(main(Path(sys.argv[1]), tuple(sys.argv[2:])))
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.screens", description="Pictures of every page.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--round", action="append", choices=ROUNDS, help="pictures of these installations alone")
+    parser.add_argument("part", nargs="*", help="of a picture's name; all of them when none is given")
+    given = parser.parse_args()
+    sys.exit(main(given.out, given.round or tuple(ROUNDS), tuple(given.part)))

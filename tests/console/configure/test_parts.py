@@ -11,6 +11,8 @@ from django.template.loader import render_to_string
 from console.configure.editing import Editing, editing
 from console.configure.parts import PARTS, part_of, remarks
 from console.configure.shape import places
+from console.configure.spelled import spelled
+from console.configure.subjects import subject
 from fabric.selectors.drafts import DraftView
 from fabric.services.samples import SAMPLES
 
@@ -64,7 +66,7 @@ def test_a_part_of_what_is_no_fabric_is_drawn_all_the_same(part: str, kind: str)
     found = seen(NO_FABRICS[kind], base=SOURCES["research-desk"])
     assert found.checked.errors
     assert "<section" in drawn(part, found)
-    assert all(one.address for one in remarks(found.checked.findings))
+    assert all(one.address for one in remarks(found.checked))
 
 
 @pytest.mark.parametrize(
@@ -151,3 +153,43 @@ def test_a_preset_says_what_holds_where_a_breaker_says_nothing() -> None:
     assert not found.field("policy.breakers.0.signals").missing
     assert found.field("policy.breakers.0.cooldown_s").placeholder == "60"
     assert found.field("policy.breakers.0.scope").given == "agent"
+
+
+SUBJECTS = {
+    "": "",
+    "models": "Models",
+    "gates.max_outcome_chars": "Longest answer",
+    "policy.limits.turns": "Turns a step",
+    "agents.0.tools": "planner · Tools",
+    "agents.0": "planner",
+    "agents.99.tools": "Agents 100 · Tools",
+    "decision_table.cost_overrun.batch": "cost overrun · long-running batch",
+    "gates.no_such_thing": "",
+}
+
+
+@pytest.mark.parametrize("path", SUBJECTS)
+def test_a_problem_names_what_it_is_about_as_the_forms_do(path: str) -> None:
+    tree = seen(SOURCES["research-desk"]).tree
+    assert subject(path, tree) == SUBJECTS[path]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (86_400, "s", "1 d"),
+        (28_800.0, "s", "8 h"),
+        (119, "s", ""),
+        (50_000_000, "bytes", "50,000,000"),
+        (9_999, "bytes", ""),
+        (12_000_000, "USD", ""),
+        (float("nan"), "s", ""),
+        (float("inf"), "s", ""),
+        (10**400, "s", ""),
+        (True, "s", ""),
+        ("many", "s", ""),
+        (None, "s", ""),
+    ],
+)
+def test_large_numbers_are_spelled_out(value: Any, unit: str, said: str) -> None:
+    assert spelled(value, unit) == said
