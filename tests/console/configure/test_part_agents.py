@@ -85,7 +85,7 @@ def test_caps_of_an_agent_that_there_is_not_are_told_and_taken_out() -> None:
     text = CAPPED.replace("{reader: {usd", "{ghost: {tokens: 5}, reader: {usd")
     found = seen(text)
     assert [one.name for one in strays(found)] == ["ghost"]
-    (remark,) = [one for one in remarks(found.checked.findings) if "ghost" in one.finding.sentence]
+    (remark,) = [one for one in remarks(found.checked) if "ghost" in one.finding.sentence]
     assert (remark.finding.path, remark.address) == (f"{CAPS}.ghost", f"?part=agents#f.{CAPS}.ghost")
     assert "no agent is named &#x27;ghost&#x27;" in drawn(text)
     assert caps(sent(text, f"reset {CAPS}.ghost")) == {"reader": {"usd_micros": 250_000}}
