@@ -28,6 +28,12 @@ class OutcomeOut(Told):
     )
 
 
+class TypedOutcomeOut(OutcomeOut):
+    """What a run gave back whose answer was written by an agent with an output schema."""
+
+    data: Any = Field(description="What it gave beside the text: JSON that fits the agent's output_schema.")
+
+
 class RunOut(Told):
     """A run as its last event left it."""
 
@@ -66,7 +72,9 @@ class RunDetailOut(RunOut):
     children: list[ChildOut] = Field(
         description=f"The first {CHILDREN_SHOWN} of them; list runs by parent for the rest."
     )
-    outcome: OutcomeOut | None = Field(description="What it gave back; null while it goes on, or when there is none.")
+    outcome: OutcomeOut | TypedOutcomeOut | None = Field(
+        description="What it gave back; null while it goes on, or when there is none."
+    )
 
 
 class RunsOut(Told):
@@ -82,7 +90,7 @@ def run_told(actor: Actor, run_id: str) -> RunDetailOut:
     outcome = run_outcome(actor, run_id) if view.terminal else None
     told = None
     if outcome is not None:
-        told = OutcomeOut(**outcome)
+        told = TypedOutcomeOut(**outcome) if "data" in outcome else OutcomeOut(**outcome)
     count, children = children_told(actor, run_id)
     return RunDetailOut(
         **columns_told(view), documents=list(view.documents), children_count=count, children=children, outcome=told

@@ -89,6 +89,7 @@ LABELS: Mapping[str, str] = {
     "models.*.cheaper": "Cheaper stand-in",
     "tools.*.timeout_s": "Timeout",
     "tools.*.target": "Target",
+    "agents.*.output_schema": "Schema of its data",
     "agents.*.max_output_tokens": "Output, at most",
     "agents.*.inline_document_chars": "Of each document, in the prompt",
     "tiers.default": "Tier of a run that asks for none",

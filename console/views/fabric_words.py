@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,11 @@ class AgentLine:
     """The chain of fallbacks of its model, nearest first."""
     needs: tuple[str, ...] = ()
     """What a stand-in has to be capable of."""
+
+    @property
+    def output_schema(self) -> str:
+        """The schema of its data, as its author would write it in JSON."""
+        return json.dumps(self.agent.output_schema, ensure_ascii=False, indent=2)
 
 
 def agents_of(spec: FabricSpec) -> list[AgentLine]:

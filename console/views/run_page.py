@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
+from django.utils.safestring import SafeString
+
 from console.views.inspect_decision import REACTION_ICONS
 from console.views.meters import Meter
 from console.views.run_control import offered
@@ -103,6 +105,8 @@ class RunPage:
     cap_usd_micros: int
     """Most that this run may spend."""
     outcome: dict[str, JSON] | None = None
+    data: SafeString | str = ""
+    """The outcome's data as a tree; empty where it has none."""
     story: RunStory | None = None
     spec: FabricSpec | None = None
     beside: Margin | None = None

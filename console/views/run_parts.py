@@ -10,10 +10,12 @@ from typing import Any
 
 from django.db import DatabaseError
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from console.markdown import rendered
 from console.templatetags.figures import span, usd
+from console.views import json_tree
 from console.views.run_money import by_agent, by_model, by_stage
 from console.views.run_page import VIEWS, RunPage, spec_of
 from console.views.timeline import grid_id, timeline
@@ -29,7 +31,7 @@ from fabric.selectors.run_inputs import run_inputs
 from fabric.selectors.run_margins import MARGINS
 from fabric.selectors.run_settings import Setting, settings_of
 from fabric.selectors.run_story import RunStory
-from fabric.selectors.runs import RunView, run_outcome
+from fabric.selectors.runs import RunView, outcome_seq, run_outcome
 from fabric.selectors.standing import queue_place
 from fabric.selectors.words import words
 from simulator.drills.kept import drill_of
@@ -89,7 +91,15 @@ def page_of(
     raised = None if story is None or story.run is None else state_of(story.run.guards, budget).raised_usd_micros
     cap = spec.policy.budget.run_usd_micros if raised is None else raised
     cap = cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros)
-    return RunPage(run, cap, found, story, spec, beside)
+    return RunPage(run, cap, found, data_of(actor, run, found), story, spec, beside)
+
+
+def data_of(actor: Actor, run: RunView, outcome: dict[str, Any] | None) -> SafeString | str:
+    """The data of an outcome as the inspector shows JSON; what is not there at once is read of the event that holds it. Empty where it has none."""
+    if outcome is None or "data" not in outcome:
+        return ""
+    base = reverse("run-event-json", args=(run.id, outcome_seq(actor, run.id)))
+    return json_tree.tree(outcome["data"], base, "/output/data")
 
 
 def head_context(actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None) -> dict[str, Any]:

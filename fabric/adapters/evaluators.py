@@ -44,23 +44,27 @@ class Evaluator:
             return [f"the value cannot be checked: {clean_text(str(error))[0][:SENTENCE_CHARS]}"]
 
 
-def compile_schema(schema: Mapping[str, JSON]) -> Evaluator:
-    """Compiles a JSON schema (any draft, 2020-12 when it names none). SchemaProblem when it is none or refers outside itself."""
+def compile_schema(schema: Mapping[str, JSON], *, mask: str = "") -> Evaluator:
+    """Compiles a JSON schema (any draft, 2020-12 when it names none). SchemaProblem when it is none or refers outside itself.
+
+    ``mask``: what stands in sentences where the value does not fit, in place of the value: for those that a journal keeps for good.
+    """
     try:
         raw = encode(schema)
     except (TypeError, ValueError, RecursionError) as error:
         raise SchemaProblem(f"the schema is no JSON: {error}") from None
-    return _compiled(raw)
+    return _compiled(raw, mask)
 
 
 @lru_cache(maxsize=1_024)
-def _compiled(raw: bytes) -> Evaluator:
+def _compiled(raw: bytes, mask: str) -> Evaluator:
     schema = json.loads(raw)
     try:
         validator = jsonschema_rs.validator_for(
             schema,
             offline=True,
             validate_formats=True,
+            mask=mask or None,
             pattern_options=jsonschema_rs.RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000),
         )
     except (ValueError, TypeError, RecursionError) as error:

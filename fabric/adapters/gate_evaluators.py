@@ -1,4 +1,4 @@
-"""The evaluators that a fabric's gates ask, compiled from its spec; and what of it does not compile, with its path.
+"""The evaluators that a fabric's gates and the output schemas of its agents ask, compiled from its spec; and what of it does not compile, with its path.
 
 The libraries are loaded where a fabric asks for something that needs them, and not before. Publication refuses what ``gate_problems`` names, so compiling a published revision finds nothing wrong; a revision that does not compile is never run.
 """
@@ -14,7 +14,7 @@ from fabric.core.spec import FabricSpec
 
 
 def gate_problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
-    """``(path, sentence)`` for everything in ``gates`` that does not compile."""
+    """``(path, sentence)`` for everything in ``gates``, and for every output schema, that does not compile."""
     gates = spec.gates
     if gates.guardrails:
         from fabric.guardrails import compiled
@@ -32,10 +32,14 @@ def gate_problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
         from fabric.adapters import cedar_policies
 
         yield from cedar_policies.problems(spec)
+    if spec.typed:
+        from fabric.adapters import output_schemas
+
+        yield from output_schemas.problems(spec)
 
 
 def gate_evaluators(spec: FabricSpec) -> Evaluators:
-    """Compiles the gates. ValueError, with the first problem, for a spec that publication would refuse."""
+    """Compiles them. ValueError, with the first problem, for a spec that publication would refuse."""
     gates = spec.gates
     for path, sentence in gate_problems(spec):
         raise ValueError(f"{path}: {sentence}")
@@ -59,6 +63,12 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
         from fabric.adapters import cedar_policies
 
         found["rules"] = cedar_policies.rules_of(spec)
+    schemas = []
+    if spec.typed:
+        from fabric.adapters import output_schemas
+
+        found["data"] = output_schemas.fits_of(spec)
+        schemas = [{"data": spec.typed}]
     if not found:
         return NO_EVALUATORS
-    return Evaluators(**found, digest=fingerprint([gates.model_dump(mode="json"), *rules_of_today]))
+    return Evaluators(**found, digest=fingerprint([gates.model_dump(mode="json"), *rules_of_today, *schemas]))

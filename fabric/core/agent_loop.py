@@ -16,13 +16,14 @@ from fabric.core.demands import problems_of
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied
 from fabric.core.judges import is_judge
-from fabric.core.payloads import AGENT_OUTPUT
+from fabric.core.payloads import AGENT_OUTPUT, TYPED
 from fabric.core.prompt import output_of
 from fabric.core.run import Pending, Step
 from fabric.core.saga import by_command
 from fabric.core.spec import CITATION, AgentSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
+from fabric.core.typed_output import contract
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
@@ -144,10 +145,13 @@ def _output(work: Work, step: Step, reply: ModelReplied, *, asking: bool) -> tup
     if value is None:
         cut = f"the answer was cut at {reply.output_tokens} tokens; " if reply.finish == "length" else ""
         return None, [cut + problem]
+    shape, author = AGENT_OUTPUT[output_of(step)], contract(work.run, work.compiled.spec, step)
+    misfits = work.compiled.evaluators.misfits(author, value) if author else []
     try:
-        return AGENT_OUTPUT[output_of(step)].model_validate(value).model_dump(mode="json"), []
+        output = (TYPED[shape] if author else shape).model_validate(value).model_dump(mode="json")
     except ValidationError as error:
-        return None, list(problems_of(error))
+        return None, [*problems_of(error), *misfits]
+    return (None, misfits) if misfits else (output, [])
 
 
 def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:

@@ -18,6 +18,7 @@ from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Pending, Run, Step
 from fabric.core.saga import MUTATES, by_command
 from fabric.core.spec import FabricSpec
+from fabric.core.typed_output import contract
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
 
@@ -235,6 +236,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple
         max_output_tokens=issued.max_output_tokens,
         idempotency_key=issued.key,
         deadline_at=issued.deadline_at,
+        typed=contract(run, spec, step),
     )
 
 

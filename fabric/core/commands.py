@@ -44,6 +44,8 @@ class CallModel:
     idempotency_key: str
     deadline_at: int
     """Microseconds since the epoch; the attempt is over then, whatever the endpoint does."""
+    typed: str = ""
+    """The agent whose ``output_schema`` the answer's data has to fit; empty: no data is asked for."""
     kind: ClassVar[str] = "call_model"
     version: ClassVar[int] = 1
 

@@ -44,7 +44,7 @@ class Compiled:
     nested: Mapping[str, Compiled] = field(default_factory=dict)
     """Workers that are supervisors themselves: the fabric with the topology that each of them runs, by the worker's name."""
     evaluators: Evaluators = NO_EVALUATORS
-    """What the gates ask."""
+    """What gates ask, and output schemas."""
 
     @property
     def table(self) -> Table:
@@ -71,8 +71,8 @@ def compile_spec(
     nested: Mapping[str, Compiled] | None = None,
     evaluators: Evaluators = NO_EVALUATORS,
 ) -> Compiled:
-    """Joins a spec with its table, prices and evaluators. ValueError when its gates ask for something that was not compiled."""
-    if missing := lacking(spec.gates, evaluators):
+    """Joins a spec with its table, prices and evaluators. ValueError when its gates or agents ask for something that was not compiled."""
+    if missing := lacking(spec.gates, spec.typed, evaluators):
         raise ValueError(f"{missing} is not compiled: hand its evaluators in")
     return Compiled(
         spec,

@@ -17,9 +17,10 @@ from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.payloads import Aggregate, Brief, Outcome, Plan, Summary
+from fabric.core.payloads import TYPED, Aggregate, Brief, Outcome, Plan, Summary, typed_json_schema
 from fabric.core.run import OpenQuestion
 from fabric.core.topologies import slices
+from fabric.core.typed_output import contract_of
 from fabric.core.work import Work
 
 JSON = Any
@@ -43,11 +44,16 @@ def offered(work: Work, failure: Failure, item: str) -> dict[str, JSON]:
     payload = failure.payload
     if payload is not None and item in ("failure", "post_stage"):
         model = _model(failure.stage, failure.step_id)
-        return {} if model is None else _offer("payload", model, payload)
+        if model is None:
+            return {}
+        author = contract_of(work.run, work.compiled.spec, failure.stage, failure.step_id)
+        if not author:
+            return _offer("payload", model.model_json_schema(), payload)
+        return _offer("payload", typed_json_schema(model, work.compiled.spec.typed[author]), payload)
     step = work.run.steps.get(failure.step_id)
     if step is None or step.stage is not Stage.FAN_OUT or is_judge(step) or slices.is_slice(step.agent):
         return {}
-    return _offer("brief", Brief, slices.plan(work)["briefs"][step.branch])
+    return _offer("brief", Brief.model_json_schema(), slices.plan(work)["briefs"][step.branch])
 
 
 def _model(stage: Stage, step_id: str) -> type[BaseModel] | None:
@@ -55,8 +61,8 @@ def _model(stage: Stage, step_id: str) -> type[BaseModel] | None:
     return Summary if stage is Stage.FAN_OUT and step_id else PAYLOADS[stage]
 
 
-def _offer(of: Of, model: type[BaseModel], initial: JSON) -> dict[str, JSON]:
-    return {"edit_of": of, "edit_schema": model.model_json_schema(), "edit_initial": initial}
+def _offer(of: Of, schema: JSON, initial: JSON) -> dict[str, JSON]:
+    return {"edit_of": of, "edit_schema": schema, "edit_initial": initial}
 
 
 def shown_with(shown: JSON, given: DecisionMade) -> JSON:
@@ -83,7 +89,9 @@ def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
     except ValidationError as error:
         return f"what was edited does not fit: {'; '.join(demands.problems_of(error)[:PROBLEMS_MAX])}"
     if _of(work, question) == "payload":
-        return ""
+        author = _author(work, question)
+        misfits = work.compiled.evaluators.misfits(author, given.edited) if author else []
+        return f"what was edited does not fit: {'; '.join(misfits[:PROBLEMS_MAX])}" if misfits else ""
     wrong = _brief_problems(work, question, given.edited)
     return f"the edited brief cannot be given: {'; '.join(wrong[:PROBLEMS_MAX])}" if wrong else ""
 
@@ -93,6 +101,13 @@ def _of(work: Work, question: OpenQuestion) -> Of:
     return of
 
 
+def _author(work: Work, question: OpenQuestion) -> str:
+    """The agent whose output schema the data of an edited payload has to fit; empty: it has none."""
+    if _of(work, question) != "payload":
+        return ""
+    return contract_of(work.run, work.compiled.spec, question.fact.stage, question.fact.step_id)
+
+
 def _written(work: Work, question: OpenQuestion, edited: JSON) -> JSON:
     """What was written, as its type has it. ValidationError when it is not of that type."""
     fact = question.fact
@@ -100,6 +115,8 @@ def _written(work: Work, question: OpenQuestion, edited: JSON) -> JSON:
     if _of(work, question) == "payload":
         model = _model(fact.stage, fact.step_id)
     assert model is not None, "nothing may be edited here"
+    if _author(work, question):
+        model = TYPED[model]
     return model.model_validate(edited).model_dump(mode="json")
 
 

@@ -1,4 +1,4 @@
-"""What the gates ask that an adapter compiled from the fabric: callables over JSON, handed to the core with the revision.
+"""What gates, and the output schemas of agents, ask that an adapter compiled from the fabric: callables over JSON, handed to the core with the revision.
 
 They are functions of the revision and of what they are given alone, so that a decision can be derived again.
 """
@@ -62,6 +62,8 @@ class Ruling:
 
 
 Rules = Callable[[Asked], Ruling]
+Fits = Callable[[JSON], list[str]]
+"""Takes the object whose field ``data`` is looked at, says what does not fit, a sentence each with its path; empty when it fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Evaluators:
     """What the answer of a tool or an address is asked, by name of the oracle's check."""
     rules: Rules | None = None
     """The policies; None: nobody is asked."""
+    data: Mapping[str, Fits] = field(default_factory=dict)
+    """The output schemas, by the name of their agent."""
     digest: str = ""
     """Of everything in it; empty where it is empty."""
 
@@ -85,6 +89,10 @@ class Evaluators:
         """What the guardrails of a place found, a sentence each."""
         scan = self.guardrails.get(place)
         return [] if scan is None else [hit.said() for hit in scan(given)[:HITS_TOLD]]
+
+    def misfits(self, agent: str, answer: Mapping[str, JSON]) -> list[str]:
+        """What of an answer's data does not fit the output schema of an agent. Data that is missing is not its business. KeyError for one without."""
+        return self.data[agent](answer)
 
     def leaks(self, given: JSON) -> bool:
         """Whether any guardrail of any stage objects to what is about to leave the run."""
@@ -111,8 +119,10 @@ def _first_broken(asked: Iterable[Holds], about: Mapping[str, JSON]) -> list[str
 NO_EVALUATORS = Evaluators()
 
 
-def lacking(gates: Gates, evaluators: Evaluators) -> str:
-    """What the gates ask for and nobody compiled; empty when nothing is missing. Gates must never pass for want of their evaluators."""
+def lacking(gates: Gates, typed: Iterable[str], evaluators: Evaluators) -> str:
+    """What the gates, or the output schemas of those agents, ask for and nobody compiled; empty when nothing is missing. Neither must ever pass for
+    want of its evaluators.
+    """
     if gates.guardrails and not evaluators.guardrails:
         return "gates.guardrails"
     if gates.invariants and not evaluators.invariants:
@@ -123,4 +133,4 @@ def lacking(gates: Gates, evaluators: Evaluators) -> str:
             return "gates.oracle"
     if gates.policies and evaluators.rules is None:
         return "gates.policies"
-    return ""
+    return next((f"the output schema of agent {name}" for name in typed if name not in evaluators.data), "")

@@ -100,6 +100,38 @@ class Outcome(_Payload):
     gaps: tuple[Line, ...] = ()
 
 
+class TypedSummary(Summary):
+    """The same of an agent with an ``output_schema``."""
+
+    data: Any
+    """JSON; that it fits the author's schema is checked beside this (``agent_loop``, ``edits``)."""
+
+
+class TypedAggregate(Aggregate):
+    """What an aggregator with an ``output_schema`` left."""
+
+    data: Any
+
+
+class TypedOutcome(Outcome):
+    """An outcome that was written by an agent with an ``output_schema``."""
+
+    data: Any
+
+
+TYPED: Mapping[type[BaseModel], type[BaseModel]] = {
+    Summary: TypedSummary,
+    Aggregate: TypedAggregate,
+    Outcome: TypedOutcome,
+}
+"""Each payload that may have ``data`` -> the same with it. Without a schema there is no such field, so that nothing of before reads otherwise."""
+
+
+def typed_model(model: type[BaseModel], payload: Any) -> type[BaseModel]:
+    """What reads a payload that may have data."""
+    return TYPED[model] if isinstance(payload, Mapping) and "data" in payload else model
+
+
 class Request(_Payload):
     """What a caller asked for, as the run keeps it."""
 
@@ -143,3 +175,53 @@ def _plain(node: Any) -> Any:
     if isinstance(node, list):
         return [_plain(item) for item in node]
     return node
+
+
+def typed_json_schema(model: type[BaseModel], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole schema of a payload with data, the author's schema in it word for word."""
+    found = TYPED[model].model_json_schema()
+    draft = {"$schema": schema["$schema"]} if "$schema" in schema else {}
+    return {**draft, **found, "properties": {**found["properties"], "data": dict(schema)}}
+
+
+def asked_json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a summary with data as a model is asked for it, without what endpoints cannot take of the author's.
+
+    What is left out makes it wider, never narrower: it holds all the same, when the answer is validated here.
+    """
+    summary = json_schema("summary")
+    return {
+        **summary,
+        "properties": {**summary["properties"], "data": _asked(schema)},
+        "required": [*summary.get("required", ()), "data"],
+    }
+
+
+NOT_ASKED = LEFT_OUT | {
+    *("$schema", "$id", "$anchor", "$comment", "examples", "deprecated", "readOnly", "writeOnly"),
+    *("pattern", "format", "contentEncoding", "contentMediaType", "contentSchema"),
+    *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
+    *("patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"),
+    *("contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems"),
+}
+"""Keywords of an author's schema that a model is not asked for: no endpoint's grammar knows them all."""
+_VALUES = frozenset({"const", "enum", "required"})
+_NAMED = frozenset({"properties", "$defs", "definitions"})
+
+
+def _asked(node: Any) -> Any:
+    """An author's schema without them. Names of properties and values are no keywords, whatever they are called."""
+    if isinstance(node, list):
+        return [_asked(one) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    left_out = NOT_ASKED | ({"additionalProperties"} if "patternProperties" in node else frozenset())
+    found: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in _VALUES:
+            found[key] = value
+        elif key in _NAMED and isinstance(value, Mapping):
+            found[key] = {name: _asked(one) for name, one in value.items()}
+        elif key not in left_out:
+            found[key] = _asked(value)
+    return found

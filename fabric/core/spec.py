@@ -187,6 +187,12 @@ class AgentSpec(_Named):
         exclude_if=absent,
         description="What a model must be capable of to stand in for its own, beside the tool use that its tools ask for.",
     )
+    output_schema: dict[str, Any] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="JSON schema of the field `data` that its answers have beside `text` and `citations`: for workers, the aggregator and the "
+        "finalizer. None: they have no such field.",
+    )
     max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0, description="How much of each attached document stands in its prompt; 0: it reads them by tools."
@@ -251,6 +257,11 @@ class FabricSpec(SpecGroup):
         """What a model must be capable of that answers for an agent."""
         told = {Capability(name) for name in agent.needs}
         return frozenset(told | ({Capability.TOOL_USE} if agent.tools else set()))
+
+    @cached_property
+    def typed(self) -> dict[str, dict[str, Any]]:
+        """The output schemas, by the name of their agent."""
+        return {agent.name: agent.output_schema for agent in self.agents if agent.output_schema is not None}
 
     def model(self, name: str) -> ModelSpec:
         """The model of that name; KeyError when there is none."""

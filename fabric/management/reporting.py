@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fabric.core.actor import Actor
@@ -71,6 +72,8 @@ def _for_people(command: FabricCommand, actor: Actor, run: RunView) -> None:
         command.stdout.write(outcome["text"])
         if outcome["citations"]:
             command.stdout.write(f"\nSources: {', '.join(outcome['citations'])}")
+        if "data" in outcome:
+            command.stdout.write(f"Data: {json.dumps(outcome['data'], ensure_ascii=False, indent=2)}")
         for gap in outcome["gaps"]:
             command.stdout.write(f"Missing: {gap}")
         command.stdout.write("")

@@ -54,6 +54,8 @@ class ModelRequest:
     """Name of the wanted shape in ``payloads.AGENT_OUTPUT``."""
     output_schema: Mapping[str, JSON] | None
     """None: plain text is wanted."""
+    data_schema: Mapping[str, JSON] | None = None
+    """The schema of the answer's ``data``, as its author wrote it; None: no data is wanted."""
     max_output_tokens: int
     idempotency_key: str
     deadline_at: int

@@ -14,7 +14,7 @@ from fabric.core.context import Contents
 from fabric.core.grounding import passages
 from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
-from fabric.core.payloads import AGENT_OUTPUT, json_schema
+from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
 from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_topology import SupervisorTopology
 from fabric.core.topologies.slices import output_of
@@ -35,6 +35,11 @@ SHAPES: Mapping[str, str] = {
         'Answer with one JSON object and nothing else: {"text": "...", "citations": ["..."]}. '
         "citations are names of attached documents that the text rests on; leave the list empty when there are none."
     ),
+    "typed": (
+        'Answer with one JSON object and nothing else: {"text": "...", "citations": ["..."], "data": ...}. '
+        "citations are names of attached documents that the text rests on; leave the list empty when there are none. "
+        "data is JSON that fits the schema that you were given for it."
+    ),
     "critique": (
         'Answer with one JSON object and nothing else: {"score": 0.0, "reasons": ["..."]}. '
         "score is between 0 and 1: how well the result meets the exit criteria."
@@ -47,6 +52,8 @@ SHAPES: Mapping[str, str] = {
     "text": "Answer in plain words. Cite an attached document by its name in square brackets.",
 }
 """How an agent is told the shape of its answer; endpoints that can be constrained get the schema as well."""
+DATA_SCHEMA = "The schema of data, a JSON schema: "
+"""What stands before an author's schema, in a line of its own."""
 
 
 def model_request(
@@ -62,8 +69,9 @@ def model_request(
 ) -> ModelRequest:
     """The request for one attempt. Raises MissingContent when a content of the prompt was erased."""
     agent = spec.agent(command.agent)
-    fill = _Fill(spec, agent, command.output, contents, documents)
-    as_text = agent.answers == "text"
+    data = spec.typed[command.typed] if command.typed else None
+    fill = _Fill(spec, agent, command.output, contents, documents, data)
+    schema = json_schema(command.output) if data is None else asked_json_schema(data)
     return ModelRequest(
         command_id=command.command_id,
         attempt=command.attempt,
@@ -75,7 +83,8 @@ def model_request(
         messages=tuple(fill.message(message) for message in command.messages),
         tools=tuple(offers[name] for name in command.tools),
         output=command.output,
-        output_schema=None if as_text else json_schema(command.output),
+        output_schema=None if agent.answers == "text" else schema,
+        data_schema=data,
         max_output_tokens=command.max_output_tokens,
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
@@ -127,7 +136,14 @@ def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, Tool
     schemas = max(len(json.dumps(json_schema(name))) for name in AGENT_OUTPUT)
     tools = sum(len(json.dumps(_offer_json(offers[name]))) for name in agent.tools if name in offers)
     roster = sum(len(worker.instructions.encode()) + 200 for worker in spec.agents)
-    return len(agent.instructions.encode()) + shapes + schemas + tools + roster + 4_000
+    return len(agent.instructions.encode()) + shapes + schemas + _data_bytes(spec, agent) + tools + roster + 4_000
+
+
+def _data_bytes(spec: FabricSpec, agent: AgentSpec) -> int:
+    """The same of its output schema, in words and as the endpoint is asked for it; who takes over from others may be held to any of theirs."""
+    held = spec.typed.values() if agent.name == spec.topology.handover else ()
+    own = () if agent.output_schema is None else (agent.output_schema,)
+    return max((2 * len(json.dumps(schema)) + 200 for schema in (*held, *own)), default=0)
 
 
 def _offer_json(offer: ToolOffer) -> JSON:
@@ -138,10 +154,25 @@ class _Fill:
     """Fills one prompt's templates."""
 
     def __init__(
-        self, spec: FabricSpec, agent: AgentSpec, output: str, contents: Contents, documents: Documents
+        self,
+        spec: FabricSpec,
+        agent: AgentSpec,
+        output: str,
+        contents: Contents,
+        documents: Documents,
+        data: Mapping[str, JSON] | None = None,
     ) -> None:
         self.spec, self.agent, self.output = spec, agent, output
         self.contents, self.documents = contents, documents
+        self.data = data
+        """The output schema that it has to fit; None: there is none."""
+
+    @property
+    def shape(self) -> str:
+        """How the agent is told the shape of its answer."""
+        if self.agent.answers == "text":
+            return SHAPES["text"]
+        return SHAPES[self.output if self.data is None else "typed"]
 
     def message(self, message: Message) -> ChatMessage:
         """One rendered message; KeyError for a template that does not exist."""
@@ -160,7 +191,8 @@ class _Fill:
         """A branch's summary, or why there is none."""
         if not part["ref"]:
             return f"No result: {part['gap']}"
-        return str(output_of(self.contents.read(part["ref"]), part["branch"])["text"])
+        said = output_of(self.contents.read(part["ref"]), part["branch"])
+        return f"{said['text']}{_with_data(said)}"
 
     def founded(self, request: JSON, judged: JSON) -> str:
         """The attached documents as a grounding critic is shown them: the passages that were chosen when it was asked."""
@@ -188,8 +220,8 @@ class _Fill:
 
 
 def _agent(fill: _Fill, message: Message) -> str:
-    shape = "text" if fill.agent.answers == "text" else fill.output
-    return f"You are {fill.agent.name}. {fill.agent.instructions}\n\n{SHAPES[shape]}"
+    schema = "" if fill.data is None else f"\n{DATA_SCHEMA}{_compact(fill.data)}"
+    return f"You are {fill.agent.name}. {fill.agent.instructions}\n\n{fill.shape}{schema}"
 
 
 def _plan(fill: _Fill, message: Message) -> str:
@@ -220,7 +252,7 @@ def _criticise(fill: _Fill, message: Message) -> str:
     cited = ", ".join(result["citations"]) or "none"
     return (
         f"Request:\n{fill.read(message, 0)['text']}\n\nExit criteria:\n{criteria}\n\nResult:\n{result['text']}\n"
-        f"Citations: {cited}\n\nScore how well the result meets the exit criteria."
+        f"Citations: {cited}{_with_data(result)}\n\nScore how well the result meets the exit criteria."
     )
 
 
@@ -256,9 +288,14 @@ def _assess(fill: _Fill, message: Message) -> str:
     cited = ", ".join(result["citations"]) or "none"
     return (
         f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nExit criteria:\n{criteria}\n\n"
-        f"Outcome:\n{result['text']}\nCitations: {cited}{_noted(fill, message, 2)}\n\n"
+        f"Outcome:\n{result['text']}\nCitations: {cited}{_with_data(result)}{_noted(fill, message, 2)}\n\n"
         f"Judge whether this outcome meets the exit criteria. It does not if: {check.message}"
     )
+
+
+def _with_data(result: JSON) -> str:
+    """What an agent with an output schema said beside its text; what grounding judges has none of it."""
+    return f"\nData: {_compact(result['data'])}" if "data" in result else ""
 
 
 def _noted(fill: _Fill, message: Message, index: int) -> str:
@@ -271,7 +308,7 @@ def _finish(fill: _Fill, message: Message) -> str:
     result = fill.output_of(message, 2)
     cited = ", ".join(result["citations"]) or "none"
     return (
-        f"Request:\n{fill.read(message, 0)['text']}\n\nChecked result:\n{result['text']}\nCitations: {cited}\n\n"
+        f"Request:\n{fill.read(message, 0)['text']}\n\nChecked result:\n{result['text']}\nCitations: {cited}{_with_data(result)}\n\n"
         "Write the final answer to the request from this result. Keep its citations."
     )
 
@@ -302,8 +339,7 @@ def _result(fill: _Fill, message: Message) -> ChatMessage:
 
 def _correction(fill: _Fill, message: Message) -> str:
     problems = "\n".join(f"- {problem}" for problem in fill.read(message, 0)["problems"])
-    shape = "text" if fill.agent.answers == "text" else fill.output
-    return f"Your answer could not be used:\n{problems}\n\n{SHAPES[shape]}"
+    return f"Your answer could not be used:\n{problems}\n\n{fill.shape}"
 
 
 def _note(fill: _Fill, message: Message) -> str:
@@ -317,8 +353,7 @@ def _feedback(fill: _Fill, message: Message) -> str:
 
 
 def _final(fill: _Fill, message: Message) -> str:
-    shape = "text" if fill.agent.answers == "text" else fill.output
-    return f"You may not use any more tools. Answer now with what you have. {SHAPES[shape]}"
+    return f"You may not use any more tools. Answer now with what you have. {fill.shape}"
 
 
 TEMPLATES: Mapping[str, Callable[[_Fill, Message], str | ChatMessage]] = {

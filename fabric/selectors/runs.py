@@ -13,7 +13,7 @@ from fabric.core.actor import Actor
 from fabric.core.envelope import fact_json, from_row
 from fabric.core.events import RunEnded
 from fabric.core.flow import TERMINAL, RunState
-from fabric.core.payloads import Outcome
+from fabric.core.payloads import Outcome, typed_model
 from fabric.core.taxonomy import Tier
 from fabric.core.text import clean_text
 from fabric.core.tracing import parties
@@ -193,9 +193,21 @@ def run_get(actor: Actor, run_id: str) -> RunView:
 
 
 def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
-    """``payloads.Outcome`` as JSON: what a caller gets, with ``partial`` as ``run_ended`` has it; None while there is none, and when it was erased.
-    Refused not_found.
+    """``payloads.Outcome`` as JSON: what a caller gets, with ``partial`` as ``run_ended`` has it, and with ``data`` where its author has an output schema.
+    None while there is none, and when it was erased. Refused not_found.
     """
+    found = _outcome_row(actor, run_id)
+    return None if found is None else _outcome(found[1], partial=found[2])
+
+
+def outcome_seq(actor: Actor, run_id: str) -> int | None:
+    """The event whose content is the outcome, where there is one. Refused not_found."""
+    found = _outcome_row(actor, run_id)
+    return None if found is None else found[0]
+
+
+def _outcome_row(actor: Actor, run_id: str) -> tuple[int, bytes, bool] | None:
+    """``(seq, content, whether it is partial)``."""
     _exists(actor, run_id)
     events = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
     last = (
@@ -208,23 +220,23 @@ def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
     except ValueError:
         return None
     assert isinstance(ended.fact, RunEnded)
-    payload = last["payload"]
+    found = (last["seq"], last["payload"])
     if ended.fact.outcome_ref:
-        payload = _content(events, ended.fact.outcome_ref)
-    return None if payload is None else _outcome(bytes(payload), partial=ended.fact.partial)
+        found = _content(events, ended.fact.outcome_ref)
+    return None if found[1] is None else (found[0], bytes(found[1]), ended.fact.partial)
 
 
-def _content(events: QuerySet[Event], ref: str) -> bytes | None:
-    """The content with that reference: the first half of its hash, so a range of hashes."""
+def _content(events: QuerySet[Event], ref: str) -> tuple[int, Raw | None]:
+    """The content with that reference and its event: the first half of its hash, so a range of hashes."""
     low = bytes.fromhex(ref)
     found = events.filter(payload_hash__gte=low, payload_hash__lte=low + b"\xff" * 16, payload__isnull=False)
-    payload = found.values_list("payload", flat=True).first()
-    return None if payload is None else bytes(payload)
+    return found.values_list("seq", "payload").first() or (0, None)
 
 
 def _outcome(raw: bytes, *, partial: bool) -> dict[str, JSON] | None:
     try:
-        return Outcome.model_validate(json.loads(raw)["output"]).model_dump(mode="json") | {"partial": partial}
+        output = json.loads(raw)["output"]
+        return typed_model(Outcome, output).model_validate(output).model_dump(mode="json") | {"partial": partial}
     except (KeyError, TypeError, ValueError, ValidationError):
         return None
 

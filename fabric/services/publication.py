@@ -25,6 +25,7 @@ from fabric.services import (
     publication_breakers,
     publication_fallbacks,
     publication_never,
+    publication_outputs,
     publication_people,
     publication_retries,
 )
@@ -343,6 +344,7 @@ RULES: tuple[Rule, ...] = (
     _on_open,
     _breakers,
     _judges,
+    publication_outputs.typed_outputs,
     _gates,
     *LIMITS,
     _replans,
@@ -381,6 +383,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
     found += publication_never.briefed(spec)
+    found += publication_outputs.warnings(spec)
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
         found.append(Problem("safe_fallback", sentence))

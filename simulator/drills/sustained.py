@@ -21,7 +21,7 @@ from simulator.drills.equipping import reader
 from simulator.drills.observed import decided
 from simulator.kernel import scripted
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
-from simulator.kernel.schema_values import arguments
+from simulator.kernel.schema_values import arguments, value
 from simulator.kernel.swarm import DOCUMENTS
 from simulator.kernel.world import World
 
@@ -132,6 +132,8 @@ def nothing(request: ToolRequest) -> Reply:
 
 
 def _says(request: ModelRequest, said: Any, *calls: ToolCall, cost_usd_micros: int | None = None) -> ModelReplied:
+    if request.data_schema is not None and isinstance(said, dict) and "citations" in said:
+        said = {**said, "data": value(request.data_schema, said["text"])}
     return ModelReplied(
         command_id=request.command_id,
         attempt=request.attempt,

@@ -10,6 +10,7 @@ from fabric.core.inputs import CallFailed, ToolCall
 from fabric.core.spec import ModelSpec
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer
 from simulator.endpoint import steps
+from simulator.endpoint.asked_data import data_schema
 from simulator.endpoint.server import Received
 from simulator.endpoint.steps import Step
 from simulator.kernel import scripted
@@ -54,6 +55,7 @@ def _request(received: Received, options: dict[str, JSON]) -> ModelRequest:
     form = body.get("response_format") or {}
     named = form.get("json_schema", {}).get("name")
     messages = tuple(_message(message) for message in body.get("messages", ()))
+    opening = messages[0].text if messages else ""
     output = named or received.headers.get("x-fabric-output") or "summary"
     return ModelRequest(
         command_id=received.idempotency_key,
@@ -67,7 +69,8 @@ def _request(received: Received, options: dict[str, JSON]) -> ModelRequest:
         tools=tuple(_offer(tool.get("function", {})) for tool in body.get("tools") or ()),
         output=output,
         # An agent that answers in words is told so in its first message; every other one is asked for JSON.
-        output_schema=None if not form and "JSON" not in (messages[0].text if messages else "") else {},
+        output_schema=None if not form and "JSON" not in opening else {},
+        data_schema=data_schema(opening, form.get("json_schema", form).get("schema")),
         max_output_tokens=int(body.get("max_tokens") or body.get("max_completion_tokens") or 1_024),
         idempotency_key=received.idempotency_key,
         deadline_at=0,

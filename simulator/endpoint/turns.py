@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from simulator.endpoint import steps
+from simulator.endpoint.asked_data import data_schema
 from simulator.endpoint.server import Received
 from simulator.endpoint.steps import Step
 from simulator.kernel.schema_values import arguments, value
@@ -145,7 +146,10 @@ def says(turn: Turn, text: str, *, citations: Sequence[str] = (), sure: float = 
     if not turn.wants_json:
         return steps.answer(" ".join([text, *(f"[{name}]" for name in citations)]), **more)
     if turn.schema is None or turn.output == "summary":
-        return steps.answer(json.dumps({"text": text, "citations": list(citations)}), **more)
+        said = {"text": text, "citations": list(citations)}
+        wanted = data_schema(_text(turn.messages[0]) if turn.messages else "", turn.schema)
+        data = {} if wanted is None else {"data": value(wanted, text)}
+        return steps.answer(json.dumps(said | data), **more)
     return steps.answer(json.dumps(_fitted(turn.schema, text, citations, sure)), **more)
 
 

@@ -20,6 +20,7 @@ from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.faults import Rates
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
+from simulator.kernel.schema_values import value
 from simulator.kernel.services import PROBE, TOOLS, Service
 
 JSON = Any
@@ -48,6 +49,8 @@ MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
 LOOPS = ("same_call", "period_two", "changing_loop", "chatter", "same_id", "fruitless")
 """Habits: a step that has one keeps it."""
 CALL_FAULTS = ("unknown_tool", "bad_arguments", "flood", "twin_calls", "nameless_call", "eager_output")
+WRONG_DATA = [["of another shape"]]
+"""What fits no schema of the swarm."""
 ANSWER_FAULTS = {"malformed": '{"text": "half of', "off_schema": '{"answer": 42}', "empty": "  "}
 
 
@@ -164,7 +167,11 @@ class Agents:
 
     def _summary(self, request: ModelRequest) -> JSON:
         cited = ["missing.md"] if self._strikes("bad_citation") else ["report.md"]
-        return {"text": f"{request.agent} says {self._rng.randrange(1_000)}.", "citations": cited}
+        text = f"{request.agent} says {self._rng.randrange(1_000)}."
+        said: dict[str, JSON] = {"text": text, "citations": cited}
+        if request.data_schema is not None:
+            said["data"] = WRONG_DATA if self._strikes("untyped") else value(request.data_schema, text)
+        return said
 
     # -- the calls they propose ----------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ FAULTS: Mapping[str, Fault] = {
     "malformed": Fault("answer", "JSON that is cut off", 0.4),
     "off_schema": Fault("answer", "JSON of another shape", 0.4),
     "empty": Fault("answer", "an empty answer", 0.3),
+    "untyped": Fault("answer", "data that does not fit the schema of the agent's author", 0.5),
     "bad_plan": Fault("answer", "a plan for a worker that does not exist", 0.4),
     "big_plan": Fault("answer", "a plan with more briefs than allowed", 0.3),
     "bad_citation": Fault("answer", "a citation of a document that is not attached", 0.3),
@@ -119,7 +120,7 @@ FAULTS: Mapping[str, Fault] = {
 }
 """Every fault, by name."""
 
-LATER = ("twin_briefs", "fruitless", "objects", "self_approval", "role_lost")
+LATER = ("twin_briefs", "fruitless", "objects", "self_approval", "role_lost", "untyped")
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

@@ -32,6 +32,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     saga_checks,
     swap_checks,
     token_checks,
+    typed_checks,
 )
 from simulator.kernel.clock import CLOCKS_APART_US
 from simulator.kernel.seen import CHECKS, Seen, difference, on

@@ -24,6 +24,7 @@ from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 from simulator.kernel.extract import cut, first_line, fitting, listing, quotes, shared_words, terms_of
+from simulator.kernel.schema_values import value as value_of
 from simulator.kernel.scripted_options import calls_of, done, failed, failure, judgement, options_of
 
 JSON = Any
@@ -357,7 +358,9 @@ SCRIPTS: Mapping[str, Callable[[_Seen], Said]] = {
 
 
 def _shaped(seen: _Seen, value: dict[str, JSON]) -> Said:
-    """The value as the agent is asked for it: JSON, or plain words with citations in brackets."""
+    """The value as the agent is asked for it: JSON, with data where it is wanted, or plain words with citations in brackets."""
+    if seen.request.data_schema is not None and "citations" in value:
+        value = {**value, "data": value_of(seen.request.data_schema, first_line(str(value["text"]), 200))}
     padding = int(seen.options.get("bytes", 0)) - len(json.dumps(value, ensure_ascii=False).encode())
     if padding > 0 and seen.request.output not in ("critique", "judgement"):
         told = value["briefs"][0] if "briefs" in value else value

@@ -18,7 +18,7 @@ from fabric.core.text import clean_text, parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.sustained import Places
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
-from simulator.kernel.schema_values import arguments
+from simulator.kernel.schema_values import arguments, value
 
 SECONDS = 0.5
 """How long an answer takes, where the fault is not about that."""
@@ -101,6 +101,8 @@ def _html(struck: Struck) -> Reply:
 
 def _says(struck: Struck, said: Any, *calls: ToolCall, **more: Any) -> Reply:
     request = struck.request
+    if request.data_schema is not None and isinstance(said, dict) and "citations" in said:
+        said = {**said, "data": value(request.data_schema, said["text"])}
     text = said if isinstance(said, str) else json.dumps(said)
     heard, spoken = sum(len(message.text) for message in request.messages) // 4, len(text) // 4 + 40 * len(calls)
     reply = ModelReplied(

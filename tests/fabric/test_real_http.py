@@ -124,6 +124,51 @@ def test_high_stakes_asks_a_person_when_the_endpoint_is_down(site: Installation)
     assert [question.stage for question in site.questions(row.id)] == ["plan"]
 
 
+# -- data of the author's own schema -----------------------------------------------------------------------------------
+
+TOTALS = (
+    "output_schema: {type: object, properties: {total: {type: integer, minimum: 5}, at: {type: string, format: date}}, "
+    "required: [total, at], additionalProperties: false}"
+)
+
+
+def test_the_authors_schema_goes_out_and_its_data_comes_back(settings: Any) -> None:
+    """In the first message in full, beside it as far as an endpoint can be held to it; data that misfits is told, and asked for again."""
+    said = agents()
+    sent: list[Any] = []
+
+    def script(received: Any) -> Any:
+        if received.agent != "editor":
+            return said(received)
+        sent.append(received.body)
+        bad = json.dumps({"text": "It is older.", "citations": [], "data": {"total": "many", "at": "1931-01-01"}})
+        return answer(bad) if len(sent) == 1 else said(received)
+
+    with ScriptedEndpoint(script) as endpoint:
+        settings.FABRIC_MODEL, settings.FABRIC_MODEL_KEY, settings.FABRIC_MODEL_URL = (
+            "scripted",
+            "sk-test",
+            endpoint.url,
+        )
+        with installation() as site:
+            name = site.publish(
+                "document-review", **SHORT, **{"  - name: editor\n": f"  - name: editor\n    {TOTALS}\n"}
+            )
+            row = site.rest(site.start(name, "Which is older, the bridge or the ferry?", DOCUMENTS, "interactive"))
+            outcome = site.outcome(row.id)
+    assert row.state == "completed", row.reason
+    assert outcome["data"] == {"total": 5, "at": "2026-01-31"}
+    form = sent[0]["response_format"]["json_schema"]
+    assert form["schema"]["properties"]["data"] == {
+        "type": "object",
+        "properties": {"total": {"type": "integer", "minimum": 5}, "at": {"type": "string"}},
+        "required": ["total", "at"],
+        "additionalProperties": False,
+    }
+    assert '"format":"date"' in sent[0]["messages"][0]["content"]
+    assert 'data.total: it is not of type "integer"' in sent[1]["messages"][-1]["content"]
+
+
 # -- another model -----------------------------------------------------------------------------------------------------
 
 

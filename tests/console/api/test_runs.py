@@ -10,7 +10,7 @@ from fabric.adapters.documents import BYTES_MAX
 from fabric.models import Attachment, Fabric, Run
 from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import TEXT_BYTES_MAX
-from tests.fabric.services.world import SMALL, ran
+from tests.fabric.services.world import SMALL, TYPED, ran
 
 RUNS = "/api/v1/runs"
 ASKED = {"fabric": "small", "text": "What do the notes say?"}
@@ -178,9 +178,15 @@ class TestOne:
         assert (run["state"], run["documents"]) == ("completed", ["notes.md"])
         assert run["outcome"]["text"]
         assert run["outcome"]["partial"] is False
+        assert "data" not in run["outcome"]
         assert run["created_at"] <= run["started_at"] <= run["ended_at"] <= run["deadline_at"]
         assert run["tokens"] > 0
         assert run["cost_usd_micros"] > 0
+
+    def test_one_whose_writer_has_an_output_schema_has_its_data(self, program, actor):
+        fabric_publish(actor=actor, source=TYPED)
+        told = program.get(f"{RUNS}/{ran(actor, 'typed').id}").json()["outcome"]
+        assert (told["data"]["total"], told["data"]["kind"], len(told["data"]["lines"])) == (3, "rise", 2)
 
     @pytest.mark.parametrize("run_id", [uuid4(), "1", "%00", "a" * 2000])
     def test_an_unknown_one(self, program, run_id):

@@ -16,7 +16,13 @@ from fabric.services.samples import SAMPLES
 from fabric.services.yaml_tree import read_yaml
 
 ALL = {shape.place: shape for shape in places()}
-AS_JSON = {"models.*.options", "tools.*.parameters", "memories.*.value_schema", "gates.oracle.*.arguments"}
+AS_JSON = {
+    "agents.*.output_schema",
+    "models.*.options",
+    "tools.*.parameters",
+    "memories.*.value_schema",
+    "gates.oracle.*.arguments",
+}
 """Places that may hold any JSON; all others have a type."""
 SOURCES = sorted(path for path in SAMPLES.glob("*.yaml"))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core import events as ev
 from fabric.core.commands import AbortCall, CallModel, CallTool, Command
 from fabric.core.context import Compiled, compile_spec
@@ -87,7 +88,9 @@ class Household:
 
     def _compiled(self, spec: FabricSpec, nested: Mapping[str, Compiled] | None = None) -> Compiled:
         overhead = {agent.name: prompts.overhead_bytes(spec, agent, {}) for agent in spec.agents}
-        return compile_spec(spec, prices=PRICES, prompt_overhead=overhead, nested=nested)
+        return compile_spec(
+            spec, prices=PRICES, prompt_overhead=overhead, nested=nested, evaluators=gate_evaluators(spec)
+        )
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from fabric.core.actor import Actor
 from fabric.services.errors import Refused
 from fabric.services.fabric_lint import fabric_lint
 from fabric.services.fabric_yaml import fabric_read
-from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
+from tests.fabric.services.world import SAMPLE_NAMES, SMALL, TYPED, sample
 
 FIXED = SMALL.replace(
     "  planner: planner\n  workers: [reader]\n",
@@ -33,6 +33,12 @@ def models(*each):
         for name, to in each
     )
     return SMALL.replace("models:\n", f"models:\n{told}")
+
+
+def held(schema, name="reader"):
+    """An agent of the small fabric with that schema, as its last line."""
+    last = {"planner": "instructions: Plan.\n", "reader": "tools: [read_document]\n"}[name]
+    return SMALL.replace(last, f"{last}    output_schema: {schema}\n")
 
 
 PERMIT = "  policies:\n    - name: one\n      text: permit(principal, action, resource);\n"
@@ -67,6 +73,35 @@ ERRORS = {
         gates(PERMIT.replace("resource)", 'resource == Stage::"dream")')),
         (24, "gates.policies.0.text", "policy 'one' names Stage::\"dream\", which there is not"),
     ),
+    "a schema of data that does not compile": (
+        held("{type: nothing}"),
+        (18, "agents.1.output_schema", "agent 'reader': the schema does not compile: "),
+    ),
+    "a schema of data that refers elsewhere": (
+        held("{$ref: 'https://schemas.example/total'}"),
+        (18, "agents.1.output_schema", "agent 'reader' refers ($ref) to another schema; write it out in its place"),
+    ),
+    "data of a planner": (
+        held("{type: object}", "planner"),
+        (14, "agents.0.output_schema", "agent 'planner' plans, and its answer is a plan; leave the schema out, or "),
+    ),
+    "data of a critic": (
+        TYPED.replace("finalizer: writer", "critic: writer"),
+        (21, "agents.2.output_schema", "agent 'writer' is the critic, and its answer is a score; leave the schema out"),
+    ),
+    "data of who takes over": (
+        TYPED.replace("finalizer: writer", "handover: writer"),
+        (21, "agents.2.output_schema", "agent 'writer' may plan where the run is handed over, and for whom it takes"),
+    ),
+    "data of who judges for a gate": (
+        TYPED.replace("finalizer: writer", "planner: planner").replace("  planner: planner\n", "", 1)
+        + "gates: {grounding: numbers, grounding_critic: writer}\n",
+        (21, "agents.2.output_schema", "agent 'writer' judges for a gate, and its answer is a verdict; leave the"),
+    ),
+    "data in plain words": (
+        TYPED.replace("    instructions: Write.\n", "    instructions: Write.\n    answers: text\n"),
+        (22, "agents.2.output_schema", "agent 'writer' answers in plain words, which have no data; let it answer in "),
+    ),
     "models that stand in for each other": (
         models(("one", "two"), ("two", "one")),
         (5, "models.0.fallbacks", "one -> two -> one leads back to where it began"),
@@ -88,6 +123,24 @@ WARNINGS = {
     "a worker to whom nobody gives anything": (
         FIXED,
         (24, "topology.workers.1", "no brief of the fixed plan is for 'planner', so nobody can reach it"),
+    ),
+    "data of workers that nobody is shown": (
+        held("{type: object}"),
+        (
+            18,
+            "agents.1.output_schema",
+            "agent 'reader' is a worker, and without an aggregator nobody is shown the data of workers; name an aggregator",
+        ),
+    ),
+    "data that the finalizer leaves out": (
+        TYPED.replace("  finalizer: writer\n", "  aggregator: writer\n  finalizer: last\n").replace(
+            "topology:\n", "  - {name: last, model: script, instructions: Word it.}\ntopology:\n"
+        ),
+        (
+            21,
+            "agents.2.output_schema",
+            "agent 'writer' is the aggregator, whose outcome finalizer 'last' words without data; give it an output_schema too",
+        ),
     ),
     "an agent in no role": (
         SMALL.replace("topology:", "  - name: idle\n    model: script\n    instructions: Wait.\ntopology:"),

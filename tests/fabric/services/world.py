@@ -53,6 +53,26 @@ DOUBTFUL = (
 )
 """Its critic is never content, so each run waits for a person."""
 
+TYPED = SMALL.replace("name: small", "name: typed").replace(
+    "topology:\n",
+    """\
+  - name: writer
+    model: script
+    instructions: Write.
+    output_schema:
+      type: object
+      properties:
+        total: {type: integer, minimum: 3}
+        kind: {enum: [rise, fall]}
+        lines: {type: array, minItems: 2, items: {type: string}}
+      required: [total, kind, lines]
+      additionalProperties: false
+topology:
+  finalizer: writer
+""",
+)
+"""Its outcomes have data."""
+
 WATCHED = DOUBTFUL.replace("name: doubtful", "name: watched").replace(
     "run_usd_micros: 1000000}", "run_usd_micros: 1000000}\n  humans: {four_eyes: [interactive]}"
 )

@@ -8,6 +8,7 @@ import pytest
 from fabric.core import agent_loop, children, engine, handlers, ladder, questions, raised_cap, reactions, shared_pace
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
+from fabric.core.evaluators import Evaluators
 from fabric.core.flow import RunState
 from fabric.core.frozen import replace
 from fabric.core.handlers import results
@@ -304,6 +305,16 @@ def a_parent_does_not_wait_for_its_children(patch):
         settle(work)
 
     patch.setattr(reactions, "settle", hasty)
+
+
+@bug("data_fits")
+def data_is_not_asked_for(patch):
+    patch.setattr(agent_loop, "contract", lambda run, spec, step: "")
+
+
+@bug("data_fits")
+def whatever_is_answered_fits(patch):
+    patch.setattr(Evaluators, "misfits", lambda self, agent, answer: [])
 
 
 @pytest.mark.parametrize("name", BUGS)

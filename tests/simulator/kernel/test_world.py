@@ -22,8 +22,8 @@ from tests.simulator.kernel.worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 500
-RARE = (810, 850)
-"""Seeds behind them in which happens what happens in none of them: a quarantined child goes on, a compensation is interrupted."""
+RARE = (810, 850, 987)
+"""Seeds behind them in which happens what happens in none of them: a quarantined child goes on, a compensation is interrupted, a fork keeps a branch."""
 CRASHES = {"claim", "append", "perform", "performed", "wakeat", "release", "before_commit", "after_commit"}
 PATHS = {
     "taken_over",

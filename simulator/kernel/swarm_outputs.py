@@ -1,0 +1,34 @@
+"""Output schemas that agents have in some fabrics of the swarm. Drawn from a generator of their own, so that fabrics without them stay as they were."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+JSON = Any
+SCHEMAS: tuple[JSON, ...] = (
+    {"type": "object", "properties": {"said": {"type": "string"}, "sure": {"type": "boolean"}}, "required": ["said"]},
+    {
+        "type": "object",
+        "properties": {
+            "total": {"type": "integer", "minimum": 1, "maximum": 9},
+            "kind": {"enum": ["rise", "fall"]},
+            "lines": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "string", "pattern": "[a-z]"}},
+        },
+        "required": ["total", "kind", "lines"],
+        "additionalProperties": False,
+    },
+    {"type": ["integer", "null"]},
+)
+
+
+def typed(tree: JSON, number: int) -> None:
+    """Adds to a fabric, in place."""
+    rng = Random(f"typed {number}")  # noqa: S311 - a simulation is to be repeatable
+    if rng.random() < 0.7:
+        return
+    topology = tree["topology"]
+    named = {*topology["workers"], topology.get("aggregator"), topology.get("finalizer")}
+    for agent in tree["agents"]:
+        if agent["name"] in named and agent.get("answers", "json") == "json" and rng.random() < 0.7:
+            agent["output_schema"] = rng.choice(SCHEMAS)
