@@ -33,16 +33,25 @@ class Editing:
     """What the address or the form says of how a part is to be shown: which cell is open, and the like."""
     trial: TryBox | None = None
     """The check that is being tried."""
+    own: JSON = None
+    """What its fields show instead, while a question is open: the draft with one's own side in it."""
+    own_text: str | None = None
+    """What the field of the whole text shows instead, likewise."""
 
     @property
-    def tree(self) -> JSON:
+    def saved(self) -> JSON:
         """What the draft says, as plain values; an empty one where it is no YAML."""
         return self.checked.tree.value if self.checked.tree is not None else {}
 
     @property
+    def tree(self) -> JSON:
+        """What its fields show: what the draft says, and one's own side of an open question."""
+        return self.saved if self.own is None else self.own
+
+    @property
     def readable(self) -> bool:
         """Whether its text is YAML with fields in it: without that there are no forms."""
-        return isinstance(self.tree, dict) and self.checked.tree is not None
+        return isinstance(self.saved, dict) and self.checked.tree is not None
 
     @property
     def spec(self) -> FabricSpec | None:
@@ -60,10 +69,10 @@ class Editing:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """What it changes against what it began with, by path."""
-        return tuple(differences(self.base, self.tree)) if self.readable else ()
+        return tuple(differences(self.base, self.saved)) if self.readable else ()
 
     def at(self, path: str) -> JSON:
-        """What the draft says at a dotted path."""
+        """What its fields show at a dotted path."""
         return at(self.tree, path)
 
     def field(self, path: str, **words: str) -> EditField:

@@ -38,6 +38,8 @@ class Changes:
     what: str
     place: str = ""
     """The one field that was changed; empty: several, or a button was pressed."""
+    paths: tuple[str, ...] = ()
+    """The fields that were changed."""
 
 
 class ButtonProblem(ValueError):
@@ -62,8 +64,8 @@ def changes_in(tree: JSON, data: Sent, button: str = "") -> Changes:
     what = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
     if button:
         pressed, said = pressed_in(now, button)
-        return Changes((*edits, *pressed), said if not what else f"{said}; {what}")
-    return Changes(tuple(edits), what, changed[0] if len(changed) == 1 else "")
+        return Changes((*edits, *pressed), said if not what else f"{said}; {what}", paths=tuple(changed))
+    return Changes(tuple(edits), what, changed[0] if len(changed) == 1 else "", tuple(changed))
 
 
 def _paths(data: Sent) -> list[str]:

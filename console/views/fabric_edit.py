@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,13 +17,24 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from console.access import actor_of
 from console.configure.editing import Editing, editing
-from console.configure.fields import FIELD, SHOWN
 from console.configure.parts import PARTS, part_of, remarks
 from console.configure.sent import ButtonProblem, changes_in
 from console.configure.trial import BUTTON, EXAMPLE, OPEN, SAMPLE, TryBox, box_of, open_path
+from console.configure.unsaved import (
+    TEXT,
+    drawn,
+    fields_of,
+    kept_in,
+    kept_pairs,
+    number_in,
+    own_sides,
+    parted,
+    unsaved,
+)
 from console.forms import sentence
 from console.views import errors
 from fabric.core.actor import Actor
+from fabric.core.three_way import Conflict
 from fabric.management.base import providers
 from fabric.selectors.change_requests import last_request
 from fabric.selectors.drafts import DraftView, draft_get, editors_of, steps_around
@@ -36,15 +48,10 @@ from fabric.services.workspaces import people_of
 from fabric.services.yaml_edit import EditProblem
 from fabric.services.yaml_tree import YamlProblem, read_yaml
 
-TEXT = "text"
-"""The field of the whole text, in the part that shows it."""
 CHOICE = "c."
 """Before a path: which of two is to stand there."""
 CHOOSE, LEAVE = "choose", "leave"
 """What becomes of what could not be saved: it is saved with the choices made, or left out."""
-KEPT = "kept"
-"""The field of what could not be saved before."""
-NUMBER_MAX = 2**31 - 1
 ASKED = ("cell", "simulate", "open", BUTTON)
 """What an address or a form may say of how a part is shown."""
 ASKED_MAX = 120
@@ -75,12 +82,12 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def beat(request: HttpRequest, name: str) -> HttpResponse:
     """The sign of life of an open editor: who else has it open. ``gone``: it is being closed."""
-    actor = actor_of(request.user)
+    actor, page = actor_of(request.user), request.POST.get("page", "")
     if request.POST.get("gone"):
-        editor_gone(actor=actor, fabric=name)
+        editor_gone(actor=actor, fabric=name, page=page)
         return HttpResponse(status=204)
     part = PARTS.get(request.POST.get("part", ""))
-    others = editor_beat(actor=actor, fabric=name, part=part.label if part else "")
+    others = editor_beat(actor=actor, fabric=name, part=part.label if part else "", page=page)
     return render(request, "fabrics/edit/here.html", {"others": others})
 
 
@@ -114,45 +121,93 @@ def _stepped(request: HttpRequest, name: str, *, back: bool) -> HttpResponse:
     except Refused as refusal:
         if refusal.code != "conflict":
             raise
-        return _refused(request, actor, name, refusal, None)
+        return _refused(request, actor, name, refusal)
     return _answer(request, actor, name, whole=True)
 
 
 # -- saving ------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Open:
+    """What could not be saved of what was sent, and why."""
+
+    kept: list[QueryDict] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+    def took(self, refusal: Refused, sent: QueryDict | None) -> None:
+        """One that was refused; ``sent``: what the page is to keep of it."""
+        self.refused.append(refusal)
+        if isinstance(refusal, DraftConflict):
+            self.conflicts += refusal.conflicts
+        if sent is not None:
+            self.kept.append(sent)
+
+
 def _saved(request: HttpRequest, actor: Actor, name: str) -> HttpResponse:
-    sent: QueryDict = request.POST
-    button, page, kept = sent.get("do", ""), sent.get("page", ""), kept_in(sent)
-    if button == LEAVE:
-        return _answer(request, actor, name, whole=True)
-    if kept is not None:
-        sent = kept if button == CHOOSE else unsettled_left(sent, kept)
-    pending = sent
+    sent, button, page = request.POST, request.POST.get("do", ""), request.POST.get("page", "")
+    before = kept_in(sent)
+    rest, kept = own_sides(sent, before, partial(_tree, actor, name)) if before else (sent.copy(), [])
+    if button in (CHOOSE, LEAVE):
+        rest["do"] = ""
+    answer = (choices_in(sent), number_in(sent, "step")) if button == CHOOSE else None
+    found = _Open()
+    _try(found, actor, name, rest, page)
+    for one in [] if button == LEAVE else kept:
+        _try(found, actor, name, one, page, answer)
+    if found.refused:
+        return _asked(request, actor, name, found)
+    return _answer(request, actor, name, whole=bool(button or before))
+
+
+def _try(
+    found: _Open, actor: Actor, name: str, sent: QueryDict, page: str, answer: tuple[Choices, int] | None = None
+) -> None:
+    """Saves what was sent. What others changed as well waits for an answer, everything else that was sent with it does not."""
     try:
-        _save(actor, name, pending, page=page, choices=choices_in(request.POST))
-        if kept is not None and button != CHOOSE:  # What could not be saved before is offered again.
-            pending = kept
-            _save(actor, name, kept, page=page)
+        _save(actor, name, sent, page=page, answer=answer)
     except ButtonProblem as problem:
-        return _refused(request, actor, name, Refused(str(problem), code="invalid", field="do"), None)
+        found.took(Refused(str(problem), code="invalid", field="do"), None)
     except DraftConflict as conflict:
-        return _asked(request, actor, name, conflict, pending)
+        tree = _tree(actor, name, number_in(sent, "step"))
+        paths = changes_in(tree, sent).paths if TEXT not in sent else ()
+        parts = parted(sent, paths, [one.path for one in conflict.conflicts], tree)
+        if len(parts) == 1:
+            found.took(conflict, unsaved(sent, paths))
+            return
+        for part in parts:
+            _try(found, actor, name, part, page, answer)
     except Refused as refusal:
         if refusal.code not in ("conflict", "invalid", "too_large", "unavailable"):
             raise
-        return _refused(request, actor, name, refusal, pending)
-    return _answer(request, actor, name, whole=bool(button) or kept is not None)
+        found.took(refusal, unsaved(sent, fields_of(sent)))
 
 
-def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, choices: Choices | None = None) -> None:
+def _tree(actor: Actor, name: str, step: int) -> Any:
+    """What the draft said at a step; None: it is not kept any more, or was no YAML with fields in it."""
+    try:
+        found = read_yaml(drafts.draft_shown(actor=actor, name=name, step=step)).value
+    except YamlProblem:
+        return None
+    except Refused as refusal:
+        if refusal.code != "conflict":
+            raise
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, answer: tuple[Choices, int] | None = None) -> None:
     step, page = number_in(sent, "step"), page[:40]
+    choices, answered = answer or (None, None)
     if TEXT in sent:
         text = str(sent[TEXT]).replace("\r\n", "\n")
         shown = drafts.draft_shown(actor=actor, name=name, step=step)
         # A browser takes one line end off the beginning and keeps none of its own: what was shown comes back as it was.
         if text != shown.replace("\r\n", "\n"):
-            drafts.draft_replace(actor=actor, name=name, step=step, text=text, page=page, choices=choices)
+            drafts.draft_replace(
+                actor=actor, name=name, step=step, text=text, page=page, choices=choices, answered=answered
+            )
         return
     try:
         tree = read_yaml(drafts.draft_shown(actor=actor, name=name, step=step)).value
@@ -165,51 +220,13 @@ def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, choices: Choic
         raise Refused(str(problem), code="invalid", field="path") from None
     if found.edits:
         drafts.draft_change(
-            actor=actor, name=name, step=step, edits=found.edits, what=found.what, page=page, place=found.place, choices=choices
+            actor=actor, name=name, step=step, edits=found.edits, what=found.what, page=page, place=found.place, choices=choices, answered=answered
         )  # fmt: skip
 
 
 def choices_in(sent: QueryDict) -> Choices:
     """Which of two is to stand, by path, as a form says it."""
     return {key[len(CHOICE) :]: "theirs" if sent[key] == "theirs" else "mine" for key in sent if key.startswith(CHOICE)}
-
-
-def number_in(sent: QueryDict, key: str) -> int:
-    """A number that a form hands on as it was given. Raises Refused invalid."""
-    text = sent.get(key, "")
-    if not (len(text) < 12 and text.isascii() and text.isdecimal() and int(text) <= NUMBER_MAX):
-        message = "the form was damaged on its way: load the page again, and make the change once more"
-        raise Refused(message, code="invalid", field=key)
-    return int(text)
-
-
-def unsettled_left(sent: QueryDict, kept: QueryDict) -> QueryDict:
-    """What was sent without what the page had kept anyway: a field in which it still stands has not been settled by who typed in another one."""
-    found = sent.copy()
-    if TEXT in kept and found.get(TEXT) == kept[TEXT]:
-        del found[TEXT]
-    for path in {key[2:] for key in kept if key.startswith((FIELD, SHOWN))}:
-        if found.getlist(FIELD + path) == kept.getlist(FIELD + path):
-            for key in (FIELD + path, SHOWN + path):
-                found.pop(key, None)
-    return found
-
-
-def kept_in(sent: QueryDict) -> QueryDict | None:
-    """What was sent before and could not be saved, as the page hands it on; None: nothing. Raises Refused invalid."""
-    if KEPT not in sent:
-        return None
-    try:
-        pairs = json.loads(str(sent[KEPT]))
-        found = QueryDict(mutable=True)
-        for key, value in pairs:
-            if not (isinstance(key, str) and isinstance(value, str)):
-                raise TypeError
-            found.appendlist(key, value)
-    except (ValueError, TypeError, RecursionError):
-        message = "the form was damaged on its way: load the page again, and make the change once more"
-        raise Refused(message, code="invalid", field=KEPT) from None
-    return found
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -220,20 +237,23 @@ class Said:
     """What is said above the part: a refusal, or two that changed the same."""
 
     sentences: tuple[str, ...] = ()
-    conflict: DraftConflict | None = None
-    kept: tuple[tuple[str, str], ...] = ()
-    """What was sent and is not saved, names and texts: it is sent again with the choice, and with whatever is typed meanwhile."""
+    conflicts: tuple[Conflict, ...] = ()
+    theirs: frozenset[str] = frozenset()
+    """The paths of those where the other one is picked so far."""
+    kept: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """What was sent and is not saved, names and texts of each: it is sent again with the choice, and with whatever is typed meanwhile."""
 
     @property
-    def kept_json(self) -> str:
-        """The same as one field of a form."""
-        return json.dumps(self.kept, ensure_ascii=False)
+    def kept_json(self) -> tuple[str, ...]:
+        """The same, each as one field of a form."""
+        return tuple(json.dumps(one, ensure_ascii=False) for one in self.kept)
 
     @property
     def typed(self) -> tuple[tuple[str, str], ...]:
         """Of it what somebody wrote, for who would rather copy it."""
-        shown = ((key.removeprefix("f."), text) for key, text in self.kept if key == TEXT or key.startswith("f."))
-        return () if self.conflict else tuple((key, text) for key, text in shown if text)
+        pairs = (pair for one in self.kept for pair in one)
+        shown = ((key.removeprefix("f."), text) for key, text in pairs if key == TEXT or key.startswith("f."))
+        return () if self.conflicts else tuple((key, text) for key, text in shown if text)
 
 
 def _answer(request: HttpRequest, actor: Actor, name: str, *, whole: bool) -> HttpResponse:
@@ -258,22 +278,23 @@ def _untried(box: TryBox | None) -> tuple[Said | None, int]:
     return Said((sentence(box.problem),)) if above else None, errors.STATUS[box.refused.code]
 
 
-def _refused(
-    request: HttpRequest, actor: Actor, name: str, refusal: Refused, pending: QueryDict | None
-) -> HttpResponse:
-    kept = _unsaved(pending) if pending is not None else ()
-    said = Said(tuple(sentence(one) for one in refusal.problems), kept=kept)
-    return _again(request, actor, name, said, errors.STATUS[refusal.code])
+def _refused(request: HttpRequest, actor: Actor, name: str, refusal: Refused) -> HttpResponse:
+    found = _Open()
+    found.took(refusal, None)
+    return _asked(request, actor, name, found)
 
 
-def _asked(request: HttpRequest, actor: Actor, name: str, conflict: DraftConflict, pending: QueryDict) -> HttpResponse:
-    return _again(request, actor, name, Said((sentence(conflict.message),), conflict, _unsaved(pending)), 409)
-
-
-def _again(request: HttpRequest, actor: Actor, name: str, said: Said, status: int) -> HttpResponse:
-    found = draft_get(actor, name)
-    seen = _editing(request, actor, found)
-    return _page(request, actor, seen, said, status)
+def _asked(request: HttpRequest, actor: Actor, name: str, found: _Open) -> HttpResponse:
+    """The page again, with what could not be saved in its fields and the question about it above them."""
+    sentences = tuple(sentence(one) for refusal in found.refused for one in refusal.problems)
+    theirs = frozenset(path for path, side in choices_in(request.POST).items() if side == "theirs")
+    kept = tuple(kept_pairs(one) for one in found.kept)
+    said = Said(tuple(dict.fromkeys(sentences)), tuple(found.conflicts), theirs, kept)
+    status = 409 if found.conflicts else errors.STATUS[found.refused[0].code]
+    seen = _editing(request, actor, draft_get(actor, name))
+    texts = [str(one[TEXT]).replace("\r\n", "\n") for one in found.kept if TEXT in one]
+    own = drawn(seen.saved, found.kept, partial(_tree, actor, name)) if seen.readable else None
+    return _page(request, actor, replace(seen, own=own, own_text=texts[-1] if texts else None), said, status)
 
 
 def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
@@ -286,12 +307,6 @@ def _editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editing:
     if not (path and seen.readable):
         return seen
     return replace(seen, trial=box_of(actor, seen.tree, path, tried))
-
-
-def _unsaved(sent: QueryDict) -> tuple[tuple[str, str], ...]:
-    """What was sent of the draft: what a choice is sent again with."""
-    kept = [key for key in sent if key in ("step", "do", TEXT) or key.startswith((FIELD, SHOWN))]
-    return tuple((key, one) for key in kept for one in sent.getlist(key))
 
 
 def _partly(request: HttpRequest) -> bool:

@@ -8,9 +8,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from console.access import actor_of
+from console.configure.unsaved import number_in
 from console.forms import sentence
 from console.views import errors
-from console.views.fabric_edit import choices_in, number_in
+from console.views.fabric_edit import choices_in
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import revision_get

@@ -15,10 +15,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 from console.access import actor_of
 from console.configure.editing import Editing, editing
 from console.configure.parts import remarks
+from console.configure.unsaved import NUMBER_MAX
 from console.forms import sentence
 from console.views import errors
 from console.views.fabric_change import board_of, change_of
-from console.views.fabric_edit import NUMBER_MAX, installation_for
+from console.views.fabric_edit import installation_for
 from fabric import wiring
 from fabric.core.actor import Actor
 from fabric.core.roles import Right

@@ -10,10 +10,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.access import actor_of
+from console.configure.unsaved import NUMBER_MAX
 from console.forms import sentence
 from console.views import errors
 from console.views.fabric_change import change_of
-from console.views.fabric_edit import NUMBER_MAX, installation_for
+from console.views.fabric_edit import installation_for
 from console.views.notification_rows import Row
 from console.views.review_diff import text_diff
 from fabric.core.actor import Actor

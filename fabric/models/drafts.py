@@ -67,7 +67,7 @@ class DraftStep(models.Model):
 
 
 class FabricEditor(models.Model):
-    """Somebody has a fabric's editor open: told by the page's heartbeat, and forgotten when it stops. Instants: microseconds on the database's clock."""
+    """A window in which somebody has a fabric's editor open: told by the page's heartbeat, and forgotten when it stops. Instants: microseconds on the database's clock."""
 
     id = KeyField(primary_key=True, default=new_id)
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
@@ -76,13 +76,15 @@ class FabricEditor(models.Model):
     name = models.TextField()
     part = models.TextField(blank=True, default="")
     """The part of the editor that they look at."""
+    page = models.TextField(blank=True, default="", db_default="")
+    """The page's own key: each window comes and goes by itself."""
     seen_at = models.BigIntegerField()
 
     class Meta:
         """Its name, and what may be there once."""
 
         db_table = "fabric_editor"
-        constraints = (UniqueConstraint(fields=["workspace", "fabric", "name"], name="fabric_editor_once"),)
+        constraints = (UniqueConstraint(fields=["workspace", "fabric", "name", "page"], name="fabric_editor_page"),)
 
     def __str__(self) -> str:
         return f"{self.name} at {self.fabric}"

@@ -14,6 +14,8 @@ from fabric.selectors.store_time import StoreNow
 EDITOR_S = 40
 """An editor whose page has not been heard of for so long is closed, seconds."""
 EDITORS_MAX = 20
+WINDOWS_MAX = 500
+"""Open windows that are looked at for it."""
 US = 1_000_000
 
 
@@ -135,7 +137,8 @@ def steps_around(draft: DraftView) -> tuple[StepView | None, StepView | None]:
 
 
 def editors_of(actor: Actor, fabric: str) -> tuple[Editor, ...]:
-    """The others who have that fabric's editor open, by name; at most 20."""
+    """The others who have that fabric's editor open, by name and each once, with the part that they looked at last; at most 20."""
     rows = FabricEditor.objects.filter(workspace_id=actor.workspace_id, fabric=clean_text(fabric)[0])
     seen = rows.filter(seen_at__gt=StoreNow() - EDITOR_S * US).exclude(name=actor.name)
-    return tuple(Editor(*row) for row in seen.order_by("name").values_list("name", "part")[:EDITORS_MAX])
+    parts = dict(seen.order_by("name", "seen_at").values_list("name", "part")[:WINDOWS_MAX])
+    return tuple(Editor(*one) for one in list(parts.items())[:EDITORS_MAX])

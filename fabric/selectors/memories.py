@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from fabric.core.actor import Actor
 from fabric.core.memory import since_of
 from fabric.core.spec_memories import OFFERED, MemorySpec, tool_name
+from fabric.core.text import clean_text
 from fabric.models import MemoryEntry
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get, revision_spec
@@ -71,7 +72,7 @@ def memories_of(actor: Actor, fabric: str) -> list[MemoryView]:
 def memory_find(actor: Actor, fabric: str, memory: str, key: str) -> Remembered:
     """What stands under a key. Refused not_found, with what there is."""
     _, declared, rows = memory_rows(actor, fabric, memory)
-    row = rows.filter(key=key).first()
+    row = rows.filter(key=clean_text(key)[0]).first()
     if row is None:
         raise Refused(
             f"nothing stands under {key[:100]!r} in the memory {declared.name!r}; it may have been deleted, or undone with its run",

@@ -12,6 +12,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from fabric.core.actor import Actor
 from fabric.core.memory import since_of
+from fabric.core.text import clean_text
 from fabric.models import MemoryEntry
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics import fabric_get, revision_spec
@@ -62,6 +63,7 @@ class History:
 def memory_history(actor: Actor, fabric: str, memory: str, key: str) -> History:
     """Everything that the ledger has of a key. Refused not_found where nothing was ever written there."""
     fabric_id, declared, standing = memory_rows(actor, fabric, memory)
+    key = clean_text(key)[0]
     rows = MemoryEntry.objects.filter(fabric_id=fabric_id, memory=declared.name, key=key, version__gt=0)
     since = since_of(declared, database_now())
     entries = tuple(_written(row, since) for row in _with_newest(rows).order_by("-version")[:ENTRIES_SHOWN])

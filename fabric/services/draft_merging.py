@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fabric.core.spec import FabricSpec
-from fabric.core.three_way import ABSENT, Absent, Conflict, three_way
+from fabric.core.three_way import ABSENT, Absent, Conflict, same, three_way
 from fabric.services.errors import Refused
 from fabric.services.tree_difference import edits_between
 from fabric.services.yaml_edit import Drop, Edit, EditProblem, Put, text_edited, tree_edited
@@ -28,23 +28,51 @@ class DraftConflict(Refused):
         self.conflicts = tuple(conflicts)
 
 
-def merged_edits(shown: str, now: str, edits: Sequence[Edit], choices: Choices | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was answered where two changed the same: of the text that the question had shown, and of no later one."""
+
+    choices: Choices
+    """Which of two is to stand, by path."""
+    asked_of: str
+    """The text whose changes were shown as the others'."""
+
+
+def merged_edits(shown: str, now: str, edits: Sequence[Edit], answer: Answer | None = None) -> str:
     """The text with edits that were meant for an earlier one. Raises DraftConflict, YamlProblem, EditProblem."""
     base, theirs = read_yaml(shown).value, read_yaml(now).value
-    found = three_way(base, tree_edited(base, edits), theirs, dict(choices or {}))
+    mine = tree_edited(base, edits)
+    found = three_way(base, mine, theirs, _answered(base, mine, theirs, answer))
     if found.conflicts:
         raise DraftConflict(found.conflicts)
     return text_edited(now, edits_between(theirs, found.value))
 
 
-def merged_text(shown: str, now: str, mine: str, choices: Choices | None = None) -> str:
+def _answered(base: JSON, mine: JSON, theirs: JSON, answer: Answer | None) -> Choices:
+    """The choices that hold: one between what stands there and what does not any more says nothing of what does."""
+    if answer is None or not answer.choices:
+        return {}
+    try:
+        before = read_yaml(answer.asked_of).value
+    except YamlProblem:
+        return {}
+    was = {one.path: one.theirs for one in three_way(base, mine, before).conflicts}
+    now = {one.path: one.theirs for one in three_way(base, mine, theirs).conflicts}
+    return {
+        path: side
+        for path, side in answer.choices.items()
+        if path in was and path in now and same(was[path], now[path])
+    }
+
+
+def merged_text(shown: str, now: str, mine: str, answer: Answer | None = None) -> str:
     """Two texts that came of one, as one. Raises DraftConflict; where either is no YAML, there is nothing to merge by: Refused conflict."""
     try:
         base, theirs, own = (read_yaml(text).value for text in (shown, now, mine))
     except YamlProblem:
         message = "the text was changed in another window, or by a program, since this page was loaded, and cannot be merged while it is no YAML: load the page again, and put your change in"
         raise Refused(message, code="conflict", field="text") from None
-    found = three_way(base, own, theirs, dict(choices or {}))
+    found = three_way(base, own, theirs, _answered(base, own, theirs, answer))
     if found.conflicts:
         raise DraftConflict(found.conflicts)
     return text_edited(mine, edits_between(own, found.value))

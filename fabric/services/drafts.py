@@ -21,7 +21,7 @@ from fabric.selectors.change_requests import ChangeState
 from fabric.selectors.drafts import DraftView, draft_get, draft_view
 from fabric.selectors.fabrics import revision_get
 from fabric.services.audit import audit_record
-from fabric.services.draft_merging import Choices, merged_edits, merged_text
+from fabric.services.draft_merging import Answer, Choices, merged_edits, merged_text
 from fabric.services.errors import Refused
 from fabric.services.fabric_text import exported
 from fabric.services.notification_changes import change_ended
@@ -102,19 +102,20 @@ def draft_change(
     page: str = "",
     place: str = "",
     choices: Choices | None = None,
+    answered: int | None = None,
 ) -> DraftView:
     """Changes paths of a draft. ``step``: what the page had shown; ``what``: the change in a few words; ``page``: the page's own key.
 
     ``place``: what is changed, where it is one field: what a page sends of it in a row is one step. ``choices``: which is to stand where two
-    changed the same, by path. Raises Refused forbidden, not_found,
-    invalid for a path that is not there, conflict where the text is no YAML or the page's step is too old, and ``DraftConflict`` where
+    changed the same, by path; ``answered``: the step whose text the question showed as the others', without it the present one. What they
+    changed again since is asked anew. Raises Refused forbidden, not_found, invalid for a path that is not there, conflict where the text is no YAML or the page's step is too old, and ``DraftConflict`` where
     somebody has changed the same since.
     """
 
     def changed(draft: Draft) -> str:
         if _shows(draft, step, page):
             return text_edited(draft.text, edits)
-        return merged_edits(_shown(draft, step), draft.text, edits, choices)
+        return merged_edits(_shown(draft, step), draft.text, edits, _answer(draft, choices, answered))
 
     return _save(actor, name, changed, what=what, page=page, place=place)
 
@@ -128,6 +129,7 @@ def draft_replace(
     what: str = "the text",
     page: str = "",
     choices: Choices | None = None,
+    answered: int | None = None,
 ) -> DraftView:
     """Replaces a draft's text, by whatever it is: what cannot be read is kept and said. ``what``: the change in a few words. Raises as ``draft_change``, and Refused too_large."""
     whole(text)
@@ -135,7 +137,7 @@ def draft_replace(
     def changed(draft: Draft) -> str:
         if _shows(draft, step, page):
             return text
-        return merged_text(_shown(draft, step), draft.text, text, choices)
+        return merged_text(_shown(draft, step), draft.text, text, _answer(draft, choices, answered))
 
     return _save(actor, name, changed, what=what, page=page, place="text")
 
@@ -292,6 +294,12 @@ def _shown(draft: Draft, step: int) -> str:
     if found is None:
         raise Refused(GONE_ON, code="conflict", field="step")
     return found
+
+
+def _answer(draft: Draft, choices: Choices | None, answered: int | None) -> Answer | None:
+    if not choices:
+        return None
+    return Answer(choices, draft.text if answered is None else _shown(draft, answered))
 
 
 def _row(actor: Actor, name: str) -> Draft:

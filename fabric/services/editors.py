@@ -12,10 +12,11 @@ from fabric.services.drafts import EDITING
 from fabric.services.rights import right_wanted
 
 PART_CHARS_MAX = 40
+PAGE_CHARS_MAX = 40
 
 
-def editor_beat(*, actor: Actor, fabric: str, part: str) -> tuple[Editor, ...]:
-    """Notes that the actor looks at a part of their draft, and says who else has that fabric's editor open. Raises Refused forbidden, not_found."""
+def editor_beat(*, actor: Actor, fabric: str, part: str, page: str = "") -> tuple[Editor, ...]:
+    """Notes that the actor looks at a part of their draft, and says who else has that fabric's editor open. ``page``: the window's own key. Raises Refused forbidden, not_found."""
     right_wanted(actor, Right.EDIT, EDITING)
     draft = draft_get(actor, fabric)
     row = FabricEditor(
@@ -23,12 +24,13 @@ def editor_beat(*, actor: Actor, fabric: str, part: str) -> tuple[Editor, ...]:
         fabric=draft.name,
         name=actor.name,
         part=clean_text(part)[0][:PART_CHARS_MAX],
+        page=_key(page),
         seen_at=StoreNow(),
     )
     FabricEditor.objects.bulk_create(
         [row],
         update_conflicts=True,
-        unique_fields=["workspace", "fabric", "name"],
+        unique_fields=["workspace", "fabric", "name", "page"],
         update_fields=["part", "seen_at"],
     )
     # A statement each, and no transaction: two pages that forget one another would wait for each other.
@@ -37,7 +39,12 @@ def editor_beat(*, actor: Actor, fabric: str, part: str) -> tuple[Editor, ...]:
     return editors_of(actor, draft.name)
 
 
-def editor_gone(*, actor: Actor, fabric: str) -> None:
-    """Forgets that the actor has the editor open: its page has closed. Raises Refused forbidden."""
+def editor_gone(*, actor: Actor, fabric: str, page: str = "") -> None:
+    """Forgets one window in which the actor had the editor open: it has closed. Those that they have open besides stay. Raises Refused forbidden."""
     right_wanted(actor, Right.EDIT, EDITING)
-    FabricEditor.objects.filter(workspace_id=actor.workspace_id, fabric=clean_text(fabric)[0], name=actor.name).delete()
+    rows = FabricEditor.objects.filter(workspace_id=actor.workspace_id, fabric=clean_text(fabric)[0], name=actor.name)
+    rows.filter(page=_key(page)).delete()
+
+
+def _key(page: str) -> str:
+    return clean_text(page)[0][:PAGE_CHARS_MAX]

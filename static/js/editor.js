@@ -35,12 +35,33 @@ function problems() {
 }
 
 function next(back) {
+  // An open question is the first of them: what one wrote waits for its answer.
+  const question = document.getElementById("draft-said");
+  if (question && !question.contains(document.activeElement)) return toQuestion(question);
   const found = problems();
   if (!found.length) return;
   const here = found.findIndex((link) => link.getAttribute("href").endsWith(location.hash) && location.hash);
   const to = found[(here + (back ? -1 : 1) + found.length) % found.length];
   to.click();
 }
+
+function toQuestion(question) {
+  question.scrollIntoView({ block: "nearest" });
+  (question.querySelector("input:checked") ?? question).focus({ preventScroll: true });
+}
+
+// What the badge says leads to it; Enter on one of two is the answer, as in any form of its own.
+document.addEventListener("click", (event) => {
+  const question = event.target.closest?.("#saved a") && document.getElementById("draft-said");
+  if (!question) return;
+  event.preventDefault();
+  toQuestion(question);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.ctrlKey || event.metaKey || !event.target.matches?.("#draft-said input")) return;
+  event.preventDefault();
+  document.getElementById("choose")?.click();
+});
 
 // The field that an address names gets the focus: on the page itself where it is there, else with the part's page.
 function toTarget(scroll) {

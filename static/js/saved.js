@@ -3,6 +3,7 @@
 import { span } from "./times.js";
 
 const AGAIN_MS = 3000;
+const ABOVE = "see above the part";
 
 const SAYS = {
   saved: ["neutral", "paused", "Draft"],
@@ -32,8 +33,18 @@ function say(next, why = "") {
   shown.dataset.tone = tone;
   shown.dataset.live = live;
   shown.querySelector("[data-word]").textContent = word;
-  shown.querySelector("[data-age]").textContent = why;
+  const age = shown.querySelector("[data-age]");
+  if (why !== ABOVE) age.textContent = why;
+  else if (!age.querySelector("a")) age.replaceChildren(above());
   tick();
+}
+
+// Whoever has it under the mouse or the focus keeps it: it is made once.
+function above() {
+  const place = document.createElement("a");
+  place.href = "#draft-said";
+  place.textContent = ABOVE;
+  return place;
 }
 
 function tick() {
@@ -52,7 +63,8 @@ const typed = (event) => event.detail.ctx?.sourceElement?.id === "draft-form";
 document.addEventListener("htmx:before:request", (event) => {
   if (!changes(event)) return;
   clearTimeout(timer);
-  if (state !== "away") say("saving");
+  // What is asked is not saved before it is answered, whatever is saved beside it.
+  if (state !== "away" && !(state === "refused" && document.getElementById("draft-said"))) say("saving");
 });
 
 document.addEventListener("htmx:after:request", (event) => {
@@ -66,7 +78,7 @@ document.addEventListener("htmx:after:request", (event) => {
     away(event, `The server answers ${response.status}.`);
   } else {
     const out = response.status === 401 || response.status === 403;
-    say("refused", out ? "you are signed out or may not" : "see above the part");
+    say("refused", out ? "you are signed out or may not" : ABOVE);
     if (out || response.status === 413) notice(out ? "You are signed out, or may not edit any more. What you typed is still here: sign in again in another tab, then save with Ctrl+S." : "It is too long to be sent. What you typed is still here: make it shorter.");
   }
 });

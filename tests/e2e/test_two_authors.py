@@ -14,7 +14,6 @@ from tests.e2e.installation import installed
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 DRILLING_MS = 120_000
-TABS_MAX = 8
 SAVING = "**/draft?part=*"
 
 
@@ -72,6 +71,20 @@ def discarded(page: Page) -> None:
     page.wait_for_url("**/fabrics")
 
 
+def written_on(two: Page) -> None:
+    """Who goes back into the field and writes on has not answered: nothing of the other's is written over."""
+    box(two, "title").focus()
+    two.keyboard.press("End")
+    two.keyboard.type(" one")
+    question(two, "title", "Research, the first", "Research, the second one", "Research, on the left")
+    expect(two.locator("h1")).to_have_text("Research, on the left")
+    expect(box(two, "title")).to_be_focused()
+    expect(box(two, "title")).to_have_value("Research, the second one")
+    for _ in " one":
+        two.keyboard.press("Backspace")
+    question(two, "title", "Research, the first", "Research, the second", "Research, on the left")
+
+
 def test_two_windows_of_one_draft_merge_and_ask_only_where_both_wrote(visit, installation):
     left, right = visit(NOWHERE), visit(NOWHERE)
     one = drafting(left, "research-desk")
@@ -99,8 +112,9 @@ def test_two_windows_of_one_draft_merge_and_ask_only_where_both_wrote(visit, ins
     expect(two.locator("#draft-head")).to_contain_text("3 changes")
     expect(box(two, "title")).to_have_value("Research, the second")
     expect(two.locator("#draft-said")).to_be_visible()
-    box(two, "title").focus()
-    back_to(two, "mine.title")
+    written_on(two)
+    two.keyboard.press("F8")
+    expect(two.locator('[id="mine.title"]')).to_be_focused()
     two.keyboard.press("Enter")
     expect(two.locator("#draft-said")).to_have_count(0)
     expect(two.locator("h1")).to_have_text("Research, the second")
@@ -159,13 +173,46 @@ def test_what_is_typed_while_an_answer_brings_anothers_text_is_asked_of(visit, i
     assert left.complaints + right.complaints == []
 
 
-def back_to(page: Page, wanted: str) -> None:
-    """Shift+Tab until what has that id has the focus."""
-    for _ in range(TABS_MAX):
-        page.keyboard.press("Shift+Tab")
-        if page.evaluate("document.activeElement.id") == wanted:
-            return
-    raise AssertionError(f"{wanted} was not reached in {TABS_MAX} tabs back")
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_question_stands_above_the_part_and_is_reached_before_it(visit, installation, width):
+    left, right = visit(NOWHERE), visit(NOWHERE)
+    one = drafting(left, "research-desk")
+    two = right.page
+    two.set_viewport_size({"width": width, "height": 844})
+    two.goto(one.url)
+    titled(one, "Research, on the left")
+    box(two, "title").fill("Research, the second")
+    sides = question(two, "title", "Research desk", "Research, the second", "Research, on the left")
+    expect(two.locator("#draft-said [role=alert]")).to_contain_text("Title was changed in another window")
+    foot = two.locator("#draft-said").bounding_box()
+    foot = foot["y"] + foot["height"]
+    for below in ("#problems", "#history", "#part"):
+        assert two.locator(below).bounding_box()["y"] >= foot
+    # The words that say where it is lead there, and the keyboard comes to it before it comes to what stands below.
+    two.locator("#saved a").focus()
+    two.keyboard.press("Enter")
+    expect(two.locator('[id="mine.title"]')).to_be_focused()
+    expect(sides.nth(0)).to_be_in_viewport()
+    two.locator("#draft-tabs a").last.focus()
+    two.keyboard.press("Tab")
+    expect(two.locator('[id="mine.title"]')).to_be_focused()
+    two.keyboard.press("ArrowRight")
+    two.keyboard.press("Enter")
+    expect(two.locator("#draft-said")).to_have_count(0)
+    expect(box(two, "title")).to_have_value("Research, on the left")
+    discarded(two)
+    assert left.complaints + right.complaints == []
+
+
+def a_second_window_closes(bens: Page, mine: Page) -> None:
+    """One of Ben's two windows goes: he is still there."""
+    second = bens.context.new_page()
+    with second.expect_response("**/draft/beat"):
+        second.goto(bens.url)
+    second.close(run_before_unload=True)
+    with mine.expect_response("**/draft/beat", timeout=30_000):
+        pass
+    expect(mine.locator("#draft-here")).to_contain_text("ben is looking at Fabric")
 
 
 def test_two_authors_over_one_revision_publish_one_after_the_other(visit, installation):
@@ -177,6 +224,7 @@ def test_two_authors_over_one_revision_publish_one_after_the_other(visit, instal
     mine, bens = drafting(owner, "checked-answer"), drafting(other, "checked-answer")
     expect(bens.locator("#draft-here")).to_contain_text("owner is looking at Fabric")
     expect(mine.locator("#draft-here")).to_contain_text("ben is looking at Fabric", timeout=30_000)
+    a_second_window_closes(bens, mine)
     typed(mine, "title", "Checked by the owner", 1)
     typed(mine, "example", "What does the owner ask?", 2)
     typed(bens, "title", "Checked by Ben", 1)

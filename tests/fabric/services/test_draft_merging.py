@@ -9,7 +9,7 @@ import pytest
 from fabric.core.spec import FabricSpec
 from fabric.core.three_way import Side
 from fabric.selectors.errors import Refused
-from fabric.services.draft_merging import DraftConflict, brought_in, merged_text
+from fabric.services.draft_merging import Answer, DraftConflict, brought_in, merged_text
 from fabric.services.fabric_text import written_out
 from fabric.services.samples import SAMPLES
 from fabric.services.yaml_edit import Put, text_edited
@@ -87,9 +87,9 @@ def test_texts_that_changed_the_same_are_asked() -> None:
     with pytest.raises(DraftConflict) as raised:
         merged_text(BASE, changed(BASE, tau=0.5), changed(BASE, tau=0.9))
     assert [one.path for one in raised.value.conflicts] == ["policy.tau"]
-    assert merged_text(BASE, changed(BASE, tau=0.5), changed(BASE, tau=0.9), {"policy.tau": "theirs"}) == changed(
-        BASE, tau=0.5
-    )
+    assert merged_text(
+        BASE, changed(BASE, tau=0.5), changed(BASE, tau=0.9), Answer({"policy.tau": "theirs"}, changed(BASE, tau=0.5))
+    ) == changed(BASE, tau=0.5)
 
 
 def test_a_text_that_is_no_yaml_is_not_merged() -> None:

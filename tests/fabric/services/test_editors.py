@@ -51,6 +51,19 @@ def test_who_closes_the_page_is_forgotten_at_once_and_who_falls_silent_soon(two:
     assert not FabricEditor.objects.filter(name="ana").exists()
 
 
+def test_a_window_that_closes_takes_no_other_one_along(two: tuple[Actor, Actor, str]) -> None:
+    owner, ana, name = two
+    editor_beat(actor=ana, fabric=name, part="Fabric", page="left")
+    editor_beat(actor=ana, fabric=name, part="YAML", page="right")
+    assert editors_of(owner, name) == (Editor("ana", "YAML"),)
+    editor_beat(actor=ana, fabric=name, part="Fabric", page="left")
+    assert editors_of(owner, name) == (Editor("ana", "Fabric"),)
+    editor_gone(actor=ana, fabric=name, page="left")
+    assert editors_of(owner, name) == (Editor("ana", "YAML"),)
+    editor_gone(actor=ana, fabric=name, page="right")
+    assert editors_of(owner, name) == ()
+
+
 def test_a_sign_of_life_needs_a_draft_and_the_right(two: tuple[Actor, Actor, str]) -> None:
     owner, _, name = two
     with pytest.raises(Refused, match="has no draft"):
