@@ -190,8 +190,8 @@ class AgentSpec(_Named):
     output_schema: dict[str, Any] | None = Field(
         default=None,
         exclude_if=absent,
-        description="JSON schema of the field `data` that its answers have beside `text` and `citations`: for workers, the aggregator and the "
-        "finalizer. None: they have no such field.",
+        description="JSON schema of data, a field that its answers have beside text and citations: for workers, the aggregator and the finalizer. "
+        "None: they have no such field.",
     )
     max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(

@@ -109,8 +109,21 @@ def payload(draft: Draft, stage: Stage) -> JSON:
     if stage is Stage.FAN_OUT:
         briefs = enumerate(_plan(draft)["briefs"])
         return [{"branch": n, "agent": one["agent"], "title": one["title"], "ref": f"{n:032x}"} for n, one in briefs]
-    answer: dict[str, JSON] = {"text": ANSWER, "citations": [DOCUMENT]}
+    answer: dict[str, JSON] = {"text": ANSWER, "citations": [DOCUMENT], **_data(draft, stage)}
     return {**answer, "gaps": []} if stage is Stage.FINALIZE else answer
+
+
+def _data(draft: Draft, stage: Stage) -> dict[str, JSON]:
+    """Data that fits the output schema of whoever writes it; none where they have no schema."""
+    topology, agents = draft.get("topology"), draft.get("agents")
+    roles = topology if isinstance(topology, dict) else {}
+    writer = roles.get("aggregator")
+    if stage is Stage.FINALIZE:
+        writer = roles.get("finalizer") or writer
+    for one in agents if isinstance(agents, list) else ():
+        if isinstance(one, dict) and writer is not None and one.get("name") == writer:
+            return {"data": of_schema(schema)} if isinstance(schema := one.get("output_schema"), dict) else {}
+    return {}
 
 
 def _plan(draft: Draft) -> JSON:

@@ -15,6 +15,7 @@ from fabric.services.errors import Refused
 from fabric.services.trying import conditions, policies, samples
 from fabric.services.trying.shapes import Tried
 from fabric.services.trying.trials import TRIALS, fields_of, kind_at, made, sample_of, triable
+from tests.fabric.core import fabrics
 from tests.fabric.services.trying.drafts import CASES, SECRET, Case, as_json, draft, put, verdict
 
 KINDS = pytest.mark.parametrize("kind", TRIALS)
@@ -314,3 +315,12 @@ def test_a_score_that_nobody_gives_is_held_against_tau_all_the_same():
     found = made(tree, "policy.tau", {"score": "0.5"})
     assert (found.verdict, found.lines[0].against) == ("passes", "tau 0.50")
     assert "Nobody scores in this fabric" in said(found)
+
+
+@pytest.mark.parametrize("roles", [("aggregator", "finalizer"), ("aggregator",)])
+def test_a_sample_of_what_a_typed_agent_writes_has_data_that_its_schema_takes(roles):
+    own = {"stage": "finalize", "name": "own", "expression": "payload.data.total >= 3", "message": "It is too little."}
+    total = {"type": "object", "properties": {"total": {"type": "integer", "minimum": 3}}, "required": ["total"]}
+    tree = fabrics.tree(roles=roles, agents={roles[-1]: {"output_schema": total}}, gates={"invariants": [own]})
+    assert outcome(tree, "gates.invariants.0") == "passes"
+    assert "data" not in samples.payload(fabrics.tree(roles=roles), Stage.FINALIZE)
