@@ -30,7 +30,7 @@ class TripOut(Told):
     unit: str = Field(description="Of both.", examples=["calls"])
     scope: str = Field(description="What is counted over.", examples=["step"])
     window: str = Field(description="How far back it was looked; empty: as far as there is.", examples=["5 calls"])
-    details: dict[str, str | int | float | list[str]] = Field(
+    details: dict[str, str | int | float | list[str | dict[str, str]]] = Field(
         description="What else was seen, by name: the cycle, the rate, what is left."
     )
 

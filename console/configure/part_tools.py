@@ -9,7 +9,7 @@ from console.configure.lists import items_of, users_in
 
 JSON = Any
 FIELDS = ("name", "kind", "effect", "description", "target", "method", "compensation", "reconcile")
-MORE = ("parameters", "allowed_hosts", "timeout_s", "carry_over", "polling", "approval", "deviation")
+MORE = ("capabilities", "parameters", "allowed_hosts", "timeout_s", "carry_over", "polling", "approval", "deviation")
 MEMORY = ("name", "scope", "description")
 MEMORY_MORE = ("value_schema", "keys", "value_bytes", "carry_over", "retention_days")
 

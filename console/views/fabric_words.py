@@ -11,6 +11,7 @@ from django.conf import settings
 
 from console.templatetags.figures import span, thousands, usd
 from fabric.adapters.tools.registry import BUILTINS, builtin_of
+from fabric.core.agent_budgets import AgentBudget
 from fabric.core.cost import Price
 from fabric.core.decision_table import Reaction, table_with
 from fabric.core.fallbacks import chain
@@ -99,6 +100,8 @@ class AgentLine:
     """The chain of fallbacks of its model, nearest first."""
     needs: tuple[str, ...] = ()
     """What a stand-in has to be capable of."""
+    own: AgentBudget | None = None
+    """Caps that it has of its own."""
 
     @property
     def output_schema(self) -> str:
@@ -125,6 +128,7 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
             tuple(tools[name] for name in agent.tools),
             tuple(models[name] for name in chain(named, agent.model)),
             tuple(sorted(spec.needs(agent))),
+            spec.policy.budget.agents.get(agent.name),
         )
         for agent in spec.agents
     ]

@@ -172,7 +172,9 @@ def _evidence(trip: Mapping[str, JSON], *, first: bool) -> Section:
 
 
 def _flat(value: JSON) -> str:
-    return "; ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{words(str(key))} {held}" for key, held in value.items())
+    return "; ".join(map(_flat, value)) if isinstance(value, list) else str(value)
 
 
 def _number(value: float) -> str:

@@ -112,4 +112,4 @@ class ChildEnded:
     agents_spawned: int | None = None
     """How many agents were started in it and below it; None: nobody can tell."""
     kind: Literal["child_ended"] = "child_ended"
-    version: Literal[2] = 2
+    version: Literal[3] = 3

@@ -78,6 +78,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.LOOP_DETECTED: _N,
         Cause.PLAN_GATE: _N,
         Cause.POLICY_DENIED: _N,
+        Cause.PERSONA_VIOLATION: _N,
         Cause.OUTCOME_UNKNOWN: _N,
         Cause.BELOW_TAU: _N,
         Cause.USER_CANCEL: _N,

@@ -8,7 +8,7 @@ from fabric.core import events as ev
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.taxonomy import CLASSIFY, Classification
-from fabric.core.verdict import Evidence, Trip
+from fabric.core.verdict import Details, Evidence, Trip
 
 
 @value()
@@ -58,7 +58,7 @@ def of_call(issued: ev.CallIssued, fact: ev.AttemptFailed) -> Failure:
     if fact.trip is not None:
         refused = Trip(fact.trip.mechanism, fact.trip.cause, fact.trip.evidence, fact.trip.message)
         return Failure((refused,), stage, issued.step_id, issued, breaker_wait_s=fact.breaker_wait_s, shut=shut)
-    details: dict[str, str | int | float | list[str]]
+    details: Details
     details = {"target": issued.target, "attempt": issued.attempt, "status": fact.status or 0}
     evidence = Evidence(observed=issued.attempt, unit="attempts", scope=f"call:{issued.command_id}", details=details)
     trip = Trip("provider" if issued.call == "model" else "tool", fact.cause, evidence, fact.message)

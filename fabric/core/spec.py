@@ -35,6 +35,7 @@ from fabric.core.spec_layers import layer_problems
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Prose, SpecGroup, absent
+from fabric.core.spec_persona import Capabilities, Persona
 from fabric.core.spec_topology import SupervisorTopology, Tiers
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
@@ -170,6 +171,11 @@ class ToolSpec(_Named):
         default="required", description="Irreversible: a person is asked before each call; waived needs a deviation."
     )
     deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
+    capabilities: Capabilities = Field(
+        default=(),
+        exclude_if=absent,
+        description="What an agent must be allowed to call it, such as database:write. None: tool:NAME.",
+    )
 
 
 class AgentSpec(_Named):
@@ -196,6 +202,9 @@ class AgentSpec(_Named):
     max_output_tokens: Annotated[int, Field(ge=1, le=200_000)] = 1_024
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0, description="How much of each attached document stands in its prompt; 0: it reads them by tools."
+    )
+    persona: Persona | None = Field(
+        default=None, exclude_if=absent, description="What it may use at all. None: every tool that it has."
     )
 
 

@@ -107,6 +107,7 @@ class Cause(StrEnum):
     QUEUE_FULL = "queue_full"
     PLAN_GATE = "plan_gate"
     POLICY_DENIED = "policy_denied"
+    PERSONA_VIOLATION = "persona_violation"
     CONTENT_FILTER = "content_filter"
     DUPLICATE_CALL = "duplicate_call"
     OUTCOME_UNKNOWN = "outcome_unknown"
@@ -216,6 +217,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.QUEUE_FULL: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True, failover=True),
     Cause.PLAN_GATE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, _T.PLAN_MALFORMED, signature_counted=True),
     Cause.POLICY_DENIED: _policy(),
+    Cause.PERSONA_VIOLATION: _policy(),
     Cause.CONTENT_FILTER: _policy(),
     Cause.OUTCOME_UNKNOWN: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, Direct.ESCALATE),
     Cause.REPEATED_FAILURE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),

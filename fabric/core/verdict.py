@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from fabric.core.frozen import value
 from fabric.core.taxonomy import Cause
+
+Details = dict[str, str | int | float | Sequence[str | dict[str, str]]]
+"""What a trip says besides its numbers: words, numbers, and lists of words or of small records."""
 
 
 @value()
@@ -17,7 +21,7 @@ class Evidence:
     unit: str = ""
     scope: str = ""
     window: str = ""
-    details: dict[str, str | int | float | list[str]] = field(default_factory=dict)
+    details: Details = field(default_factory=dict)
     """What was observed: the cycle, the spend, the remaining time. Names and hashes, never contents."""
 
 

@@ -39,7 +39,7 @@ STOPS: Mapping[str, str] = {
 }
 """What each mechanism stops; total over the mechanisms, by test."""
 SOURCES: Mapping[str, str] = {
-    "policy": "semantics.md 1 and 9",
+    "policy": "semantics.md 1, 7 and 9",
     "run_caps": "design.md 2.3",
     "progress": "semantics.md 2",
     "validation_gate": "semantics.md 1",

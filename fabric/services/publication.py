@@ -14,6 +14,7 @@ from fabric.adapters.gate_evaluators import gate_problems
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
+from fabric.core import spec_persona
 from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
@@ -384,6 +385,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
     found += publication_never.briefed(spec)
     found += publication_outputs.warnings(spec)
+    found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"
         found.append(Problem("safe_fallback", sentence))

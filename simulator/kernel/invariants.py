@@ -28,6 +28,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     layer_checks,
     loop_checks,
     people_checks,
+    persona_checks,
     progress_checks,
     saga_checks,
     swap_checks,

@@ -1,4 +1,4 @@
-"""What single agents of the swarm have of their own: caps.
+"""What single agents of the swarm have of their own: caps, and personas that bar some of their tools.
 
 Each is drawn from a generator of its own, so that fabrics without them stay as they were.
 """
@@ -16,6 +16,7 @@ WORKER = "worker-0"
 def owning(tree: JSON, number: int) -> None:
     """Adds to a fabric, in place."""
     _caps(tree["policy"]["budget"], Random(f"own caps {number}"))  # noqa: S311 - a simulation is to be repeatable
+    _persona(tree, Random(f"persona {number}"))  # noqa: S311 - the same
 
 
 def _caps(budget: JSON, rng: Random) -> None:
@@ -25,3 +26,16 @@ def _caps(budget: JSON, rng: Random) -> None:
         if not own or rng.random() < 0.4:
             own["tokens"] = rng.choice((3_000, 15_000, 200_000))
         budget["agents"] = {WORKER: own}
+
+
+def _persona(tree: JSON, rng: Random) -> None:
+    """In some fabrics tools say what calling them takes, and the first worker may not do all of it."""
+    if rng.random() >= 0.12:
+        return
+    for tool in tree["tools"]:
+        if rng.random() < 0.5:
+            tool["capabilities"] = [f"world:{'read' if tool.get('effect', 'read_only') == 'read_only' else 'write'}"]
+    denied = {"denied_capabilities": [rng.choice(("world:write", "world:*", "tool:lookup", "tool:*"))]}
+    allowed = {"allowed_capabilities": rng.choice((["world:*", "tool:poll"], ["tool:*"]))}
+    persona = rng.choice((denied, allowed, {**denied, **allowed}))
+    next(agent for agent in tree["agents"] if agent["name"] == WORKER)["persona"] = persona

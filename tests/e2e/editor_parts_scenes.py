@@ -22,6 +22,30 @@ WRONG = (
     .replace("max_outcome_chars: 9000", "max_outcome_chars: many")
     .replace("critic: examiner", "critic: examiner, tool: search_documents")
 )
+BARRED = (
+    RICH.replace("name: rich\n", "name: barred\n")
+    .replace("{name: read_document}", "{name: read_document, capabilities: ['files:read', 'files:list']}")
+    .replace(
+        "{name: reader,",
+        "{name: reader, persona: {allowed_capabilities: ['files:*'], denied_capabilities: ['files:write']},",
+    )
+    .replace(
+        "{run_usd_micros: 1000000}",
+        "{run_usd_micros: 1000000, agent_tokens: 60000, agents: {reader: {usd_micros: 250000}}}",
+    )
+)
+BARRED_WRONG = (
+    BARRED.replace("name: barred\n", "name: barred-wrong\n")
+    .replace("'files:list'", "Files")
+    .replace("['files:write']", "[database, 'tool:*']")
+    .replace("{reader: {usd_micros: 250000}}", "{reader: {usd_micros: lots}, ghost: {tokens: 9000}}")
+)
+"""Personas, capabilities and caps of agents' own."""
+NOBODY = BARRED.replace("name: barred\n", "name: nobody\n").replace("{reader: {usd", "{ghost: {tokens: 9000}, reader: {usd").replace(
+    "['files:*']", "['mail:send']"
+)  # fmt: skip
+"""Caps of nobody, and a tool out of its agent's reach."""
+OF_AGENTS = {"barred": BARRED, "barred-wrong": BARRED_WRONG, "nobody": NOBODY}
 DRAFTS = {
     "rich": RICH,
     "rich-wrong": WRONG,
@@ -42,7 +66,7 @@ draft_from_template(actor=owner_actor(), template="payment-approval", where=inst
 
 def begin(home: Installation) -> None:
     """The owner's drafts, and one from a template."""
-    home.manage("shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(DRAFTS)))
+    home.manage("shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(DRAFTS | OF_AGENTS)))
 
 
 def trying(path: str, **typed: str) -> Callable[[Page], None]:
@@ -71,6 +95,9 @@ def scenes(home: Installation) -> Iterator[Scene]:
     for name in (*DRAFTS, "payments"):
         for part in PARTS:
             yield Scene(f"edit-{part}-{name}", f"/fabrics/{name}/draft?part={part}")
+    for name in OF_AGENTS:
+        yield Scene(f"edit-agents-{name}", f"/fabrics/{name}/draft?part=agents&open=agents.2")
+        yield Scene(f"edit-tools-{name}", f"/fabrics/{name}/draft?part=tools&open=tools.0")
     gates = "/fabrics/rich/draft?part=gates"
     yield Scene("edit-try-passes", gates, trying("gates.invariants.0"))
     yield Scene("edit-try-fails", gates, trying("gates.grounding", answer="It was 1,300 euros [ledger.md]."))

@@ -69,6 +69,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.QUEUE_FULL,
             Cause.PLAN_GATE,
             Cause.POLICY_DENIED,
+            Cause.PERSONA_VIOLATION,
             Cause.DUPLICATE_CALL,
             Cause.OUTCOME_UNKNOWN,
             Cause.STALLED,

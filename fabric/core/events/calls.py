@@ -110,7 +110,7 @@ class CallRefused:
     correction: bool = False
     """True: a structural error, which costs the step a correction at the end of the wave."""
     kind: ClassVar[str] = "call_refused"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)
@@ -199,7 +199,7 @@ class AttemptFailed:
     shut: tuple[str, ...] = ()
     """Models that may stand in for the one that was asked, and whose call a circuit breaker would have refused then."""
     kind: ClassVar[str] = "attempt_failed"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)

@@ -80,7 +80,7 @@ class ChildAnswered:
     agents_back: int = 0
     """How many of the agents that it might have started it did not."""
     kind: ClassVar[str] = "child_answered"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

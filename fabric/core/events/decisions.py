@@ -24,7 +24,7 @@ class RungSkipped:
     weighed: Weighed | None = None
     """Of a rung that changes the model: those that could not take the call, with their numbers; None: none was looked at."""
     kind: ClassVar[str] = "rung_skipped"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
 
 @value(kw_only=True)
@@ -53,7 +53,7 @@ class ReactionDecided:
     layer: str = ""
     """The retry layer that acted (``retry_layers.Layer``); empty: the fabric has none."""
     kind: ClassVar[str] = "reaction_decided"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)
@@ -67,7 +67,7 @@ class AlertRaised:
     """What was decided about it."""
     step_id: str = ""
     kind: ClassVar[str] = "alert_raised"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -96,7 +96,7 @@ class ModelChanged:
     weighed: Weighed | None = None
     """What the choice was made on; None: a person put the model in place."""
     kind: ClassVar[str] = "model_changed"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -200,7 +200,7 @@ class StepFailed:
     partial: bool = False
     """True: its retries are exhausted and its fabric goes on without it (``allow_partial``): its stage is a partial success."""
     kind: ClassVar[str] = "step_failed"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
 
 @value(kw_only=True)
@@ -245,7 +245,7 @@ class EscalationOpened:
     tau: float | None = None
     """...and the least that passes."""
     kind: ClassVar[str] = "escalation_opened"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
 
 @value(kw_only=True)

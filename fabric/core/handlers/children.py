@@ -12,7 +12,7 @@ from fabric.core.flow import RunState
 from fabric.core.handlers import start
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import Evidence, Trip
+from fabric.core.verdict import Details, Evidence, Trip
 from fabric.core.work import Work
 
 
@@ -147,7 +147,7 @@ def _failed(work: Work, step: Step, child: Child, given: ChildEnded) -> None:
     if given.state is RunState.CANCELLED:
         work.emit(ev.StepFailed(step_id=step.id, cause=Cause.USER_CANCEL, message=message))
         return
-    details: dict[str, str | int | float | list[str]]
+    details: Details
     details = {"child": given.child_id, "state": str(given.state), "briefs": len(child.fact.briefs)}
     evidence = Evidence(scope=f"child:{given.child_id}", details=details)
     trip = Trip("child", given.cause or Cause.UNKNOWN, evidence, message)

@@ -16,7 +16,7 @@ from fabric.core.breaker.table import FORCED, BreakerState
 from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +113,7 @@ def refusal(looked: Looked, agent: str) -> Trip:
     standing, left = looked.standing, wait_us(looked)
     what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _counted(looked)
     until = "until somebody resets it" if left is None else f"for {left / US:.1f} s more"
-    details: dict[str, str | int | float | list[str]] = {
+    details: Details = {
         "cause": "breaker_open",
         "state": standing.state,
         "signal": standing.signal,

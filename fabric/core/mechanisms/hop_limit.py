@@ -17,7 +17,7 @@ from fabric.core.frozen import replace, value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Limits as Config
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -146,7 +146,7 @@ def _lineage(proposal: Proposal, run: Run) -> dict[str, Any]:
     return found | ancestry(run)
 
 
-def ancestry(run: Run) -> dict[str, str | int | float | list[str]]:
+def ancestry(run: Run) -> Details:
     """Whose run it is, for the evidence of a trip: the run, its parent with the command that spawned it, the root."""
     lineage = run.family.lineage
     if lineage is None:

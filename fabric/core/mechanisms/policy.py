@@ -1,19 +1,20 @@
 """Policy: may this agent do this at all (scope, persona, guardrails on arguments). Asked first, before every action (semantics.md 9).
 
-Stops: a tool call, handoff or spawn that the fabric's policies do not permit or that they cannot judge, and a tool call whose arguments hold what its
-guardrails forbid. Outputs are the validation gate's. Does not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
+Stops: a tool call that takes a capability which its agent's persona lacks (S3 "Persona constraints"), a tool call, handoff or spawn that the fabric's
+policies do not permit or that they cannot judge, and a tool call whose arguments hold what its guardrails forbid. Outputs are the validation gate's. Does
+not stop: what is spelt so that no pattern knows it, and what a policy permits too widely.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabric.core import permissions
+from fabric.core import permissions, spec_persona
 from fabric.core.evaluators import Ruling
 from fabric.core.frozen import value
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -46,7 +47,10 @@ def observe(state: State, event: Event) -> State:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Denies what no policy permits, then what the guardrails find. Neither message nor evidence holds what was found."""
+    """Denies what the agent's persona bars, then what no policy permits, then what the guardrails find. Neither message nor evidence holds what was found."""
+    outside = _outside(proposal, view)
+    if outside is not None:
+        return outside
     ruled = permissions.ruling(proposal, view)
     if ruled is not None and ruled.why:
         return _denied(proposal, ruled)
@@ -65,6 +69,27 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     message = f"the arguments of {proposal.target} hold what may not leave the run: {'; '.join(found[:3])}"
     advice = f"{message}. Call it without that, or answer without the call."
     return Trip(NAME, Cause.POLICY_DENIED, evidence, message, advice)
+
+
+def _outside(proposal: Proposal, view: View) -> Trip | None:
+    """The refusal of a tool call that its agent's persona bars, with what S3 records of it; who calls for the engine has no persona."""
+    if proposal.kind != "tool" or not proposal.agent:
+        return None
+    found = spec_persona.barred(view.spec.agent(proposal.agent), view.spec.tool(proposal.target))
+    if not found:
+        return None
+    details: Details = {
+        "agent": proposal.agent,
+        "tool": proposal.target,
+        "requested_capability": found[0].capability,
+        "violations": [{"constraint": one.constraint, "value": one.capability, "action": "block"} for one in found],
+        "action": "reject_with_error",
+        "outcome": "blocked",
+        "severity": "critical",
+    }
+    evidence = Evidence(0, len(found), "violations", f"step:{proposal.step_id}", details=details)
+    message = f"{proposal.agent} may not call {proposal.target}: it {spec_persona.because(found[0])}"
+    return Trip(NAME, Cause.PERSONA_VIOLATION, evidence, message, f"{message}. Do without it.")
 
 
 def _denied(proposal: Proposal, ruled: Ruling) -> Trip:

@@ -17,7 +17,7 @@ from fabric.core.grants import FABRIC, PROVIDER_BUCKET, Given, Refusal, Shares, 
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import Retry as Config
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -96,7 +96,7 @@ def _shared(config: Config, state: State, proposal: Proposal, view: View) -> Ver
     if isinstance(refused, Given):
         return PASS
     kind, left = refused.scope.partition(":")[0], refused.cap - refused.spent
-    details: dict[str, str | int | float | list[str]]
+    details: Details
     details = {"bucket": refused.scope, "asked_at": refused.asked_at}
     evidence = Evidence(refused.cap, left, "retry tokens", kind, details=details)
     message = f"the {kind}'s retry budget, which its runs share, {_stands(refused)}"

@@ -21,7 +21,7 @@ from fabric.core.judges import FIRST, GROUNDING_CRITIC, judges_of
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.payloads import Aggregate, Outcome, Part, Plan
 from fabric.core.taxonomy import Cause
-from fabric.core.verdict import PASS, Evidence, Trip, Verdict
+from fabric.core.verdict import PASS, Details, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
     from fabric.core.envelope import Event
@@ -239,7 +239,7 @@ def trip_of(result: GateResult, stage: Stage, left_out: tuple[str, ...] = ()) ->
         return None
     failed = result.checks[-1]
     shown = "; ".join(failed.problems[:3])
-    details: dict[str, str | int | float | list[str]] = {"check": failed.name, "problems": list(failed.problems)}
+    details: Details = {"check": failed.name, "problems": list(failed.problems)}
     if failed.policies:
         details["policies"] = list(failed.policies)
     if left_out and failed.name == GROUNDING_CRITIC:

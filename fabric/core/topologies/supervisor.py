@@ -15,7 +15,7 @@ from fabric.core.policy import FanIn
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
 from fabric.core.topologies import slices
-from fabric.core.verdict import Evidence, Trip
+from fabric.core.verdict import Details, Evidence, Trip
 from fabric.core.work import Work
 
 JSON = Any
@@ -192,7 +192,7 @@ def _cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
 
 
 def _partial(work: Work, policy: FanIn, tally: Tally, needed: int) -> Failure:
-    details: dict[str, str | int | float | list[str]] = {"mode": policy.mode, "branches": tally.branches}
+    details: Details = {"mode": policy.mode, "branches": tally.branches}
     evidence = Evidence(needed, tally.done, "branches", "stage:fan_out", details=details)
     message = (
         f"{tally.failed} of {tally.branches} branches came back without a result, {needed} are needed; "

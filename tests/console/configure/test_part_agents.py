@@ -104,3 +104,52 @@ def test_an_own_cap_that_is_wrong_is_told_at_its_field_and_opens_its_agent() -> 
 def test_two_agents_of_one_name_have_one_place_for_their_caps() -> None:
     twice = drawn(CAPPED.replace("{name: spare,", "{name: reader,"))
     assert twice.count(f'id="f.{CAPS}.reader.usd_micros"') == 1
+
+
+# -- personas and capabilities -----------------------------------------------------------------------------------------
+
+PERSONA = f"agents.{READER}.persona"
+DENYING = RICH.replace("{name: reader,", "{name: reader, persona: {denied_capabilities: ['tool:*', 'files:write']},")
+
+
+def persona(tree: Any) -> Any:
+    return tree["agents"][READER].get("persona")
+
+
+def test_a_persona_is_two_lists_with_an_entry_a_line() -> None:
+    found = seen(DENYING)
+    assert found.field(f"{PERSONA}.denied_capabilities").text == "tool:*\nfiles:write"
+    assert found.field(f"{PERSONA}.allowed_capabilities").text == ""
+    html = drawn(DENYING)
+    for name in ("allowed_capabilities", "denied_capabilities"):
+        assert f'id="f.{PERSONA}.{name}"' in html
+
+
+def test_a_persona_comes_with_its_first_line_and_goes_with_its_last() -> None:
+    made = sent(RICH, **{f"{PERSONA}.allowed_capabilities": "files:*\r\n\r\n tool:read_document "})
+    assert persona(made) == {"allowed_capabilities": ["files:*", "tool:read_document"]}
+    assert persona(sent(DENYING, **{f"{PERSONA}.denied_capabilities": ""})) is None
+
+
+def test_what_is_said_of_a_persona_stands_at_its_field() -> None:
+    found = seen(DENYING)
+    warned = {one.path: one.sentence for one in found.checked.findings if one.path.startswith(f"agents.{READER}")}
+    assert set(warned) == {f"agents.{READER}.tools.0", f"{PERSONA}.denied_capabilities.1"}
+    assert [one.sentence for one in found.field(f"{PERSONA}.denied_capabilities").findings] == [
+        "no tool of this fabric needs 'files:write'"
+    ]
+    assert (
+        "needs tool:read_document, which its persona denies"
+        in found.field(f"agents.{READER}.tools").findings[0].sentence
+    )
+    wrong = seen(DENYING.replace("files:write", "Files"))
+    assert wrong.field(f"{PERSONA}.denied_capabilities").wrong
+
+
+def test_a_tool_says_its_capabilities_a_line_each() -> None:
+    tools = PARTS["tools"]
+    found = seen(RICH)
+    html = render_to_string(tools.template, {"editing": found, "draft": found.draft, **tools.build(found)})
+    assert 'id="f.tools.0.capabilities"' in html
+    made = sent(RICH, **{"tools.0.capabilities": "files:read\nfiles:list"})
+    assert made["tools"][0]["capabilities"] == ["files:read", "files:list"]

@@ -149,6 +149,30 @@ WARNINGS = {
 }
 
 
+PERSONAS = SMALL.replace("  - name: reader\n", "  - name: reader\n    persona: {PERSONA}\n")
+assert PERSONAS != SMALL
+BARRED = {
+    "a tool that its agent can never call": (
+        "denied_capabilities: ['tool:*']",
+        [("agents.1.tools.0", "agent 'reader' can never call 'read_document': it needs tool:read_document, which its persona denies")],
+    ),
+    "a tool that is not among what its agent may use": (
+        "allowed_capabilities: ['files:read']",
+        [
+            ("agents.1.tools.0", "agent 'reader' can never call 'read_document': it needs tool:read_document, which its persona does not allow"),
+            ("agents.1.persona.allowed_capabilities.0", "no tool of this fabric needs 'files:read'"),
+        ],
+    ),
+    "a capability that no tool needs": (
+        "denied_capabilities: ['database:write', 'files:*']",
+        [
+            ("agents.1.persona.denied_capabilities.0", "no tool of this fabric needs 'database:write'"),
+            ("agents.1.persona.denied_capabilities.1", "no tool of this fabric needs 'files:*'"),
+        ],
+    ),
+}  # fmt: skip
+
+
 def placed(found):
     return [(one.line, one.path, one.sentence) for one in found]
 
@@ -169,6 +193,42 @@ def test_what_its_author_probably_did_not_mean(actor, what):
     found = fabric_lint(actor=actor, source=source)
     assert placed(found.warnings) == [told]
     assert found.publishable, found.problems
+
+
+@pytest.mark.parametrize("what", BARRED)
+def test_a_persona_that_bars_a_tool_and_one_about_nothing(actor, what):
+    persona, told = BARRED[what]
+    source = PERSONAS.replace("PERSONA", persona)
+    found = fabric_lint(actor=actor, source=source)
+    assert [(one.path, one.sentence) for one in found.warnings] == told
+    lines = source.splitlines()
+    for one in found.warnings:
+        assert ("persona: {" if "persona" in one.path else "tools:") in lines[one.line - 1]
+    assert found.publishable, found.problems
+
+
+def test_an_agent_whose_persona_bars_all_of_several_tools_is_told_once_of_that(actor):
+    source = PERSONAS.replace("PERSONA", "denied_capabilities: ['tool:*']")
+    source = source.replace("tools: [read_document]", "tools: [read_document, search_documents]")
+    source = source.replace("  - name: read_document\n", "  - name: read_document\n  - name: search_documents\n")
+    first, *others = placed(fabric_lint(actor=actor, source=source).warnings)
+    assert first[1:] == ("agents.1.persona", "agent 'reader' may call none of its 2 tools: its persona bars them all")
+    assert [one[1] for one in others] == ["agents.1.tools.0", "agents.1.tools.1"]
+
+
+@pytest.mark.parametrize(
+    ("persona", "path", "said"),
+    [
+        ("denied_capabilities: [database]", "agents.1.persona.denied_capabilities.0", "'database' is no capability; write lower-case words"),
+        ("allowed_capabilities: []", "agents.1.persona.allowed_capabilities", "is empty; give at least one"),
+        ("", "agents.1.persona", "says nothing: give allowed_capabilities or denied_capabilities"),
+    ],
+)  # fmt: skip
+def test_a_persona_that_is_written_wrongly_is_told_where(actor, persona, path, said):
+    source = PERSONAS.replace("PERSONA", persona)
+    ((at, where, sentence),) = placed(fabric_lint(actor=actor, source=source).problems)
+    assert (where, sentence[: len(said)]) == (path, said)
+    assert "persona" in source.splitlines()[at - 1]
 
 
 def test_what_loops_is_not_decided_however_long_it_would_take(actor):
