@@ -1,0 +1,129 @@
+"""What keeps a graph from being published, and what its author should know: a path and one sentence each (semantics.md 5; S4).
+
+What is proved of the rules is ``reach.py``'s, with its limits. A rule that ends the conversation and never can is a problem; one that leads elsewhere and never
+can, and a participant that nothing leads to, are warnings: tools may hand over to whom no rule names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabric.core.frozen import value
+from fabric.core.graph import conditions as c
+from fabric.core.graph import targets as t
+from fabric.core.graph.reach import Crew, Reach
+from fabric.core.graph.registry import BUILT_IN, Registry
+from fabric.core.graph.spec import TransitionGraph
+
+
+@value()
+class Problem:
+    """One thing that is wrong with a graph, or odd about it."""
+
+    path: str
+    sentence: str
+    warning: bool = False
+    """It may be published all the same."""
+
+
+KNOWN = Crew()
+"""Nothing is known of the participants but their names."""
+
+
+def problems(graph: TransitionGraph, crew: Crew = KNOWN, registry: Registry = BUILT_IN) -> list[Problem]:
+    """Everything that is wrong with a graph, and then what is odd. What is proved of its rules is asked only where all names are right."""
+    named = [*_people(graph), *_names(graph), *_tools(graph, crew), *_registered(graph, registry)]
+    return named or sorted(_proved(Reach(graph, crew)), key=lambda one: one.warning)
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def _people(graph: TransitionGraph) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for n, name in enumerate(graph.participants):
+        if name in seen:
+            yield Problem(f"participants.{n}", f"{name!r} is there twice; name each participant once")
+        seen.add(name)
+    if len(seen) < 2:
+        yield Problem("participants", "has fewer than two; a graph needs somebody to hand over to")
+    for field, named in (("initial_speaker", graph.initial_speaker), ("initiator", graph.initiator)):
+        if named is not None and named not in seen:
+            yield Problem(field, _nobody(graph, named))
+
+
+def _nobody(graph: TransitionGraph, name: str) -> str:
+    return f"no participant is named {name!r}; there are: {', '.join(graph.participants)}"
+
+
+def _conditions(graph: TransitionGraph) -> Iterator[tuple[str, c.Condition]]:
+    for n, rule in enumerate(graph.transitions):
+        yield from c.walk(rule.when, f"transitions.{n}.when")
+
+
+def _targets(graph: TransitionGraph) -> Iterator[tuple[str, t.Target]]:
+    yield from ((f"transitions.{n}.then", rule.then) for n, rule in enumerate(graph.transitions))
+    if graph.default_target is not None:
+        yield "default_target", graph.default_target
+
+
+def _names(graph: TransitionGraph) -> Iterator[Problem]:
+    for path, one in (*_conditions(graph), *_targets(graph)):
+        if isinstance(one, c.FromSpeaker | t.ToAgent) and one.agent not in graph.participants:
+            yield Problem(f"{path}.agent", _nobody(graph, one.agent))
+
+
+def _tools(graph: TransitionGraph, crew: Crew) -> Iterator[Problem]:
+    if crew.tools is None:
+        return
+    had = frozenset().union(*(crew.tools.get(name, frozenset()) for name in graph.participants))
+    for path, one in _conditions(graph):
+        if isinstance(one, c.ToolCalled) and one.tool not in had:
+            there = ", ".join(sorted(had)) or "none"
+            yield Problem(f"{path}.tool", f"no participant has a tool {one.tool!r}; their tools are: {there}")
+
+
+def _registered(graph: TransitionGraph, registry: Registry) -> Iterator[Problem]:
+    for path, one in (*_conditions(graph), *_targets(graph)):
+        if not isinstance(one, c.RegisteredCondition | t.RegisteredTarget):
+            continue
+        register = registry.conditions if isinstance(one, c.RegisteredCondition) else registry.targets
+        try:
+            register.make(one.name, one.args)
+        except (ValueError, KeyError, TypeError) as error:  # Of an installation's own: it may say it in either way.
+            yield Problem(path, str(error.args[0]) if error.args else type(error).__name__)
+
+
+# -- what is proved ----------------------------------------------------------------------------------------------------
+
+
+def _proved(reach: Reach) -> Iterator[Problem]:
+    graph = reach.graph
+    for place, rule in enumerate(graph.transitions):
+        if not any(reach.decides(place, one) for one in reach.speakers):
+            ends = isinstance(rule.then, t.Terminate)
+            what = "can never end the conversation" if ends else "can never decide"
+            yield Problem(f"transitions.{place}", f"{what}: {_why_never(reach, place)}", warning=not ends)
+    for n, name in enumerate(graph.participants):
+        if name not in reach.speakers:
+            sentence = f"nothing ever leads to {name!r}; lead to it by a rule, or take it out"
+            yield Problem(f"participants.{n}", sentence, warning=True)
+    if not reach.ends and graph.max_turns is None and graph.ttl_s is None:
+        sentence = "is not given, and no rule can end the conversation: only the run's own limits would"
+        yield Problem("max_turns", sentence, warning=True)
+
+
+def _why_never(reach: Reach, place: int) -> str:
+    graph = reach.graph
+    when = graph.transitions[place].when
+    could = [one for one in graph.participants if reach.possible(one, [(when, True)])]
+    if not could:
+        return "its condition never holds"
+    spoken = [one for one in could if one in reach.speakers]
+    if not spoken:
+        return f"it is for turns of {' and '.join(could)}, to whom nothing leads"
+    for other in reach.before(place, spoken):
+        earlier = graph.transitions[other].when
+        if not any(reach.possible(one, [(when, True), (earlier, False)]) for one in spoken):
+            return f"rule {other} ({earlier.kind}) is tried before it and holds whenever it would; move this one up"
+    return "one of the rules that are tried before it always holds when it would; move this one up"
