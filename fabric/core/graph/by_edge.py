@@ -1,0 +1,26 @@
+"""Which failures a transition may route at all (semantics.md 5): in high-stakes policy, unsafe output, budgets and limits are the decision table's alone."""
+
+from __future__ import annotations
+
+from fabric.core.taxonomy import CLASSIFY, Cause, ErrorClass, FailureType, FlowClass, Tier
+
+LIMITS = frozenset({Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT})
+"""Bounds on how often something may happen; those on money, size and time are budgets."""
+
+
+def barred(cause: Cause) -> bool:
+    """Whether a cause is one of policy, unsafe output, a budget or a limit."""
+    classified = CLASSIFY[cause]
+    return (
+        cause in LIMITS
+        or classified.flow_class in (FlowClass.POLICY, FlowClass.BUDGET)
+        or classified.goes_to is FailureType.UNSAFE_OUTPUT
+        or classified.error_class is ErrorClass.BUDGET_EXHAUSTED
+    )
+
+
+def routed_by_edge(cause: Cause, tier: Tier) -> bool:
+    """Whether a node that failed so may go on by a transition on its outcome or class, in a tier. A cancel never does."""
+    if CLASSIFY[cause].error_class is ErrorClass.CANCELED:
+        return False
+    return tier is not Tier.HIGH_STAKES or not barred(cause)
