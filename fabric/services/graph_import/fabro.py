@@ -1,0 +1,321 @@
+"""Workflows of Fabro, written in DOT, as transition graphs (S1): what was taken over and what was not, each with its line and why.
+
+A node is a participant, an edge a rule for turns of its source. Edges with a condition come first, as they stand; one without holds where the node did not fail.
+Where a failed node has no edge that matches, its retry target is the last rule (S1 "When failures become fatal"). What a policy has a counterpart for is a part of
+one; what an engine of graphs would be needed for is told as left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from fabric.core.graph.conditions import AllOf, AnyOf, Condition, ErrorClassIs, FromSpeaker, Not, OutcomeIs
+from fabric.core.graph.reach import Crew, Reach
+from fabric.core.graph.spec import Transition, TransitionGraph
+from fabric.core.graph.state import NodeOutcome
+from fabric.core.graph.targets import Target, Terminate, ToAgent
+from fabric.core.policy import FailureSignature, Limits, StallWatchdog
+from fabric.core.retry_policy import RetryLayers
+from fabric.core.taxonomy import ErrorClass
+from fabric.services.errors import Placed, Refused
+from fabric.services.graph_import.dot_reader import Attribute, Dot, DotProblem, Edge, Node, dot_read
+from fabric.services.graph_import.fabro_conditions import condition_of
+from fabric.services.graph_import.names import Names
+
+JSON = Any
+NO_EDGE = "no_edge"
+BLOCKED = "loop_restart_blocked"
+START, EXIT = "Mdiamond", "Msquare"
+"""Shapes of the nodes where a workflow begins and ends; nodes named ``start`` and ``exit`` are such too."""
+TARGETS = ("retry_target", "fallback_retry_target")
+
+
+class Note(NamedTuple):
+    """Something of the file, and what became of it."""
+
+    line: int
+    what: str
+    """``node verify, goal_gate``."""
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}, {self.what}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class FromFabro:
+    """A workflow that was read."""
+
+    graph: TransitionGraph
+    policy: dict[str, JSON]
+    """Parts of a fabric's ``policy``, as they are written there."""
+    taken: tuple[Note, ...]
+    left: tuple[Note, ...]
+
+
+def fabro_read(text: str, *, origin: str = "") -> FromFabro:
+    """The graph of a Fabro workflow. Refused with its line where it is no DOT, or not said where it begins."""
+    try:
+        dot = dot_read(text)
+    except DotProblem as error:
+        raise _refused(str(error), error.line, origin) from None
+    return _Reading(dot, origin).read()
+
+
+def _refused(sentence: str, line: int, origin: str) -> Refused:
+    placed = Placed("", line, 1, sentence, origin)
+    where = f"{origin}, line {line}" if origin else f"line {line}"
+    return Refused(f"{where}: {sentence}", code="invalid", field="source", placed=(placed,))
+
+
+# -- attributes that become a policy -----------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """Where in a policy an attribute of the graph goes."""
+
+    group: str
+    field: str
+    model: type[Any]
+    besides: Mapping[str, JSON] = {}
+
+
+POLICY: Mapping[str, _Part] = {
+    "max_node_visits": _Part("limits", "max_node_visits", Limits, {"visits_preset": "fabro"}),
+    "stall_timeout": _Part("stall_watchdog", "after_s", StallWatchdog),
+    "default_max_retry": _Part("retry_layers", "max_retries", RetryLayers, {"preset": "fabro"}),
+    "loop_restart_signature_limit": _Part("failure_signature", "limit", FailureSignature),
+}
+"""Attributes of the graph with a counterpart in ``policy`` (S1)."""
+_SINGLE = "retries of single nodes come with the engine of graphs; policy.retry_layers has them for stages"
+LEFT_NODE: Mapping[str, str] = {
+    "retry_policy": _SINGLE,
+    "max_retries": _SINGLE,
+    "allow_partial": _SINGLE,
+    "max_visits": "visits of single nodes come with the engine of graphs; policy.limits.max_visits has them for stages",
+}
+LEFT_EDGE: Mapping[str, str] = {
+    "label": "is for people; it decides nothing here",
+    "weight": "edges are tried as they stand in the file; put the one that is to win first",
+}
+ELSE = "has no counterpart; agents, models and tools are written in the fabric"
+
+
+@dataclass
+class _Reading:
+    dot: Dot
+    origin: str
+    names: Names = field(default_factory=Names)
+    policy: dict[str, JSON] = field(default_factory=dict)
+    taken: list[Note] = field(default_factory=list)
+    left: list[Note] = field(default_factory=list)
+
+    def read(self) -> FromFabro:
+        nodes = self.dot.nodes.values()
+        people = {one.id: self._name(one) for one in nodes if not self._starts(one) and not self._exits(one)}
+        if not people:
+            raise _refused("has no node that does anything; give the workflow one", 1, self.origin)
+        first = self._first(people)
+        self._graph_attributes()
+        rules = [rule for one in nodes if one.id in people for rule in self._rules(one, people)]
+        for one in nodes:
+            self._node_attributes(one)
+        self.left.extend(Note(one.line, f"a subgraph, {name}", ELSE) for name, one in self.dot.inner)
+        graph = TransitionGraph(
+            participants=tuple(people.values()),
+            initial_speaker=people[first],
+            transitions=tuple(rules),
+            default_target=Terminate(reason=NO_EDGE),
+        )
+        return FromFabro(graph, self.policy, tuple(sorted(self.taken)), tuple(sorted(self.left)))
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def _name(self, node: Node) -> str:
+        try:
+            name = self.names.of("node", node.id)
+        except ValueError as error:
+            raise _refused(str(error), node.line, self.origin) from None
+        self.taken.append(Note(node.line, f"node {node.id}", f"takes part as {name}"))
+        return name
+
+    def _starts(self, node: Node) -> bool:
+        return _shape(node) == START or node.id.lower() == "start"
+
+    def _exits(self, node: Node) -> bool:
+        return _shape(node) == EXIT or node.id.lower() == "exit"
+
+    def _first(self, people: Mapping[str, str]) -> str:
+        """Whom the start leads to; where there is no start, the one node that nothing leads to."""
+        begun = [one for one in self.dot.edges if self._starts(self.dot.nodes[one.source]) and one.target in people]
+        for extra in begun[1:]:
+            self._leave(
+                extra.line, _arrow(extra), "a conversation has one first speaker; the first edge of the start says who"
+            )
+        if begun:
+            self.taken.append(Note(begun[0].line, _arrow(begun[0]), "says who speaks first"))
+            return begun[0].target
+        led = {one.target for one in self.dot.edges}
+        free = [one for one in people if one not in led]
+        if len(free) != 1:
+            sentence = f"does not say where it begins; give a node of shape {START} that leads to the first one"
+            raise _refused(sentence, 1, self.origin)
+        return free[0]
+
+    def _node_attributes(self, node: Node) -> None:
+        for name, (value, line) in node.attributes.items():
+            what = f"node {node.id}, {name}"
+            if name == "goal_gate" and value == "true" and not (self._starts(node) or self._exits(node)):
+                gates = self.policy.setdefault("goal_gates", {"nodes": []})
+                gates["nodes"].append(self.names.of("node", node.id))
+                self._take(
+                    line,
+                    what,
+                    "policy.goal_gates.nodes; an unmet goal ends the run, since leading back to a node comes with the engine of graphs",
+                )
+            elif name == "shape" and value in (START, EXIT):
+                self._take(line, what, "where the workflow begins" if value == START else "where the workflow ends")
+            elif name not in TARGETS and not (name == "goal_gate" and value == "false"):
+                self._leave(line, what, LEFT_NODE.get(name, ELSE))
+
+    # -- edges ---------------------------------------------------------------------------------------------------------
+
+    def _rules(self, node: Node, people: Mapping[str, str]) -> list[Transition]:
+        """The rules for turns of a node: edges with a condition, edges without, its retry target."""
+        out = [one for one in self.dot.edges if one.source == node.id]
+        rules = [rule for one in out if "condition" in one.attributes for rule in self._conditional(one, people)]
+        rules += [rule for one in out if "condition" not in one.attributes for rule in self._plain(one, people)]
+        return rules + self._retry(node, people)
+
+    def _conditional(self, edge: Edge, people: Mapping[str, str]) -> list[Transition]:
+        given = edge.attributes["condition"]
+        try:
+            condition = condition_of(given.value)
+        except ValueError as error:
+            self._leave(given.line, f"{_arrow(edge)}, condition", f"{error}; the edge is left out")
+            return []
+        when = self._from(edge, people, condition)
+        self._take(given.line, f"{_arrow(edge)}, condition", "is the rule's")
+        target = self._target(edge, people)
+        if target is None:
+            return []
+        if not self._restarts(edge):
+            return [Transition(when=when, then=target)]
+        crosses = AnyOf(conditions=(Not(condition=_FAILED), ErrorClassIs(failure_class=ErrorClass.TRANSIENT_INFRA)))
+        rules = (
+            Transition(when=self._from(edge, people, condition, crosses), then=target),
+            Transition(when=when, then=Terminate(reason=BLOCKED)),
+        )
+        speaker = people[edge.source]
+        alone = TransitionGraph(participants=(speaker,), initial_speaker=speaker, transitions=rules)
+        return list(rules if Reach(alone, Crew()).decides(1, speaker) else rules[:1])
+
+    def _plain(self, edge: Edge, people: Mapping[str, str]) -> list[Transition]:
+        self._restarts(edge)
+        target = self._target(edge, people)
+        return (
+            [] if target is None else [Transition(when=self._from(edge, people, Not(condition=_FAILED)), then=target)]
+        )
+
+    def _from(self, edge: Edge, people: Mapping[str, str], *conditions: Condition) -> Condition:
+        return AllOf(conditions=(FromSpeaker(agent=people[edge.source]), *conditions))
+
+    def _target(self, edge: Edge, people: Mapping[str, str]) -> Target | None:
+        for name, (_, line) in edge.attributes.items():
+            if name not in ("condition", "loop_restart"):
+                self._leave(line, f"{_arrow(edge)}, {name}", LEFT_EDGE.get(name, ELSE))
+        if edge.target in people:
+            self._take(edge.line, _arrow(edge), f"leads from {people[edge.source]} to {people[edge.target]}")
+            return ToAgent(agent=people[edge.target])
+        if self._exits(self.dot.nodes[edge.target]):
+            self._take(edge.line, _arrow(edge), "ends the conversation")
+            return Terminate(reason=self.names.of("node", edge.target))
+        self._leave(edge.line, _arrow(edge), "nothing leads back to the start; lead to the node after it")
+        return None
+
+    def _restarts(self, edge: Edge) -> bool:
+        given = edge.attributes.get("loop_restart")
+        if given is None or given.value != "true":
+            return False
+        what = f"{_arrow(edge)}, loop_restart"
+        self._take(given.line, what, f"of failures only transient_infra crosses it; any other ends with {BLOCKED}")
+        self._leave(
+            given.line,
+            what,
+            "the restart's own count of failures comes with the engine of graphs; policy.failure_signature counts them",
+        )
+        return True
+
+    def _retry(self, node: Node, people: Mapping[str, str]) -> list[Transition]:
+        """The first of node, node fallback, graph, graph fallback that there is (S1 "Goal gates"); the rest is never reached."""
+        own = [(f"node {node.id}, {name}", node.attributes[name]) for name in TARGETS if name in node.attributes]
+        common = [("", self.dot.attributes[name]) for name in TARGETS if name in self.dot.attributes]
+        found: Attribute | None = None
+        for what, given in (*own, *common):
+            if found is None and given.value in people:
+                found = given
+                if what:
+                    self._take(given.line, what, f"leads there where {node.id} failed and no edge matched")
+            elif what:
+                known = given.value in people
+                self._leave(
+                    given.line,
+                    what,
+                    "is never reached: the target before it is there" if known else f"there is no node {given.value!r}",
+                )
+        if found is None:
+            return []
+        speaker = FromSpeaker(agent=people[node.id])
+        return [Transition(when=AllOf(conditions=(speaker, _FAILED)), then=ToAgent(agent=people[found.value]))]
+
+    # -- the graph -----------------------------------------------------------------------------------------------------
+
+    def _graph_attributes(self) -> None:
+        for name, given in self.dot.attributes.items():
+            what = f"graph, {name}"
+            if name in POLICY:
+                self._policy(what, POLICY[name], given)
+            elif name in TARGETS:
+                there = given.value in self.dot.nodes
+                note = self._take if there else self._leave
+                note(
+                    given.line,
+                    what,
+                    "leads there where a node failed, no edge matched and it has no target of its own"
+                    if there
+                    else f"there is no node {given.value!r}",
+                )
+            else:
+                self._leave(given.line, what, ELSE)
+
+    def _policy(self, what: str, part: _Part, given: Attribute) -> None:
+        fields = {part.field: given.value, **part.besides}
+        try:
+            read = part.model.model_validate(fields)
+        except ValidationError as error:
+            self._leave(given.line, what, f"{given.value!r}: {error.errors()[0]['msg'].lower()}")
+            return
+        self.policy.setdefault(part.group, {}).update({part.field: getattr(read, part.field), **part.besides})
+        self._take(given.line, what, f"policy.{part.group}.{part.field}")
+
+    def _take(self, line: int, what: str, sentence: str) -> None:
+        self.taken.append(Note(line, what, sentence))
+
+    def _leave(self, line: int, what: str, sentence: str) -> None:
+        self.left.append(Note(line, what, sentence))
+
+
+_FAILED = OutcomeIs(outcome=NodeOutcome.FAIL)
+
+
+def _shape(node: Node) -> str:
+    given = node.attributes.get("shape")
+    return "" if given is None else given.value
+
+
+def _arrow(edge: Edge) -> str:
+    return f"{edge.source} -> {edge.target}"
