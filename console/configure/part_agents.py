@@ -18,7 +18,7 @@ CAPS = "policy.budget.agents"
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 """What an agent may be called: such a name can stand in a path."""
 PERSONA = ("persona.allowed_capabilities", "persona.denied_capabilities")
-MORE = ("answers", "output_schema", "needs", "max_output_tokens", "inline_document_chars", *PERSONA)
+MORE = ("answers", "output_schema", "calls", "needs", "max_output_tokens", "inline_document_chars", *PERSONA)
 
 
 def build(editing: Editing) -> dict[str, Any]:

@@ -94,6 +94,7 @@ LABELS: Mapping[str, str] = {
     "agents.*.persona.allowed_capabilities": "Allowed capabilities, one a line",
     "agents.*.persona.denied_capabilities": "Denied capabilities, one a line",
     "agents.*.max_output_tokens": "Output, at most",
+    "agents.*.calls": "How it calls tools",
     "agents.*.inline_document_chars": "Of each document, in the prompt",
     "tiers.default": "Tier of a run that asks for none",
     "tiers.allowed": "Tiers that a run may ask for",

@@ -289,6 +289,8 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "call_refused": calls.refused,
     "call_deduplicated": calls.repeated,
     "call_edited": calls.worded,
+    "call_resolved": calls.planned,
+    "call_skipped": calls.planned,
     "call_responded": calls.worded,
     "output_accepted": _output_accepted,
     "handed_off": _handed_off,

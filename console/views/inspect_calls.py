@@ -292,6 +292,21 @@ def worded(seen: Seen) -> list[Section]:
     return [facts, *shown]
 
 
+def planned(seen: Seen) -> list[Section]:
+    """A call that got what it refers to, or that its plan left out."""
+    fact = seen.fact
+    known = "proposed_hash" in fact
+    facts = pairs(
+        "What it refers to" if known else "Left out",
+        Pair("tool", fact["tool"], "code"),
+        Pair("call id", fact["call_id"], "code"),
+        Pair("arguments hash", fact["args_hash"], "code"),
+        *([Pair("proposed were", fact["proposed_hash"], "code")] if known else []),
+    )
+    shown = part(seen.record, "calls", "Arguments", "as they run") if known else part(seen.record, "skipped", "Why")
+    return [facts, *shown]
+
+
 WAITS = {
     "backoff": "backoff with full jitter",
     "retry_after": "as the provider asked",

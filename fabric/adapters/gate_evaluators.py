@@ -63,12 +63,17 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
         from fabric.adapters import cedar_policies
 
         found["rules"] = cedar_policies.rules_of(spec)
-    schemas = []
+    schemas: list[dict[str, Any]] = []
     if spec.typed:
         from fabric.adapters import output_schemas
 
         found["data"] = output_schemas.fits_of(spec)
         schemas = [{"data": spec.typed}]
+    if any(agent.calls == "planned" for agent in spec.agents):
+        from fabric.adapters import conditions
+
+        found["when"] = conditions.holds
+        schemas.append({"when": "cel"})
     if not found:
         return NO_EVALUATORS
     return Evaluators(**found, digest=fingerprint([gates.model_dump(mode="json"), *rules_of_today, *schemas]))

@@ -73,7 +73,7 @@ def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
     try:
         program = _library().compile(expression)
     except ValueError as error:
-        raise ExpressionProblem(f"does not compile: {_first(error)}") from None
+        raise ExpressionProblem(f"does not compile: {sentence_of(error)}") from None
     bound = set(_BOUND.findall(expression))
     for name in program.variables():
         if name not in known and name not in bound:
@@ -117,12 +117,17 @@ def never_holds(expression: str, known: tuple[str, ...]) -> bool:
 
     What loops is not decided: loops within loops over lists of its own can take as long as their author likes, and this is asked while one types.
     """
-    if _LOOP.search(expression):
+    if loops(expression):
         return False
     try:
         return program_of(expression, known).execute({}) is False
     except Exception:  # noqa: BLE001 - whatever the library raises: it is named elsewhere, or was not decided
         return False
+
+
+def loops(expression: str) -> bool:
+    """Whether it goes through a list."""
+    return _LOOP.search(expression) is not None
 
 
 def holds_by_stage(invariants: Sequence[Invariant]) -> dict[str, tuple[Holds, ...]]:
@@ -177,7 +182,9 @@ def asks_of(asked: Invariant | OracleCheck) -> Asks:
         try:
             found = program.execute(dict(about))
         except Exception as error:  # noqa: BLE001 - whatever the library raises, the check did not pass
-            return Answered(f"{named} could not be evaluated: {type(error).__name__}: {_first(error)}", evaluated=False)
+            return Answered(
+                f"{named} could not be evaluated: {type(error).__name__}: {sentence_of(error)}", evaluated=False
+            )
         if found is True:
             return Answered()
         if found is False:
@@ -195,7 +202,7 @@ def _holds(asks: Asks) -> Holds:
     return holds
 
 
-def _first(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
     """What an error says, as one line without its drawing."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("|")]
     return clean_text(" ".join(" ".join(lines).split()))[0][:SENTENCE_CHARS]

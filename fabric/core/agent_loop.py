@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ValidationError
-
-from fabric.core import calls, judging, mutations, wave
+from fabric.core import answers, calls, judging, mutations, proposed, wave
 from fabric.core import events as ev
-from fabric.core.demands import problems_of
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied
 from fabric.core.judges import is_judge
-from fabric.core.payloads import AGENT_OUTPUT, TYPED
-from fabric.core.prompt import output_of
 from fabric.core.run import Pending, Step
 from fabric.core.saga import by_command
-from fabric.core.spec import CITATION, AgentSpec
 from fabric.core.taxonomy import Cause
-from fabric.core.text import parse_json_object
-from fabric.core.typed_output import contract
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
@@ -85,8 +77,8 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     """Journals an answer: an output, calls, or something refused; gives back what failed, if anything did."""
     issued = pending.issued
     step = work.run.steps[issued.step_id]
-    proposals = wave.normalised(reply.calls) if not issued.final else []
-    output, problems = _output(work, step, reply, asking=bool(proposals))
+    found = answers.said(work, step, reply, final=issued.final)
+    proposals, output, problems = proposed.proposals(step, found.calls), found.output, list(found.problems)
     verdict: Any = "calls" if proposals else "output" if output is not None else "rejected"
     content: dict[str, JSON] = {}
     if output is not None:
@@ -131,35 +123,6 @@ def _cost(work: Work, issued: ev.CallIssued, reply: ModelReplied) -> int:
     return issued.reserved_usd_micros if price is None else price.cost(reply.input_tokens, reply.output_tokens)
 
 
-def _output(work: Work, step: Step, reply: ModelReplied, *, asking: bool) -> tuple[JSON | None, list[str]]:
-    """The typed output in an answer, or what is wrong with it. ``asking``: it proposes calls too, so plain words are no output yet."""
-    agent = work.compiled.spec.agent(step.agent)
-    text = reply.text.strip()
-    if reply.finish == "content_filter":
-        return None, ["the provider's content filter withheld the answer"]
-    if not text:
-        return None, ["the answer is empty"]
-    if agent.answers == "text":
-        return (None, []) if asking else (_text_output(work, agent, text), [])
-    value, problem = parse_json_object(text)
-    if value is None:
-        cut = f"the answer was cut at {reply.output_tokens} tokens; " if reply.finish == "length" else ""
-        return None, [cut + problem]
-    shape, author = AGENT_OUTPUT[output_of(step)], contract(work.run, work.compiled.spec, step)
-    misfits = work.compiled.evaluators.misfits(author, value) if author else []
-    try:
-        output = (TYPED[shape] if author else shape).model_validate(value).model_dump(mode="json")
-    except ValidationError as error:
-        return None, [*problems_of(error), *misfits]
-    return (None, misfits) if misfits else (output, [])
-
-
-def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:
-    known = work.ctx.contents.read(work.run.request_ref).get("documents", ())
-    cited = dict.fromkeys(name for name in CITATION.findall(text) if name in known)
-    return {"text": text, "citations": list(cited)}
-
-
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +131,7 @@ def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
     issued = pending.issued
     calls.let_go(work, pending, reason)
     if issued.call == "tool" and issued.agent:
-        one = wave.Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
+        one = proposed.Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
         wave.refuse(
             work, issued.step_id, one, trip.cause, trip.mechanism, trip.advice or trip.message, correction=False
         )

@@ -12,7 +12,17 @@ Pure: the time, draws and contents are in the context. The same arguments give t
 
 from __future__ import annotations
 
-from fabric.core import agent_loop, children, mutations, node_retries, questions, reactions, stages, unwinding
+from fabric.core import (
+    agent_loop,
+    children,
+    dependencies,
+    mutations,
+    node_retries,
+    questions,
+    reactions,
+    stages,
+    unwinding,
+)
 from fabric.core.commands import AbortCall, Command
 from fabric.core.context import Context
 from fabric.core.failure import Failure
@@ -119,7 +129,7 @@ def _move(work: Work) -> Failure | None:
     if reached is None:
         return stages.enter(work, run.stage)
     steps = supervisor.steps_of(work, run.stage)
-    step = _free(run, steps)
+    step = _free(run, steps) or next((one for one in steps if _more(work, one)), None)
     if step is not None:
         purpose = children.purpose_of(work, step.stage, step.agent)
         if purpose is None:
@@ -135,6 +145,12 @@ def _free(run: Run, steps: list[Step]) -> Step | None:
     waiting.update(check.step_id for check in run.saga.checks)
     free = (step for step in steps if step.status == "active" and step.id not in waiting and step.id not in run.timers)
     return next(free, None)
+
+
+def _more(work: Work, step: Step) -> bool:
+    """Whether a step with calls out has one more that may go."""
+    held = step.status != "active" or step.id in work.run.timers
+    return not held and dependencies.ready(work, step) and all(c.step_id != step.id for c in work.run.saga.checks)
 
 
 def _conclude(work: Work, steps: list[Step]) -> Failure | None:

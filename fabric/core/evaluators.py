@@ -64,6 +64,8 @@ class Ruling:
 Rules = Callable[[Asked], Ruling]
 Fits = Callable[[JSON], list[str]]
 """Takes the object whose field ``data`` is looked at, says what does not fit, a sentence each with its path; empty when it fits."""
+When = Callable[[str, Mapping[str, JSON]], tuple[bool, str]]
+"""Takes a condition that a model wrote and what it may name; says whether it holds, or why nobody can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Evaluators:
     """The policies; None: nobody is asked."""
     data: Mapping[str, Fits] = field(default_factory=dict)
     """The output schemas, by the name of their agent."""
+    when: When | None = None
+    """The conditions of planned calls; None: no agent of the fabric plans its calls."""
     digest: str = ""
     """Of everything in it; empty where it is empty."""
 

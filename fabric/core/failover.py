@@ -56,6 +56,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.GROUNDING: _N,
         Cause.PARTIAL_FAN_IN: _N,
         Cause.DUPLICATE_CALL: _N,
+        Cause.DEPENDENCY_FAILED: _N,
         Cause.TOKEN_LIMIT: _N,
         Cause.BUDGET_GATE: _N,
         Cause.COST_VELOCITY: _N,

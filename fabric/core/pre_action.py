@@ -12,8 +12,8 @@ from fabric.core import events as ev
 from fabric.core import mutations, wave
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.inputs import DecisionMade
+from fabric.core.proposed import Proposed, of_last_answer
 from fabric.core.taxonomy import Cause
-from fabric.core.wave import Proposed
 from fabric.core.work import Work
 
 PROBLEMS_MAX = 5
@@ -94,4 +94,4 @@ ANSWERS: Mapping[str, Callable[[Work, ev.EscalationOpened, DecisionMade, str], N
 
 def _asked(work: Work, fact: ev.EscalationOpened) -> Proposed:
     """The call that the question is about."""
-    return wave.proposed(work, work.run.steps[fact.step_id])[int(fact.scope.rpartition(".c")[2])]
+    return of_last_answer(work, work.run.steps[fact.step_id])[int(fact.scope.rpartition(".c")[2])]

@@ -25,11 +25,13 @@ class CallRecord:
     tool: str
     args_hash: str
     args_ref: str = ""
-    """Where arguments stand that a person wrote in place of the proposed ones; empty: in the answer."""
-    state: Literal["open", "done", "refused"] = "open"
+    """Where the arguments stand that a person wrote in place of the proposed ones, or that their references came to; empty: in the answer."""
+    state: Literal["open", "done", "refused", "skipped"] = "open"
     result_ref: str = ""
     error: bool = False
     correction: bool = False
+    after: tuple[str, ...] = ()
+    """Calls of the same answer that it waits for."""
 
 
 @value()

@@ -203,6 +203,11 @@ class AgentSpec(_Named):
     inline_document_chars: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0, description="How much of each attached document stands in its prompt; 0: it reads them by tools."
     )
+    calls: Literal["planned"] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="planned: calls may come as JSON in its answers, with conditions. None: as its endpoint's tool calls.",
+    )
     persona: Persona | None = Field(
         default=None, exclude_if=absent, description="What it may use at all. None: every tool that it has."
     )

@@ -110,6 +110,7 @@ class Cause(StrEnum):
     PERSONA_VIOLATION = "persona_violation"
     CONTENT_FILTER = "content_filter"
     DUPLICATE_CALL = "duplicate_call"
+    DEPENDENCY_FAILED = "dependency_failed"
     OUTCOME_UNKNOWN = "outcome_unknown"
     REPEATED_FAILURE = "repeated_failure"
     GOAL_UNMET = "goal_unmet"
@@ -190,6 +191,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.GROUNDING: _semantic(),
     Cause.PARTIAL_FAN_IN: _semantic(),
     Cause.DUPLICATE_CALL: _semantic(),
+    Cause.DEPENDENCY_FAILED: _semantic(),
     Cause.CONTEXT_LENGTH: _budget(),
     Cause.TOKEN_LIMIT: _budget(),
     Cause.QUOTA: _budget(failover=True),

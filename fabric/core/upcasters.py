@@ -71,6 +71,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("stage_entered", 3): same,
     ("stage_left", 3): same,
     ("step_failed", 4): same,
+    ("model_answered", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -135,6 +136,9 @@ SINCE: Mapping[str, int] = {
     "replanned": 3,
     "rung_skipped": 9,
     "call_edited": 2,
+    "model_answered": 9,
+    "call_resolved": 9,
+    "call_skipped": 9,
     "call_responded": 2,
     "tool_answered": 3,
     "alert_raised": 9,

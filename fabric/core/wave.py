@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fabric.core import calls, consequences, guard, mutations, questions, run_memory
+from fabric.core import calls, consequences, dependencies, guard, mutations, questions, run_memory
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import digest, fingerprint, masked_fingerprint
-from fabric.core.frozen import replace, value
-from fabric.core.inputs import ToolCall
+from fabric.core.frozen import replace
+from fabric.core.proposed import Proposed, of_last_answer
 from fabric.core.run import Step
 from fabric.core.saga import DOUBTFUL, MUTATES, Effect, Mutation, Status
 from fabric.core.taxonomy import Cause
@@ -22,75 +22,8 @@ from fabric.core.work import Work
 
 JSON = Any
 NAME = "agent_loop"
-
-
-@value()
-class Proposed:
-    """A proposed call under an id that the history can answer, with what is structurally wrong with it."""
-
-    call_id: str
-    tool: str
-    args: JSON
-    raw_args: str
-    args_hash: str
-    problem: str = ""
-    cause: Cause = Cause.TOOL_CONSTRAINT
-
-    def as_json(self) -> JSON:
-        """As it stands in the answer's content."""
-        given = {"args": self.args} if self.args is not None else {"raw_args": self.raw_args}
-        wrong = {"problem": self.problem, "cause": self.cause} if self.problem else {}
-        return {"call_id": self.call_id, "tool": self.tool, **given, **wrong}
-
-    def fact(self) -> ev.ProposedCall:
-        """By fingerprint, as it stands in the header."""
-        return ev.ProposedCall(call_id=self.call_id, tool=self.tool, args_hash=self.args_hash)
-
-
-def normalised(proposed: tuple[ToolCall, ...]) -> list[Proposed]:
-    """Calls with unique ids; the same id with equal arguments once, with other arguments an error on both."""
-    found: dict[str, Proposed] = {}
-    given = {call.call_id for call in proposed}
-    for index, call in enumerate(proposed):
-        args_hash = fingerprint(call.args) if call.args is not None else fingerprint(call.raw_args)
-        one = Proposed(call.call_id, call.tool, call.args, call.raw_args, args_hash)
-        if not call.call_id.strip():
-            one = replace(one, call_id=_made_up(f"unnamed-{index}", given), problem="the call has no id")
-        elif call.call_id in found:
-            first = found[call.call_id]
-            if (first.tool, first.args_hash) == (one.tool, one.args_hash):
-                continue
-            problem = f"call id {call.call_id!r} stands for two different calls"
-            found[call.call_id] = replace(first, problem=problem, cause=Cause.DUPLICATE_CALL)
-            made_up = _made_up(f"{call.call_id}#{index}", given)
-            one = replace(one, call_id=made_up, problem=problem, cause=Cause.DUPLICATE_CALL)
-        found[one.call_id] = one
-    return list(found.values())
-
-
-def proposed(work: Work, step: Step) -> list[Proposed]:
-    """The calls of the step's last answer as they were journaled with it; with the arguments of a person who changed them."""
-    turn = step.history[-1]
-    journaled = work.ctx.contents.read(turn.answer_ref)["calls"]
-    return [
-        Proposed(
-            record.call_id,
-            record.tool,
-            work.ctx.contents.read(record.args_ref)["calls"][0]["args"] if record.args_ref else call.get("args"),
-            call.get("raw_args", ""),
-            record.args_hash,
-            call.get("problem", ""),
-            Cause(call.get("cause", Cause.TOOL_CONSTRAINT)),
-        )
-        for record, call in zip(turn.calls, journaled, strict=True)
-    ]
-
-
-def _made_up(name: str, given: set[str]) -> str:
-    """An id for a call that cannot keep its own; never one that the model gave to another."""
-    while name in given:
-        name += "'"
-    return name
+FREE = frozenset({Cause.TURN_LIMIT, Cause.DEPENDENCY_FAILED})
+"""Why a call is refused that costs the step no correction: it is no slip of the agent's, or one that was paid for."""
 
 
 def run(work: Work, step: Step) -> Failure | None:
@@ -103,14 +36,20 @@ def run(work: Work, step: Step) -> Failure | None:
         _stopped(work, step)
         return None
     allowed = work.compiled.spec.policy.limits.calls_per_turn
-    checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(proposed(work, step))]
-    wave = tuple((one.tool, one.args_hash) for one in checked if not one.problem)
+    checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(of_last_answer(work, step))]
     tripped: list[Trip] = []
     returned: list[Trip] = []
-    for index, one in _due(work, step, checked):
+    for index, waited in _due(work, step, checked):
+        one = dependencies.settled(work, work.run.steps[step.id], waited)
+        if one is None:
+            continue
+        if one.bound and not waited.bound:
+            one = _checked(work, step, one, index, allowed)
+        checked[index] = one
         if one.problem:
-            refuse(work, step.id, one, one.cause, NAME, one.problem, correction=one.cause is not Cause.TURN_LIMIT)
+            refuse(work, step.id, one, one.cause, NAME, one.problem, correction=one.cause not in FREE)
         else:
+            wave = tuple((each.tool, each.args_hash) for each in checked if not each.problem)
             withheld, answered = _one(work, step.id, one, index, wave)
             tripped += withheld
             returned += answered
@@ -121,7 +60,7 @@ def run(work: Work, step: Step) -> Failure | None:
 
 def _stopped(work: Work, step: Step) -> None:
     """The agent was stopped while calls of its answer had not begun: they never do."""
-    for one in proposed(work, step):
+    for one in of_last_answer(work, step):
         if _open(step, one.call_id):
             refuse(work, step.id, one, Cause.LOOP_DETECTED, NAME, "the agent was stopped", correction=False)
 
@@ -131,10 +70,15 @@ def _open(step: Step, call_id: str) -> bool:
 
 
 def _due(work: Work, step: Step, checked: list[Proposed]) -> list[tuple[int, Proposed]]:
-    """The open calls that are decided about now: all that are not irreversible, or the first of those that are."""
-    still = [(index, one) for index, one in enumerate(checked) if _open(step, one.call_id)]
+    """The open calls that are decided about now: all that wait for nothing and are not irreversible, or the first of those that are, once nothing is out."""
+    records, sent = step.history[-1].calls, dependencies.out(work.run, step)
+    still = [
+        (index, one)
+        for (index, one), record in zip(enumerate(checked), records, strict=True)
+        if record.state == "open" and record.call_id not in sent and dependencies.free(step, record)
+    ]
     plain = [(index, one) for index, one in still if one.problem or _effect(work, one) is not Effect.IRREVERSIBLE]
-    return plain or still[:1]
+    return plain or ([] if sent else still[:1])
 
 
 def _effect(work: Work, one: Proposed) -> Effect:
@@ -244,6 +188,8 @@ def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) ->
     earlier = _earlier(step, one.call_id)
     if earlier is not None and (earlier.tool, earlier.args_hash) != (one.tool, one.args_hash):
         return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
+    if not one.bound and dependencies.refers(one):
+        return one  # They are looked at once it is known what they are.
     validate = work.compiled.validators.get(one.tool)
     problems = validate(one.args) if validate else []
     return replace(one, problem="; ".join(problems[:5]), cause=Cause.SCHEMA_INVALID) if problems else one

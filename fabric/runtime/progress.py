@@ -77,6 +77,8 @@ _NONE = (
     "call_aborted",
     "call_deduplicated",
     "call_edited",
+    "call_resolved",
+    "call_skipped",
     "call_responded",
     "retry_scheduled",
     "node_retry_scheduled",

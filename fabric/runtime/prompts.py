@@ -52,6 +52,13 @@ SHAPES: Mapping[str, str] = {
     "text": "Answer in plain words. Cite an attached document by its name in square brackets.",
 }
 """How an agent is told the shape of its answer; endpoints that can be constrained get the schema as well."""
+PLANNING = (
+    'Instead of that object alone you may answer {"calls": [...], "output": null}: calls of tools that are made for you, as {"id": "a", "tool": "...", '
+    '"args": {...}}. An argument may be {"$ref": "calls.a.result"} or a path in it such as "calls.a.result.rows.0.id", where a is an earlier call; calls that '
+    'refer to nothing are made side by side. A call may have "when", a condition in CEL such as "calls.a.error == null", and is left out where it does not '
+    "hold. You are told what they gave. Put the object above into output once you have it."
+)
+"""How an agent that plans its calls is told to; it stands behind the shape of its answer."""
 DATA_SCHEMA = "The schema of data, a JSON schema: "
 """What stands before an author's schema, in a line of its own."""
 
@@ -83,7 +90,9 @@ def model_request(
         messages=tuple(fill.message(message) for message in command.messages),
         tools=tuple(offers[name] for name in command.tools),
         output=command.output,
-        output_schema=None if agent.answers == "text" else schema,
+        output_schema=None
+        if agent.answers == "text" or fill.plans
+        else schema,  # No endpoint takes a schema with arguments of any shape.
         data_schema=data,
         max_output_tokens=command.max_output_tokens,
         idempotency_key=command.idempotency_key,
@@ -136,6 +145,7 @@ def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, Tool
     schemas = max(len(json.dumps(json_schema(name))) for name in AGENT_OUTPUT)
     tools = sum(len(json.dumps(_offer_json(offers[name]))) for name in agent.tools if name in offers)
     roster = sum(len(worker.instructions.encode()) + 200 for worker in spec.agents)
+    shapes += len(PLANNING) + 1 if agent.calls else 0
     return len(agent.instructions.encode()) + shapes + schemas + _data_bytes(spec, agent) + tools + roster + 4_000
 
 
@@ -166,13 +176,15 @@ class _Fill:
         self.contents, self.documents = contents, documents
         self.data = data
         """The output schema that it has to fit; None: there is none."""
+        self.plans = agent.calls == "planned" and output != "judgement"
 
     @property
     def shape(self) -> str:
         """How the agent is told the shape of its answer."""
         if self.agent.answers == "text":
             return SHAPES["text"]
-        return SHAPES[self.output if self.data is None else "typed"]
+        told = SHAPES[self.output if self.data is None else "typed"]
+        return f"{told} {PLANNING}" if self.plans else told
 
     def message(self, message: Message) -> ChatMessage:
         """One rendered message; KeyError for a template that does not exist."""

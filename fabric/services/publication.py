@@ -346,6 +346,7 @@ RULES: tuple[Rule, ...] = (
     _breakers,
     _judges,
     publication_outputs.typed_outputs,
+    publication_outputs.planned_calls,
     _gates,
     *LIMITS,
     _replans,

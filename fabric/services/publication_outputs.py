@@ -35,6 +35,18 @@ def typed_outputs(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
             yield Problem(path, f"agent {agent.name!r} {said}; leave the schema out, or name another agent there")
 
 
+def planned_calls(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
+    """Agents that are to plan calls and cannot."""
+    for n, agent in enumerate(spec.agents):
+        path = f"agents.{n}.calls"
+        if agent.calls and agent.answers == "text":
+            yield Problem(
+                path, f"agent {agent.name!r} answers in plain words, and a plan is JSON; let it answer in json"
+            )
+        elif agent.calls and not agent.tools:
+            yield Problem(path, f"agent {agent.name!r} has no tools to plan calls of; give it some, or leave this out")
+
+
 def warnings(spec: FabricSpec) -> Iterator[Problem]:
     """Data that is asked for and gets lost."""
     topology = spec.topology

@@ -49,6 +49,8 @@ MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
 LOOPS = ("same_call", "period_two", "changing_loop", "chatter", "same_id", "fruitless")
 """Habits: a step that has one keeps it."""
 CALL_FAULTS = ("unknown_tool", "bad_arguments", "flood", "twin_calls", "nameless_call", "eager_output")
+CHAINING = 0.2
+"""How many worlds have agents whose first calls refer to each other."""
 WRONG_DATA = [["of another shape"]]
 """What fits no schema of the swarm."""
 ANSWER_FAULTS = {"malformed": '{"text": "half of', "off_schema": '{"answer": 42}', "empty": "  "}
@@ -63,6 +65,9 @@ class Agents:
         self._rng = rng
         self._sometimes = sometimes
         self._habits: dict[str, str] = {}
+        # Drawn beside the others, so that what a seed draws else stays as it was.
+        self._chains = Random(str(rng.getstate()[1][:8]))  # noqa: S311 - nothing is secret here
+        self._chaining = self._chains.random() < CHAINING
         self.remembering: Remembering | None = None
         """The way to the fabric's memories."""
         self.service = Service(self._strikes, lambda: bool(self.rates["compensation_stuck"]))
@@ -122,6 +127,8 @@ class Agents:
         """``(text, calls, whether the filter cut it)``."""
         if request.tools:
             calls, text = self._calls(request)
+            if calls and self._plans(request):
+                return self._planned(calls), (), False
             if calls:
                 return text, tuple(asked_of_memory(self.spec, one) for one in calls), False
         if self._strikes("filtered_answer"):
@@ -139,7 +146,7 @@ class Agents:
             "judgement": self._judgement,
         }
         value = shapes[request.output](request)
-        if request.output_schema is None:
+        if self.spec.agent(request.agent).answers == "text":
             cited = "".join(f" [{name}]" for name in value["citations"])
             return f"{value['text']}{cited}"
         return json.dumps(value)
@@ -185,6 +192,8 @@ class Agents:
         first = not any(message.role == "tool" for message in request.messages)
         name = self._rng.choice(request.tools).name
         calls: tuple[ToolCall, ...] = ()
+        if first and (self._chaining or self._plans(request)):
+            return self._chained(turn, [tool.name for tool in request.tools]), ""
         if first and self._rng.random() < 0.7:
             calls = tuple(
                 _call(f"c{turn}-{n}", name, {"query": f"part {n}"}) for n in range(1 + self._rng.randrange(2))
@@ -212,6 +221,34 @@ class Agents:
         if fault == "nameless_call":
             return (_call(" ", name, query), _call(call_id, name, query)), ""
         return (_call(call_id, name, query),), self._output(request)
+
+    def _plans(self, request: ModelRequest) -> bool:
+        return self.spec.agent(request.agent).calls == "planned" and request.output != "judgement"
+
+    def _planned(self, calls: tuple[ToolCall, ...]) -> str:
+        """The calls as a plan in JSON, some of them under a condition."""
+        told: list[dict[str, JSON]] = []
+        for call in calls:
+            one: dict[str, JSON] = {
+                "id": call.call_id,
+                "tool": call.tool,
+                "args": asked_of_memory(self.spec, call).args,
+            }
+            before = told[-1]["id"] if told else ""
+            if before and self._chains.random() < 0.4:
+                no = self._chains.choice(("==", "!=", "is"))
+                one["when"] = f"calls['{before}'].error {no} null"
+            told.append(one)
+        return json.dumps({"calls": told, "output": None})
+
+    def _chained(self, turn: int, tools: list[str]) -> tuple[ToolCall, ...]:
+        """A plan of calls: one begins, the others use what came before them, or think they do."""
+        pick, calls = self._chains.choice, [_call(f"c{turn}-0", self._chains.choice(tools), {"query": f"begin {turn}"})]
+        for n in range(1, 3 + self._chains.randrange(2)):
+            others = (f"c{turn}-0.result.text", f"c{turn}-0.error", "nobody.result", f"c{turn}-9.result")
+            wanted = f"c{turn}-{n - 1}.result.text" if self._chains.random() < 0.6 else pick(others)
+            calls.append(_call(f"c{turn}-{n}", pick(tools), {"query": {"$ref": f"calls.{wanted}"}}))
+        return tuple(calls)
 
     def _habit(self, step_id: str) -> str:
         """The loop that a step is caught in, drawn once; empty: none."""

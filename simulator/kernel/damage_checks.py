@@ -172,7 +172,7 @@ TAKEOVER = frozenset(
             "late_result_ignored",
         ),
         *("mutation_intended", "reconciliation_issued", "reconciliation_failed", "compensation_issued"),
-        *("compensation_interrupted", "child_let_go", "call_edited", "call_responded"),
+        *("compensation_interrupted", "child_let_go", "call_edited", "call_resolved", "call_skipped", "call_responded"),
     }
 )
 """What an owner that gets nowhere may write again and again."""

@@ -30,6 +30,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     people_checks,
     persona_checks,
     progress_checks,
+    reference_checks,
     saga_checks,
     swap_checks,
     token_checks,

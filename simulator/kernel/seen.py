@@ -155,6 +155,8 @@ class Seen:
     """It was quarantined at least once."""
     blind: bool = False
     """It was ended without being folded."""
+    referred: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By step: the calls of its last answer, what they were sent with, and what came back."""
     content: bytes = b""
     """Of the event at hand, as it was journaled."""
     outputs: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Output schemas that agents have in some fabrics of the swarm. Drawn from a generator of their own, so that fabrics without them stay as they were."""
+"""Output schemas that agents have in some fabrics of the swarm, and agents that plan their calls. Drawn from a generator of their own, so that fabrics without them stay as they were."""
 
 from __future__ import annotations
 
@@ -32,3 +32,13 @@ def typed(tree: JSON, number: int) -> None:
     for agent in tree["agents"]:
         if agent["name"] in named and agent.get("answers", "json") == "json" and rng.random() < 0.7:
             agent["output_schema"] = rng.choice(SCHEMAS)
+
+
+def planning(tree: JSON, number: int) -> None:
+    """Adds agents that plan their calls to a fabric, in place."""
+    rng = Random(f"planned {number}")  # noqa: S311 - a simulation is to be repeatable
+    if rng.random() < 0.8:
+        return
+    for agent in tree["agents"]:
+        if agent.get("tools") and agent.get("answers", "json") == "json" and rng.random() < 0.8:
+            agent["calls"] = "planned"

@@ -71,6 +71,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.POLICY_DENIED,
             Cause.PERSONA_VIOLATION,
             Cause.DUPLICATE_CALL,
+            Cause.DEPENDENCY_FAILED,
             Cause.OUTCOME_UNKNOWN,
             Cause.STALLED,
             Cause.NO_PROGRESS,

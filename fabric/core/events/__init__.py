@@ -15,7 +15,9 @@ from fabric.core.events.calls import (
     CallEdited,
     CallIssued,
     CallRefused,
+    CallResolved,
     CallResponded,
+    CallSkipped,
     HandedOff,
     InputIgnored,
     LateResultIgnored,
@@ -126,6 +128,8 @@ Fact = (
     | CallRefused
     | CallDeduplicated
     | CallEdited
+    | CallResolved
+    | CallSkipped
     | CallResponded
     | OutputAccepted
     | HandedOff
@@ -200,7 +204,9 @@ __all__ = [
     "CallEdited",
     "CallIssued",
     "CallRefused",
+    "CallResolved",
     "CallResponded",
+    "CallSkipped",
     "CancelAccepted",
     "Candidate",
     "CapRaised",

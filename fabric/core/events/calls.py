@@ -73,7 +73,7 @@ class ModelAnswered:
     """What was wrong with it, told to the model; each non-empty answer of this kind costs a correction."""
     sanitized: bool = False
     kind: ClassVar[str] = "model_answered"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)
@@ -141,6 +141,34 @@ class CallEdited:
     """Of the arguments that the model had proposed."""
     actor: str
     kind: ClassVar[str] = "call_edited"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class CallResolved:
+    """What a proposed call refers to is known: its arguments as they will be sent. Content: ``{"calls": [{"call_id", "tool", "args"}]}``, as an answer
+    has them.
+    """
+
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    proposed_hash: str
+    """Of the arguments with their references, as the model had proposed them."""
+    kind: ClassVar[str] = "call_resolved"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class CallSkipped:
+    """A planned call is not made: its condition does not hold, or it refers to one that was not made. Content: ``{"skipped": ...}``, why."""
+
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    kind: ClassVar[str] = "call_skipped"
     version: ClassVar[int] = 1
 
 

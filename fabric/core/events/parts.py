@@ -41,6 +41,8 @@ class ProposedCall:
     call_id: str
     tool: str
     args_hash: str
+    after: tuple[str, ...] = ()
+    """Calls of the same answer that it refers to: it waits for them."""
 
 
 @value(kw_only=True)

@@ -47,7 +47,7 @@ def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
 
 
 def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
-    calls = tuple(CallRecord(call.call_id, call.tool, call.args_hash) for call in fact.calls)
+    calls = tuple(CallRecord(call.call_id, call.tool, call.args_hash, after=call.after) for call in fact.calls)
     step = run.steps[fact.step_id]
     turn = Turn(event.content_ref, fact.verdict, calls)
     step = extended(step, event.content_ref, event.content_bytes, history=(*step.history, turn))
@@ -92,7 +92,12 @@ def _call_deduplicated(run: Run, event: Event, fact: ev.CallDeduplicated) -> Run
     return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=fact.result_ref))
 
 
-def _call_edited(run: Run, event: Event, fact: ev.CallEdited) -> Run:
+def _call_skipped(run: Run, event: Event, fact: ev.CallSkipped) -> Run:
+    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    return with_step(run, _resolved(step, fact.call_id, state="skipped", result_ref=event.content_ref))
+
+
+def _other_arguments(run: Run, event: Event, fact: ev.CallEdited | ev.CallResolved) -> Run:
     step = _resolved(
         run.steps[fact.step_id], fact.call_id, state="open", args_hash=fact.args_hash, args_ref=event.content_ref
     )
@@ -130,7 +135,9 @@ TABLE: Mapping[str, Evolve] = {
     "tool_answered": _tool_answered,
     "call_refused": _call_refused,
     "call_deduplicated": _call_deduplicated,
-    "call_edited": _call_edited,
+    "call_edited": _other_arguments,
+    "call_resolved": _other_arguments,
+    "call_skipped": _call_skipped,
     "call_responded": _call_responded,
     "output_accepted": _output_accepted,
     "attempt_failed": _failed_call,

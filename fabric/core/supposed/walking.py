@@ -17,6 +17,7 @@ from fabric.core.failure import Failure, of_call
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.handlers import people
 from fabric.core.mechanisms import circuit_breaker
+from fabric.core.proposed import Proposed
 from fabric.core.retry_layers import layer_of
 from fabric.core.run import Pending, Run, Step
 from fabric.core.supposed.met import NotSupposed, agent_in, first_worker, met_in
@@ -188,7 +189,7 @@ class _Walk:
             command_id=sent.command_id, attempt=sent.attempt, step_id=step.id, verdict="calls", calls=(proposed,)
         )
         self.work.emit(answered, {"text": "", "calls": []})
-        one = wave.Proposed(proposed.call_id, tool, None, "", proposed.args_hash)
+        one = Proposed(proposed.call_id, tool, None, "", proposed.args_hash)
         wave.refuse(self.work, step.id, one, self.cause, self.met.mechanism, self.met.message, correction=False)
         return Failure((self._trip(f"step:{step.id}"),), self.stage, step.id, blocked=True)
 

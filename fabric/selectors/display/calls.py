@@ -52,6 +52,14 @@ def _call_edited(fact: Fact) -> str:
     return f"{fact['actor']} lets {fact['tool']} be called with other arguments"
 
 
+def _call_resolved(fact: Fact) -> str:
+    return f"{fact['tool']} gets what its arguments refer to"
+
+
+def _call_skipped(fact: Fact) -> str:
+    return f"{fact['tool']} was not called: the plan went another way"
+
+
 def _call_responded(fact: Fact) -> str:
     return f"{fact['actor']} answered in place of {fact['tool']}, which was not called"
 
@@ -96,6 +104,8 @@ ROWS: Mapping[str, Display] = {
     "tool_answered": Display("Tool answered", "ok", "tool", 1, _tool_answered),
     "call_refused": Display("Call refused", "warn", "block", 2, _call_refused),
     "call_deduplicated": Display("Call repeated", "neutral", "copy", 0, _call_deduplicated),
+    "call_resolved": Display("References resolved", "neutral", "tool", 3, _call_resolved),
+    "call_skipped": Display("Call skipped", "neutral", "tool", 2, _call_skipped),
     "call_edited": Display("Call edited", "human", "answer", 2, _call_edited),
     "call_responded": Display("Call answered by a person", "human", "answer", 2, _call_responded),
     "output_accepted": Display("Output accepted", "ok", "check", 1, _output_accepted),

@@ -34,8 +34,8 @@ def test_every_template_that_is_named_exists_and_every_one_is_named():
 
 
 def test_every_shape_that_is_asked_for_is_explained():
-    assert set(prompt.OUTPUT.values()) | {"judgement", "text"} == set(prompts.SHAPES)
-    assert set(prompts.SHAPES) - {"text"} == set(AGENT_OUTPUT)
+    assert set(prompt.OUTPUT.values()) | {"judgement", "text", "typed"} == set(prompts.SHAPES)
+    assert set(prompts.SHAPES) - {"text", "typed"} == set(AGENT_OUTPUT)
 
 
 @pytest.mark.parametrize("shape", sorted(AGENT_OUTPUT))

@@ -102,6 +102,14 @@ ERRORS = {
         TYPED.replace("    instructions: Write.\n", "    instructions: Write.\n    answers: text\n"),
         (22, "agents.2.output_schema", "agent 'writer' answers in plain words, which have no data; let it answer in "),
     ),
+    "calls planned in plain words": (
+        SMALL.replace("tools: [read_document]\n", "tools: [read_document]\n    answers: text\n    calls: planned\n"),
+        (19, "agents.1.calls", "agent 'reader' answers in plain words, and a plan is JSON; let it answer in json"),
+    ),
+    "calls planned without tools": (
+        SMALL.replace("instructions: Plan.\n", "instructions: Plan.\n    calls: planned\n"),
+        (14, "agents.0.calls", "agent 'planner' has no tools to plan calls of; give it some, or leave this out"),
+    ),
     "models that stand in for each other": (
         models(("one", "two"), ("two", "one")),
         (5, "models.0.fallbacks", "one -> two -> one leads back to where it began"),

@@ -173,6 +173,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "_judges": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "typed_outputs": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "output_schema": {}, "answers": "text"}]}, "agents.1.output_schema", "answers in plain words, which have no data"),
+    "planned_calls": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "calls": "planned"}]}, "agents.1.calls", "has no tools to plan calls of"),
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
     "_branches": ({"topology": plan(17)}, "topology.plan.briefs", "17 briefs, more than policy.limits.plan_branches (16)"),
     "_detectors": ({"policy": policy(loop_detector={"identical_threshold": 6})}, "policy.loop_detector.identical_threshold", "switch the detector off"),

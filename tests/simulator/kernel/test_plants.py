@@ -43,7 +43,7 @@ FOUND_BY = {
     "compensation_twice": {"newest_first"},
     "compensation_missed": {"nothing_left_to_undo", "said_what_stays"},
     "mutation_resent": {"never_sent_again_blindly"},
-    "compensate_fifo": {"newest_first"},
+    "compensate_fifo": {"newest_first", "dealt_with"},
     "compensate_unexecuted": {"newest_first"},
     "stuck_skipped_silently": {"dealt_with"},
     "key_with_round": {"way_back_before_effect"},

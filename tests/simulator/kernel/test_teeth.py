@@ -5,7 +5,20 @@ from typing import Any
 
 import pytest
 
-from fabric.core import agent_loop, children, engine, handlers, ladder, questions, raised_cap, reactions, shared_pace
+from fabric.core import (
+    agent_loop,
+    answers,
+    children,
+    dependencies,
+    engine,
+    handlers,
+    ladder,
+    questions,
+    raised_cap,
+    reactions,
+    references,
+    shared_pace,
+)
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.evaluators import Evaluators
@@ -309,12 +322,36 @@ def a_parent_does_not_wait_for_its_children(patch):
 
 @bug("data_fits")
 def data_is_not_asked_for(patch):
-    patch.setattr(agent_loop, "contract", lambda run, spec, step: "")
+    patch.setattr(answers, "contract", lambda run, spec, step: "")
 
 
 @bug("data_fits")
 def whatever_is_answered_fits(patch):
     patch.setattr(Evaluators, "misfits", lambda self, agent, answer: [])
+
+
+@bug("references_are_followed")
+def calls_are_sent_with_their_references(patch):
+    patch.setattr(dependencies, "settled", lambda work, step, one: one)
+
+
+@bug("references_are_followed")
+def a_call_goes_out_before_what_it_refers_to(patch):
+    patch.setattr(dependencies, "free", lambda step, record: True)
+
+
+@bug("references_are_followed")
+def what_failed_is_referred_to_as_if_it_had_not(patch):
+    patch.setattr(dependencies, "_failed", lambda step, call_id: False)
+    at = references._at
+
+    def anything(reference, answer_of):
+        try:
+            return at(reference, answer_of)
+        except references.Unresolved:
+            return "something"
+
+    patch.setattr(references, "_at", anything)
 
 
 @pytest.mark.parametrize("name", BUGS)

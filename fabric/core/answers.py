@@ -1,0 +1,84 @@
+"""What a model's answer says: calls, an output that fits, or what is wrong with it (S2; semantics.md 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from fabric.core.call_plans import CallPlan, plan_of
+from fabric.core.demands import problems_of
+from fabric.core.frozen import value
+from fabric.core.inputs import ModelReplied, ToolCall
+from fabric.core.judges import is_judge
+from fabric.core.payloads import AGENT_OUTPUT, TYPED
+from fabric.core.prompt import output_of
+from fabric.core.run import Step
+from fabric.core.spec import CITATION, AgentSpec
+from fabric.core.text import parse_json_object
+from fabric.core.typed_output import contract
+from fabric.core.work import Work
+
+JSON = Any
+
+
+@value()
+class Said:
+    """An answer as the engine takes it."""
+
+    calls: tuple[tuple[ToolCall, str], ...] = ()
+    """What it asks for, each with its condition."""
+    output: JSON = None
+    """The typed output; None: there is none."""
+    problems: tuple[str, ...] = ()
+    """Why its text is no output, where it should have been one."""
+
+
+def said(work: Work, step: Step, reply: ModelReplied, *, final: bool) -> Said:
+    """Reads an answer. ``final``: tools were stripped, so what it asks for is not heard."""
+    native = () if final else tuple((call, "") for call in reply.calls)
+    agent = work.compiled.spec.agent(step.agent)
+    text = reply.text.strip()
+    if reply.finish == "content_filter":
+        return Said(native, None, ("the provider's content filter withheld the answer",))
+    if not text:
+        return Said(native, None, ("the answer is empty",))
+    if agent.answers == "text":  # With calls, plain words are no output yet.
+        return Said(native) if native else Said((), _text_output(work, agent, text))
+    given, problem = parse_json_object(text)
+    if given is None:
+        cut = f"the answer was cut at {reply.output_tokens} tokens; " if reply.finish == "length" else ""
+        return Said(native, None, (cut + problem,))
+    plan = plan_of(given) if plans(agent, step) else None
+    return _fitting(work, step, given, native) if plan is None else _planned(work, step, plan, native, final=final)
+
+
+def plans(agent: AgentSpec, step: Step) -> bool:
+    """Whether a step's answers may be plans of calls; a judge only judges."""
+    return agent.calls == "planned" and not is_judge(step)
+
+
+def _planned(work: Work, step: Step, plan: CallPlan, native: tuple[tuple[ToolCall, str], ...], *, final: bool) -> Said:
+    if plan.problems:
+        return Said(native, None, plan.problems)
+    asked = native if final else (*native, *plan.calls)
+    if plan.output is not None:
+        return _fitting(work, step, plan.output, asked)
+    return Said(asked, None, () if asked else ("output is null, and no more calls are made: give the output",))
+
+
+def _fitting(work: Work, step: Step, given: JSON, asked: tuple[tuple[ToolCall, str], ...]) -> Said:
+    """The output as its shape and its author's schema have it, or what does not fit."""
+    shape, author = AGENT_OUTPUT[output_of(step)], contract(work.run, work.compiled.spec, step)
+    misfits = work.compiled.evaluators.misfits(author, given) if author else []
+    try:
+        output = (TYPED[shape] if author else shape).model_validate(given).model_dump(mode="json")
+    except ValidationError as error:
+        return Said(asked, None, (*problems_of(error), *misfits))
+    return Said(asked, None, tuple(misfits)) if misfits else Said(asked, output)
+
+
+def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:
+    known = work.ctx.contents.read(work.run.request_ref).get("documents", ())
+    cited = dict.fromkeys(name for name in CITATION.findall(text) if name in known)
+    return {"text": text, "citations": list(cited)}

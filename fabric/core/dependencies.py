@@ -1,0 +1,152 @@
+"""What a call waits for, and what it is once that is known: made with what it refers to, skipped, or refused (S2; semantics.md 6).
+
+Calls of one answer that wait for nothing go out together; each that comes back may let others go, while the rest is still out. So a plan of calls runs as
+wide as its references allow, and each is judged with the arguments that it will be sent with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.fingerprint import encode, fingerprint
+from fabric.core.frozen import replace
+from fabric.core.proposed import Proposed
+from fabric.core.references import Unresolved, named_in, references_of, resolved
+from fabric.core.run import CallRecord, Run, Step
+from fabric.core.saga import Effect
+from fabric.core.taxonomy import Cause
+from fabric.core.work import Work
+
+JSON = Any
+
+
+def out(run: Run, step: Step) -> frozenset[str]:
+    """The calls of a step that are with the world: sent, to be tried again, or asked about."""
+    sent = {
+        pending.issued.call_id
+        for pending in run.pending.values()
+        if pending.issued.step_id == step.id and pending.issued.call == "tool"
+    }
+    return frozenset(sent)
+
+
+def free(step: Step, record: CallRecord) -> bool:
+    """Whether an open call waits for no other of its answer."""
+    if not record.after:
+        return True
+    states = {one.call_id: one.state for one in step.history[-1].calls}
+    return all(states.get(call_id) != "open" for call_id in record.after)
+
+
+def ready(work: Work, step: Step) -> bool:
+    """Whether a step whose calls are out has one more that may go: what it referred to has come back. What cannot be undone waits for all that is out."""
+    if not step.agent or not step.history:
+        return False
+    last = step.history[-1]
+    if not any(record.after and record.state == "open" for record in last.calls):
+        return False
+    sent = out(work.run, step)
+    if not sent:
+        return False  # The model itself is out, or nothing is: the step moves by itself.
+    return any(
+        record.state == "open"
+        and record.call_id not in sent
+        and free(step, record)
+        and _effect(work, record.tool) is not Effect.IRREVERSIBLE
+        for record in last.calls
+    )
+
+
+def _effect(work: Work, tool: str) -> Effect | None:
+    """What a tool does to the world; None: the fabric has no such tool, so its call is refused."""
+    found = next((one for one in work.compiled.spec.all_tools if one.name == tool), None)
+    return None if found is None else Effect(found.effect)
+
+
+def refers(one: Proposed) -> bool:
+    """Whether something in a call's arguments is still to be looked up."""
+    return bool(references_of(one.args))
+
+
+def record_of(step: Step, call_id: str) -> CallRecord | None:
+    """The latest call under an id."""
+    found = (record for turn in reversed(step.history) for record in turn.calls if record.call_id == call_id)
+    return next(found, None)
+
+
+def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
+    """The call with what it refers to, with what is wrong with it, or None: it is skipped, which is journaled."""
+    if one.bound or one.problem or not isinstance(one.args, dict):
+        return one
+    wanted = references_of(one.args)
+    failed = [ref.call_id for ref in wanted if ref.part == "result" and _failed(step, ref.call_id)]
+    if failed:
+        problem = f"{failed[0]!r}, which it refers to, brought no result"
+        return replace(one, problem=problem, cause=Cause.DEPENDENCY_FAILED)
+    left_out = next((ref.call_id for ref in wanted if _skipped(step, ref.call_id)), None)
+    if left_out is not None:
+        _skip(work, step, one, f"{left_out!r}, which it refers to, was not made")
+        return None
+    if one.when:
+        holds, problem = _holds(work, step, one.when)
+        if problem:
+            return replace(one, problem=f"when: {problem}")
+        if not holds:
+            _skip(work, step, one, f"its condition does not hold: {one.when}")
+            return None
+    return _bound(work, step, one) if wanted else one
+
+
+def _failed(step: Step, call_id: str) -> bool:
+    record = record_of(step, call_id)
+    return record is None or record.error
+
+
+def _skipped(step: Step, call_id: str) -> bool:
+    record = record_of(step, call_id)
+    return record is not None and record.state == "skipped"
+
+
+def _answer(work: Work, step: Step, call_id: str) -> Mapping[str, JSON]:
+    record = record_of(step, call_id)
+    if record is None or not record.result_ref:
+        return {}
+    found = work.ctx.contents.read(record.result_ref)
+    return found if isinstance(found, dict) else {"result": found}
+
+
+def _holds(work: Work, step: Step, condition: str) -> tuple[bool, str]:
+    """Whether a condition holds over the calls that it names, or why nobody can say."""
+    when = work.compiled.evaluators.when
+    if when is None:
+        return False, "conditions are for agents that plan their calls"
+    answers = {name: _answer(work, step, name) for name in named_in(condition)}
+    told = {name: {"result": one.get("result"), "error": one.get("error")} for name, one in answers.items()}
+    return when(condition, {"calls": told})
+
+
+def _skip(work: Work, step: Step, one: Proposed, why: str) -> None:
+    work.emit(
+        ev.CallSkipped(step_id=step.id, call_id=one.call_id, tool=one.tool, args_hash=one.args_hash), {"skipped": why}
+    )
+
+
+def _bound(work: Work, step: Step, one: Proposed) -> Proposed:
+    """The call with its references looked up, journaled before it is judged."""
+    try:
+        args = resolved(one.args, lambda call_id: _answer(work, step, call_id))
+    except Unresolved as error:
+        return replace(one, problem=str(error))
+    size, most = len(encode(args)), work.compiled.spec.policy.limits.content_bytes
+    if size > most:
+        return replace(one, problem=f"with what it refers to it has {size:,} bytes, and at most {most:,} are sent")
+    args_hash = fingerprint(args)
+    work.emit(
+        ev.CallResolved(
+            step_id=step.id, call_id=one.call_id, tool=one.tool, args_hash=args_hash, proposed_hash=one.args_hash
+        ),
+        {"calls": [{"call_id": one.call_id, "tool": one.tool, "args": args}]},
+    )
+    return replace(one, args=args, args_hash=args_hash, bound=True)

@@ -1,0 +1,91 @@
+"""What must be true of calls that refer to others: invariants as in ``invariants.py`` (S2; semantics.md 6). References are read and followed here anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.envelope import Event
+from fabric.core.fingerprint import decode, fingerprint
+from fabric.core.run import Run
+from fabric.core.taxonomy import Cause
+from simulator.kernel.seen import Seen, on
+
+JSON = Any
+OVER = ("done", "refused", "skipped")
+WAITED = (Cause.TOOL_CONSTRAINT, Cause.DEPENDENCY_FAILED, Cause.SCHEMA_INVALID)
+"""Why a call is refused for what it refers to."""
+
+
+@on("model_answered", "tool_answered", "call_refused", "call_skipped", "call_resolved", "call_issued", "call_responded")
+def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A call that refers to others is sent after all of them, with what they brought; and none that refers to what failed is."""
+    step = after.steps.get(fact.step_id)
+    if step is None or not step.agent:
+        return ""
+    known: dict[str, JSON] = seen.referred.setdefault(fact.step_id, {})
+    if fact.kind == "model_answered":
+        proposed = decode(seen.content).get("calls", ()) if fact.verdict == "calls" else ()
+        known["proposed"] = {one["call_id"]: one.get("args") for one in proposed if "problem" not in one}
+        return ""
+    if fact.kind == "call_issued":
+        return _sent(known, fact, after) if fact.call == "tool" else ""
+    if fact.kind == "call_resolved":
+        known.setdefault("resolved", {})[fact.call_id] = decode(seen.content)["calls"][0]["args"]
+        return ""
+    known.setdefault("answers", {})[fact.call_id] = decode(seen.content)
+    return _refused(fact, after) if fact.kind == "call_refused" and fact.cause in WAITED else ""
+
+
+def _refused(fact: Any, after: Run) -> str:
+    early = _early(after, fact)
+    return f"{fact.call_id} was refused before {early}, which it refers to, came back" if early else ""
+
+
+def _early(after: Run, fact: Any) -> str:
+    """A call that this one refers to and that is not over; empty: all of them are."""
+    turn = after.steps[fact.step_id].history[-1]
+    waits = next((one.after for one in turn.calls if one.call_id == fact.call_id), ())
+    return next((one.call_id for one in turn.calls if one.call_id in waits and one.state not in OVER), "")
+
+
+def _sent(known: dict[str, JSON], fact: Any, after: Run) -> str:
+    args = known.get("proposed", {}).get(fact.call_id)
+    turn = after.steps[fact.step_id].history[-1]
+    record = next((one for one in turn.calls if one.call_id == fact.call_id), None)
+    if record is None or not isinstance(args, dict):
+        return ""
+    if early := _early(after, fact):
+        return f"{fact.call_id} was sent before {early}, which it refers to"
+    if not record.args_ref or fact.call_id not in known.get("resolved", {}):
+        return f"{fact.call_id} was sent with its references" if _refers(args) else ""
+    try:
+        followed = _followed(args, known.get("answers", {}))
+    except (KeyError, IndexError, TypeError):
+        return f"{fact.call_id} was sent, and what it refers to brought nothing"
+    return "" if fingerprint(followed) == fact.args_hash else f"{fact.call_id} was sent with something else"
+
+
+def _refers(node: JSON) -> bool:
+    if isinstance(node, dict):
+        return _words(node) is not None or any(map(_refers, node.values()))
+    return isinstance(node, list) and any(map(_refers, node))
+
+
+def _words(node: dict[str, JSON]) -> list[str] | None:
+    to = node.get("$ref") if set(node) == {"$ref"} else None
+    return to.split(".") if isinstance(to, str) and to.startswith("calls.") else None
+
+
+def _followed(node: JSON, answers: dict[str, JSON]) -> JSON:
+    if isinstance(node, list):
+        return [_followed(one, answers) for one in node]
+    if not isinstance(node, dict):
+        return node
+    words = _words(node)
+    if words is None:
+        return {key: _followed(one, answers) for key, one in node.items()}
+    _, call_id, part, *path = words
+    found = answers[call_id].get(part) if part == "error" else answers[call_id][part]
+    for key in path:
+        found = found[int(key)] if isinstance(found, list) else found[key]
+    return found
