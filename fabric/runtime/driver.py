@@ -58,7 +58,7 @@ from fabric.runtime.happenings import (
 from fabric.runtime.loading import Damage, load, slim, texts_of
 from fabric.runtime.ports import Batch, Claimed, InboxItem
 from fabric.runtime.shares import entries_of, shares_of
-from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of
+from fabric.runtime.snapshots import Cadence, live_refs, snapshot_of, unsent_refs
 from fabric.runtime.undecided import Todo, Undecided
 from fabric.runtime.waking import is_late, moves, next_wake
 
@@ -346,7 +346,8 @@ class RunDriver:
             return None
         self._snapped = self.run.seq
         keeps = self.compiled.spec.gates.reads_sources
-        self.contents.keep(live_refs(self.run, self.contents.seqs, sources=keeps))
+        live = live_refs(self.run, self.contents.seqs, sources=keeps)
+        self.contents.keep((*live, *unsent_refs(command for _, command in self._waiting)))
         return snapshot_of(self.run, self._head, self.contents, sources=keeps)
 
     def _batch(

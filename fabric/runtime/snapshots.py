@@ -6,7 +6,7 @@ a changed program folds the journal anew and no state is ever migrated. Its byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Iterator
 from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from fabric.core.commands import CallModel, CallTool, Command
 from fabric.core.context import Contents
 from fabric.core.evolve import EVOLVE
 from fabric.core.flow import Stage
@@ -118,6 +119,17 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     found: dict[str, None] = {}
     _refer((rest, steps, moves, said), known, found)
     return tuple(found)
+
+
+def unsent_refs(commands: Iterable[Command]) -> Iterator[str]:
+    """The contents that commands are made of which go out once their batch has committed: what a later decision of the same moment put in the place of one
+    (an edited plan) is none of them.
+    """
+    for command in commands:
+        if isinstance(command, CallModel):
+            yield from (ref for message in command.messages for ref in message.refs)
+        elif isinstance(command, CallTool):
+            yield command.args_ref
 
 
 def _judged(step: Step) -> str:
