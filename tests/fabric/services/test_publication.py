@@ -166,11 +166,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "policy.breakers.0.on_open",
         "no model of the fabric names fallbacks",
     ),
-    "_breakers": (
-        {"policy": policy(breakers=[{"preset": "endpoint", "scope": "fabric"}] * 2)},
-        "policy.breakers.1",
-        "equals policy.breakers.0 in front of the fabric; take one of the two out",
-    ),
+    "_breakers": ({"policy": policy(breakers=[{"preset": "endpoint", "scope": "fabric"}] * 2)}, "policy.breakers.1", "equals policy.breakers.0 in front of the fabric; take one of the two out"),
     "_judges": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "typed_outputs": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "output_schema": {}, "answers": "text"}]}, "agents.1.output_schema", "answers in plain words, which have no data"),
     "planned_calls": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "calls": "planned"}]}, "agents.1.calls", "has no tools to plan calls of"),
