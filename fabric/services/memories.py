@@ -72,6 +72,7 @@ def memory_delete(*, actor: Actor, fabric: str, memory: str, key: str, version: 
     """
     why = _allowed(actor, "delete", reason)
     seen = memory_find(actor, fabric, memory, key)
+    key = seen.key
     with _meanwhile(key), transaction.atomic():
         change = Change(key=key, delete=True, expected=version)
         fabric_id, _ = _changed(actor, fabric, memory, change, why)

@@ -316,5 +316,5 @@ if __name__ == "__main__":
     parser.add_argument("out", type=Path)
     parser.add_argument("--round", action="append", choices=ROUNDS, help="pictures of these installations alone")
     parser.add_argument("part", nargs="*", help="of a picture's name; all of them when none is given")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()  # Parts may follow rounds.
     sys.exit(main(given.out, given.round or tuple(ROUNDS), tuple(given.part)))

@@ -120,12 +120,13 @@ def test_the_player_goes_by_keys_and_plays_by_itself_and_each_moment_has_an_addr
 
 
 def test_no_key_is_lost_while_an_answer_of_the_player_is_on_its_way(visit):
-    page = visit(NOWHERE).page
+    page, held = visit(NOWHERE).page, []
+    # Before the page is there: one that is open learns a little later that somebody looks at its requests, and one sent by then is not told.
+    page.route("**/drills/*?at=2", lambda route: held.append(route))  # noqa: PLW0108  # Playwright marks what it is given.
+    page.route("**/drills/*?at=5", lambda route: None)  # Never answered.
     opened(page, "unsafe output, low-latency interactive", UNSAFE)
     page.keyboard.press("Home")
     at_moment(page, 1)
-    held = []
-    page.route("**/drills/*?at=2", lambda route: held.append(route))  # noqa: PLW0108  # Playwright marks what it is given.
     with page.expect_request("**/drills/*?at=2"):
         page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -135,7 +136,6 @@ def test_no_key_is_lost_while_an_answer_of_the_player_is_on_its_way(visit):
     at_moment(page, 4)
     page.wait_for_url("**?at=4")
     # What somebody clicks on meanwhile is where they want to be, whatever comes of what they asked for before.
-    page.route("**/drills/*?at=5", lambda route: None)  # Never answered.
     with page.expect_request("**/drills/*?at=5"):
         page.keyboard.press("ArrowRight")
     page.locator("#player-first").click()

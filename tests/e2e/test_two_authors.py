@@ -184,6 +184,8 @@ def test_a_question_stands_above_the_part_and_is_reached_before_it(visit, instal
     box(two, "title").fill("Research, the second")
     sides = question(two, "title", "Research desk", "Research, the second", "Research, on the left")
     expect(two.locator("#draft-said [role=alert]")).to_contain_text("Title was changed in another window")
+    # Beside the words that say where it is, what has no room of the breadcrumbs is left out or ends in an ellipsis: nothing is cut off.
+    assert two.locator(".crumbs").evaluate("crumbs => crumbs.scrollWidth <= crumbs.clientWidth")
     foot = two.locator("#draft-said").bounding_box()
     foot = foot["y"] + foot["height"]
     for below in ("#problems", "#history", "#part"):

@@ -39,6 +39,15 @@ def test_one_is_deleted_and_a_second_time_it_is_not_there(program, fabric_id):
     assert AuditLine.objects.filter(kind="memory_deleted").count() == 1
 
 
+def test_a_key_that_no_database_could_hold_is_deleted_as_it_would_be_kept(program, fabric_id):
+    """A NUL is in no text of PostgreSQL; on SQLite it would do no harm, and find nothing."""
+    named = GOOD | {"key": "bud\0get"}
+    assert program.post(f"{MEMORIES}/delete", named).status_code == 404
+    remember(fabric_id, "bud\ufffdget")
+    deleted = program.post(f"{MEMORIES}/delete", named)
+    assert (deleted.status_code, deleted.json()["memories"][0]["entries"]) == (200, [])
+
+
 @pytest.mark.parametrize(
     ("other", "status"),
     [

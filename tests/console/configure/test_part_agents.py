@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -30,15 +31,63 @@ def drawn(text: str) -> str:
     return render_to_string(PARTS["agents"].template, {"editing": found, "draft": found.draft, **build(found)})
 
 
-def sent(text: str, button: str = "", **fields: str) -> Any:
-    """The draft after its form was sent with these fields, read from its text again."""
+def text_after(text: str, button: str = "", **fields: str) -> str:
+    """The draft's text after its form was sent with these fields."""
     tree, data = read_yaml(text).value, QueryDict(mutable=True)
     for path, value in fields.items():
         data[f"f.{path.replace('__', '.')}"] = value
     edits = changes_in(tree, data, button).edits
-    after = read_yaml(text_edited(text, edits)).value
-    assert after == tree_edited(tree, edits)
+    after = text_edited(text, edits)
+    assert read_yaml(after).value == tree_edited(tree, edits)
     return after
+
+
+def sent(text: str, button: str = "", **fields: str) -> Any:
+    """The draft after its form was sent with these fields, read from its text again."""
+    return read_yaml(text_after(text, button, **fields)).value
+
+
+OWN = {
+    f"agents.{READER}.output_schema": '{"type": "object", "properties": {"owed": {"type": "integer"}}, "required": ["owed"]}',
+    f"agents.{READER}.persona.allowed_capabilities": "tool:read_document\r\nfiles:*",
+    f"agents.{READER}.persona.denied_capabilities": "tool:search_documents",
+    f"{CAPS}.reader.usd_micros": "0.25",
+    f"{CAPS}.reader.tokens": "60,000",
+}
+"""What is typed of all that is an agent's own."""
+
+
+def test_all_that_is_an_agents_own_is_typed_into_the_form_and_stands_in_the_text() -> None:
+    html = drawn(RICH)
+    assert [path for path in OWN if f'name="f.{path}"' not in html] == []
+    text = text_after(RICH, **OWN)
+    before, after = RICH.splitlines(), text.splitlines()
+    (reader,) = [line for line in after if "name: reader" in line]
+    (budget,) = [line for line in after if "run_usd_micros" in line]
+    assert [line for line in after if line not in before] == [reader, budget], "nothing else is written anew"
+    assert read_yaml(reader.strip()).value == [
+        {
+            "name": "reader",
+            "model": "script",
+            "tools": ["read_document"],
+            "instructions": "Read.",
+            "output_schema": {"type": "object", "properties": {"owed": {"type": "integer"}}, "required": ["owed"]},
+            "persona": {
+                "allowed_capabilities": ["tool:read_document", "files:*"],
+                "denied_capabilities": ["tool:search_documents"],
+            },
+        }
+    ]
+    assert read_yaml(budget.strip()).value == {
+        "budget": {"run_usd_micros": 1_000_000, "agents": {"reader": {"usd_micros": 250_000, "tokens": 60_000}}}
+    }
+    again = seen(text)
+    schema, *others = OWN
+    assert json.loads(again.field(schema).text) == json.loads(OWN[schema])
+    shown = ["tool:read_document\nfiles:*", "tool:search_documents", "0.25", "60000"]
+    assert [again.field(path).text for path in others] == shown
+    assert not again.checked.errors
+    assert text_after(text, **dict.fromkeys(OWN, "")) == RICH, "emptied, they leave no trace"
 
 
 def caps(tree: Any) -> Any:

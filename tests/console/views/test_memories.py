@@ -64,6 +64,13 @@ def test_without_a_key_the_page_is_the_fabrics_own(browser, fabric_id):
     assert browser.get(f"{PAGE}?key=nosuch").status_code == 404
 
 
+def test_a_key_that_no_database_could_hold_is_looked_up_as_it_would_be_kept(browser, fabric_id):
+    """With a NUL in it a key is no text to PostgreSQL: the page never hands it on as it came, which on SQLite would do no harm and find nothing."""
+    assert browser.get(PAGE, {"key": "bud\0get"}).status_code == 404
+    remember(fabric_id, "bud\ufffdget", value='"kept"')
+    assert "kept" in text(browser.get(PAGE, {"key": "bud\0get"}))
+
+
 def test_a_key_is_deleted_with_a_reason(browser, fabric_id):
     remember(fabric_id)
     assert "needed, kept in the audit stream" in text(browser.get(f"{PAGE}?key=budget"))
