@@ -15,7 +15,6 @@ def barred(cause: Cause) -> bool:
         cause in LIMITS
         or classified.flow_class in (FlowClass.POLICY, FlowClass.BUDGET)
         or classified.goes_to is FailureType.UNSAFE_OUTPUT
-        or classified.error_class is ErrorClass.BUDGET_EXHAUSTED
     )
 
 

@@ -1,7 +1,7 @@
 """Directed graphs in the DOT language, with the line of everything that is read: nodes, edges, attributes, defaults, subgraphs.
 
 The libraries that read DOT keep no lines, and what is imported is told line by line. Less than DOT: one ``digraph``, no HTML text; attribute names may have dots.
-The rest is read as pydot 4 reads it.
+The rest is read as pydot 4 reads it, except for `;` between attributes, which DOT has and pydot does not know.
 """
 
 from __future__ import annotations

@@ -163,6 +163,7 @@ def test_an_end_after_a_speaker_to_whom_nothing_leads():
         all_of(from_("alice"), from_("bob")),
         all_of(c.ContextEquals(key="k", value=1), c.ContextEquals(key="k", value=2)),
         all_of(c.OutcomeIs(outcome=NodeOutcome.SUCCESS), c.ErrorClassIs(failure_class=ErrorClass.STRUCTURAL)),
+        all_of(c.ErrorClassIs(failure_class=ErrorClass.STRUCTURAL), c.OutcomeIs(outcome=NodeOutcome.SUCCESS)),
         c.ContextEquals(key="outcome", value="failed"),
         all_of(c.ContextEquals(key="outcome", value="fail"), c.OutcomeIs(outcome=NodeOutcome.SUCCESS)),
         c.Not(condition=ALWAYS),

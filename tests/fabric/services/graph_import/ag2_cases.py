@@ -57,19 +57,62 @@ STEPS = st.lists(
         st.fixed_dictionaries({"kind": st.just("text"), "speaker": WHOSE}),
         st.fixed_dictionaries({"kind": st.just("context"), "speaker": WHOSE, "updates": UPDATES}),
         st.fixed_dictionaries(
-            {"kind": st.just("packet"), "speaker": WHOSE, "updates": UPDATES, "calls": st.lists(CALLS, max_size=3)}
+            {"kind": st.just("packet"), "speaker": WHOSE, "updates": UPDATES, "calls": st.lists(CALLS, max_size=4)}
         ),
     ),
     max_size=12,
 )
-CASES = st.fixed_dictionaries(
+
+
+def _cases(
+    graphs: st.SearchStrategy[dict[str, Any]], steps: st.SearchStrategy[list[dict[str, Any]]]
+) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "graph": graphs,
+            "participants": st.permutations(PEOPLE),
+            "creator": AGENTS,
+            "context": st.dictionaries(KEYS, VALUES, max_size=1),
+            "steps": steps,
+        }
+    )
+
+
+_A_RULE_EACH = st.permutations(["t1", "t2", "t3"]).flatmap(
+    lambda tools: st.permutations(PEOPLE).map(
+        lambda people: [
+            {
+                "when": {"name": "tool_called", "args": {"tool_name": tool}},
+                "then": {"name": "agent", "args": {"agent_id": one}},
+                "priority": 0,
+            }
+            for tool, one in zip(tools, people, strict=True)
+        ]
+    )
+)
+_SEVERAL_CALLS = st.fixed_dictionaries(
     {
-        "graph": GRAPHS,
-        "participants": st.permutations(PEOPLE),
-        "creator": AGENTS,
-        "context": st.dictionaries(KEYS, VALUES, max_size=1),
-        "steps": STEPS,
+        "kind": st.just("packet"),
+        "speaker": st.just("expected"),
+        "updates": st.just({"set": {}, "delete": []}),
+        "calls": st.permutations([{"tool": "t1"}, {"tool": "t2"}, {"tool": "t3"}]),
     }
+)
+CASES = st.one_of(
+    _cases(GRAPHS, STEPS),
+    _cases(GRAPHS, STEPS),
+    # The first of several calls that have rules decides, and not the first of the rules.
+    _cases(
+        st.fixed_dictionaries(
+            {
+                "initial_speaker": AGENTS,
+                "transitions": _A_RULE_EACH,
+                "default_target": st.none(),
+                "max_turns": st.none(),
+            }
+        ),
+        st.lists(_SEVERAL_CALLS, min_size=1, max_size=3),
+    ),
 )
 
 
