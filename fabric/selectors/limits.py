@@ -246,10 +246,11 @@ def _in_words(limit: Limit) -> Limit:
     """Caps of single agents in a few words each; any other limit as it is."""
     if limit.path != "budget.agents":
         return limit
-    return replace(limit, value=tuple(_agent_said(name, own) for name, own in limit.value.items()), default=())
+    return replace(limit, value=tuple(agent_said(name, own) for name, own in limit.value.items()), default=())
 
 
-def _agent_said(name: str, own: AgentBudget) -> str:
+def agent_said(name: str, own: AgentBudget) -> str:
+    """What one agent may spend, in a few words."""
     money = [] if own.usd_micros is None else [dollars(own.usd_micros)]
     return f"{name}: {', '.join(money + ([] if own.tokens is None else [f'{own.tokens:,} tokens']))}"
 

@@ -167,7 +167,7 @@ FORMS = {
         (302, 409, 413, 422),
     ),
     "fabric-duplicate": FormCase(("to", "number"), {"to": "copied"}, 409, "has a draft of", (302, 404, 409, 413, 422)),
-    "fabric-draft-beat": FormCase(("part", "gone"), {"part": "basics"}, 200, "", (200, 204, 413), done=200),
+    "fabric-draft-beat": FormCase(("part", "gone", "page"), {"part": "basics"}, 200, "", (200, 204, 413), done=200),
     "fabric-draft": FormCase(
         (
             "step",

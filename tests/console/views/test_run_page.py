@@ -16,9 +16,11 @@ from console.live.stories import AT_ONCE, Stories, stories
 from console.live.watch import RunKey
 from console.views import run_parts
 from console.views.run_page import VIEWS
+from console.views.run_parts import SettingLine
 from fabric import wiring
 from fabric.adapters.nudge import NullNudge
 from fabric.core import events as ev
+from fabric.core.agent_budgets import AgentBudget
 from fabric.core.envelope import from_row, to_row
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.flow import RunState, Stage
@@ -27,6 +29,7 @@ from fabric.core.verdict import Evidence
 from fabric.models import Event as EventRow
 from fabric.models import Run
 from fabric.runtime.ports import Document
+from fabric.selectors.run_settings import Setting
 from fabric.selectors.runs import run_get
 from fabric.services.runs import run_start
 from tests.console.views.journals import tight
@@ -386,3 +389,10 @@ def test_cancelling_says_what_it_does(browser, actor, small):
     run_id = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="x").run_id
     assert "Calls in flight are let go and charged at their worst case" in shown(browser, run_id)
     assert Run.objects.get(id=run_id).state == "queued"
+
+
+def test_caps_of_single_agents_are_said_by_name() -> None:
+    own = {"reader": AgentBudget(usd_micros=250_000, tokens=700), "writer": AgentBudget(tokens=9_000)}
+    line = SettingLine(Setting("agents", own, {}, ""))
+    assert line.shown == "reader: $0.25, 700 tokens; writer: 9,000 tokens"
+    assert SettingLine(Setting("agents", {}, {}, "")).shown == "none"

@@ -235,7 +235,12 @@ def test_a_database_that_cannot_be_written_is_a_sentence(browser, small, monkeyp
     from fabric import wiring
     from fabric.runtime.ports import StoreUnavailable
 
+    clock = wiring.store()
+
     class Full:
+        def now(self):
+            return clock.now()
+
         def create(self, new):
             raise StoreUnavailable("the database file cannot be written; give its folder back to this user")
 

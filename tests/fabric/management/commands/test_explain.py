@@ -118,6 +118,7 @@ def test_a_journal_with_a_hole_is_one_sentence(actor):
 SAID_ELSEWHERE = frozenset(
     {
         *("attempt_failed", "attempt_interrupted", "call_aborted", "call_deduplicated", "call_edited", "call_issued"),
+        *("call_resolved", "call_skipped"),
         *("call_refused", "call_responded", "cancel_accepted", "child_answered", "child_freed", "child_let_go"),
         *("child_quarantined", "child_spawned", "child_waiting", "compensation_abandoned", "compensation_answered"),
         *("compensation_by_hand", "compensation_failed", "compensation_interrupted", "compensation_issued"),
