@@ -278,15 +278,9 @@ def repeated(seen: Seen) -> list[Section]:
 
 def worded(seen: Seen) -> list[Section]:
     """A call that a person changed, or answered in the tool's stead."""
-    fact = seen.fact
-    edited = "proposed_hash" in fact
-    facts = pairs(
-        "Changed by a person" if edited else "Answered by a person",
-        Pair("tool", fact["tool"], "code"),
-        Pair("by", fact["actor"]),
-        Pair("call id", fact["call_id"], "code"),
-        Pair("arguments hash", fact["args_hash"], "code"),
-        *([Pair("proposed were", fact["proposed_hash"], "code")] if edited else []),
+    edited = "proposed_hash" in seen.fact
+    facts = _otherwise(
+        "Changed by a person" if edited else "Answered by a person", seen, Pair("by", seen.fact["actor"])
     )
     shown = part(seen.record, "calls", "Arguments", "as they run") if edited else part(seen.record, "result", "Result")
     return [facts, *shown]
@@ -294,17 +288,20 @@ def worded(seen: Seen) -> list[Section]:
 
 def planned(seen: Seen) -> list[Section]:
     """A call that got what it refers to, or that its plan left out."""
-    fact = seen.fact
-    known = "proposed_hash" in fact
-    facts = pairs(
-        "What it refers to" if known else "Left out",
-        Pair("tool", fact["tool"], "code"),
-        Pair("call id", fact["call_id"], "code"),
-        Pair("arguments hash", fact["args_hash"], "code"),
-        *([Pair("proposed were", fact["proposed_hash"], "code")] if known else []),
-    )
+    known = "proposed_hash" in seen.fact
+    facts = _otherwise("What it refers to" if known else "Left out", seen)
     shown = part(seen.record, "calls", "Arguments", "as they run") if known else part(seen.record, "skipped", "Why")
     return [facts, *shown]
+
+
+def _otherwise(title: str, seen: Seen, *more: Pair) -> Section:
+    """A call that is not made as it was proposed."""
+    fact = seen.fact
+    proposed = [Pair("proposed were", fact["proposed_hash"], "code")] if "proposed_hash" in fact else []
+    hashed = Pair("arguments hash", fact["args_hash"], "code")
+    return pairs(
+        title, Pair("tool", fact["tool"], "code"), *more, Pair("call id", fact["call_id"], "code"), hashed, *proposed
+    )
 
 
 WAITS = {

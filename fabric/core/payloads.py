@@ -104,7 +104,7 @@ class TypedSummary(Summary):
     """The same of an agent with an ``output_schema``."""
 
     data: Any
-    """JSON; that it fits the author's schema is checked beside this (``agent_loop``, ``edits``)."""
+    """JSON; that it fits the author's schema is checked beside this (``answers``, ``edits``)."""
 
 
 class TypedAggregate(Aggregate):
