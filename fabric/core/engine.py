@@ -129,7 +129,7 @@ def _move(work: Work) -> Failure | None:
     if reached is None:
         return stages.enter(work, run.stage)
     steps = supervisor.steps_of(work, run.stage)
-    step = _free(run, steps) or next((one for one in steps if _more(work, one)), None)
+    step = _free(run, steps) or _more(work, steps)
     if step is not None:
         purpose = children.purpose_of(work, step.stage, step.agent)
         if purpose is None:
@@ -147,10 +147,13 @@ def _free(run: Run, steps: list[Step]) -> Step | None:
     return next(free, None)
 
 
-def _more(work: Work, step: Step) -> bool:
-    """Whether a step with calls out has one more that may go."""
-    held = step.status != "active" or step.id in work.run.timers
-    return not held and dependencies.ready(work, step) and all(c.step_id != step.id for c in work.run.saga.checks)
+def _more(work: Work, steps: list[Step]) -> Step | None:
+    """The first step with tool calls out that has one more that may go. Only those are looked at: most steps of a wide fan-out wait for a model."""
+    run = work.run
+    calling = {pending.issued.step_id for pending in run.pending.values() if pending.issued.call == "tool"}
+    calling.difference_update(check.step_id for check in run.saga.checks)
+    active = (step for step in steps if step.id in calling and step.status == "active" and step.id not in run.timers)
+    return next((step for step in active if dependencies.ready(work, step)), None)
 
 
 def _conclude(work: Work, steps: list[Step]) -> Failure | None:
