@@ -208,11 +208,12 @@ def _shape(place: str) -> Shape | None:
     owner: type[BaseModel] = FabricSpec
     for part in place.split(".") if place else ():
         annotation, _ = _bare(annotation)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            owner, field = annotation, _field(annotation, part)
-            if field is None:
+        if groups := _groups(annotation):
+            found = next(((one, own) for one in groups if (own := _field(one, part)) is not None), None)
+            if found is None:
                 return None
-            annotation = field.annotation
+            owner, field = found
+            annotation = _kinds(groups) if part == "kind" else field.annotation
         elif part == "*" and (inner := _inner(annotation)) is not None:
             annotation, field = inner, None
         else:
@@ -293,6 +294,18 @@ def _bare(annotation: Any) -> tuple[Any, bool]:
             return annotation, nullable
 
 
+def _groups(bare: Any) -> tuple[type[BaseModel], ...]:
+    """The groups of fields that may stand there: one, or one of several kinds; none: it is no group."""
+    several = get_args(bare) if get_origin(bare) in (Union, types.UnionType) else (bare,)
+    found = tuple(_bare(one)[0] for one in several)
+    return found if all(isinstance(one, type) and issubclass(one, BaseModel) for one in found) else ()
+
+
+def _kinds(groups: tuple[type[BaseModel], ...]) -> Any:
+    """The type of what tells groups of several kinds apart."""
+    return Literal[tuple(kind for one in groups for kind in get_args(one.model_fields["kind"].annotation))]
+
+
 def _inner(annotation: Any) -> Any:
     """The type of what a list or a mapping holds; None for any other."""
     origin, args = get_origin(annotation), get_args(annotation)
@@ -317,8 +330,9 @@ def _kind(place: str, bare: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]
         return KINDS[place], (), ()
     if (options := _options(bare)) is not None:
         return "choice", options, ()
-    if isinstance(bare, type) and issubclass(bare, BaseModel):
-        return "group", (), _names(place.removesuffix(".*"), bare)
+    if groups := _groups(bare):
+        names = (name for one in groups for name in _names(place.removesuffix(".*"), one))
+        return "group", (), tuple(dict.fromkeys(names))
     inner = _inner(bare)
     if inner is not None:
         return _several(place, bare, inner)

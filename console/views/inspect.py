@@ -221,6 +221,19 @@ def _step(seen: Seen) -> list[Section]:
     return [facts, *content(seen.record, "What it is told")]
 
 
+def _turn(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Turn",
+        Pair("turn", fact["branch"] + 1, "count"),
+        Pair("agent", fact["agent"]),
+        Pair("step", fact["step_id"], "code"),
+        Pair("brief", fact["brief"] + 1, "count"),
+        Pair("reads turns", ", ".join(str(branch + 1) for branch in fact["hears"]) or "none"),
+    )
+    return [facts, *content(seen.record, "What it is told")]
+
+
 def _handed_off(seen: Seen) -> list[Section]:
     fact = seen.fact
     return [
@@ -283,6 +296,7 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "run_ending": _run_ending,
     "run_ended": _run_ended,
     "step_opened": _step,
+    "turn_opened": _turn,
     "call_issued": calls.issued,
     "model_answered": calls.model_answered,
     "tool_answered": calls.tool_answered,

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
 from fabric.core.flow import Stage
-from fabric.core.spec_topology import SupervisorTopology
+from fabric.core.spec_topology import TopologySpec
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane
 from fabric.selectors.words import words
@@ -103,8 +103,8 @@ class Topology:
         return [(self.name_of(edge.source), self.name_of(edge.target), edge.what, edge.times) for edge in self.edges]
 
 
-def topology(story: RunStory, named: SupervisorTopology) -> Topology:
-    """The picture of a run under a supervisor."""
+def topology(story: RunStory, named: TopologySpec) -> Topology:
+    """The picture of a run."""
     workers = _workers(story, named)
     roles = [_role(story, stage, getattr(named, field), alone) for stage, field, alone in ROLE_STAGES]
     nodes = (roles[0], *workers, *roles[1:])
@@ -141,7 +141,7 @@ def _calls(lanes: list[Lane]) -> tuple[int, int]:
     return len(bars), sum(1 for bar in bars if bar.became == "failed")
 
 
-def _workers(story: RunStory, named: SupervisorTopology) -> list[Node]:
+def _workers(story: RunStory, named: TopologySpec) -> list[Node]:
     """A node for each branch of the newest epoch; before the fan-out, for each worker that may be asked."""
     fan_out = [lane for lane in story.lanes.values() if lane.stage == Stage.FAN_OUT]
     if not fan_out:

@@ -69,7 +69,7 @@ def id_of(parent_run_id: str, command_id: str) -> str:
 def spawn(work: Work, step: Step, purpose: Purpose) -> None:
     """Gives a step to a run of its own: reserved, with this stage's deadline, one level deeper."""
     run = work.run
-    briefs = slices.open_briefs(run, step) if purpose == "slice" else (step.branch,)
+    briefs = slices.open_briefs(run, step) if purpose == "slice" else (step.brief,)
     command_id = child_of(step.id)
     child_id = id_of(run.id, command_id)
     cap, tokens = _share(work, step, len(briefs))

@@ -24,6 +24,8 @@ class Message:
     call_id: str = ""
     tool: str = ""
     error: bool = False
+    speaker: str = ""
+    """Whose words they are, where the template says so."""
 
 
 @value(kw_only=True)

@@ -53,7 +53,7 @@ def offered(work: Work, failure: Failure, item: str) -> dict[str, JSON]:
     step = work.run.steps.get(failure.step_id)
     if step is None or step.stage is not Stage.FAN_OUT or is_judge(step) or slices.is_slice(step.agent):
         return {}
-    return _offer("brief", Brief.model_json_schema(), slices.plan(work)["briefs"][step.branch])
+    return _offer("brief", Brief.model_json_schema(), slices.plan(work)["briefs"][step.brief])
 
 
 def _model(stage: Stage, step_id: str) -> type[BaseModel] | None:
@@ -121,16 +121,16 @@ def _written(work: Work, question: OpenQuestion, edited: JSON) -> JSON:
 
 
 def _plan_with(work: Work, question: OpenQuestion, edited: JSON) -> JSON:
-    plan, branch = slices.plan(work), work.run.steps[question.fact.step_id].branch
+    plan, brief = slices.plan(work), work.run.steps[question.fact.step_id].brief
     briefs = [*plan["briefs"]]
-    briefs[branch] = _written(work, question, edited)
+    briefs[brief] = _written(work, question, edited)
     return {**plan, "briefs": briefs}
 
 
 def _brief_problems(work: Work, question: OpenQuestion, edited: JSON) -> list[str]:
     """What the gates between the plan and its branches say of a plan with that brief."""
     plan = _plan_with(work, question, edited)
-    before = slices.plan(work)["briefs"][work.run.steps[question.fact.step_id].branch]
+    before = slices.plan(work)["briefs"][work.run.steps[question.fact.step_id].brief]
     if edited["agent"] != before["agent"]:
         return [f"agent: the brief is {before['agent']}'s, and stays so"]
     found = demands.unmet(Stage.FAN_OUT, plan, work.compiled.spec)

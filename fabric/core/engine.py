@@ -36,7 +36,8 @@ from fabric.core.outbox import Outgoing
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run, Step, asked, asked_at_deadline, awaits_children, clocks_stopped
 from fabric.core.saga import instants as instants_of
-from fabric.core.topologies import supervisor
+from fabric.core.topologies import shell
+from fabric.core.topologies.shape import steps_of
 from fabric.core.work import Emitted, Work
 
 
@@ -128,7 +129,7 @@ def _move(work: Work) -> Failure | None:
     reached = run.stages.get(run.stage)
     if reached is None:
         return stages.enter(work, run.stage)
-    steps = supervisor.steps_of(work, run.stage)
+    steps = steps_of(work, run.stage)
     step = _free(run, steps) or _more(work, steps)
     if step is not None:
         purpose = children.purpose_of(work, step.stage, step.agent)
@@ -157,7 +158,7 @@ def _more(work: Work, steps: list[Step]) -> Step | None:
 
 
 def _conclude(work: Work, steps: list[Step]) -> Failure | None:
-    done = supervisor.concluded(work, work.run.stage, steps)
+    done = shell.concluded(work, work.run.stage, steps)
     if done is not None and work.run.suspended is not None:
         questions.resume_clocks(work)  # What came while the run was held is enough: nobody is waited for any more.
     if done is None or isinstance(done, Failure):

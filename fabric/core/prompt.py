@@ -46,7 +46,7 @@ def opening(run: Run, step: Step) -> tuple[Message, ...]:
             told = tuple(Message(role="user", template="feedback@1", refs=(ref,)) for ref in run.feedback)
             return (system, user("plan@1"), *told)
         case Stage.FAN_OUT:
-            return (system, user("brief@1", Stage.PLAN, part=step.branch))
+            return (system, user("brief@1", Stage.PLAN, part=step.brief), *_heard(run, step))
         case Stage.FAN_IN:
             merge = user("merge@1", Stage.PLAN, Stage.FAN_OUT)
             return (system, replace(merge, refs=merge.refs + _summaries(run)))
@@ -54,6 +54,19 @@ def opening(run: Run, step: Step) -> tuple[Message, ...]:
             return (system, user("criticise@1", Stage.PLAN, Stage.FAN_IN))
         case Stage.FINALIZE:
             return (system, user("finish@1", Stage.PLAN, Stage.VALIDATE))
+
+
+def _heard(run: Run, step: Step) -> Iterator[Message]:
+    """What a turn reads of those before it, and what it is told; nothing for a branch that is no turn."""
+    if step.turn is None:
+        return
+    said = {other.branch: other for other in run.steps.values() if other.stage is Stage.FAN_OUT}
+    for branch in step.turn.hears:
+        if said[branch].id in run.withheld:
+            continue
+        yield Message(role="user", template="said@1", refs=(said[branch].output_ref,), speaker=said[branch].agent)
+    if step.turn.told_ref:
+        yield Message(role="user", template="note@1", refs=(step.turn.told_ref,))
 
 
 def _judging(run: Run, step: Step) -> Message:

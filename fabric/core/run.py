@@ -45,6 +45,18 @@ class Turn:
 
 
 @value()
+class Seat:
+    """What a turn of a conversation is given, however often it is begun."""
+
+    agent: str
+    """Whose turn it is, whoever took it over."""
+    brief: int
+    hears: tuple[int, ...] = ()
+    """Branches whose output it reads, in order."""
+    told_ref: str = ""
+
+
+@value()
 class Step:
     """One agent's activation in a stage, branch and epoch: from its input to its output."""
 
@@ -79,6 +91,13 @@ class Step:
     message: str = ""
     partial: bool = False
     """It failed, and its stage goes on without it as a partial success."""
+    turn: Seat | None = None
+    """Of a turn in a conversation: what it is given; None: it is none."""
+
+    @property
+    def brief(self) -> int:
+        """Which brief of the plan it does, from 0."""
+        return self.branch if self.turn is None else self.turn.brief
 
 
 @value()

@@ -36,7 +36,8 @@ from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, to
 from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Prose, SpecGroup, absent
 from fabric.core.spec_persona import Capabilities, Persona
-from fabric.core.spec_topology import SupervisorTopology, Tiers
+from fabric.core.spec_topologies import Topology
+from fabric.core.spec_topology import Tiers
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
 
@@ -230,7 +231,7 @@ class FabricSpec(SpecGroup):
         "memory_read_NAME, memory_delete_NAME.",
     )
     agents: Annotated[tuple[AgentSpec, ...], Field(min_length=1)]
-    topology: SupervisorTopology
+    topology: Topology
     gates: Gates = Gates()
     policy: FlowPolicy
     reviewers: tuple[Line, ...] = Field(default=(), description="Who answers escalations: user names or roles.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,11 +10,17 @@ from fabric.core.payloads import Plan
 from fabric.core.spec_parts import Name, SpecGroup, absent
 from fabric.core.taxonomy import Tier
 
+DEFAULT_KIND = "supervisor"
+"""Of a topology that does not say its kind, as fabrics did not while there was one."""
 
-class SupervisorTopology(SpecGroup):
-    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
 
-    kind: Literal["supervisor"] = "supervisor"
+class TopologySpec(SpecGroup):
+    """What all kinds have: five stages with their roles, and the workers of the fan-out. A kind says how those work together (semantics.md 5).
+
+    Roles left out are done by the engine without a model.
+    """
+
+    kind: str
     planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
     plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
     workers: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -37,8 +43,8 @@ class SupervisorTopology(SpecGroup):
     )
 
     @model_validator(mode="after")
-    def _one_plan(self) -> SupervisorTopology:
-        if (self.planner is None) == (self.plan is None):
+    def _planned_once(self) -> Self:
+        if self.planner is not None and self.plan is not None:
             raise ValueError("topology: name a planner or give a fixed plan, one of the two")
         if self.plan_critic is not None and self.planner is None:
             raise ValueError("topology.plan_critic: a fixed plan is nobody's to judge anew; leave the critic out")
@@ -56,6 +62,18 @@ class SupervisorTopology(SpecGroup):
         }
         found = {field: name for field, name in named.items() if name is not None}
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
+
+
+class SupervisorTopology(TopologySpec):
+    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
+
+    kind: Literal["supervisor"] = "supervisor"
+
+    @model_validator(mode="after")
+    def _is_planned(self) -> Self:
+        if self.planner is None and self.plan is None:
+            raise ValueError("topology: name a planner or give a fixed plan, one of the two")
+        return self
 
 
 class Tiers(SpecGroup):

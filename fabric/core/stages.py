@@ -14,7 +14,8 @@ from fabric.core.mechanisms import budget, escalation, state_of, validation_gate
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.mechanisms.validation_gate import Awaited, Found
 from fabric.core.run import step_id
-from fabric.core.topologies import slices, supervisor
+from fabric.core.topologies import shell, slices
+from fabric.core.topologies.shape import Concluded, steps_of
 from fabric.core.verdict import Trip
 from fabric.core.work import US, Work
 
@@ -25,7 +26,7 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     """Opens a stage behind its pre-gate; gives back what stopped it."""
     gate = _pre_gate(work, stage)
     visits = guard.judge(Proposal(kind="visit", stage=stage), work.view, work.compiled.spec.policy)
-    names = () if gate.cause else supervisor.agents(work, stage)
+    names = () if gate.cause else shell.agents(work, stage)
     trips: list[Trip] = []
     if stage is Stage.FAN_OUT and not gate.cause:
         told = slices.briefs_in(work)
@@ -92,7 +93,7 @@ def _pre_gate(work: Work, stage: Stage) -> ev.GateResult:
 
 
 def _agents(work: Work, stage: Stage) -> tuple[str, ...]:
-    return slices.agents_in(work) if stage is Stage.FAN_OUT else supervisor.agents(work, stage)
+    return slices.agents_in(work) if stage is Stage.FAN_OUT else shell.agents(work, stage)
 
 
 def _headroom(work: Work, stage: Stage) -> Found:
@@ -106,7 +107,7 @@ def _headroom(work: Work, stage: Stage) -> Found:
     return Found(tuple(found))
 
 
-def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | None:
+def leave(work: Work, stage: Stage, done: Concluded) -> Failure | None:
     """Takes a stage's output past its post-gate; enters what follows, or gives back what failed."""
     proposal = _proposal(work, stage, done)
     heard = judging.heard(work, stage, proposal)
@@ -135,7 +136,7 @@ def leave(work: Work, stage: Stage, done: supervisor.Concluded) -> Failure | Non
     return enter(work, following)
 
 
-def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
+def _proposal(work: Work, stage: Stage, done: Concluded) -> Proposal:
     request = work.ctx.contents.read(work.run.request_ref)
     asks = work.compiled.spec.gates.reads_sources and stage in (Stage.FAN_IN, Stage.FINALIZE)
     oracle = work.compiled.spec.gates.oracle and stage is Stage.FINALIZE
@@ -154,7 +155,7 @@ def _proposal(work: Work, stage: Stage, done: supervisor.Concluded) -> Proposal:
     )
 
 
-def _author(work: Work, stage: Stage, done: supervisor.Concluded) -> str:
+def _author(work: Work, stage: Stage, done: Concluded) -> str:
     """The agent that made a stage's output; empty: the engine did. What is validated was made before, and its critic is no author."""
     return work.run.steps[done.step_id].agent if done.step_id and stage is not Stage.VALIDATE else ""
 
@@ -164,7 +165,7 @@ def _said(work: Work) -> tuple[str, str, tuple[JSON, ...]]:
     evaluators = work.compiled.evaluators
     if Stage.FAN_OUT not in evaluators.guardrails and evaluators.rules is None:
         return "", "", ()
-    for step in supervisor.steps_of(work, Stage.FAN_OUT):
+    for step in steps_of(work, Stage.FAN_OUT):
         for agent, said in slices.said_in(work, step) if step.status == "done" else ():
             asked = Proposal(kind="output", stage=Stage.FAN_OUT, agent=agent, said=(said,))
             ruled = permissions.ruling(asked, work.view)
@@ -248,7 +249,7 @@ def complete_with_fallback(work: Work, ending: ev.RunEnding) -> None:
 def _outcome(work: Work) -> tuple[JSON, str]:
     """What a run comes to, and where it stands; a slice has no such content, and says what its branches said."""
     if slices.in_slice(work.run):
-        return supervisor.joined(work).payload, ""
+        return shell.joined(work).payload, ""
     ref = work.run.stages[Stage.FINALIZE].output_ref
     return work.ctx.output(ref), ref
 

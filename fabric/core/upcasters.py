@@ -139,6 +139,7 @@ SINCE: Mapping[str, int] = {
     "model_answered": 9,
     "call_resolved": 9,
     "call_skipped": 9,
+    "turn_opened": 9,
     "call_responded": 2,
     "tool_answered": 3,
     "alert_raised": 9,

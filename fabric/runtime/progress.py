@@ -83,6 +83,7 @@ _NONE = (
     "retry_scheduled",
     "node_retry_scheduled",
     "step_opened",
+    "turn_opened",
     "deadlines_suspended",
     "deadlines_reissued",
     "escalation_reminded",

@@ -16,7 +16,6 @@ from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
 from fabric.core.spec import AgentSpec, FabricSpec
-from fabric.core.spec_topology import SupervisorTopology
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
@@ -237,7 +236,7 @@ def _agent(fill: _Fill, message: Message) -> str:
 
 
 def _plan(fill: _Fill, message: Message) -> str:
-    topology: SupervisorTopology = fill.spec.topology
+    topology = fill.spec.topology
     roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
     limit = fill.spec.policy.limits.plan_branches
     return (
@@ -250,6 +249,11 @@ def _brief(fill: _Fill, message: Message) -> str:
     plan = fill.output_of(message, 1)
     brief = plan["briefs"][message.part or 0]
     return f"Request:\n{fill.read(message, 0)['text']}\n\nYour part: {brief['title']}\n{brief['instructions']}{fill.attached(fill.read(message, 0))}"
+
+
+def _said(fill: _Fill, message: Message) -> str:
+    said = fill.output_of(message, 0)
+    return f"{message.speaker} said:\n{said['text']}{_with_data(said)}"
 
 
 def _merge(fill: _Fill, message: Message) -> str:
@@ -269,7 +273,7 @@ def _criticise(fill: _Fill, message: Message) -> str:
 
 
 def _vet(fill: _Fill, message: Message) -> str:
-    topology: SupervisorTopology = fill.spec.topology
+    topology = fill.spec.topology
     roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
     plan = fill.output_of(message, 1)
     briefs = "\n".join(f"- {one['title']} ({one['agent']}): {one['instructions']}" for one in plan["briefs"])
@@ -372,6 +376,7 @@ TEMPLATES: Mapping[str, Callable[[_Fill, Message], str | ChatMessage]] = {
     "agent@1": _agent,
     "plan@1": _plan,
     "brief@1": _brief,
+    "said@1": _said,
     "merge@1": _merge,
     "criticise@1": _criticise,
     "finish@1": _finish,

@@ -110,7 +110,9 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     answered, which its answers are held against.
     """
     steps = tuple(
-        step if _goes_on(run, step) else (step.output_ref, _judged(step), *(_results(step) if sources else ()))
+        step
+        if _goes_on(run, step)
+        else (step.output_ref, _judged(step), _told(step), *(_results(step) if sources else ()))
         for step in run.steps.values()
     )
     rest = replace(run, steps={}, guards={})
@@ -135,6 +137,11 @@ def unsent_refs(commands: Iterable[Command]) -> Iterator[str]:
 def _judged(step: Step) -> str:
     """What a verdict is about: it holds for those bytes alone."""
     return step.note_ref if is_judge(step) else ""
+
+
+def _told(step: Step) -> str:
+    """What a turn was told: one that failed may be begun once more."""
+    return "" if step.turn is None else step.turn.told_ref
 
 
 def _results(step: Step) -> tuple[str, ...]:

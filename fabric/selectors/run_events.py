@@ -301,7 +301,7 @@ def _read_on(run_id: str, last_seq: int) -> _Steps:
     if known.upto >= last_seq:
         return known
     rows = Event.objects.filter(run_id=run_id, seq__gt=known.upto, seq__lte=last_seq)
-    opened = rows.filter(kind__in=("stage_entered", "step_opened")).order_by("seq")
+    opened = rows.filter(kind__in=("stage_entered", "step_opened", "turn_opened")).order_by("seq")
     for seq, kind, version, header in opened.values_list("seq", "kind", "version", "header"):
         try:
             fact = fact_json(from_row(seq, kind, version, bytes(header)))
@@ -315,7 +315,7 @@ def _read_on(run_id: str, last_seq: int) -> _Steps:
 
 
 def _opened(fact: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
-    if fact["kind"] == "step_opened":
+    if fact["kind"] != "stage_entered":
         yield fact["step_id"], fact["agent"]
     else:
         for branch, agent in enumerate(fact["agents"]):

@@ -114,6 +114,12 @@ def _step_opened(story: RunStory, event: Event, fact: Any) -> None:
     story.lanes[fact.step_id] = Lane(fact.step_id, fact.stage, fact.branch, epoch, fact.round, fact.agent, event.at)
 
 
+@_on("turn_opened")
+def _turn_opened(story: RunStory, event: Event, fact: Any) -> None:
+    epoch = epoch_of(fact.step_id)
+    story.lanes[fact.step_id] = Lane(fact.step_id, Stage.FAN_OUT, fact.branch, epoch, 0, fact.agent, event.at)
+
+
 @_on("call_issued")
 def _call_issued(story: RunStory, event: Event, fact: Any) -> None:
     bar = Bar(fact.call, fact.target, event.at, event.seq, fact.attempt)

@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_paths import path_in
 from fabric.selectors.errors import Placed, Refused
 from fabric.services.yaml_tree import BYTES_MAX, Tree, YamlProblem, read_yaml
 
@@ -123,7 +124,7 @@ def _counts(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
 
 def _problems(detail: ErrorDetails, root: JSON) -> Iterator[Problem]:
     loc = tuple(part for part in detail["loc"] if part != "[key]")
-    path = ".".join(str(part) for part in loc)
+    path = path_in(root, loc)
     kind = detail["type"]
     if kind == "missing":
         yield Problem(path, "is missing; give it a value")
@@ -135,6 +136,11 @@ def _problems(detail: ErrorDetails, root: JSON) -> Iterator[Problem]:
         )
     elif kind == "too_short":
         yield Problem(path, "is empty; give at least one")
+    elif kind == "union_tag_invalid":
+        there = detail["ctx"]["expected_tags"].replace("'", "")
+        yield Problem(f"{path}.kind", f"there is no kind {_shown(detail['ctx']['tag'])}; there are: {there}")
+    elif kind == "union_tag_not_found":
+        yield Problem(path, "does not say its kind; give `kind`")
     elif kind == "value_error":
         yield from _own(path, detail["msg"].removeprefix("Value error, "), root)
     else:
@@ -146,7 +152,7 @@ def _own(path: str, message: str, root: JSON) -> Iterator[Problem]:
     """The spec's own sentences, which name their paths themselves where they are about several."""
     for part in _PLACED.split(message):
         inner, found, sentence = part.partition(": ")
-        if part and found and not path and re.fullmatch(r"[\w.]+", inner):
+        if part and found and (not path or inner.startswith(f"{path}.")) and re.fullmatch(r"[\w.]+", inner):
             yield Problem(inner, sentence + _known(sentence, root))
         elif part:
             yield Problem(path, part.removeprefix(f"{path.rpartition('.')[2]}: "))
@@ -174,7 +180,10 @@ def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
     node = schema
     for part in loc:
         node = _resolved(schema, node)
-        if isinstance(part, int):
+        if "oneOf" in node:
+            kinds = (_resolved(schema, one) for one in node["oneOf"])
+            node = next((one for one in kinds if one["properties"]["kind"].get("const") == part), {})
+        elif isinstance(part, int):
             node = node.get("items", {})
         else:
             node = node.get("properties", {}).get(part) or node.get("additionalProperties", {})

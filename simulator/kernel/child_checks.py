@@ -44,12 +44,15 @@ def child_is_what_its_parent_spawned(seen: Seen, event: Event, fact: Any, after:
     return "" if told == given else f"it was given {given} and took {told}"
 
 
-@on("stage_entered", "step_opened")
+@on("stage_entered", "step_opened", "turn_opened")
 def caps_hold_over_the_tree(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No more agents are started in a run and all below it, and none more are at work at once, than the root's limits say."""
-    if fact.stage != "fan_out":
+    if fact.kind == "turn_opened":
+        opened: tuple[str, ...] = (fact.agent,) if fact.first else ()
+    elif fact.stage == "fan_out":
+        opened = fact.agents if fact.kind == "stage_entered" else (fact.agent,)
+    else:
         return ""
-    opened = fact.agents if fact.kind == "stage_entered" else (fact.agent,)
     seen.agents_started += sum(not is_slice(agent) for agent in opened)
     lineage = after.family.lineage
     root = seen if lineage is None else seen.family[lineage.root_run_id]

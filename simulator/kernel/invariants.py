@@ -215,14 +215,16 @@ def retries_in_bucket(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     return f"retry {seen.retries}, at most {most:g}" if seen.retries > most + 1e-9 else ""
 
 
-@on("stage_entered", "step_opened", "child_spawned")
+@on("stage_entered", "step_opened", "turn_opened", "child_spawned")
 def agents_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No more agents are spawned, and none more work at once, than the limits say."""
-    if fact.kind != "child_spawned" and fact.stage != "fan_out":
+    if fact.kind in ("stage_entered", "step_opened") and fact.stage != "fan_out":
         return ""
     limits = seen.compiled.spec.policy.limits
     if fact.kind == "child_spawned":
         seen.spawned += len(fact.briefs) - 1
+    elif fact.kind == "turn_opened":
+        seen.spawned += int(fact.first)
     else:
         seen.spawned += len(fact.agents) if fact.kind == "stage_entered" else 1
     alive = sum(step.status == "active" and step.stage == "fan_out" for step in after.steps.values())

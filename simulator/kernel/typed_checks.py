@@ -37,7 +37,7 @@ def _whose(seen: Seen, run: Run, step: Any) -> str:
     """Whose work a step is: its brief's worker, the aggregator, the finalizer."""
     topology = seen.compiled.spec.topology
     if _works(step):
-        return str(run.stages[Stage.FAN_OUT].agents[step.branch])
+        return str(run.stages[Stage.FAN_OUT].agents[step.branch] if step.turn is None else step.turn.agent)
     if step.stage is Stage.FAN_IN:
         return topology.aggregator or ""
     return (topology.finalizer or "") if step.stage is Stage.FINALIZE else ""

@@ -161,6 +161,10 @@ def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:
     ledger.steps[fact.step_id] = StepSeen(str(fact.stage), fact.branch, fact.agent, approved=fact.approved)
 
 
+def _turn_opened(ledger: Ledger, fact: ev.TurnOpened) -> None:
+    ledger.steps[fact.step_id] = StepSeen("fan_out", fact.branch, fact.agent)
+
+
 def _replanned(ledger: Ledger, fact: ev.Replanned) -> None:
     """Rungs spent survive it, those of a call or of one activation excepted."""
     ledger.replans[str(fact.stage)] += 1
@@ -295,6 +299,7 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "run_forked": _forked,
     "stage_entered": _stage_entered,
     "step_opened": _step_opened,
+    "turn_opened": _turn_opened,
     "replanned": _replanned,
     "reaction_decided": _decided,
     "escalation_opened": _asked,

@@ -25,6 +25,7 @@ from fabric.core.events.calls import (
     OutputAccepted,
     StepOpened,
     ToolAnswered,
+    TurnOpened,
 )
 from fabric.core.events.children import (
     ChildAnswered,
@@ -132,6 +133,7 @@ Fact = (
     | CallSkipped
     | CallResponded
     | OutputAccepted
+    | TurnOpened
     | HandedOff
     | AttemptFailed
     | AttemptInterrupted
@@ -281,6 +283,7 @@ __all__ = [
     "ToolAnswered",
     "ToolsStripped",
     "TripRecord",
+    "TurnOpened",
     "UnwindingFinished",
     "UnwindingOmitted",
     "UnwindingStarted",

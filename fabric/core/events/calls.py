@@ -28,6 +28,24 @@ class StepOpened:
 
 
 @value(kw_only=True)
+class TurnOpened:
+    """A worker's turn began, in a topology whose workers take turns. Content, where there is any: what its agent is told beside its brief."""
+
+    step_id: str
+    branch: int
+    """Which turn it is, from 0."""
+    agent: str
+    brief: int
+    """Which brief of the plan it does, from 0."""
+    hears: tuple[int, ...] = ()
+    """Turns whose output it reads, in order."""
+    first: bool = False
+    """True: its agent had no turn before in this epoch."""
+    kind: ClassVar[str] = "turn_opened"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class CallIssued:
     """The intent: committed before the call goes out. Carries key, deadline and the worst-case reservation."""
 

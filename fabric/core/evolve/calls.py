@@ -8,9 +8,10 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, unchanged, with_step, without
+from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
-from fabric.core.run import CallRecord, Pending, Run, Step, Turn
+from fabric.core.run import CallRecord, Pending, Run, Seat, Step, Turn
 
 VOIDED_MAX = 1_024
 """How many calls that were let go of are remembered: as many as may be pending at once."""
@@ -19,9 +20,11 @@ VOIDED_MAX = 1_024
 def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
     """The step takes the place of its branch's one before, of which nothing is remembered but what was spent on it."""
     steps = dict(run.steps)
+    seat = None
     for key, old in run.steps.items():
         if old.stage == fact.stage and old.branch == fact.branch:
             del steps[key]
+            seat = old.turn
             run = replace(
                 run,
                 pending=calls_kept(run, key),
@@ -29,12 +32,18 @@ def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
                 timers=without(run.timers, key),
             )
     step = Step(fact.step_id, fact.stage, fact.branch, run.epoch, fact.round, fact.agent, approved=fact.approved)
-    step = replace(step, note_ref=event.content_ref)
+    step = replace(step, note_ref=event.content_ref, turn=seat)
     reached = run.stages.get(fact.stage)
     if reached is not None and reached.edited_ref and not is_judge(step):  # Its author writes anew.
         run = replace(run, stages={**run.stages, fact.stage: replace(reached, edited_ref="")})
     steps[step.id] = extended(step, event.content_ref, event.content_bytes) if event.content_ref else step
     return replace(run, steps=steps)
+
+
+def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
+    seat = Seat(fact.agent, fact.brief, fact.hears, event.content_ref)
+    step = Step(fact.step_id, Stage.FAN_OUT, fact.branch, run.epoch, 0, fact.agent, turn=seat)
+    return with_step(run, step)
 
 
 def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
@@ -130,6 +139,7 @@ def _late_result(run: Run, event: Event, fact: ev.LateResultIgnored) -> Run:
 
 TABLE: Mapping[str, Evolve] = {
     "step_opened": _step_opened,
+    "turn_opened": _turn_opened,
     "call_issued": _call_issued,
     "model_answered": _model_answered,
     "tool_answered": _tool_answered,

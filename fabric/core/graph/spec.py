@@ -14,6 +14,7 @@ from fabric.core.graph.conditions import NAMES as CONDITION_NAMES
 from fabric.core.graph.targets import NAMES as TARGET_NAMES
 from fabric.core.graph.targets import Target
 from fabric.core.spec_parts import Name, SpecGroup
+from fabric.core.spec_paths import path_in
 
 JSON = Any
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
@@ -142,19 +143,3 @@ _SENTENCES = {
     "model_type": "is not a group of fields; give fields with values",
     "model_attributes_type": "is not a group of fields; give fields with values",
 }
-
-
-def path_in(tree: JSON, loc: tuple[int | str, ...]) -> str:
-    """The path of a field as it was written: pydantic names the kind of a condition or target between its place and its field."""
-    path: list[str] = []
-    node, entered = tree, False
-    for part in loc:
-        if isinstance(node, dict) and node.get("kind") == part and not entered:
-            entered = True
-            continue
-        path.append(str(part))
-        entered = False
-        inside = isinstance(node, dict) and part in node
-        inside = inside or (isinstance(node, list | tuple) and isinstance(part, int) and part < len(node))
-        node = node[part] if inside else None
-    return ".".join(path)

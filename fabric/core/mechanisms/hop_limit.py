@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 NAME = "hop_limit"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model", "spawn", "handoff", "nest", "visit"})
-OBSERVES: frozenset[str] = frozenset({"stage_entered", "step_opened", "handed_off", "child_spawned", "child_answered"})
+OBSERVES: frozenset[str] = frozenset(
+    {"stage_entered", "step_opened", "turn_opened", "handed_off", "child_spawned", "child_answered"}
+)
 STEERING = "You have reached the number of turns you may take. Answer with what you have."
 
 
@@ -57,6 +59,8 @@ def observe(state: State, event: Event) -> State:
         return replace(state, spawned=state.spawned + more) if more else state
     if fact.kind == "handed_off":
         return replace(state, hops=state.hops + 1)
+    if fact.kind == "turn_opened":  # Whoever speaks again is no further agent.
+        return replace(state, spawned=state.spawned + 1) if fact.first else state
     if fact.kind == "stage_entered":
         state = replace(state, visits={**state.visits, fact.stage: state.visits.get(fact.stage, 0) + 1})
     if fact.stage != "fan_out":

@@ -24,7 +24,8 @@ from fabric.core.supposed.met import NotSupposed, agent_in, first_worker, met_in
 from fabric.core.supposed.models import Laid, Line, Supposed, Supposing
 from fabric.core.supposed.telling import told
 from fabric.core.taxonomy import CLASSIFY, FailureType, Tier
-from fabric.core.topologies import supervisor
+from fabric.core.topologies import shell
+from fabric.core.topologies.shape import steps_of
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import US, Work
 
@@ -161,7 +162,7 @@ class _Walk:
     # -- the failure ---------------------------------------------------------------------------------------------------
 
     def _step(self) -> Step | None:
-        steps = supervisor.steps_of(self.work, self.stage)
+        steps = steps_of(self.work, self.stage)
         return steps[-1] if steps else None
 
     def _met(self) -> Failure:
@@ -269,7 +270,7 @@ class _Walk:
 
     def _gap(self) -> Failure | None:
         """What the fan-in policy makes of a branch that ended without a result."""
-        found = supervisor.concluded(self.work, self.stage, supervisor.steps_of(self.work, self.stage))
+        found = shell.concluded(self.work, self.stage, steps_of(self.work, self.stage))
         if isinstance(found, Failure):
             return found
         self.ended = (RunState.COMPLETED, "the others are enough, with a gap where the branch was")

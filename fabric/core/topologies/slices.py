@@ -35,7 +35,7 @@ def is_slice(agent: str) -> bool:
 def briefs_of(step: Step) -> range:
     """The briefs that a step of a fan-out stands for, from 0."""
     if not is_slice(step.agent):
-        return range(step.branch, step.branch + 1)
+        return range(step.brief, step.brief + 1)
     first, _, last = step.agent.removeprefix(SLICE).partition("-")
     return range(int(first) - 1, int(last))
 

@@ -1,8 +1,7 @@
-"""Supervisor: plan (typed, with briefs and an exit criterion) -> fan-out to N agents -> fan-in policy -> validate gate -> finalize (S0)."""
+"""Supervisor: the briefs of a plan go to N agents at once; the fan-in policy says when they are enough (S0)."""
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 from fabric.core import calls
@@ -10,79 +9,29 @@ from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
-from fabric.core.judges import is_judge
 from fabric.core.policy import FanIn
 from fabric.core.run import Step
 from fabric.core.taxonomy import Cause
 from fabric.core.topologies import slices
+from fabric.core.topologies.shape import Concluded, parts
 from fabric.core.verdict import Details, Evidence, Trip
 from fabric.core.work import Work
 
 JSON = Any
-_BRANCH = attrgetter("branch")
 
 
-@value()
-class Concluded:
-    """A stage's output: the payload to judge, and where it stands when an answer holds it already."""
-
-    payload: JSON
-    ref: str = ""
-    """Content reference; empty: the engine made the payload and journals it with ``StageLeft``."""
-    step_id: str = ""
-    """The step that made it, where one did."""
-    score: float | None = None
+def plan(work: Work) -> JSON:
+    """The fixed plan."""
+    fixed = work.compiled.spec.topology.plan
+    assert fixed is not None  # the spec has a planner or a fixed plan
+    return fixed.model_dump(mode="json")
 
 
-def agents(work: Work, stage: Stage) -> tuple[str, ...]:
-    """The agent of each branch of ``stage``; of a fan-out that is too large to be done inline, its slices."""
-    topology = work.compiled.spec.topology
-    role = {
-        Stage.PLAN: work.run.planner or topology.planner,
-        Stage.FAN_IN: topology.aggregator,
-        Stage.VALIDATE: topology.critic,
-        Stage.FINALIZE: topology.finalizer,
-    }
-    if stage is Stage.FAN_OUT:
-        briefs = slices.plan(work)["briefs"]
-        cut = slices.cut(len(briefs), work.compiled.spec.policy.limits.fan_out_inline_max)
-        return cut or tuple(brief["agent"] for brief in briefs)
-    name = role[stage]
-    return () if name is None else (name,)
-
-
-def steps_of(work: Work, stage: Stage) -> list[Step]:
-    """The steps that count in ``stage``: the latest round of each branch, in branch order."""
-    found = [step for step in work.run.steps.values() if step.stage == stage]
-    return sorted(found, key=_BRANCH) if len(found) > 1 else found
-
-
-def concluded(work: Work, stage: Stage, steps: list[Step]) -> Concluded | Failure | None:
-    """The stage's output, what failed, or None while it is open. ``steps``: those that count in it."""
-    if stage is Stage.FAN_OUT:
-        return _fan_out(work, steps)
-    if ref := work.run.stages[stage].edited_ref:
-        judged = all(step.status == "done" for step in steps if is_judge(step))
-        return Concluded(work.ctx.output(ref), ref) if judged else None
-    if any(step.status != "done" for step in steps):
-        return None
-    if steps and not is_judge(steps[0]):
-        return _from_agent(work, stage, steps[0])
-    return _CONCLUDE[stage](work)
-
-
-def _from_agent(work: Work, stage: Stage, step: Step) -> Concluded:
-    output = work.ctx.output(step.output_ref)
-    if stage is Stage.VALIDATE:
-        ref = work.run.stages[Stage.FAN_IN].output_ref
-        return Concluded(work.ctx.output(ref), ref, step.id, output["score"])
-    return Concluded(output, step.output_ref, step.id)
-
-
-def _fixed_plan(work: Work) -> Concluded:
-    plan = work.compiled.spec.topology.plan
-    assert plan is not None  # the spec has a planner or a fixed plan
-    return Concluded(plan.model_dump(mode="json"))
+def begins(work: Work) -> tuple[str, ...]:
+    """An agent for each brief; of a fan-out that is too large to be done inline, its slices."""
+    briefs = slices.plan(work)["briefs"]
+    cut = slices.cut(len(briefs), work.compiled.spec.policy.limits.fan_out_inline_max)
+    return cut or tuple(brief["agent"] for brief in briefs)
 
 
 def joined(work: Work) -> Concluded:
@@ -97,24 +46,7 @@ def joined(work: Work) -> Concluded:
     return Concluded({"text": text or "No branch came back with a result.", "citations": cited})
 
 
-def _passed_on(work: Work) -> Concluded:
-    ref = work.run.stages[Stage.FAN_IN].output_ref
-    return Concluded(work.ctx.output(ref), ref)
-
-
-def _outcome(work: Work) -> Concluded:
-    ref = work.run.stages[Stage.VALIDATE].output_ref
-    return Concluded(work.ctx.output(ref), ref)
-
-
-_CONCLUDE = {Stage.PLAN: _fixed_plan, Stage.FAN_IN: joined, Stage.VALIDATE: _passed_on, Stage.FINALIZE: _outcome}
-"""What the engine does in a stage without an agent."""
-
-
-# -- fan-out and the fan-in policy -------------------------------------------------------------------------------------
-
-
-def _fan_out(work: Work, steps: list[Step]) -> Concluded | Failure | None:
+def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
     """All branches over, or the policy decided early: then the others are let go."""
     policy = work.compiled.spec.policy.fan_in
     tally = _tally(work, steps)
@@ -129,7 +61,7 @@ def _fan_out(work: Work, steps: list[Step]) -> Concluded | Failure | None:
         return None
     if enough:
         _cancel_rest(work, steps, "the quorum is met")
-    return Concluded(_parts(work))
+    return Concluded(parts(work))
 
 
 def _slice(work: Work, steps: list[Step], policy: FanIn, tally: Tally) -> Concluded | None:
@@ -138,7 +70,7 @@ def _slice(work: Work, steps: list[Step], policy: FanIn, tally: Tally) -> Conclu
         _cancel_rest(work, steps, "the fan-in policy cannot be met any more")
     elif not tally.over:
         return None
-    return Concluded(_parts(work))
+    return Concluded(parts(work))
 
 
 @value()
@@ -199,19 +131,3 @@ def _partial(work: Work, policy: FanIn, tally: Tally, needed: int) -> Failure:
         f"{'; '.join(tally.why)}"
     )
     return Failure((Trip("fan_in", Cause.PARTIAL_FAN_IN, evidence, message),), Stage.FAN_OUT)
-
-
-def _parts(work: Work) -> list[JSON]:
-    found: list[JSON] = []
-    for step in steps_of(work, Stage.FAN_OUT):
-        found += slices.parts(work, step) if slices.is_slice(step.agent) else [_part(work, step)]
-    return found
-
-
-def _part(work: Work, step: Step) -> JSON:
-    brief = slices.plan(work)["briefs"][step.branch]
-    # Whoever did it in the end: the part is that worker's.
-    part = {"branch": step.branch, "agent": brief["agent"], "title": brief["title"]}
-    if step.status != "done":
-        return {**part, "ref": "", "gap": step.message or "no result"}
-    return {**part, "ref": step.output_ref, "gap": ""}

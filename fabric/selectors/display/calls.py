@@ -16,6 +16,11 @@ def _step_opened(fact: Fact) -> str:
     return f"{fact['agent'] or 'the oracle'} takes up {step_words(fact['step_id'])}{again}"
 
 
+def _turn_opened(fact: Fact) -> str:
+    heard = f", after {count(len(fact['hears']), 'turn')}" if fact["hears"] else ""
+    return f"{fact['agent']} has turn {fact['branch'] + 1}{heard}"
+
+
 def _call_issued(fact: Fact) -> str:
     again = f", attempt {fact['attempt']}" if fact["attempt"] > 1 else ""
     if fact["call"] == "tool":
@@ -99,6 +104,7 @@ def _input_ignored(fact: Fact) -> str:
 
 ROWS: Mapping[str, Display] = {
     "step_opened": Display("Step opened", "info", "agent", 1, _step_opened),
+    "turn_opened": Display("Turn", "info", "agent", 1, _turn_opened),
     "call_issued": Display("Call", "neutral", "call", 1, _call_issued),
     "model_answered": Display("Model answered", "ok", "model", 2, _model_answered),
     "tool_answered": Display("Tool answered", "ok", "tool", 1, _tool_answered),

@@ -22,6 +22,7 @@ AS_JSON = {
     "tools.*.parameters",
     "memories.*.value_schema",
     "gates.oracle.*.arguments",
+    "topology.procedure.*.reads",
 }
 """Places that may hold any JSON; all others have a type."""
 SOURCES = sorted(path for path in SAMPLES.glob("*.yaml"))

@@ -9,6 +9,7 @@ from fabric.core.breaker.policy import BreakerScope, rate_limit
 from fabric.core.cost import Price
 from fabric.core.spec import Capability, FabricSpec, ModelPrice, ModelSpec
 from fabric.core.spec_breakers import names_of
+from fabric.core.spec_paths import path_in
 from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import agent, plan, spec, tree
 
@@ -16,7 +17,7 @@ from tests.fabric.core.fabrics import agent, plan, spec, tree
 def problems(given) -> str:
     with pytest.raises(ValidationError) as caught:
         FabricSpec.model_validate(given)
-    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors())
+    return "; ".join(f"{path_in(given, e['loc'])}: {e['msg']}" for e in caught.value.errors())
 
 
 def changed(**fields):

@@ -18,8 +18,10 @@ from fabric.core.inputs import INBOX, InboxInput, Input, Kept
 from fabric.core.mechanisms import ORDER, validation_gate
 from fabric.core.payloads import AGENT_OUTPUT
 from fabric.core.saga import Effect, Status
+from fabric.core.spec_topologies import BY_KIND
+from fabric.core.spec_topologies import KINDS as TOPOLOGY_KINDS
 from fabric.core.taxonomy import CLASSIFY, Cause, Direct, ErrorClass, FailureClass, FailureType, FlowClass, Tier
-from fabric.core.topologies import supervisor
+from fabric.core.topologies import shell
 
 FACTS = get_args(ev.Fact)
 KINDS = [fact.kind for fact in FACTS]
@@ -62,7 +64,12 @@ def test_every_stage_asks_for_a_shape_that_exists_and_takes_what_the_one_before_
 
 
 def test_every_stage_without_an_agent_is_concluded_by_the_engine():
-    assert set(supervisor._CONCLUDE) | {Stage.FAN_OUT} == set(Stage)
+    assert set(shell._CONCLUDE) | {Stage.FAN_OUT} == set(Stage)
+
+
+def test_every_kind_of_topology_has_its_module():
+    assert set(shell.TOPOLOGIES) == set(BY_KIND)
+    assert {kind.model_fields["kind"].default for kind in TOPOLOGY_KINDS} == set(BY_KIND)
 
 
 # -- events and inputs -------------------------------------------------------------------------------------------------

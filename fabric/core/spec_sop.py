@@ -1,0 +1,49 @@
+"""A procedure as a fabric writes it: its items in their order, whose they are, and which artifacts each is given (semantics.md 5 "SOP")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from fabric.core.spec_parts import Line, Name, SpecGroup
+from fabric.core.spec_topology import TopologySpec
+
+
+class Duty(SpecGroup):
+    """One item of a procedure: who does it, and what it leaves to those after it."""
+
+    agent: Name = Field(description="Worker that does it.")
+    title: Line = Field(description="What it is called, in the picture and in the answer.")
+    instructions: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)] = Field(
+        description="What is to be done."
+    )
+    reads: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        default=None, description="Numbers of earlier items, from 1, whose artifacts it is given. None: all of them."
+    )
+
+
+class SopTopology(TopologySpec):
+    """A standard operating procedure: its items are done one after the other by their roles, each with the artifacts of those before it (semantics.md 5).
+
+    The procedure is the plan, so there is no planner. An artifact is typed where its agent has an ``output_schema``. Without an aggregator the last one is the answer.
+    """
+
+    kind: Literal["sop"] = "sop"
+    procedure: Annotated[tuple[Duty, ...], Field(min_length=1, max_length=100)] = Field(
+        description="The items in their order."
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.planner is not None or self.plan is not None:
+            raise ValueError("topology: the procedure is the plan; leave planner and plan out")
+        for n, duty in enumerate(self.procedure):
+            if duty.agent not in self.workers:
+                raise ValueError(f"topology.procedure.{n}.agent: {duty.agent!r} is not one of the workers")
+            for place, number in enumerate(duty.reads or ()):
+                if number > n:
+                    raise ValueError(
+                        f"topology.procedure.{n}.reads.{place}: item {number} is not done before item {n + 1}; name earlier ones"
+                    )
+        return self

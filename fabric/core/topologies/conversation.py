@@ -1,0 +1,74 @@
+"""What topologies share whose workers take turns: a branch is a turn, opened once those before it are over (semantics.md 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.failure import Failure
+from fabric.core.flow import Stage
+from fabric.core.frozen import value
+from fabric.core.run import Step, step_id
+from fabric.core.taxonomy import Cause
+from fabric.core.topologies.shape import Concluded, parts
+from fabric.core.verdict import Evidence, Trip
+from fabric.core.work import Work
+
+JSON = Any
+
+
+@value()
+class Turn:
+    """A turn that is about to begin."""
+
+    agent: str
+    brief: int
+    """Which brief of the plan it does, from 0."""
+    hears: tuple[int, ...] = ()
+    """Turns whose output its agent is given, from 0, in the order in which they are read."""
+    told: str = ""
+    """What its agent is told beside the brief and those; empty: nothing."""
+
+
+Following = Callable[[Work, list[Step]], Iterable[Turn]]
+"""The turns that begin now that those before are over; none: that was all."""
+
+
+def concluded(work: Work, steps: list[Step], following: Following) -> Concluded | Failure | None:
+    """Opens the turns that follow once those that are open are over; the fan-out's output after the last. A turn without a result is a failure, unless the
+    fabric accepts its gap.
+    """
+    if any(step.status not in ("done", "failed") for step in steps):
+        return None
+    failed = [step for step in steps if step.status == "failed" and not step.partial]
+    if failed:
+        return _without(failed, len(steps))
+    turns = list(following(work, steps))
+    if not turns:
+        return Concluded(parts(work))
+    for branch, turn in enumerate(turns, start=len(steps)):
+        _open(work, branch, turn)
+    return None
+
+
+def _open(work: Work, branch: int, turn: Turn) -> None:
+    spoke = any(step.stage is Stage.FAN_OUT and step.agent == turn.agent for step in work.run.steps.values())
+    work.emit(
+        ev.TurnOpened(
+            step_id=step_id(Stage.FAN_OUT, branch, work.run.epoch, 0),
+            branch=branch,
+            agent=turn.agent,
+            brief=turn.brief,
+            hears=turn.hears,
+            first=not spoke,
+        ),
+        {"text": turn.told} if turn.told else None,
+    )
+
+
+def _without(failed: list[Step], turns: int) -> Failure:
+    evidence = Evidence(turns, turns - len(failed), "turns", "stage:fan_out", details={"turns": turns})
+    why = "; ".join(f"turn {step.branch + 1} ({step.agent}): {step.message}" for step in failed[:3])
+    message = f"{len(failed)} of {turns} turns ended without a result, all are needed; {why}"
+    return Failure((Trip("fan_in", Cause.PARTIAL_FAN_IN, evidence, message),), Stage.FAN_OUT)
