@@ -24,6 +24,7 @@ from console.variables import SETTINGS
 
 _LINT_IMPORTS = "from importlinter.cli import lint_imports_command as main; main()"
 _IN_A_BROWSER = "tests.e2e."
+_SLOWEST = 25
 _UNSTEADY_AT_MOST = 3
 """Failed tests that are run a second time, alone. More than these are no accident of what ran beside them."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - A file system in memory, on Linux; the folder in it has a name that nobody can guess.
@@ -102,6 +103,14 @@ class Report:
     """Names of failed tests, each with where it is."""
     unsteady: list[str] = field(default_factory=list)
     """Names of tests that failed beside others and passed alone; counted as passed."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long the tests of each file took, beside others."""
+
+    @property
+    def slowest(self) -> str:
+        """The files that took longest, in words."""
+        longest = sorted(self.seconds.items(), key=lambda one: -one[1])[:_SLOWEST]
+        return ", ".join(f"{name.removeprefix('tests.')} {seconds:.0f} s" for name, seconds in longest)
 
     @property
     def total(self) -> Counts:
@@ -149,6 +158,8 @@ def run(pytest_arguments: Sequence[str]) -> int:
         print(result)
     for sentence in [*missing, *_reasons(report, missing)]:
         print(f"LEFT OUT: {sentence}")
+    if report.slowest:
+        print(f"SLOWEST: {report.slowest}")
     for name in report.unsteady:
         print(f"UNSTEADY: {name} failed beside other tests and passed alone: it has a race, or too short a time limit.")
     if missing and nothing_may_be_left_out():
@@ -174,6 +185,7 @@ def read_report(path: Path) -> Report:
     seen: dict[tuple[str, str], str] = {}
     for case in cases:
         name = (case.get("classname", ""), case.get("name", ""))
+        report.seconds[name[0]] = report.seconds.get(name[0], 0.0) + float(case.get("time", 0))
         outcomes = {child.tag for child in case}
         # A test that fails and whose tear-down fails as well is written down twice.
         outcome = "failed" if outcomes & {"failure", "error"} else "skipped" if "skipped" in outcomes else "passed"

@@ -51,6 +51,8 @@ def test_the_numbers_are_pytests(tmp_path):
     assert read.tests == Counts(passed=2, failed=3, skipped=1)
     assert read.in_a_browser == Counts(passed=1, failed=1)
     assert read.skipped == {"nobody is here": 1}
+    assert read.seconds
+    assert all(f"{name.removeprefix('tests.')} " in read.slowest for name in read.seconds)
 
 
 def test_without_a_report_nothing_is_claimed(tmp_path):
