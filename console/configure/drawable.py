@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from console.configure.fields import at
-from console.views.topology_picture import Link, topology_links, topology_svg
+from console.views.topology_picture import topology_links, topology_svg
+from console.views.workers_picture import Link
 from fabric.core.gates import Gates, OracleCheck
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
 from fabric.core.spec_topology import SupervisorTopology

@@ -9,10 +9,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from console.views.topology_picture import JUDGES_SHOWN, MADE, WIDTH, judges, topology_links, topology_svg
+from console.views.drawing import WIDTH
+from console.views.topology_picture import JUDGES_SHOWN, MADE, judges, topology_links, topology_svg
+from console.views.workers_picture import AREAS
 from fabric.core.flow import Stage
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_topologies import BY_KIND
 from fabric.services.fabric_yaml import fabric_read
+from tests.fabric.core.topologies.fabrics import duty, sop
 from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -40,7 +44,15 @@ def crowd(workers: int, tools: int):
     )
 
 
-SPECS = {name: fabric_read(sample(name)).spec for name in SAMPLE_NAMES} | {"crowd": crowd(6, 5)}
+PROCEDURE = sop(
+    duty("clerk", "Read the contract"),
+    duty("lawyer", "Judge the risks", reads=[1]),
+    duty("clerk", "Ask for what is missing"),
+    duty("lawyer", "Judge what came back"),
+    duty("writer", "Write the letter", reads=[2, 4]),
+    agents={"lawyer": {"output_schema": {"type": "object"}}},
+)
+SPECS = {name: fabric_read(sample(name)).spec for name in SAMPLE_NAMES} | {"crowd": crowd(6, 5), "procedure": PROCEDURE}
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -154,3 +166,26 @@ def test_a_model_id_does_not_act():
     assert "<a>" not in svg
     assert "\u202e" not in svg
     ET.fromstring(svg)
+
+
+# -- kinds -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_topology_is_drawn():
+    assert set(AREAS) == set(BY_KIND)
+
+
+def test_a_procedure_is_drawn_in_its_order_and_its_table_says_who_reads_what():
+    root = ET.fromstring(topology_svg(PROCEDURE))
+    said = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")] or [
+        text.text or "" for text in root.iter("text")
+    ]
+    items = [text for text in said if re.match(r"\d\. ", text)]
+    assert [text[0] for text in items] == ["1", "2", "3", "4", "5"]
+    assert "lawyer · typed" in said
+    links = [(one.source, one.target, one.what) for one in topology_links(PROCEDURE) if one.stage == "fan-out"]
+    assert ("clerk", "lawyer", "the artifact of item 1, for item 2") in links
+    assert ("lawyer", "writer", "the artifact of item 4, for item 5") in links
+    assert not [what for _, _, what in links if what == "the artifact of item 3, for item 5"]
+    ends = [(one.source, one.what) for one in topology_links(PROCEDURE) if one.stage == "fan-in"]
+    assert ends == [("writer", "the artifact of item 5, the last")]

@@ -1,0 +1,86 @@
+"""What pictures of topologies are drawn of: SVG of attributes alone, made by pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console.templatetags.said import inert
+
+WIDTH = 720
+NODE_W, NODE_H, TOOL_H = 156, 40, 24
+CHARS = 22
+"""Of a name so many characters are drawn; the whole of it is in the node's title and in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node: name, second line, CSS classes, and where it stands."""
+
+    name: str
+    note: str
+    classes: str
+    x: int
+    y: int
+    w: int = NODE_W
+
+
+def box(node: Box) -> SafeString:
+    """A node with its two lines."""
+    return format_html(
+        '<g><title>{}</title><rect class="node {}" x="{}" y="{}" width="{}" height="{}" rx="4"/><text x="{}" y="{}">{}</text>'
+        '<text class="t2" x="{}" y="{}">{}</text></g>',
+        *(inert(node.name), node.classes, node.x, node.y, node.w, NODE_H),
+        *(node.x + 12, node.y + 17, cut(node.name, CHARS), node.x + 12, node.y + 31, cut(node.note, CHARS + 4)),
+    )
+
+
+def tool_box(name: str, effect: str, x: int, y: int) -> SafeString:
+    """A tool, with the dot of its effect."""
+    return format_html(
+        '<g><title>{}, {}</title><rect class="node tool" x="{}" y="{}" width="{}" height="{}" rx="4"/><circle class="eff-{}" cx="{}" cy="{}" r="3.5"/>'
+        '<text class="t2" x="{}" y="{}">{}</text></g>',
+        *(inert(name), effect.replace("_", "-"), x, y, NODE_W - 20, TOOL_H, effect, x + 12, y + TOOL_H // 2),
+        *(x + 22, y + 16, cut(name, 20)),
+    )
+
+
+def cut(text: str, chars: int) -> str:
+    """A text of anybody's, as far as there is room."""
+    text = inert(text)
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+def label(x: int, y: int, text: str) -> SafeString:
+    """A few words beside something."""
+    return format_html('<text class="tier" x="{}" y="{}">{}</text>', x, y, text)
+
+
+def arrow_down(x: int, y1: int, y2: int) -> SafeString:
+    """Straight down."""
+    return format_html(
+        '<path class="e" d="M{0} {1}V{2}"/><path class="arrow" d="M{3} {2}h8l-4 6z"/>', x, y1, y2 - 6, x - 4
+    )
+
+
+def elbow(x1: int, y1: int, x2: int, y2: int) -> SafeString:
+    """Down, across and down."""
+    middle = y1 + 12
+    return format_html(
+        '<path class="e" d="M{} {}V{}H{}V{}"/><path class="arrow" d="M{} {}h8l-4 6z"/>',
+        *(x1, y1, middle, x2, y2 - 6, x2 - 4, y2 - 6),
+    )
+
+
+def arrow_right(x1: int, x2: int, y: int) -> SafeString:
+    """To the right."""
+    return format_html(
+        '<path class="e" d="M{0} {1}H{2}"/><path class="arrow" d="M{2} {3}v8l6-4z"/>', x1, y, x2 - 6, y - 4
+    )
+
+
+def hook(x: int, y1: int, y2: int, x2: int) -> SafeString:
+    """Down and to what hangs beneath, without a point."""
+    return format_html('<path class="e thin" d="M{} {}V{}H{}"/>', x, y1, y2, x2)

@@ -1,0 +1,170 @@
+"""The workers of a topology, as a picture and as rows of its table: one way of drawing a kind, in a table of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from django.utils.safestring import SafeString
+
+from console.views.drawing import (
+    NODE_H,
+    NODE_W,
+    TOOL_H,
+    WIDTH,
+    Box,
+    arrow_right,
+    box,
+    elbow,
+    hook,
+    label,
+    tool_box,
+)
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_sop import SopTopology
+
+COLUMNS = 4
+COLUMN_W = 178
+LEFT = 10
+TOOLS_SHOWN = 3
+Drawn = tuple[list[SafeString], int]
+"""What was drawn, and where it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Who passes what on to whom: a row of the table beside the picture."""
+
+    source: str
+    target: str
+    what: str
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """How the workers of one kind of topology are shown."""
+
+    draw: Callable[[FabricSpec, int], Drawn]
+    """From a height down."""
+    links: Callable[[FabricSpec, str], list[Link]]
+    """What passes to and among them; given who plans."""
+    ends: Callable[[FabricSpec, str], list[Link]]
+    """What they pass on; given who joins it."""
+    label: Callable[[FabricSpec], str]
+    """A few words above the picture."""
+    plan: str
+    """What stands in the planner's place without one."""
+    joins: tuple[str, str]
+    """What stands in the aggregator's place without one, and a note."""
+    policy: bool
+    """Whether the fan-in policy has a say."""
+
+
+# -- side by side: a supervisor's --------------------------------------------------------------------------------------
+
+
+def _side_by_side(spec: FabricSpec, top: int) -> Drawn:
+    """The workers in rows of four with their tools beneath."""
+    names = spec.topology.workers
+    parts: list[SafeString] = []
+    y = top
+    for first in range(0, len(names), COLUMNS):
+        row = names[first : first + COLUMNS]
+        alone = len(names) <= COLUMNS
+        left = (WIDTH - COLUMN_W * len(row) + COLUMN_W - NODE_W) // 2 if alone else LEFT
+        below = [_worker(spec, name, left + COLUMN_W * n, y, parts) for n, name in enumerate(row)]
+        y = max(below) + 16
+    return parts, y - 4
+
+
+def _worker(spec: FabricSpec, name: str, x: int, y: int, parts: list[SafeString]) -> int:
+    agent = spec.agent(name)
+    model = spec.model(agent.model)
+    parts.append(box(Box(name, f"worker · {model.model or model.name}", "", x, y)))
+    y += NODE_H
+    shown = [(tool, spec.tool(tool).effect) for tool in agent.tools[:TOOLS_SHOWN]]
+    more = len(agent.tools) - len(shown)
+    for tool, effect in shown:
+        parts += [hook(x + 14, y, y + 8 + TOOL_H // 2, x + 20), tool_box(tool, effect, x + 20, y + 8)]
+        y += TOOL_H + 8
+    if more:
+        parts.append(label(x + 32, y + 18, f"{more} more tools" if more > 1 else "1 more tool"))
+        y += TOOL_H
+    return y
+
+
+def _briefs(spec: FabricSpec, planner: str) -> list[Link]:
+    return [Link(planner, worker, "a brief", "fan-out") for worker in spec.topology.workers]
+
+
+def _summaries(spec: FabricSpec, joiner: str) -> list[Link]:
+    return [Link(worker, joiner, "a summary", "fan-in") for worker in spec.topology.workers]
+
+
+def _at_once(spec: FabricSpec) -> str:
+    return f"fan-out, at most {spec.policy.limits.sub_agents_alive} at once"
+
+
+# -- one after the other: a procedure's --------------------------------------------------------------------------------
+
+
+def _procedure(spec: FabricSpec, top: int) -> Drawn:
+    """The items in rows of four, in their order."""
+    items = cast(SopTopology, spec.topology).procedure
+    parts: list[SafeString] = []
+    step = NODE_H + 34
+    for n, item in enumerate(items):
+        row, column = divmod(n, COLUMNS)
+        x, y = LEFT + COLUMN_W * column, top + 6 + step * row
+        typed = " · typed" if item.agent in spec.typed else ""
+        parts.append(box(Box(f"{n + 1}. {item.title}", f"{item.agent}{typed}", "", x, y)))
+        if n + 1 == len(items):
+            continue
+        if column + 1 < COLUMNS:
+            parts.append(arrow_right(x + NODE_W, x + COLUMN_W, y + NODE_H // 2))
+        else:
+            parts.append(elbow(x + NODE_W // 2, y + NODE_H, LEFT + NODE_W // 2, y + step))
+    return parts, top + 6 + step * ((len(items) - 1) // COLUMNS) + NODE_H + 14
+
+
+def _artifacts(spec: FabricSpec, planner: str) -> list[Link]:
+    items = cast(SopTopology, spec.topology).procedure
+    found = []
+    for n, item in enumerate(items):
+        found.append(Link(planner, item.agent, f"item {n + 1}: {item.title}", "fan-out"))
+        reads = range(1, n + 1) if item.reads is None else item.reads
+        found += [
+            Link(items[m - 1].agent, item.agent, f"the artifact of item {m}, for item {n + 1}", "fan-out")
+            for m in reads
+        ]
+    return found
+
+
+def _artifacts_on(spec: FabricSpec, joiner: str) -> list[Link]:
+    items = cast(SopTopology, spec.topology).procedure
+    if spec.topology.aggregator is None:
+        return [Link(items[-1].agent, joiner, f"the artifact of item {len(items)}, the last", "fan-in")]
+    return [Link(item.agent, joiner, f"the artifact of item {n}", "fan-in") for n, item in enumerate(items, start=1)]
+
+
+def _in_order(spec: FabricSpec) -> str:
+    return "procedure, one item after the other"
+
+
+AREAS: Mapping[str, Area] = {
+    "supervisor": Area(
+        _side_by_side, _briefs, _summaries, _at_once, "fixed plan", ("engine joins", "in order"), policy=True
+    ),
+    "sop": Area(
+        _procedure,
+        _artifacts,
+        _artifacts_on,
+        _in_order,
+        "the procedure",
+        ("the last artifact", "is passed on"),
+        policy=False,
+    ),
+}
+"""How each kind is shown. Total over ``spec_topologies.BY_KIND``, by test."""
