@@ -20,6 +20,7 @@ from fabric.runtime.ports import Document
 from tests.fabric.core.fabrics import agent, lone, spec, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, broken, call, fails, gives, planned, say, scored, summary
+from tests.fabric.core.topologies.fabrics import duty, sop
 
 DOCUMENTS = (Document("a.md", "alpha " * 100), Document("b.md", "beta"))
 
@@ -80,7 +81,8 @@ def test_the_busy_run_renders_every_template(busy):
     accepts = say('{"accept": true, "evidence": ["It is so."]}')
     found["agents"].append(agent("judge"))
     judged = ran(FabricSpec.model_validate(found), {"judge": accepts})
-    performed = [*busy.performed, *judged.performed]
+    turns = ran(sop(duty("one", "First"), duty("two", "Second")), {"one": summary(), "two": summary()})
+    performed = [*busy.performed, *judged.performed, *turns.performed]
     used = {message.template for command in performed if command.kind == "call_model" for message in command.messages}
     assert used == set(prompts.TEMPLATES)
     assert busy.end.truncated
