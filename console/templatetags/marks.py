@@ -213,4 +213,9 @@ def item_words(item: str) -> str:
 @register.filter
 def spoken(name: str) -> str:
     """A name of the vocabulary without its underscores."""
-    return str(name).replace("_", " ").replace("fan out", "fan-out").replace("fan in", "fan-in")
+    name = SPOKEN.get(str(name), str(name))
+    return name.replace("_", " ").replace("fan out", "fan-out").replace("fan in", "fan-in")
+
+
+SPOKEN = {"sop": "procedure (SOP)", "handoff": "peer handoff"}
+"""Names that say little by themselves."""

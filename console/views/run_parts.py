@@ -20,9 +20,10 @@ from console.views.run_money import by_agent, by_model, by_stage
 from console.views.run_page import VIEWS, RunPage, spec_of
 from console.views.timeline import grid_id, timeline
 from console.views.topology import topology
+from console.views.turns_picture import turns
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
-from fabric.core.mechanisms import budget, state_of
+from fabric.core.mechanisms import budget, hop_limit, state_of
 from fabric.selectors.breaker_margin import breaker_nearest
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import children_of
@@ -128,8 +129,18 @@ def outcome_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[
 
 def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
     """The topology as a picture and as a table."""
-    drawn = None if story is None else topology(story, spec_of(run.revision_id).topology)
-    return {"topology": drawn}
+    if story is None:
+        return {"topology": None}
+    spec = spec_of(run.revision_id)
+    hops = None
+    if story.run is not None and story.handed:
+        hops = (state_of(story.run.guards, hop_limit).hops, spec.policy.limits.hops)
+    return {
+        "topology": topology(story, spec.topology),
+        "turns": turns(story, spec.topology),
+        "kind": spec.topology.kind,
+        "hops": hops,
+    }
 
 
 def protections_context(actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None) -> dict[str, Any]:

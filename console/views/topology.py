@@ -12,6 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
+from console.views.workers_picture import AREAS
 from fabric.core.flow import Stage
 from fabric.core.spec_topology import TopologySpec
 from fabric.selectors.run_story import RunStory
@@ -25,9 +26,11 @@ NAME_CHARS = 19
 ENGINE = "engine"
 """Where no agent is named, the engine does it itself."""
 
+SPEAKER = "turns:"
+"""What the key of an agent's node begins with where workers take turns."""
 ROLE_STAGES = (
     (Stage.PLAN, "planner", "planner"),
-    (Stage.FAN_IN, "aggregator", "joins in order"),
+    (Stage.FAN_IN, "aggregator", ""),
     (Stage.VALIDATE, "critic", "gates alone"),
     (Stage.FINALIZE, "finalizer", "as it is"),
 )
@@ -106,7 +109,10 @@ class Topology:
 def topology(story: RunStory, named: TopologySpec) -> Topology:
     """The picture of a run."""
     workers = _workers(story, named)
-    roles = [_role(story, stage, getattr(named, field), alone) for stage, field, alone in ROLE_STAGES]
+    roles = [
+        _role(story, stage, getattr(named, field), AREAS[named.kind].joins[0] if stage is Stage.FAN_IN else alone)
+        for stage, field, alone in ROLE_STAGES
+    ]
     nodes = (roles[0], *workers, *roles[1:])
     edges = (*_edges(story, workers), *_onward(story))
     return Topology(nodes, edges, _picture(roles, workers, edges), max(0, len(workers) - WORKERS_MAX))
@@ -142,7 +148,7 @@ def _calls(lanes: list[Lane]) -> tuple[int, int]:
 
 
 def _workers(story: RunStory, named: TopologySpec) -> list[Node]:
-    """A node for each branch of the newest epoch; before the fan-out, for each worker that may be asked."""
+    """A node for each branch of the newest epoch, and for each agent where they take turns; before the fan-out, for each worker that may be asked."""
     fan_out = [lane for lane in story.lanes.values() if lane.stage == Stage.FAN_OUT]
     if not fan_out:
         return [Node(f"worker:{name}", name, "worker", "ahead") for name in named.workers]
@@ -151,10 +157,30 @@ def _workers(story: RunStory, named: TopologySpec) -> list[Node]:
     for lane in fan_out:
         if lane.epoch == newest:
             branches.setdefault(lane.branch, []).append(lane)
+    if any(lane.hears is not None for lane in fan_out):
+        return _speakers(branches, named)
     return [
         Node(f"fan_out.{branch}", f"{lanes[-1].agent} {branch + 1}", _rounds(lanes), _state(lanes), *_calls(lanes))
         for branch, lanes in sorted(branches.items())
     ]
+
+
+def _speakers(branches: dict[int, list[Lane]], named: TopologySpec) -> list[Node]:
+    agents = dict.fromkeys((*named.workers, *(lanes[-1].agent for lanes in branches.values())))
+    found = []
+    for agent in agents:
+        own = [lane for lanes in branches.values() for lane in lanes if lane.agent == agent]
+        taken = len({lane.branch for lane in own})
+        role = f"{taken} turn{'' if taken == 1 else 's'}" if taken else "no turn"
+        found.append(Node(f"{SPEAKER}{agent}", agent, role, _state(own), *_calls(own)))
+    return found
+
+
+def _key(lane: Lane) -> str:
+    """The node that a step belongs to."""
+    if lane.hears is not None:
+        return f"{SPEAKER}{lane.agent}"
+    return f"fan_out.{lane.branch}" if lane.stage == Stage.FAN_OUT else lane.stage
 
 
 def _rounds(lanes: list[Lane]) -> str:
@@ -166,24 +192,24 @@ def _rounds(lanes: list[Lane]) -> str:
 def _edges(story: RunStory, workers: list[Node]) -> list[Edge]:
     """Briefs to the workers and summaries from them, and calls of tools, in the newest epoch."""
     newest = len(story.epochs)
-    asked: Counter[int] = Counter()
-    told: Counter[int] = Counter()
+    asked: Counter[str] = Counter()
+    told: Counter[str] = Counter()
     tools: Counter[tuple[str, str]] = Counter()
     for lane in story.lanes.values():
         if lane.epoch != newest:
             continue
         if lane.stage == Stage.FAN_OUT:
-            asked[lane.branch] += 1
-            told[lane.branch] += lane.state == "done"
-        key = f"fan_out.{lane.branch}" if lane.stage == Stage.FAN_OUT else lane.stage
+            asked[_key(lane)] += 1
+            told[_key(lane)] += lane.state == "done"
+        key = _key(lane)
         for bar in lane.bars:
             if bar.call == "tool":
                 tools[key, bar.target] += 1
     made = []
     for worker in workers:
-        branch = int(worker.key.partition(".")[2]) if worker.key.startswith("fan_out.") else -1
-        made.append(Edge(Stage.PLAN, worker.key, "brief", asked[branch]))
-        made.append(Edge(worker.key, Stage.FAN_IN, "summary", told[branch]))
+        taken = worker.key.startswith(SPEAKER)
+        made.append(Edge(Stage.PLAN, worker.key, "turn" if taken else "brief", asked[worker.key]))
+        made.append(Edge(worker.key, Stage.FAN_IN, "output" if taken else "summary", told[worker.key]))
     known = {worker.key for worker in workers} | set(Stage)
     made += [Edge(key, inert(tool), "tool call", times) for (key, tool), times in sorted(tools.items()) if key in known]
     return made

@@ -44,6 +44,8 @@ class RunStory:
         self.unreadable_count = 0
         self.stages: list[StageSpan] = []
         self.lanes: dict[str, Lane] = {}
+        self.handed: dict[str, tuple[str, int]] = {}
+        """Whom a step's agent handed over to, and the event that says so, by step."""
         self.stage_waits: dict[str, list[Span]] = {}
         """Waits that belong to a stage and to no step."""
         self.stage_trips: dict[str, list[Tripped]] = {}

@@ -108,16 +108,26 @@ def _run_ending(story: RunStory, event: Event, fact: Any) -> None:
 @_on("step_opened")
 def _step_opened(story: RunStory, event: Event, fact: Any) -> None:
     epoch = epoch_of(fact.step_id)
+    again = Lane(fact.step_id, fact.stage, fact.branch, epoch, fact.round, fact.agent, event.at)
     for lane in story.lanes.values():
+        if (lane.stage, lane.branch, lane.epoch) == (fact.stage, fact.branch, epoch):
+            again.hears, again.opened = lane.hears, lane.opened
         if lane.stage == fact.stage and lane.branch == fact.branch and lane.end is None:
             lane.end, lane.state = event.at, "failed" if lane.state == "waiting" else lane.state
-    story.lanes[fact.step_id] = Lane(fact.step_id, fact.stage, fact.branch, epoch, fact.round, fact.agent, event.at)
+    story.lanes[fact.step_id] = again
 
 
 @_on("turn_opened")
 def _turn_opened(story: RunStory, event: Event, fact: Any) -> None:
     epoch = epoch_of(fact.step_id)
-    story.lanes[fact.step_id] = Lane(fact.step_id, Stage.FAN_OUT, fact.branch, epoch, 0, fact.agent, event.at)
+    lane = Lane(fact.step_id, Stage.FAN_OUT, fact.branch, epoch, 0, fact.agent, event.at)
+    lane.hears, lane.opened = fact.hears, event.seq
+    story.lanes[fact.step_id] = lane
+
+
+@_on("handed_off")
+def _handed_off(story: RunStory, event: Event, fact: Any) -> None:
+    story.handed[fact.step_id] = (fact.to_agent, event.seq)
 
 
 @_on("call_issued")

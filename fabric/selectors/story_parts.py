@@ -106,3 +106,7 @@ class Lane:
     tally: Tally = field(default_factory=Tally)
     answered: bool = False
     """Whether it has an output, which a person may still be asked about."""
+    hears: tuple[int, ...] | None = None
+    """Of a turn: the turns whose output it reads; None: it is no turn."""
+    opened: int = 0
+    """Of a turn: the event that opened it."""

@@ -1,0 +1,188 @@
+"""The turns of a conversation, as a strip and as a table: who spoke after whom, who speaks now, and where it goes round in a circle. Pure functions of the story.
+
+A row for each agent, a column for each wave of turns: those that begin at the same instant stand in one. A line leads from a speaker to the next; it is red where agents
+handed something round a circle of at most three for the second time (semantics.md 4 "Deadlock monitor" (c), by its shape alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from console.templatetags.said import inert
+from console.views.topology import NODE_STATES
+from fabric.core.flow import Stage
+from fabric.core.spec_topology import TopologySpec
+from fabric.selectors.run_story import RunStory
+from fabric.selectors.story_parts import Lane
+
+CYCLE_MAX = 3
+WAVES_MAX = 40
+"""Columns of the picture, the newest; the table has all turns."""
+WIDTH, NAMES_W, ROW_H, TOP = 908, 150, 34, 30
+PITCH_MAX = 64
+NAME_CHARS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """One turn, as a row of the table."""
+
+    number: int
+    agent: str
+    reads: tuple[int, ...]
+    """Numbers of the turns whose output it reads."""
+    state: str
+    seq: int
+    """The event that opened it."""
+    circles: bool
+    """Whether it belongs to a circle that was closed for the second time."""
+    handed_to: str = ""
+    """Whom its agent handed over to; empty: to nobody."""
+
+    @property
+    def look(self) -> tuple[str, str, str]:
+        """Its state: word, tone and icon."""
+        return NODE_STATES[self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The conversation of a run's newest epoch."""
+
+    rows: tuple[TurnRow, ...]
+    svg: SafeString
+    earlier: int
+    """Turns that the picture leaves out."""
+
+    @property
+    def speaking(self) -> tuple[str, ...]:
+        """Who has a turn now."""
+        return tuple(row.agent for row in self.rows if row.state in ("active", "waiting"))
+
+    @property
+    def circles(self) -> bool:
+        """Whether something went round."""
+        return any(row.circles for row in self.rows)
+
+    @property
+    def handed(self) -> int:
+        """How often an agent handed over to another."""
+        return sum(1 for row in self.rows if row.handed_to)
+
+
+def turns(story: RunStory, named: TopologySpec) -> Turns | None:
+    """The turns of a run; None: its workers take none."""
+    lanes = [lane for lane in story.lanes.values() if lane.stage == Stage.FAN_OUT and lane.hears is not None]
+    if not lanes:
+        return None
+    newest = max(lane.epoch for lane in lanes)
+    latest = {
+        lane.branch: lane for lane in lanes if lane.epoch == newest
+    }  # Of a turn that was begun again the last time.
+    ordered = [latest[branch] for branch in sorted(latest)]
+    round_ = circling([lane.agent for lane in ordered], [lane.id in story.handed for lane in ordered])
+    rows = tuple(
+        TurnRow(
+            number=lane.branch + 1,
+            agent=lane.agent,
+            reads=tuple(branch + 1 for branch in lane.hears or ()),
+            state=lane.state,
+            seq=lane.opened,
+            circles=place in round_,
+            handed_to=story.handed.get(lane.id, ("", 0))[0],
+        )
+        for place, lane in enumerate(ordered)
+    )
+    waves = _waves(ordered)
+    left_out = waves[:-WAVES_MAX]
+    skipped = sum(len(wave) for wave in left_out)
+    speakers = list(dict.fromkeys((*named.workers, *(lane.agent for lane in ordered))))
+    return Turns(rows, _picture(rows[skipped:], [len(wave) for wave in waves[-WAVES_MAX:]], speakers), skipped)
+
+
+def circling(speakers: Sequence[str], handed: Sequence[bool]) -> frozenset[int]:
+    """The places of turns in which agents handed something round a circle of two or three for the second time. ``handed``: whether a turn ended in a handover."""
+    found: set[int] = set()
+    for length in range(2, CYCLE_MAX + 1):
+        for first in range(len(speakers) - 2 * length):
+            walk = speakers[first : first + 2 * length + 1]
+            closes = walk[0] == walk[length] == walk[2 * length] and walk[:length] == walk[length:-1]
+            if closes and len(set(walk[:length])) == length and all(handed[first : first + 2 * length]):
+                found.update(range(first, first + 2 * length + 1))
+    return frozenset(found)
+
+
+def _waves(ordered: Sequence[Lane]) -> list[list[Lane]]:
+    """The turns by the event's batch that opened them: what a topology opens at once begins at one instant, one turn after the other."""
+    waves: list[list[Lane]] = []
+    for lane in ordered:
+        together = waves and waves[-1][-1].opened + 1 == lane.opened and waves[-1][-1].hears == lane.hears
+        if together:
+            waves[-1].append(lane)
+        else:
+            waves.append([lane])
+    return waves
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
+
+
+def _picture(rows: Sequence[TurnRow], waves: Sequence[int], speakers: Sequence[str]) -> SafeString:
+    pitch = min(PITCH_MAX, (WIDTH - NAMES_W - 40) / max(len(waves), 1))
+    line = {name: TOP + ROW_H * n + ROW_H // 2 for n, name in enumerate(speakers)}
+    height = TOP + ROW_H * len(speakers) + 6
+    parts = [_name(name, y) for name, y in line.items()]
+    places: list[list[tuple[TurnRow, float, int]]] = []
+    taken = 0
+    for n, many in enumerate(waves):
+        x = NAMES_W + 20 + pitch * n
+        places.append([(row, x, line[row.agent]) for row in rows[taken : taken + many]])
+        taken += many
+    for before, after in pairwise(places):
+        parts += [
+            _step(one, other)
+            for one in before
+            for other in after
+            if one[0].number in other[0].reads or len(before) == 1
+        ]
+    for wave in places:
+        parts += [_dot(row, x, y, pitch) for row, x, y in wave]
+        numbers = f"{wave[0][0].number}" if len(wave) == 1 else f"{wave[0][0].number}-{wave[-1][0].number}"
+        parts.append(
+            format_html('<text class="t2" x="{}" y="16" text-anchor="middle">{}</text>', round(wave[0][1]), numbers)
+        )
+    body = format_html_join("", "{}", ((part,) for part in parts))
+    return format_html(
+        '<svg class="topo run-topo turns" viewBox="0 0 {} {}" aria-hidden="true">{}</svg>', WIDTH, height, body
+    )
+
+
+def _name(name: str, y: int) -> SafeString:
+    said = inert(name)
+    said = said if len(said) <= NAME_CHARS else f"{said[: NAME_CHARS - 1]}…"
+    return format_html(
+        '<path class="e ctx" d="M{} {}H{}"/><text x="8" y="{}">{}</text>', NAMES_W, y, WIDTH - 8, y + 4, said
+    )
+
+
+def _step(one: tuple[TurnRow, float, int], other: tuple[TurnRow, float, int]) -> SafeString:
+    tone = "danger" if one[0].circles and other[0].circles else ""
+    css = "e again" if tone else "e"
+    path = f"M{one[1]:.0f} {one[2]}C{(one[1] + other[1]) / 2:.0f} {one[2]} {(one[1] + other[1]) / 2:.0f} {other[2]} {other[1]:.0f} {other[2]}"
+    return format_html('<g data-tone="{}"><path class="{}" d="{}"/></g>', tone, css, path)
+
+
+def _dot(row: TurnRow, x: float, y: int, pitch: float) -> SafeString:
+    word, tone, _ = row.look
+    radius = 8 if pitch >= 20 else 5
+    tone = "danger" if row.circles else tone
+    told = f"turn {row.number}, {row.agent}: {word}" + (f", handed over to {row.handed_to}" if row.handed_to else "")
+    return format_html(
+        '<g data-tone="{}"><title>{}</title><circle class="turn {}" cx="{}" cy="{}" r="{}"/></g>',
+        *(tone, inert(told), row.state, round(x), y, radius),
+    )

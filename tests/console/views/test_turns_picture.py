@@ -1,0 +1,124 @@
+"""The strip of turns: who spoke after whom, who speaks now, and where it goes round in a circle."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from console.views.topology import topology
+from console.views.turns_picture import WAVES_MAX, circling, turns
+from fabric.core import events as ev
+from fabric.core.flow import Stage
+from fabric.core.spec_sop import SopTopology
+from fabric.selectors.run_story import RunStory
+from tests.fabric.core.topologies.fabrics import duty
+from tests.fabric.selectors.journals import Teller
+
+NAMED = SopTopology(workers=("ana", "ben", "cy"), procedure=(duty("ana", "A"),))
+
+
+def conversation(*speakers: str, handed: bool = False, over: bool = True) -> Teller:
+    teller = Teller().start().planned().enter(Stage.FAN_OUT)
+    for n, who in enumerate(speakers):
+        step = f"fan_out.{n}.e0.r0"
+        teller.tell(ev.TurnOpened(step_id=step, branch=n, agent=who, brief=0, hears=tuple(range(n))))
+        teller.ask(step, 1, who).wait(1)
+        if over or n + 1 < len(speakers):
+            teller.answer(step, 1)
+        if handed and n + 1 < len(speakers):
+            teller.tell(ev.HandedOff(step_id=step, from_agent=who, to_agent=speakers[n + 1]))
+    return teller
+
+
+def seen(teller: Teller):
+    story = RunStory("r")
+    for event in teller.events:
+        story.add(event)
+    found = turns(story, NAMED)
+    assert found is not None
+    return story, found
+
+
+def test_each_turn_is_a_row_with_what_it_reads_and_its_event():
+    _, found = seen(conversation("ana", "ben", "ana", over=False))
+    assert [(row.number, row.agent, row.reads, row.state) for row in found.rows] == [
+        (1, "ana", (), "done"),
+        (2, "ben", (1,), "done"),
+        (3, "ana", (1, 2), "active"),
+    ]
+    assert found.speaking == ("ana",)
+    assert len({row.seq for row in found.rows}) == 3
+    assert not found.circles
+
+
+def test_an_agent_is_one_node_of_the_runs_picture_however_many_turns_it_has():
+    story, _ = seen(conversation("ana", "ben", "ana"))
+    picture = topology(story, NAMED)
+    assert [(node.name, node.role) for node in picture.nodes[1:4]] == [
+        ("ana", "2 turns"),
+        ("ben", "1 turn"),
+        ("cy", "no turn"),
+    ]
+    assert ("engine, plan", "ana", "turn", 2) in picture.table
+
+
+def test_a_supervisors_branches_are_no_turns():
+    story = RunStory("r")
+    for event in Teller().start().planned().working(2, 1).events:
+        story.add(event)
+    assert turns(story, NAMED) is None
+
+
+@pytest.mark.parametrize(
+    ("walk", "places"),
+    [
+        ("aba", set()),
+        ("abab", set()),
+        ("ababa", {0, 1, 2, 3, 4}),
+        ("cababa", {1, 2, 3, 4, 5}),
+        ("abcabca", {0, 1, 2, 3, 4, 5, 6}),
+        ("abcabc", set()),
+        ("abcacba", set()),
+        ("abcdabcda", set()),
+    ],
+)
+def test_a_circle_is_one_when_it_closes_for_the_second_time(walk, places):
+    assert circling(walk, [True] * len(walk)) == places
+
+
+def test_what_nobody_handed_over_is_no_circle():
+    assert circling("ababa", [True, True, False, True, True]) == set()
+    _, by_rule = seen(conversation("ana", "ben", "ana", "ben", "ana"))
+    assert not by_rule.circles
+    _, by_hand = seen(conversation("ana", "ben", "ana", "ben", "ana", handed=True))
+    assert by_hand.circles
+    assert by_hand.handed == 4
+    assert by_hand.svg.count('data-tone="danger"') == 5 + 4
+
+
+def test_the_picture_keeps_the_newest_and_the_table_has_all():
+    _, found = seen(conversation(*("ana", "ben") * 30))
+    assert len(found.rows) == 60
+    assert found.earlier == 60 - WAVES_MAX
+    root = ET.fromstring(found.svg)
+    width, height = (int(part) for part in root.attrib["viewBox"].split()[2:])
+    dots = [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
+    assert len(dots) == WAVES_MAX
+    assert all(0 < x < width and 0 < y < height for x, y in dots)
+
+
+def test_turns_that_begin_together_stand_together():
+    teller = Teller().start().planned().enter(Stage.FAN_OUT)
+    for n, who in enumerate(("ana", "ben")):
+        teller.tell(ev.TurnOpened(step_id=f"fan_out.{n}.e0.r0", branch=n, agent=who, brief=0))
+    _, found = seen(teller)
+    dots = {dot.attrib["cx"] for dot in ET.fromstring(found.svg).iter("circle")}
+    assert len(dots) == 1
+
+
+def test_a_turn_that_is_begun_once_more_is_one_turn():
+    teller = conversation("ana", "ben", over=False)
+    teller.tell(ev.StepOpened(step_id="fan_out.1.e0.r1", stage=Stage.FAN_OUT, branch=1, agent="ben", round=1))
+    _, found = seen(teller)
+    assert [(row.agent, row.reads, row.state) for row in found.rows] == [("ana", (), "done"), ("ben", (1,), "active")]
