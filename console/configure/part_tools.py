@@ -11,7 +11,7 @@ JSON = Any
 FIELDS = ("name", "kind", "effect", "description", "target", "method", "compensation", "reconcile")
 MORE = ("capabilities", "parameters", "allowed_hosts", "timeout_s", "carry_over", "polling", "approval", "deviation")
 MEMORY = ("name", "scope", "description")
-MEMORY_MORE = ("value_schema", "keys", "value_bytes", "carry_over", "retention_days")
+MEMORY_MORE = ("value_schema", "keys", "value_bytes", "carry_over", "retention_days", "conflicts")
 
 
 def build(editing: Editing) -> dict[str, Any]:

@@ -95,6 +95,7 @@ LABELS: Mapping[str, str] = {
     "agents.*.persona.denied_capabilities": "Denied capabilities, one a line",
     "agents.*.max_output_tokens": "Output, at most",
     "agents.*.calls": "How it calls tools",
+    "memories.*.conflicts": "Two writes of one key at once",
     "agents.*.inline_document_chars": "Of each document, in the prompt",
     "tiers.default": "Tier of a run that asks for none",
     "tiers.allowed": "Tiers that a run may ask for",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import answers, calls, judging, mutations, proposed, wave
+from fabric.core import answers, calls, judging, mutations, proposed, wave, write_conflicts
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied
@@ -78,7 +78,8 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
     issued = pending.issued
     step = work.run.steps[issued.step_id]
     found = answers.said(work, step, reply, final=issued.final)
-    proposals, output, problems = proposed.proposals(step, found.calls), found.output, list(found.problems)
+    proposals = write_conflicts.ordered(work.compiled.spec, proposed.proposals(step, found.calls))
+    output, problems = found.output, list(found.problems)
     verdict: Any = "calls" if proposals else "output" if output is not None else "rejected"
     content: dict[str, JSON] = {}
     if output is not None:

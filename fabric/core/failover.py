@@ -57,6 +57,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.PARTIAL_FAN_IN: _N,
         Cause.DUPLICATE_CALL: _N,
         Cause.DEPENDENCY_FAILED: _N,
+        Cause.WRITE_CONFLICT: _N,
         Cause.TOKEN_LIMIT: _N,
         Cause.BUDGET_GATE: _N,
         Cause.COST_VELOCITY: _N,

@@ -111,6 +111,12 @@ def _waiting(one: Proposed, earlier: set[str], known: set[str], all_ids: set[str
     return replace(one, after=tuple(call_id for call_id in wanted if call_id in earlier))
 
 
+def earlier(step: Step, call_id: str) -> CallRecord | None:
+    """What became of the call under an id in a turn before the last one; None: there is none."""
+    found = (call for turn in step.history[:-1] for call in turn.calls if call.call_id == call_id)
+    return next(found, None)
+
+
 def of_last_answer(work: Work, step: Step) -> list[Proposed]:
     """The calls of the step's last answer as they were journaled with it; with the arguments that took the place of the proposed ones."""
     turn = step.history[-1]

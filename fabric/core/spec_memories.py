@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from fabric.core.spec_parts import Prose, SpecGroup
+from fabric.core.spec_parts import Prose, SpecGroup, absent
 
 JSON = Any
 KEY_CHARS = 100
@@ -65,6 +65,12 @@ class MemorySpec(SpecGroup):
     retention_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
         default=None,
         description="scope fabric: a value is no longer read so many days after it was written. None: it stays.",
+    )
+    conflicts: Literal["last_write_wins"] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Two calls of one answer that write the same key, neither of which waits for the other. last_write_wins: one after the other, as "
+        "the answer has them. None: both are refused.",
     )
 
 

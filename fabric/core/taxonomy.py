@@ -111,6 +111,7 @@ class Cause(StrEnum):
     CONTENT_FILTER = "content_filter"
     DUPLICATE_CALL = "duplicate_call"
     DEPENDENCY_FAILED = "dependency_failed"
+    WRITE_CONFLICT = "write_conflict"
     OUTCOME_UNKNOWN = "outcome_unknown"
     REPEATED_FAILURE = "repeated_failure"
     GOAL_UNMET = "goal_unmet"
@@ -192,6 +193,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.PARTIAL_FAN_IN: _semantic(),
     Cause.DUPLICATE_CALL: _semantic(),
     Cause.DEPENDENCY_FAILED: _semantic(),
+    Cause.WRITE_CONFLICT: _semantic(),
     Cause.CONTEXT_LENGTH: _budget(),
     Cause.TOKEN_LIMIT: _budget(),
     Cause.QUOTA: _budget(failover=True),

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fabric.core import calls, consequences, dependencies, guard, mutations, questions, run_memory
+from fabric.core import calls, consequences, dependencies, guard, mutations, questions, run_memory, write_conflicts
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import digest, fingerprint, masked_fingerprint
 from fabric.core.frozen import replace
-from fabric.core.proposed import Proposed, of_last_answer
+from fabric.core.proposed import Proposed, earlier, of_last_answer
 from fabric.core.run import Step
 from fabric.core.saga import DOUBTFUL, MUTATES, Effect, Mutation, Status
 from fabric.core.taxonomy import Cause
@@ -39,13 +39,8 @@ def run(work: Work, step: Step) -> Failure | None:
     checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(of_last_answer(work, step))]
     tripped: list[Trip] = []
     returned: list[Trip] = []
-    for index, waited in _due(work, step, checked):
-        one = dependencies.settled(work, work.run.steps[step.id], waited)
-        if one is None:
-            continue
-        if one.bound and not waited.bound:
-            one = _checked(work, step, one, index, allowed)
-        checked[index] = one
+    for index in _decidable(work, step, checked, allowed):
+        one = checked[index]
         if one.problem:
             refuse(work, step.id, one, one.cause, NAME, one.problem, correction=one.cause not in FREE)
         else:
@@ -56,6 +51,28 @@ def run(work: Work, step: Step) -> Failure | None:
     # A failure that came back stands last, as in ``reactions``.
     trips = (*guard.in_order(tripped), *returned)
     return Failure(trips, step.stage, step.id, blocked=bool(tripped)) if trips else None
+
+
+def _decidable(work: Work, step: Step, checked: list[Proposed], allowed: int) -> list[int]:
+    """Which calls are decided about now, by their place in the answer: those that are due, with what they refer to, and those that conflict with another.
+    What is found of them stands in ``checked`` afterwards.
+    """
+    due: list[int] = []
+    for index, waited in _due(work, step, checked):
+        one = dependencies.settled(work, work.run.steps[step.id], waited)
+        if one is None:
+            continue
+        if one.bound and not waited.bound:
+            one = _checked(work, step, one, index, allowed)
+        checked[index] = one
+        due.append(index)
+    sure = {checked[index].call_id for index in due}
+    conflicts = write_conflicts.found(work, work.run.steps[step.id], checked, sure)
+    for index, one in enumerate(checked):
+        if one.call_id in conflicts:
+            checked[index] = replace(one, problem=conflicts[one.call_id], cause=Cause.WRITE_CONFLICT)
+            due.append(index)
+    return sorted(set(due))
 
 
 def _stopped(work: Work, step: Step) -> None:
@@ -185,8 +202,8 @@ def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) ->
         return replace(one, problem=f"there is no tool {one.tool!r}; offered are: {names}")
     if not isinstance(one.args, dict):
         return replace(one, problem="the arguments are not a JSON object", cause=Cause.SCHEMA_INVALID)
-    earlier = _earlier(step, one.call_id)
-    if earlier is not None and (earlier.tool, earlier.args_hash) != (one.tool, one.args_hash):
+    before = earlier(step, one.call_id)
+    if before is not None and (before.tool, before.args_hash) != (one.tool, one.args_hash):
         return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
     if not one.bound and dependencies.refers(one):
         return one  # They are looked at once it is known what they are.
@@ -195,20 +212,12 @@ def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) ->
     return replace(one, problem="; ".join(problems[:5]), cause=Cause.SCHEMA_INVALID) if problems else one
 
 
-def _earlier(step: Step, call_id: str) -> Any:
-    for turn in step.history[:-1]:
-        for call in turn.calls:
-            if call.call_id == call_id:
-                return call
-    return None
-
-
 def _deduplicated(work: Work, step: Step, one: Proposed, turn: int) -> bool:
     """Answers a repeated call id from its first result; True when there is one."""
-    earlier = _earlier(step, one.call_id)
-    if earlier is None or earlier.state != "done":
+    before = earlier(step, one.call_id)
+    if before is None or before.state != "done":
         return False
-    _repeat(work, step, one, turn, earlier.result_ref)
+    _repeat(work, step, one, turn, before.result_ref)
     return True
 
 

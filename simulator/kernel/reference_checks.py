@@ -26,6 +26,8 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
     if fact.kind == "model_answered":
         proposed = decode(seen.content).get("calls", ()) if fact.verdict == "calls" else ()
         known["proposed"] = {one["call_id"]: one.get("args") for one in proposed if "problem" not in one}
+        known["when"] = {one["call_id"]: one.get("when", "") for one in proposed}
+        known["wrote"] = {}
         return ""
     if fact.kind == "call_issued":
         return _sent(known, fact, after) if fact.call == "tool" else ""
@@ -34,6 +36,45 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
         return ""
     known.setdefault("answers", {})[fact.call_id] = decode(seen.content)
     return _refused(fact, after) if fact.kind == "call_refused" and fact.cause in WAITED else ""
+
+
+@on("call_issued")
+def writes_do_not_meet(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No two calls of one answer write a key of a memory unless one refers to the other; where the last write wins, the one before it has come back."""
+    verb, _, memory = fact.target.removeprefix("memory_").partition("_")
+    if fact.call != "tool" or not fact.agent or verb not in ("write", "delete"):
+        return ""
+    known = seen.referred[fact.step_id]
+    args = known.get("resolved", {}).get(fact.call_id) or known["proposed"][fact.call_id]
+    wrote: dict[str, tuple[str, str]] = known["wrote"]
+    others = [call_id for call_id, path in wrote.items() if path == (memory, args["key"]) and call_id != fact.call_id]
+    wrote[fact.call_id] = (memory, args["key"])
+    last_wins = next(one.conflicts for one in seen.compiled.spec.memories if one.name == memory)
+    answers = known.get("answers", {})
+    for other in others:
+        if other in answers and "error" in answers[other]:
+            continue
+        if last_wins and other in answers:
+            continue
+        if last_wins or not _leads_to(known, fact.call_id, other):
+            return f"{fact.call_id} writes {args['key']!r} of {memory}, which {other} of the same answer writes"
+    return ""
+
+
+def _leads_to(known: dict[str, JSON], call_id: str, other: str) -> bool:
+    """Whether a call uses another, or one that does."""
+    if call_id == other:
+        return True
+    used = {words[1] for words in _references(known["proposed"].get(call_id))}
+    used |= {name for name in known["proposed"] if f"'{name}'" in known["when"].get(call_id, "")}
+    return any(_leads_to(known, one, other) for one in used - {call_id} if one in known["proposed"])
+
+
+def _references(node: JSON) -> list[list[str]]:
+    if isinstance(node, dict) and (words := _words(node)) is not None:
+        return [words]
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [words for one in inner for words in _references(one)]
 
 
 def _refused(fact: Any, after: Run) -> str:

@@ -1,4 +1,4 @@
-"""Output schemas that agents have in some fabrics of the swarm, and agents that plan their calls. Drawn from a generator of their own, so that fabrics without them stay as they were."""
+"""Output schemas that agents have in some fabrics of the swarm, agents that plan their calls, and memories whose last write wins. Drawn from a generator of their own, so that fabrics without them stay as they were."""
 
 from __future__ import annotations
 
@@ -42,3 +42,11 @@ def planning(tree: JSON, number: int) -> None:
     for agent in tree["agents"]:
         if agent.get("tools") and agent.get("answers", "json") == "json" and rng.random() < 0.8:
             agent["calls"] = "planned"
+
+
+def overwriting(tree: JSON, number: int) -> None:
+    """Has the last write of an answer win in some memories of a fabric, in place."""
+    rng = Random(f"overwritten {number}")  # noqa: S311 - a simulation is to be repeatable
+    for memory in tree["memories"]:
+        if rng.random() < 0.3:
+            memory["conflicts"] = "last_write_wins"

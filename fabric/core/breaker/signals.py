@@ -72,6 +72,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.PERSONA_VIOLATION,
             Cause.DUPLICATE_CALL,
             Cause.DEPENDENCY_FAILED,
+            Cause.WRITE_CONFLICT,
             Cause.OUTCOME_UNKNOWN,
             Cause.STALLED,
             Cause.NO_PROGRESS,

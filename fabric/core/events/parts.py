@@ -42,7 +42,7 @@ class ProposedCall:
     tool: str
     args_hash: str
     after: tuple[str, ...] = ()
-    """Calls of the same answer that it refers to: it waits for them."""
+    """Calls of the same answer that it waits for: it refers to them, or writes over what they write."""
 
 
 @value(kw_only=True)

@@ -153,7 +153,7 @@ def test_every_cause_goes_to_a_row_or_to_a_reaction_of_its_own():
 CLASSES = """
 rate_limit server_error timeout network dropped_stream | transient_infra  | transient | no  | yes | yes
 auth bad_request bad_configuration unknown_model       | deterministic    | none      | yes | no  | no
-schema_invalid tool_constraint unknown dependency_failed | deterministic    | semantic  | yes | no  | no
+schema_invalid tool_constraint unknown dependency_failed write_conflict | deterministic | semantic | yes | no | no
 context_length token_limit run_deadline                | budget_exhausted | budget    | no  | no  | no
 turn_limit                                             | budget_exhausted | budget    | no  | no  | no
 quota                                                  | budget_exhausted | budget    | no  | no  | yes
@@ -187,7 +187,7 @@ RAISED_BY = {
     FailureType.PROVIDER: "rate_limit server_error timeout network dropped_stream retry_budget_empty queue_full auth bad_request "
     "bad_configuration unknown_model",
     FailureType.SCHEMA_GROUNDING: "schema_invalid invariant grounding tool_constraint unknown corrections_spent partial_fan_in "
-    "malformed_answer duplicate_call dependency_failed",
+    "malformed_answer duplicate_call dependency_failed write_conflict",
     FailureType.PLAN_MALFORMED: "plan_gate",
     FailureType.DEADLOCK: "brief_repeated supervisor_stuck handoff_cycle",
     FailureType.NO_PROGRESS: "stalled no_progress",

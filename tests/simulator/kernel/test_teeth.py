@@ -18,6 +18,7 @@ from fabric.core import (
     reactions,
     references,
     shared_pace,
+    write_conflicts,
 )
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
@@ -352,6 +353,16 @@ def what_failed_is_referred_to_as_if_it_had_not(patch):
             return "something"
 
     patch.setattr(references, "_at", anything)
+
+
+@bug("writes_do_not_meet")
+def two_calls_of_one_answer_write_the_same(patch):
+    patch.setattr(write_conflicts, "found", lambda work, step, wave, sure: {})
+
+
+@bug("writes_do_not_meet")
+def the_last_to_come_back_wins(patch):
+    patch.setattr(write_conflicts, "ordered", lambda spec, proposals: proposals)
 
 
 @pytest.mark.parametrize("name", BUGS)
