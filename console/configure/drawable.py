@@ -12,7 +12,8 @@ from console.configure.fields import at
 from console.views.topology_picture import topology_links, topology_svg
 from console.views.workers_picture import Link
 from fabric.core.gates import Gates, OracleCheck
-from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
+from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.spec_topology import SupervisorTopology
 from fabric.services.trying.parts import sketch
 

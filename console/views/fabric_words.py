@@ -18,7 +18,8 @@ from fabric.core.fallbacks import chain
 from fabric.core.flow import Stage
 from fabric.core.gates import OracleCheck
 from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
-from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec, ToolSpec
+from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
 from fabric.selectors.limits import Limit, LimitGroup, Unit

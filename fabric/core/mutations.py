@@ -31,7 +31,7 @@ from fabric.core.saga import (
     key_of,
     scope_of,
 )
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import US, Work

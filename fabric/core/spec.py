@@ -34,19 +34,15 @@ from fabric.core.spec_judges import unknown_judges
 from fabric.core.spec_layers import layer_problems
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
-from fabric.core.spec_parts import Line, Name, Prose, SpecGroup, absent
-from fabric.core.spec_persona import Capabilities, Persona
+from fabric.core.spec_parts import Line, Name, Named, Prose, SpecGroup, absent
+from fabric.core.spec_persona import Persona
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.spec_topologies import Topology
 from fabric.core.spec_topology import Tiers
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.core.templates import host_of
 
-
-class _Named(SpecGroup):
-    name: Name
-
-
-N = TypeVar("N", bound=_Named)
+N = TypeVar("N", bound=Named)
 
 
 _Dollars = Annotated[
@@ -95,7 +91,7 @@ _ADDED_LATER = ("capabilities", "fallbacks", "cheaper")
 """Left out of what is stored and hashed while empty, so that a revision of before keeps its digest."""
 
 
-class ModelSpec(_Named):
+class ModelSpec(Named):
     """A model that agents may use."""
 
     provider: Name = Field(
@@ -139,47 +135,7 @@ class ModelSpec(_Named):
         return frozenset(told | ({Capability.STRUCTURED_OUTPUT} if self.structured_output else set()))
 
 
-class ToolSpec(_Named):
-    """A tool, and what running it does to the world."""
-
-    kind: Literal["builtin", "callable", "http", "memory"] = Field(
-        default="builtin", description="Of memory are the tools that the engine makes of a memory, and no other."
-    )
-    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
-    description: Prose = ""
-    parameters: dict[str, Any] | None = Field(
-        default=None, description="JSON schema of the arguments. None: the built-in's own."
-    )
-    target: str = Field(
-        default="", max_length=500, description="Dotted path of a callable, or URL of an HTTP endpoint."
-    )
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
-    allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
-    polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
-    timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None
-    compensation: Name | None = Field(
-        default=None, description='Tool that undoes a mutating one. It is called with {"key", "args", "result"}.'
-    )
-    reconcile: Name | None = Field(
-        default=None,
-        description='Read-only tool that says whether a mutating one was executed: called with {"key", "args"}, '
-        'it answers {"executed": true or false, "result": ...}. None: a person is asked.',
-    )
-    carry_over: bool = Field(
-        default=False, description="Mutating: what it did stays when the run is replanned, and is not done again."
-    )
-    approval: Literal["required", "waived"] = Field(
-        default="required", description="Irreversible: a person is asked before each call; waived needs a deviation."
-    )
-    deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
-    capabilities: Capabilities = Field(
-        default=(),
-        exclude_if=absent,
-        description="What an agent must be allowed to call it, such as database:write. None: tool:NAME.",
-    )
-
-
-class AgentSpec(_Named):
+class AgentSpec(Named):
     """An agent: instructions, a model, the tools it may propose."""
 
     instructions: Prose
@@ -348,7 +304,7 @@ def _by_name(items: tuple[N, ...], name: str) -> N:
 
 
 def _duplicates(spec: FabricSpec) -> Any:
-    named: tuple[tuple[str, tuple[_Named, ...]], ...]
+    named: tuple[tuple[str, tuple[Named, ...]], ...]
     named = (("models", spec.models), ("tools", spec.tools), ("agents", spec.agents))
     for field, items in named:
         seen: set[str] = set()

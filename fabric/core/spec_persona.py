@@ -15,7 +15,8 @@ from fabric.core.frozen import value
 from fabric.core.spec_parts import SpecGroup, absent
 
 if TYPE_CHECKING:
-    from fabric.core.spec import AgentSpec, FabricSpec, ToolSpec
+    from fabric.core.spec import AgentSpec, FabricSpec
+    from fabric.core.spec_tools import ToolSpec
 
 CHARS = 100
 _PART = "[a-z0-9][a-z0-9_-]*"

@@ -10,7 +10,8 @@ from typing import Any, Literal, Protocol
 
 from fabric.core.frozen import value
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
-from fabric.core.spec import ModelSpec, ToolSpec
+from fabric.core.spec import ModelSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.memory_port import MemoryCall
 from fabric.runtime.ports import Document
 

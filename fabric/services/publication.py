@@ -19,8 +19,9 @@ from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import encode
-from fabric.core.spec import FabricSpec, ModelSpec, ToolSpec
+from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.spec_memories import OFFERED, tool_name
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import (
     publication_breakers,

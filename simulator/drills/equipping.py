@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core.spec import AgentSpec, FabricSpec, ToolSpec
+from fabric.core.spec import AgentSpec, FabricSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType
 from simulator.kernel.published import QUERY
 

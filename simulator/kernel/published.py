@@ -8,7 +8,8 @@ from typing import Any
 
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core.context import Compiled, Validate, compile_spec
-from fabric.core.spec import FabricSpec, ToolSpec
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolOffer
 from simulator.kernel.remembered import remembering_rules

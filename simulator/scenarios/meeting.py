@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fabric.core.frozen import replace
 from fabric.core.inputs import ModelReplied, ToolCall
-from fabric.core.spec import FabricSpec, ToolSpec
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.baseline import Ask
 from simulator.drills.equipping import LOOKUP, reader, with_lookup, with_role, with_tools

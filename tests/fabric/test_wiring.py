@@ -21,7 +21,8 @@ from fabric.adapters.engine_lock import EngineLock, EngineRunning
 from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.core.audit import Act
 from fabric.core.inputs import ModelReplied
-from fabric.core.spec import ModelSpec, ToolSpec
+from fabric.core.spec import ModelSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.management.base import providers
 from fabric.models import AuditLine, Checkpoint, Revision

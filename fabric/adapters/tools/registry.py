@@ -19,7 +19,7 @@ from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaise
 from fabric.core.fingerprint import encode
 from fabric.core.inputs import CallFailed, ToolFinished
 from fabric.core.saga import Outcome
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean, clean_text
 from fabric.runtime.call_ports import ToolOffer, ToolRequest

@@ -13,8 +13,9 @@ from fabric.core.gates import Gates
 from fabric.core.mechanisms.contract import Proposal, View
 from fabric.core.policy import FlowPolicy
 from fabric.core.run import Run
-from fabric.core.spec import AgentSpec, FabricSpec, ToolSpec
+from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_memories import MemorySpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.spec_topology import SupervisorTopology
 from fabric.core.taxonomy import Tier
 from fabric.services.errors import Refused

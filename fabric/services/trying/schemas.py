@@ -12,9 +12,9 @@ from fabric.core.mechanisms import validation_gate
 from fabric.core.mechanisms.validation_gate import POST_CHECKS
 from fabric.core.memory import Change, Found, judged, said
 from fabric.core.policy import FlowPolicy
-from fabric.core.spec import ToolSpec
 from fabric.core.spec_memories import MemorySpec, Verb, parameters
 from fabric.core.spec_parts import Name
+from fabric.core.spec_tools import ToolSpec
 from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import Problem
 from fabric.services.trying import parts, samples

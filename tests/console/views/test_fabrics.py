@@ -11,7 +11,7 @@ from console.views.fabric_table import ICONS, PER, table_of
 from console.views.fabric_words import EFFECTS, agents_of, limit_value
 from console.views.fabrics import MIX, TABS, outcome_mix
 from fabric.core.decision_table import DEFAULT_TABLE, CountScope, Reaction
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.models import Run
 from fabric.selectors.limits import Unit, limits_of

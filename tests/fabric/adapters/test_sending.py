@@ -8,7 +8,7 @@ from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatib
 from fabric.adapters.tools.outbound import SENDING, Gate, Sending
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.core.inputs import CallFailed
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from simulator.endpoint import ScriptedEndpoint, answer
 from tests.fabric.adapters.providers.asking import request as model_request
 from tests.fabric.adapters.tools.asking import request as tool_request

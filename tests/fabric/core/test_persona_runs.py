@@ -9,8 +9,9 @@ from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import policy
 from fabric.core.mechanisms.policy import Config, State
-from fabric.core.spec import AgentSpec, FabricSpec, ToolSpec
+from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_persona import Persona, covers, violations
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from fabric.core.verdict import PASS, Trip
 from tests.fabric.core.fabrics import lone, proposal, tree, view

@@ -16,7 +16,7 @@ from fabric.core.inputs import CallFailed, ToolFinished
 from fabric.core.mutations import outcome_of
 from fabric.core.run import visible_state
 from fabric.core.saga import MUTATES, ON_UNKNOWN, STATUS, UNWINDS, Effect, Outcome, Status, Then, key_of, scope_of
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause, Tier
 from fabric.core.work import US
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, never_sent, one_by_one, travel

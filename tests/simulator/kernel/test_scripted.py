@@ -10,7 +10,8 @@ import pytest
 from fabric.adapters.tools.builtin_documents import read_document, search_documents
 from fabric.adapters.tools.registry import offers
 from fabric.core.payloads import Critique, Plan, Summary
-from fabric.core.spec import ModelSpec, ToolSpec
+from fabric.core.spec import ModelSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
 from fabric.runtime.call_ports import ChatMessage, ModelRequest

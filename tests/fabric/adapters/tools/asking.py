@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from fabric.adapters.tools.registry import ToolRunner
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.call_ports import ToolRequest
 from fabric.runtime.ports import Document
 

@@ -2,7 +2,7 @@ import pytest
 
 from fabric.adapters.tools.callables import NotATool, load
 from fabric.core.inputs import CallFailed, ToolFinished
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.asking import run
 

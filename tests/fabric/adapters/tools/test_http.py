@@ -6,7 +6,7 @@ from fabric.adapters.tools.http_get import READ_CHARS, is_allowed
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.core.inputs import CallFailed, ToolFinished
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step, drop, hang, hang_up, refusal, trickle
 from tests.fabric.adapters.tools.asking import request, run

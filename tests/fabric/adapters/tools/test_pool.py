@@ -5,7 +5,7 @@ import pytest
 
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.adapters.tools.registry import ToolRunner
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools import sample_tools
 from tests.fabric.adapters.tools.asking import request

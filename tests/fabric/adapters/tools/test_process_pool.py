@@ -15,7 +15,7 @@ from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaise
 from fabric.adapters.tools.registry import ToolRunner
 from fabric.core.inputs import CallFailed
 from fabric.core.saga import Outcome
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.asking import request, run
 

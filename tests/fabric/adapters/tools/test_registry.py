@@ -3,7 +3,7 @@ import pytest
 from fabric.adapters.evaluators import compile_schema
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import BUILTINS, offers, problems, validator_of
-from fabric.core.spec import ToolSpec
+from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.asking import DOCUMENTS, run
 

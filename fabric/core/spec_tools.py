@@ -1,0 +1,50 @@
+"""Tools as a fabric declares them: what runs, and what that does to the world."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from fabric.core.spec_parts import Name, Named, Prose, absent
+from fabric.core.spec_persona import Capabilities
+
+
+class ToolSpec(Named):
+    """A tool, and what running it does to the world."""
+
+    kind: Literal["builtin", "callable", "http", "memory"] = Field(
+        default="builtin", description="Of memory are the tools that the engine makes of a memory, and no other."
+    )
+    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
+    description: Prose = ""
+    parameters: dict[str, Any] | None = Field(
+        default=None, description="JSON schema of the arguments. None: the built-in's own."
+    )
+    target: str = Field(
+        default="", max_length=500, description="Dotted path of a callable, or URL of an HTTP endpoint."
+    )
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
+    polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
+    timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None
+    compensation: Name | None = Field(
+        default=None, description='Tool that undoes a mutating one. It is called with {"key", "args", "result"}.'
+    )
+    reconcile: Name | None = Field(
+        default=None,
+        description='Read-only tool that says whether a mutating one was executed: called with {"key", "args"}, '
+        'it answers {"executed": true or false, "result": ...}. None: a person is asked.',
+    )
+    carry_over: bool = Field(
+        default=False, description="Mutating: what it did stays when the run is replanned, and is not done again."
+    )
+    approval: Literal["required", "waived"] = Field(
+        default="required", description="Irreversible: a person is asked before each call; waived needs a deviation."
+    )
+    deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
+    capabilities: Capabilities = Field(
+        default=(),
+        exclude_if=absent,
+        description="What an agent must be allowed to call it, such as database:write. None: tool:NAME.",
+    )
