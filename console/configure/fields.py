@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from console.configure.shape import MISSING, Kind, Missing, Shape, shape_of
+from console.configure.places import Kind
+from console.configure.shape import MISSING, Missing, Shape, shape_of
 from console.configure.sources import SOURCES
 from console.configure.spelled import spelled
 from console.typed_fields import same

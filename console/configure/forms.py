@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.configure.fields import at, named_in
-from console.configure.shape import MISSING, REFERS, place_of
+from console.configure.places import REFERS
+from console.configure.shape import MISSING, place_of
 from fabric.services.yaml_edit import Drop, Edit, Put
 from fabric.services.yaml_tree import Path
 

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, standing, whole_of
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
-from console.configure.shape import KEYED, MISSING, REFERS, place_of, shape_of
+from console.configure.places import KEYED, REFERS
+from console.configure.shape import MISSING, place_of, shape_of
 from console.typed_fields import same
 from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, tree_edited
 from fabric.services.yaml_tree import Path

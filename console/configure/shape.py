@@ -1,13 +1,13 @@
 """What each place in a fabric may hold, read from the types of ``FabricSpec`` themselves, so that no form can know less than the engine does.
 
 A place is a dotted path in which ``*`` stands for a position or a key: ``agents.*.model``. What a type cannot say (which names a field refers
-to, what is code) is in the tables here, total over the places by test.
+to, what is code) is in the tables of ``places``.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -17,18 +17,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from console.configure.places import EXTRA_FIELDS, KINDS, LABELS, ORDERED, REFERS, UNITS, Kind
 from console.configure.sources import SOURCES
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
 from fabric.selectors.limits import LIMITS, Unit, explained
 
 JSON = Any
-Kind = Literal[
-    "name", "text", "prose", "code", "integer", "number", "usd", "boolean", "choice", "reference", "picks", "order", "lines", "json",
-    "group", "items", "table",
-]  # fmt: skip
-"""How a place is edited. ``picks``: any of some, ``order``: several of some in order; ``group``: named fields, ``items``: a list of groups,
-``table``: groups by key."""
 
 
 class Missing:
@@ -39,122 +34,6 @@ class Missing:
 
 
 MISSING = Missing()
-
-REFERS: Mapping[str, str] = {
-    "agents.*.model": "models",
-    "agents.*.tools": "tools",
-    "models.*.fallbacks": "models",
-    "models.*.cheaper": "models",
-    "tools.*.compensation": "tools",
-    "tools.*.reconcile": "tools",
-    "topology.planner": "agents",
-    "topology.workers": "agents",
-    "topology.aggregator": "agents",
-    "topology.critic": "agents",
-    "topology.plan_critic": "agents",
-    "topology.finalizer": "agents",
-    "topology.handover": "agents",
-    "topology.plan.briefs.*.agent": "agents",
-    "gates.oracle.*.tool": "tools",
-    "gates.oracle.*.critic": "agents",
-    "gates.grounding_critic": "agents",
-    "policy.goal_gates.nodes": "agents",
-}
-"""Places that hold names, and the list whose names they are."""
-KEYED: Mapping[str, str] = {"policy.budget.agents": "agents"}
-"""Tables whose keys are names, and the list whose names they are."""
-ORDERED = frozenset({"models.*.fallbacks", "topology.workers"})
-"""Of those with several names, where their order says something."""
-KINDS: Mapping[str, Kind] = {
-    "gates.policies.*.text": "code",
-    "gates.invariants.*.expression": "code",
-    "gates.oracle.*.expression": "code",
-    "gates.guardrails.*.patterns.*.pattern": "code",
-    "safe_fallback": "prose",
-    "agents.*.name": "name",
-    "models.*.name": "name",
-    "tools.*.name": "name",
-    "memories.*.name": "name",
-}
-"""Places that are edited otherwise than their type says."""
-LABELS: Mapping[str, str] = {
-    "name": "Name",
-    "models.*.model": "Model id",
-    "models.*.base_url": "Endpoint",
-    "models.*.context_tokens": "Context window",
-    "models.*.price.input_usd_per_mtok": "Price of input",
-    "models.*.price.output_usd_per_mtok": "Price of output",
-    "models.*.structured_output": "Answers held to a schema",
-    "models.*.tool_calls": "Takes tool calls",
-    "models.*.cheaper": "Cheaper stand-in",
-    "tools.*.timeout_s": "Timeout",
-    "tools.*.target": "Target",
-    "agents.*.output_schema": "Schema of its data",
-    "tools.*.capabilities": "Capabilities that calling it takes, one a line",
-    "agents.*.persona.allowed_capabilities": "Allowed capabilities, one a line",
-    "agents.*.persona.denied_capabilities": "Denied capabilities, one a line",
-    "agents.*.max_output_tokens": "Output, at most",
-    "agents.*.calls": "How it calls tools",
-    "memories.*.conflicts": "Two writes of one key at once",
-    "agents.*.inline_document_chars": "Of each document, in the prompt",
-    "tiers.default": "Tier of a run that asks for none",
-    "tiers.allowed": "Tiers that a run may ask for",
-    "example": "Example request",
-    "safe_fallback": "Static answer",
-    "topology.kind": "Kind of topology",
-    "topology.plan.goal": "Goal of the plan",
-    "topology.plan.briefs.*.agent": "Worker",
-    "topology.plan.exit_criteria": "Exit criteria, one a line",
-    "gates.max_outcome_chars": "Longest answer",
-    "gates.citations": "Citations",
-    "gates.grounding": "Grounding level",
-    "gates.guardrails.*.places": "Where it looks",
-    "gates.guardrails.*.rules": "Shipped rules",
-    "gates.invariants.*.expression": "Condition, CEL",
-    "gates.invariants.*.message": "Said when it does not hold",
-    "gates.policies.*.text": "Policy, Cedar",
-    "gates.oracle.*.expression": "Condition, CEL",
-    "gates.oracle.*.message": "Said when it does not hold",
-    "gates.oracle.*.http.url": "Address",
-    "gates.oracle.*.http.timeout_s": "Timeout of one attempt",
-    "decision_table.*.*.deviation": "Why it may be laxer",
-    "policy.budget.agents.*.usd_micros": "Own cap of money",
-    "policy.budget.agents.*.tokens": "Own cap of tokens",
-    "policy.breakers.*.scope": "Stands in front of",
-    "policy.breakers.*.only": "Only these",
-    "policy.breakers.*.cooldown_s": "Cooldown",
-    "policy.breakers.*.half_open_max": "Probes at once",
-    "policy.breakers.*.success_threshold": "Probes to close it",
-    "policy.breakers.*.max_trips": "Trips until it stops for good",
-    "policy.breakers.*.reset_on_success": "Closing forgets trips",
-    "policy.breakers.*.on_open": "Fallback while it is open",
-    "policy.breakers.*.signals.*.names": "Counts",
-    "policy.breakers.*.signals.*.window_s": "Window",
-    "policy.breakers.*.signals.*.min_calls": "Judged from",
-    "policy.retry_layers.stages.*.fallback_retry_target": "Retry target after that",
-    "policy.retry_layers.stages.*.max_retries": "Node retries",
-    "policy.retry_layers.stages.*.allow_partial": "A gap may stay",
-}
-"""Labels that are not the field's name in words; those of the policy are in ``LIMITS``."""
-UNITS: Mapping[str, str] = {
-    "policy.budget.agents.*.usd_micros": str(Unit.USD),
-    "policy.budget.agents.*.tokens": str(Unit.TOKENS),
-    "policy.breakers.*.cooldown_s": "s",
-    "policy.breakers.*.signals.*.window_s": "s",
-    "policy.breakers.*.signals.*.min_calls": "calls",
-    "models.*.context_tokens": "tokens",
-    "models.*.price.input_usd_per_mtok": "$ per million tokens",
-    "models.*.price.output_usd_per_mtok": "$ per million tokens",
-    "tools.*.timeout_s": "s",
-    "agents.*.max_output_tokens": "tokens",
-    "agents.*.inline_document_chars": "characters",
-    "gates.max_outcome_chars": "characters",
-    "gates.oracle.*.http.timeout_s": "s",
-}
-
-
-EXTRA_FIELDS: Mapping[str, tuple[str, ...]] = {"policy.breakers": ("preset",)}
-"""Fields that an author may write and that are gone once a fabric is read: a breaker may be a preset and what differs from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

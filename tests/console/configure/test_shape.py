@@ -8,7 +8,8 @@ import pytest
 
 from console.configure.fields import SEVERAL, field_at, read, shown
 from console.configure.fresh import NEW
-from console.configure.shape import KINDS, LABELS, MISSING, ORDERED, REFERS, UNITS, place_of, places, shape_of
+from console.configure.places import KINDS, LABELS, ORDERED, REFERS, UNITS
+from console.configure.shape import MISSING, place_of, places, shape_of
 from console.typed_fields import same
 from fabric.core.spec import FabricSpec
 from fabric.services.fabric_yaml import fabric_dump
