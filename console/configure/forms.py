@@ -73,18 +73,17 @@ def _planner(tree: JSON, group: JSON) -> dict[str, JSON]:
 
 
 def _plan(tree: JSON, group: JSON) -> dict[str, JSON]:
+    return {"plan": planned(group)}
+
+
+def planned(group: JSON) -> dict[str, JSON]:
+    """A fixed plan with a share for each worker of a topology."""
     workers = group.get("workers") if isinstance(group, dict) else None
     named = [one for one in workers if isinstance(one, str)] if isinstance(workers, list) else []
     briefs = [
         {"agent": one, "title": f"Share of {one}", "instructions": "Do your share of the request."} for one in named
     ]
-    return {
-        "plan": {
-            "goal": "Answer the request.",
-            "briefs": briefs,
-            "exit_criteria": ["It answers the request."],
-        }
-    }
+    return {"goal": "Answer the request.", "briefs": briefs, "exit_criteria": ["It answers the request."]}
 
 
 def _expression(tree: JSON, group: JSON) -> dict[str, JSON]:

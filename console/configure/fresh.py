@@ -24,11 +24,12 @@ def fresh(tree: JSON, path: str) -> JSON:
     for name in shape.fields:
         inner = shape_of(f"{path}.0.{name}")
         if inner is not None and inner.required:
-            found[name] = inner.options[0] if inner.options and inner.kind == "choice" else _empty(inner.kind)
+            found[name] = inner.options[0] if inner.options and inner.kind == "choice" else empty(inner.kind)
     return found
 
 
-def _empty(kind: str) -> JSON:
+def empty(kind: str) -> JSON:
+    """Nothing, as a kind of field has it."""
     return [] if kind in ("lines", "picks", "order", "items") else {} if kind in ("group", "table", "json") else ""
 
 
@@ -67,6 +68,10 @@ def _brief(tree: JSON) -> JSON:
     workers = at(tree, "topology.workers")
     first = workers[0] if isinstance(workers, list) and workers else ""
     return {"agent": first, "title": "Untitled", "instructions": ""}
+
+
+def _duty(tree: JSON) -> JSON:
+    return {**_brief(tree), "title": "A further item"}
 
 
 def _invariant(tree: JSON) -> JSON:
@@ -119,6 +124,7 @@ NEW: Mapping[str, Callable[[JSON], JSON]] = {
     "tools": _tool,
     "memories": _memory,
     "topology.plan.briefs": _brief,
+    "topology.procedure": _duty,
     "gates.invariants": _invariant,
     "gates.policies": _policy,
     "gates.oracle": _oracle,

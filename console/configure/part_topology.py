@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from console.configure.fields import EditField, at
 from console.configure.forms import FORMS, form_at, idle
 from console.configure.shape import MISSING
 from console.views.fabric_words import EFFECTS
+from fabric.core.spec_topology import DEFAULT_KIND
 
 JSON = Any
 
@@ -70,16 +72,20 @@ def build(editing: Editing) -> dict[str, Any]:
     form = form_at(editing.tree, "topology")
     planned = editing.at("topology.plan") not in (MISSING, None)
     named = any(editing.at(f"topology.{field}") not in (MISSING, None) for field, *_ in PLANNING)
-    kind = editing.field("topology.kind")
+    kind = editing.field("topology.kind", **KIND_WORDS)
+    written = kind.text or DEFAULT_KIND
+    own = OWN.get(written)
     return {
         "form": form,
-        "forms": [(name, one.label) for name, one in FORMS["topology"].items()],
-        "planning": _roles(editing, PLANNING) if named or not planned else [],
+        "forms": [] if written in UNPLANNED else [(name, one.label) for name, one in FORMS["topology"].items()],
+        "planning": _roles(editing, PLANNING) if written not in UNPLANNED and (named or not planned) else [],
         "plan": _plan(editing) if planned else None,
         "workers": editing.field("topology.workers"),
         "rows": _workers(editing),
         "roles": _roles(editing, ROLES),
-        "kind": kind if kind.given is not MISSING else None,
+        "kind": kind,
+        "written": written,
+        "own": own(editing) if own is not None else None,
         "about": editing.about("topology"),
         "fan_in": _fan_in(editing),
         "goals": editing.fields("policy.goal_gates", "nodes", "retry"),
@@ -130,6 +136,39 @@ def _about(tree: JSON, name: str) -> str:
     tools = agent.get("tools")
     named = ", ".join(str(one) for one in tools) if isinstance(tools, list) and tools else "no tools"
     return f"{agent.get('model') or 'no model'} · {named}"
+
+
+@dataclass(frozen=True, slots=True)
+class DutyForm:
+    """One item of a procedure."""
+
+    path: str
+    number: int
+    fields: tuple[EditField, ...]
+
+
+def _procedure(editing: Editing) -> dict[str, Any]:
+    place = "topology.procedure"
+    items = [
+        DutyForm(path, n + 1, tuple(editing.fields(path, "agent", "title", "reads", "instructions")))
+        for n in range(editing.count(place))
+        for path in (f"{place}.{n}",)
+    ]
+    return {"items": items, "about": editing.about(place)}
+
+
+OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {"sop": _procedure}
+"""What a kind of topology has beside the roles; its template is named after it."""
+KIND_WORDS = {
+    "supervisor": "supervisor: all briefs at once, then joined",
+    "hierarchical": "hierarchical: workers may lead teams of their own",
+    "handoff": "peer handoff: one works, and passes on to another",
+    "debate": "debate: sides propose and criticise in rounds",
+    "sop": "procedure: one item after the other",
+    "graph": "graph: rules say who speaks next",
+}
+UNPLANNED = frozenset({"sop"})
+"""Kinds whose runs nobody plans."""
 
 
 def _fan_in(editing: Editing) -> list[EditField]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, standing, whole_of
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
+from console.configure.kinds import followed
 from console.configure.places import KEYED, REFERS
 from console.configure.shape import MISSING, place_of, shape_of
 from console.typed_fields import same
@@ -101,6 +102,9 @@ def _field_edits(shown: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
         return []
     renamed = list(_references(now, path, one.given, value)) if one.shape.kind == "name" else []
     edits = [*put(now, path, value), *renamed]
+    around, _, field = path.rpartition(".")
+    if field == "kind":
+        return [*edits, *followed(tree_edited(now, edits), path_of(around))]
     follows = FOLLOWS.get(path)
     return edits if follows is None else [*edits, *follows(tree_edited(now, edits))]
 

@@ -7,7 +7,7 @@ to, what is code) is in the tables of ``places``.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -83,6 +83,19 @@ def _shape(place: str) -> Shape | None:
         return Shape(
             place=place, kind="choice", label="Preset", help=said, default=None, nullable=True, options=tuple(PRESETS)
         )
+    found = _typed(place)
+    return None if found is None else _made(place, *found)
+
+
+def kinds_at(path: str) -> Mapping[str, type[BaseModel]]:
+    """The kinds that a group at a path of a draft may be of, each with its fields' type; empty: it is of one, or no group."""
+    found = _typed(place_of(path))
+    groups = () if found is None else _groups(_bare(found[0])[0])
+    return {kind: one for one in groups for kind in _kind_names(one)} if len(groups) > 1 else {}
+
+
+def _typed(place: str) -> tuple[Any, FieldInfo | None, type[BaseModel]] | None:
+    """The type of a place, its field, and the group that has it; None: there is no such place."""
     annotation: Any = FabricSpec
     field: FieldInfo | None = None
     owner: type[BaseModel] = FabricSpec
@@ -93,12 +106,12 @@ def _shape(place: str) -> Shape | None:
             if found is None:
                 return None
             owner, field = found
-            annotation = _kinds(groups) if part == "kind" else field.annotation
+            annotation = _kinds(groups) if part == "kind" and len(groups) > 1 else field.annotation
         elif part == "*" and (inner := _inner(annotation)) is not None:
             annotation, field = inner, None
         else:
             return None
-    return _made(place, annotation, field, owner)
+    return annotation, field, owner
 
 
 def _made(place: str, annotation: Any, field: FieldInfo | None, owner: type[BaseModel]) -> Shape:
@@ -183,7 +196,11 @@ def _groups(bare: Any) -> tuple[type[BaseModel], ...]:
 
 def _kinds(groups: tuple[type[BaseModel], ...]) -> Any:
     """The type of what tells groups of several kinds apart."""
-    return Literal[tuple(kind for one in groups for kind in get_args(one.model_fields["kind"].annotation))]
+    return Literal[tuple(kind for one in groups for kind in _kind_names(one))]
+
+
+def _kind_names(group: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(str(one) for one in get_args(group.model_fields["kind"].annotation))
 
 
 def _inner(annotation: Any) -> Any:

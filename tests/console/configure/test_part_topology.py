@@ -15,6 +15,7 @@ from console.configure.parts import PARTS, part_of
 from console.configure.sent import ButtonProblem, changes_in, pressed_in
 from console.configure.shape import shape_of
 from console.views.topology_picture import topology_svg
+from fabric.core.spec import FabricSpec
 from fabric.services.drafts import draft_begin
 from fabric.services.samples import SAMPLES
 from fabric.services.yaml_edit import text_edited
@@ -240,3 +241,58 @@ def test_the_page_changes_roles_with_and_without_a_script(browser: Any, actor: A
     assert 'id="f.topology.workers.0"' in html
     assert 'id="f.topology.workers.1"' not in html
     assert "auditor" in re.findall(r"<svg class=\"topo\".*?</svg>", html, re.DOTALL)[0]
+
+
+# -- kinds -------------------------------------------------------------------------------------------------------------
+
+RESEARCH = SOURCES["research-desk"]
+
+
+def checked(tree: Any) -> FabricSpec:
+    """The fabric that a tree is."""
+    return FabricSpec.model_validate(tree)
+
+
+def test_another_kind_keeps_what_it_can_and_is_a_fabric_at_once() -> None:
+    fixed = pressed(RESEARCH, "turn topology=plan")
+    text = text_edited(RESEARCH, pressed_in(read_yaml(RESEARCH).value, "turn topology=plan")[0])
+    procedure = sent(text, topology__kind="sop")
+    assert checked(procedure).topology.kind == "sop"
+    briefs = [(one["agent"], one["title"], one["instructions"]) for one in fixed["topology"]["plan"]["briefs"]]
+    assert [(one["agent"], one["title"], one["instructions"]) for one in procedure["topology"]["procedure"]] == briefs
+    assert not {"plan", "planner", "plan_critic"} & set(procedure["topology"])
+
+
+def test_and_back_again_it_is_planned_as_it_was() -> None:
+    fixed = pressed(RESEARCH, "turn topology=plan")
+    text = text_edited(RESEARCH, pressed_in(read_yaml(RESEARCH).value, "turn topology=plan")[0])
+    data = QueryDict(mutable=True)
+    data["f.topology.kind"] = "sop"
+    there = text_edited(text, changes_in(read_yaml(text).value, data).edits)
+    back = sent(there, topology__kind="supervisor")
+    assert checked(back).topology.kind == "supervisor"
+    assert back["topology"]["plan"]["briefs"] == fixed["topology"]["plan"]["briefs"]
+    assert "procedure" not in back["topology"]
+
+
+def test_a_kind_that_there_is_not_stays_as_it_was_typed() -> None:
+    odd = sent(RESEARCH, topology__kind="swarm")
+    assert odd["topology"] == {**read_yaml(RESEARCH).value["topology"], "kind": "swarm"}
+    assert 'id="h-roles"' in page(text_edited(RESEARCH, changes_in(read_yaml(RESEARCH).value, _kind("swarm")).edits))
+
+
+def _kind(kind: str) -> QueryDict:
+    data = QueryDict(mutable=True)
+    data["f.topology.kind"] = kind
+    return data
+
+
+def test_a_procedure_is_edited_item_by_item() -> None:
+    text = text_edited(RESEARCH, changes_in(read_yaml(RESEARCH).value, _kind("sop")).edits)
+    html = page(text)
+    assert 'id="h-procedure"' in html
+    assert "How runs are planned" not in html
+    more = pressed(text, "add topology.procedure")
+    assert len(more["topology"]["procedure"]) == len(read_yaml(text).value["topology"]["procedure"]) + 1
+    reads = sent(text, topology__procedure__1__reads="[1]")
+    assert checked(reads).topology.model_dump()["procedure"][1]["reads"] == (1,)

@@ -1,0 +1,90 @@
+"""Groups that may be of several kinds, told apart by their field ``kind``: what else changes in a draft once that is another.
+
+Fields that the new kind does not have go, with what is written in them; those that it needs begin as ``BEGINS`` says, or as little as may stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from console.configure.fields import at, named_in
+from console.configure.forms import planned
+from console.configure.fresh import empty
+from console.configure.shape import kinds_at, place_of, shape_of
+from fabric.services.yaml_edit import Drop, Edit, Put
+from fabric.services.yaml_tree import Path
+
+JSON = Any
+
+
+def followed(tree: JSON, path: Path) -> list[Edit]:
+    """The edits that follow in a draft in which the ``kind`` of the group at a path has just been changed. ``tree``: with the new kind."""
+    dotted = ".".join(map(str, path))
+    group, models = at(tree, dotted), kinds_at(dotted)
+    model = models.get(str(group.get("kind"))) if isinstance(group, dict) else None
+    if model is None:
+        return []
+    kind = str(group["kind"])
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    needed = [name for name, field in fields.items() if field.is_required() and name not in group]
+    begun = BEGINS.get((place_of(dotted), kind), _nothing)(tree, group)
+    edits: list[Edit] = [
+        Put((*path, name), value) for name, value in begun.items() if name in needed or name not in group
+    ]
+    edits += [Put((*path, name), _least(tree, f"{dotted}.{name}")) for name in needed if name not in begun]
+    gone = [name for name in group if name not in fields or name in LEFT_OUT.get((place_of(dotted), kind), ())]
+    return [*edits, *(Drop((*path, name)) for name in gone)]
+
+
+def _least(tree: JSON, path: str) -> JSON:
+    """As little as may stand at a place: the first name that it may refer to, else nothing of its type."""
+    shape = shape_of(path)
+    if shape is None:
+        return ""
+    if shape.refers:
+        names = named_in(tree, shape.refers)
+        return list(names[:1]) if shape.kind in ("picks", "order") else next(iter(names), "")
+    return shape.options[0] if shape.options and shape.kind == "choice" else empty(shape.kind)
+
+
+def _nothing(tree: JSON, group: JSON) -> dict[str, JSON]:
+    return {}
+
+
+def _supervisor(tree: JSON, group: JSON) -> dict[str, JSON]:
+    """A fixed plan, of the procedure that there was, else a share for each worker."""
+    if group.get("planner") or group.get("plan"):
+        return {}
+    briefs = [
+        {name: one[name] for name in ("agent", "title", "instructions") if name in one} for one in _procedure(group)
+    ]
+    plan = planned(group)
+    return {"plan": {**plan, "briefs": briefs} if briefs else plan}
+
+
+def _sop(tree: JSON, group: JSON) -> dict[str, JSON]:
+    """The briefs of the plan that there was as items, else an item for each worker."""
+    plan = group.get("plan")
+    briefs = plan.get("briefs") if isinstance(plan, dict) else None
+    listed = briefs if isinstance(briefs, list) and briefs else planned(group)["briefs"]
+    items = [one for one in listed if isinstance(one, dict)]
+    kept = ("agent", "title", "instructions")
+    return {"procedure": [{name: one[name] for name in kept if name in one} for one in items]}
+
+
+def _procedure(group: JSON) -> Iterator[dict[str, JSON]]:
+    listed = group.get("procedure")
+    yield from (one for one in (listed if isinstance(listed, list) else []) if isinstance(one, dict))
+
+
+Begins = Callable[[JSON, JSON], dict[str, JSON]]
+BEGINS: Mapping[tuple[str, str], Begins] = {
+    ("topology", "supervisor"): _supervisor,
+    ("topology", "sop"): _sop,
+}
+"""From the draft and the group as it was: the fields that a kind begins with, by place and kind."""
+LEFT_OUT: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("topology", "sop"): ("planner", "plan", "plan_critic"),
+}
+"""Fields that a kind has and may not use."""
