@@ -280,6 +280,8 @@ def shown(kind: Kind, value: JSON) -> str:
         return dollars(value)
     if kind == "lines" and isinstance(value, list):
         return "\n".join(one if isinstance(one, str) else json.dumps(one) for one in value)
+    if kind == "numbers" and isinstance(value, list):
+        return ", ".join(str(one) if isinstance(one, str) else json.dumps(one) for one in value)
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -356,12 +358,19 @@ def _stripped(text: str) -> JSON:
     return text.strip()
 
 
+def _numbers(text: str) -> JSON:
+    """Whole numbers, with commas or blanks between them; what is none stays the text that it is, so that it is told."""
+    parts = [part for part in re.split(r"[,\s]+", text.strip()) if part]
+    return [int(part) if part.isascii() and part.isdecimal() and len(part) < 19 else part for part in parts]
+
+
 READ: Mapping[Kind, Callable[[str], JSON]] = {
     "integer": _integer,
     "number": _number,
     "usd": _usd,
     "boolean": _boolean,
     "lines": _lines,
+    "numbers": _numbers,
     "json": _json,
     "name": _stripped,
 }

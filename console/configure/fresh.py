@@ -30,7 +30,13 @@ def fresh(tree: JSON, path: str) -> JSON:
 
 def empty(kind: str) -> JSON:
     """Nothing, as a kind of field has it."""
-    return [] if kind in ("lines", "picks", "order", "items") else {} if kind in ("group", "table", "json") else ""
+    return (
+        []
+        if kind in ("lines", "numbers", "picks", "order", "items")
+        else {}
+        if kind in ("group", "table", "json")
+        else ""
+    )
 
 
 BEFORE_LAST = frozenset({"decision_table.*.*.rungs"})

@@ -87,7 +87,7 @@ def build(editing: Editing) -> dict[str, Any]:
         "written": written,
         "own": own(editing) if own is not None else None,
         "about": editing.about("topology"),
-        "fan_in": _fan_in(editing),
+        "fan_in": [] if written in UNPLANNED else _fan_in(editing),
         "goals": editing.fields("policy.goal_gates", "nodes", "retry"),
         "idle": [(name, _offers(editing, name)) for name in idle(editing.tree)],
         "drawn": drawn(editing.tree, editing.spec),

@@ -11,7 +11,7 @@ from typing import Literal
 from fabric.selectors.limits import Unit
 
 Kind = Literal[
-    "name", "text", "prose", "code", "integer", "number", "usd", "boolean", "choice", "reference", "picks", "order", "lines", "json",
+    "name", "text", "prose", "code", "integer", "number", "usd", "boolean", "choice", "reference", "picks", "order", "lines", "numbers", "json",
     "group", "items", "table",
 ]  # fmt: skip
 """How a place is edited. ``picks``: any of some, ``order``: several of some in order; ``group``: named fields, ``items``: a list of groups,
@@ -81,7 +81,7 @@ LABELS: Mapping[str, str] = {
     "safe_fallback": "Static answer",
     "topology.kind": "How the workers work together",
     "topology.procedure.*.agent": "Worker",
-    "topology.procedure.*.reads": "Reads the artifacts of, as [1, 2]",
+    "topology.procedure.*.reads": "Reads the artifacts of items",
     "topology.plan.goal": "Goal of the plan",
     "topology.plan.briefs.*.agent": "Worker",
     "topology.plan.exit_criteria": "Exit criteria, one a line",

@@ -246,7 +246,7 @@ def _several(place: str, bare: Any, inner: Any) -> tuple[Kind, tuple[str, ...], 
         return ("table" if keys else "json"), keys, ()
     if (options := _options(item)) is not None:
         return "picks", options, ()
-    return ("lines" if item is str else "json"), (), ()
+    return ("lines" if item is str else "numbers" if item is int else "json"), (), ()
 
 
 def _names(place: str, group: type[BaseModel]) -> tuple[str, ...]:

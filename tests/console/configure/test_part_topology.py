@@ -294,5 +294,7 @@ def test_a_procedure_is_edited_item_by_item() -> None:
     assert "How runs are planned" not in html
     more = pressed(text, "add topology.procedure")
     assert len(more["topology"]["procedure"]) == len(read_yaml(text).value["topology"]["procedure"]) + 1
-    reads = sent(text, topology__procedure__1__reads="[1]")
+    reads = sent(text, topology__procedure__1__reads="1")
     assert checked(reads).topology.model_dump()["procedure"][1]["reads"] == (1,)
+    odd = sent(text, topology__procedure__1__reads="1, first")
+    assert odd["topology"]["procedure"][1]["reads"] == [1, "first"]

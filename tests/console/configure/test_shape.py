@@ -23,7 +23,6 @@ AS_JSON = {
     "tools.*.parameters",
     "memories.*.value_schema",
     "gates.oracle.*.arguments",
-    "topology.procedure.*.reads",
 }
 """Places that may hold any JSON; all others have a type."""
 SOURCES = sorted(path for path in SAMPLES.glob("*.yaml"))
