@@ -35,6 +35,8 @@ FABRIC_GOOGLE_KEY: str = read("FABRIC_GOOGLE_KEY") or ""
 FABRIC_PROVIDERS: dict[str, str] = read("FABRIC_PROVIDERS") or {}
 FABRIC_FAULTS: str = read("FABRIC_FAULTS") or ""
 FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
+FABRIC_MCP_COMMANDS: tuple[tuple[str, ...], ...] = read("FABRIC_MCP_COMMANDS") or ()
+FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
 
 # What checkpoints are signed with, and where they are written beside the database.
 FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""

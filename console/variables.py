@@ -8,6 +8,7 @@ variable, and a test holds the two, and what the code reads, against each other.
 import base64
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -30,6 +31,7 @@ _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _seed = re.compile(r"[0-9A-Fa-f]{64}")
 _provider = re.compile(r"([A-Za-z0-9_.-]+)=([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)", re.ASCII)
+_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _path = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
 _mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -205,6 +207,31 @@ def _hosts(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def _commands(name: str, text: str) -> tuple[tuple[str, ...], ...]:
+    found = []
+    for line in filter(None, map(str.strip, text.replace("\n", ";").split(";"))):
+        try:
+            words = tuple(shlex.split(line))
+        except ValueError:
+            words = ()
+        if not words or words[0] == "...":
+            raise Refused(f"{name} has {_shown(line)}, which is no command line: write it as a shell would read it.")
+        found.append(words)
+    return tuple(found)
+
+
+def _handed_out(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    for one in found:
+        variable, at, host = one.partition("@")
+        if not _variable.fullmatch(variable) or variable in VARIABLES:
+            reason = "a variable of Fabric Flow's own" if variable in VARIABLES else "which names no variable"
+            raise Refused(f"{name} has {_shown(one)}, {reason}: write NAME for commands, NAME@HOST:PORT for a header.")
+        if at:
+            _hosts(name, host)
+    return tuple(f"{variable}{at}{host.lower()}" for variable, at, host in (one.partition("@") for one in found))
+
+
 def _mailbox(name: str, text: str) -> str:
     if not _mail.fullmatch(text):
         raise Refused(f"{name} has {_shown(text)}, which is no e-mail address: write it like ops@example.org.")
@@ -285,6 +312,8 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_GOOGLE_KEY": Variable(Kind.SETTING, _header),
     "FABRIC_PROVIDERS": Variable(Kind.SETTING, _providers),
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
+    "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
+    "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),
     "FABRIC_AUDIT_KEY": Variable(Kind.SETTING, _audit_key),
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),

@@ -215,7 +215,13 @@ def new_host(config: HostConfig | None = None) -> RunHost:
         writer=JournalWriter(store(), _local_nudge()),
         models=_tried("models", model_port(steady.now)),
         tools=_tried(
-            "tools", ToolRunner(gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS), memories=memories(), now=steady.now)
+            "tools",
+            ToolRunner(
+                gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
+                permits=here.permits(),
+                memories=memories(),
+                now=steady.now,
+            ),
         ),
         clock=steady,
         revision=_revision,

@@ -66,6 +66,10 @@ def _tool(tree: JSON) -> JSON:
     return {"name": unused(tree, "tools", "tool"), "kind": "http", "target": "", "description": ""}
 
 
+def _server(tree: JSON) -> JSON:
+    return {"name": unused(tree, "mcp_servers", "server"), "transport": "http", "url": "https://example.org/mcp"}
+
+
 def _memory(tree: JSON) -> JSON:
     return {"name": unused(tree, "memories", "notes"), "scope": "run"}
 
@@ -128,6 +132,7 @@ NEW: Mapping[str, Callable[[JSON], JSON]] = {
     "agents": _agent,
     "models": _model,
     "tools": _tool,
+    "mcp_servers": _server,
     "memories": _memory,
     "topology.plan.briefs": _brief,
     "topology.procedure": _duty,

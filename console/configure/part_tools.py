@@ -1,4 +1,4 @@
-"""Tools with what they do to the world and how that is undone, and what runs remember."""
+"""Tools with what they do to the world and how that is undone, the MCP servers that some are of, and what runs remember."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from console.configure.lists import items_of, users_in
 JSON = Any
 FIELDS = ("name", "kind", "effect", "description", "target", "method", "compensation", "reconcile")
 MORE = ("capabilities", "parameters", "allowed_hosts", "timeout_s", "carry_over", "polling", "approval", "deviation")
+SERVER = ("name", "transport", "command", "args", "url")
+SERVER_MORE = ("variables", "headers_from", "timeout_s", "connect_s", "result_bytes")
 MEMORY = ("name", "scope", "description")
 MEMORY_MORE = ("value_schema", "keys", "value_bytes", "carry_over", "retention_days", "conflicts")
 
 
 def build(editing: Editing) -> dict[str, Any]:
-    """The tools and memories in the draft's order."""
+    """The tools, servers and memories in the draft's order."""
 
     def effect(tool: JSON) -> str:
         undone = f", undone by {tool['compensation']}" if isinstance(tool.get("compensation"), str) else ""
         return f"{str(tool.get('effect', 'read_only')).replace('_', '-')}{undone}"
+
+    def served(server: JSON) -> str:
+        return str(server.get("url" if server.get("transport") == "http" else "command", ""))
 
     def scope(memory: JSON) -> str:
         return f"of one {memory.get('scope', 'run')}"
 
     return {
         "tools": items_of(editing, "tools", FIELDS, MORE, note=effect, users=users_in(editing, "agents", "tools")),
+        "mcp_servers": items_of(editing, "mcp_servers", SERVER, SERVER_MORE, note=served),
         "memories": items_of(editing, "memories", MEMORY, MEMORY_MORE, note=scope),
     }

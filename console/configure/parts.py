@@ -52,7 +52,7 @@ PARTS: Mapping[str, Part] = {
         Part("limits", "Budgets and limits", ("policy",), part_limits.build),
         Part("table", "Decision table", ("decision_table",), part_table.build),
         Part("people", "Review rules", ("reviewers", "policy.humans"), part_people.build),
-        Part("tools", "Tools", ("tools", "memories"), part_tools.build),
+        Part("tools", "Tools", ("tools", "mcp_servers", "memories"), part_tools.build),
         Part("models", "Models", ("models",), part_models.build),
         Part("yaml", "YAML", ("",), part_yaml.build),
     )

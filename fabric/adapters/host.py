@@ -30,6 +30,7 @@ from fabric.adapters.writer import OnDone
 from fabric.core.commands import AbortCall, Command
 from fabric.core.inputs import Result
 from fabric.runtime.batches import merged
+from fabric.runtime.call_ports import Ending
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import (
     Answered,
@@ -122,10 +123,15 @@ class RunHost(Asking, LettingGo):
         self.loop.put(("end",))
         self._ended.wait(10.0)
         self.claimer.stop()
-        self.loop.stop(self.calls.end())
+        self.loop.stop(self._last())
         self.ports.writer.close(10.0)
         self.shared.stop()
         self.lease.stop()
+
+    async def _last(self) -> None:
+        await self.calls.end()
+        if isinstance(self.ports.tools, Ending):
+            await self.ports.tools.end()
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from fabric.core.policy import FlowPolicy
 from fabric.core.spec_breakers import breaker_problems
 from fabric.core.spec_judges import unknown_judges
 from fabric.core.spec_layers import layer_problems
+from fabric.core.spec_mcp import McpServers, mcp_problems
 from fabric.core.spec_memories import OFFERED, MemorySpec, Verb, engine_made, tool_name
 from fabric.core.spec_memories import problems as memory_problems
 from fabric.core.spec_parts import Line, Name, Named, Prose, SpecGroup, absent
@@ -179,6 +180,7 @@ class FabricSpec(SpecGroup):
     example: Prose = Field(default="", description="A request that shows what it is for; offered on the start page.")
     tiers: Tiers = Tiers()
     models: Annotated[tuple[ModelSpec, ...], Field(min_length=1)]
+    mcp_servers: McpServers = ()
     tools: tuple[ToolSpec, ...] = ()
     memories: Annotated[tuple[MemorySpec, ...], Field(max_length=16)] = Field(
         default=(),
@@ -214,6 +216,7 @@ class FabricSpec(SpecGroup):
             *cheaper_problems({model.name: model.cheaper for model in self.models}),
             *layer_problems(self),
             *breaker_problems(self),
+            *mcp_problems(self.mcp_servers, [(tool.kind, tool.target) for tool in self.tools]),
             *memory_problems(self.memories, [(tool.name, tool.kind) for tool in self.tools]),
         ]
         if problems:
@@ -329,10 +332,9 @@ def _unknown(spec: FabricSpec) -> Any:
     for name in spec.policy.budget.agents:
         if name not in agents:
             yield f"policy.budget.agents.{name}: no agent is named {name!r}"
-    workers = set(spec.topology.workers)
     briefs: tuple[Brief, ...] = spec.topology.plan.briefs if spec.topology.plan else ()
     for n, brief in enumerate(briefs):
-        if brief.agent not in workers:
+        if brief.agent not in spec.topology.workers:
             yield f"topology.plan.briefs.{n}.agent: {brief.agent!r} is not one of the workers"
 
 

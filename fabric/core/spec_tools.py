@@ -13,7 +13,7 @@ from fabric.core.spec_persona import Capabilities
 class ToolSpec(Named):
     """A tool, and what running it does to the world."""
 
-    kind: Literal["builtin", "callable", "http", "memory"] = Field(
+    kind: Literal["builtin", "callable", "http", "mcp", "memory"] = Field(
         default="builtin", description="Of memory are the tools that the engine makes of a memory, and no other."
     )
     effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
@@ -22,7 +22,7 @@ class ToolSpec(Named):
         default=None, description="JSON schema of the arguments. None: the built-in's own."
     )
     target: str = Field(
-        default="", max_length=500, description="Dotted path of a callable, or URL of an HTTP endpoint."
+        default="", max_length=500, description="Dotted path of a callable, URL of an HTTP endpoint, or SERVER/TOOL."
     )
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")

@@ -6,11 +6,12 @@ Real ones stand in ``fabric/adapters``, scripted ones in ``simulator``. Instants
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from fabric.core.frozen import value
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import ModelSpec
+from fabric.core.spec_mcp import McpServer
 from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.memory_port import MemoryCall
 from fabric.runtime.ports import Document
@@ -80,6 +81,8 @@ class ToolRequest:
     documents: Callable[[], tuple[Document, ...]]
     memory: MemoryCall | None = None
     """What it is about, where it is a tool of a memory."""
+    server: McpServer | None = None
+    """Where it is a tool of an MCP server."""
 
 
 class ModelPort(Protocol):
@@ -87,6 +90,15 @@ class ModelPort(Protocol):
 
     async def ask(self, request: ModelRequest) -> ModelReplied | CallFailed:
         """One attempt."""
+        ...
+
+
+@runtime_checkable
+class Ending(Protocol):
+    """A port that keeps something on the loop that it is asked on."""
+
+    async def end(self) -> None:
+        """Lets go of it, on that loop, before the loop ends."""
         ...
 
 

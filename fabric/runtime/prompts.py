@@ -16,6 +16,7 @@ from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
 from fabric.core.spec import AgentSpec, FabricSpec
+from fabric.core.spec_mcp import server_of
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
 from fabric.runtime.call_ports import ChatMessage, ModelRequest, ToolOffer, ToolRequest
@@ -111,7 +112,7 @@ def tool_request(
     fabric_id: str = "",
 ) -> ToolRequest:
     """The request for one attempt; its arguments stand in the answer that proposed the call, or by themselves for a call of the engine's own."""
-    content = contents.read(command.args_ref)
+    tool, content = spec.tool(command.tool), contents.read(command.args_ref)
     args = content.get("args")
     if args is None:
         args = next(call["args"] for call in content["calls"] if call["call_id"] == command.call_id)
@@ -121,12 +122,13 @@ def tool_request(
         run_id=run_id,
         trace_id=trace_id,
         span_id=span_of(trace_id, command.command_id, command.attempt),
-        tool=spec.tool(command.tool),
+        tool=tool,
         args=args,
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         documents=documents,
         memory=_memory(command, run_id, spec, fabric_id),
+        server=server_of(spec.mcp_servers, tool.kind, tool.target),
     )
 
 

@@ -20,6 +20,7 @@ HEADINGS: Mapping[str, str] = {
     "name": "A fabric, written out by Fabric Flow: every field, with its default where its author gave none.",
     "tiers": "The tiers that a run may ask for, and the one that it has where it asks for none.",
     "models": "The models that agents use, each with its price.",
+    "mcp_servers": "MCP servers, whose tools are declared under tools.",
     "tools": "What agents may call, and what calling it does to the world.",
     "memories": "What runs remember.",
     "agents": "Who does the work: instructions, a model, the tools that they may propose.",

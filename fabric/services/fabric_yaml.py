@@ -103,9 +103,9 @@ def _placed(origin: str, tree: Tree, problem: Problem) -> Placed:
 # -- what pydantic says, as sentences ----------------------------------------------------------------------------------
 
 _PLACED = re.compile(
-    r"(?:^|; )(?=(?:models|tools|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.]*: )"
+    r"(?:^|; )(?=(?:models|tools|mcp_servers|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.]*: )"
 )
-_NO_NAME = re.compile(r"no (agent|model|tool) is named")
+_NO_NAME = re.compile(r"no (agent|model|tool|MCP server) is named")
 
 
 def problems_of(error: ValidationError, root: JSON, at: tuple[int | str, ...] = ()) -> list[Problem]:
@@ -163,7 +163,7 @@ def _known(sentence: str, root: JSON) -> str:
     found = _NO_NAME.search(sentence)
     if found is None:
         return ""
-    items = root.get(f"{found[1]}s") or []
+    items = root.get("mcp_servers" if found[1] == "MCP server" else f"{found[1]}s") or []
     names = ", ".join(str(item.get("name")) for item in items if isinstance(item, dict))
     return f"; there are: {names}" if names else f"; the fabric has no {found[1]}s"
 

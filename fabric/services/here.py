@@ -10,6 +10,7 @@ from django.conf import settings
 from fabric.adapters.secret_box import SecretBox
 from fabric.adapters.stored_keys import PURPOSE
 from fabric.adapters.tools.outbound import Gate
+from fabric.adapters.tools.permits import Permits
 from fabric.services.publication import Installation
 
 
@@ -30,6 +31,7 @@ def installation(
     """What is known here. ``providers``: the provider adapters that there are; ``people``: who may be asked, with their roles. Without them neither is checked."""
     return Installation(
         gate=Gate.of(settings.FABRIC_ALLOWED_HOSTS),
+        permits=permits(),
         default_model=settings.FABRIC_MODEL,
         default_url=settings.FABRIC_MODEL_URL,
         urls={"anthropic": settings.FABRIC_ANTHROPIC_URL, "google": settings.FABRIC_GOOGLE_URL},
@@ -37,6 +39,11 @@ def installation(
         held=None if people is None else frozenset(word for name, roles in people.items() for word in (name, *roles)),
         people=people,
     )
+
+
+def permits() -> Permits:
+    """What the operator lets fabrics run and hand out."""
+    return Permits(settings.FABRIC_MCP_COMMANDS, frozenset(settings.FABRIC_TOOL_VARIABLES))
 
 
 def secret_box() -> SecretBox:

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.gate_evaluators import gate_problems
 from fabric.adapters.providers.prices import price_of
 from fabric.adapters.tools import registry
 from fabric.adapters.tools.outbound import Gate
+from fabric.adapters.tools.permits import NOTHING, Permits
 from fabric.core import spec_persona
 from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
-from fabric.core.fingerprint import encode
 from fabric.core.spec import FabricSpec, ModelSpec
-from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import (
     publication_breakers,
     publication_fallbacks,
+    publication_mcp,
+    publication_memories,
     publication_never,
     publication_outputs,
     publication_people,
@@ -46,6 +46,7 @@ class Installation:
     """What publication knows of where the fabric will run."""
 
     gate: Gate
+    permits: Permits = NOTHING
     default_model: str = ""
     """FABRIC_MODEL, and below FABRIC_MODEL_URL: for models that name neither."""
     default_url: str = ""
@@ -182,21 +183,6 @@ def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for n, tool in enumerate(spec.tools):
         for sentence in registry.problems(tool, where.gate):
             yield Problem(f"tools.{n}", sentence)
-
-
-def _memories(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    """A value's schema stands inside that of a tool's arguments, so it must compile there and refer to nothing."""
-    for n, memory in enumerate(spec.memories):
-        if memory.value_schema is None:
-            continue
-        path = f"memories.{n}.value_schema"
-        if '"$ref"' in encode(memory.value_schema).decode():
-            yield Problem(path, f"memory {memory.name!r} refers ($ref) to another schema; write it out in its place")
-            continue
-        try:
-            compile_schema(memory.value_schema)
-        except SchemaProblem as error:
-            yield Problem(path, f"memory {memory.name!r}: {error}")
 
 
 def _tool_users(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -340,7 +326,8 @@ RULES: tuple[Rule, ...] = (
     _endpoints,
     _effects,
     _tools,
-    _memories,
+    publication_mcp.mcp_servers,
+    publication_memories.memory_values,
     _tool_users,
     _stand_ins,
     _on_open,
@@ -368,15 +355,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
     used_tools = {tool for agent in spec.agents if agent.name in agents for tool in agent.tools}
     used_tools |= {back for tool in spec.tools for back in (tool.compensation, tool.reconcile) if back}
     used_tools |= {check.tool for check in spec.gates.oracle or () if check.tool}
-    found = []
-    used_memories = {
-        memory.name for memory in spec.memories if {tool_name(verb, memory.name) for verb in OFFERED} & used_tools
-    }
-    found += [
-        Problem(f"memories.{n}", f"memory {memory.name!r} is used nowhere")
-        for n, memory in enumerate(spec.memories)
-        if memory.name not in used_memories
-    ]
+    found = [*publication_memories.unused(spec, used_tools), *publication_mcp.unused(spec)]
     for field, items, used in (
         ("agents", spec.agents, agents),
         ("models", spec.models, used_models),

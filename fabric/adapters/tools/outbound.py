@@ -263,7 +263,20 @@ class VettedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
-        exchange, sending = EXCHANGE.get() or Exchange(), SENDING.get()
+        exchange = EXCHANGE.get() or Exchange()
+        response = await self.opened(request, exchange)
+        try:
+            body = await self._read(response, exchange)
+        finally:
+            await response.aclose()
+        if self._mend is not None:
+            body = self._mend(body, exchange)
+        kept = [(k, v) for k, v in response.headers.multi_items() if k not in ("content-length", "transfer-encoding")]
+        return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+
+    async def opened(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
+        """The head of the answer from the vetted address, its body yet to be read. Raises what ``handle_async_request`` does."""
+        sending = SENDING.get()
         # Between its head and its body a request waits for a turn of the loop; without the body nobody acts on it.
         looks = (_HEAD, _BODY) if _has_body(request) else (_HEAD,)
 
@@ -281,14 +294,7 @@ class VettedTransport(httpx2.AsyncBaseTransport):
             request.url = request.url.copy_with(host=address)
         response = await self._inner.handle_async_request(request)
         exchange.status, exchange.headers = response.status_code, response.headers
-        try:
-            body = await self._read(response, exchange)
-        finally:
-            await response.aclose()
-        if self._mend is not None:
-            body = self._mend(body, exchange)
-        kept = [(k, v) for k, v in response.headers.multi_items() if k not in ("content-length", "transfer-encoding")]
-        return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+        return response
 
     async def _read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()

@@ -12,8 +12,10 @@ from fabric.adapters.evaluators import Evaluator, SchemaProblem, compile_schema
 from fabric.adapters.tools import builtin_documents as docs
 from fabric.adapters.tools import calculator, callables, http_endpoint
 from fabric.adapters.tools import http_get as web_get
+from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.adapters.tools.permits import Permits
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaised
 from fabric.core.fingerprint import encode
@@ -86,6 +88,8 @@ def problems(spec: ToolSpec, gate: Gate | None = None) -> list[str]:
             found.append(f"tool {spec.name!r}: {error}")
     if not spec.description:
         found.append(f"tool {spec.name!r} has no description; models choose tools by it")
+    if spec.kind == "mcp":
+        return found  # Its server is judged by itself, and what that offers when it is called.
     if not spec.target:
         wanted = "a dotted path" if spec.kind == "callable" else "a URL"
         found.append(f"tool {spec.name!r} has no target; give {wanted}")
@@ -132,12 +136,15 @@ def _unknown(spec: ToolSpec) -> str:
 
 
 class ToolRunner:
-    """The ``ToolPort``. ``gate`` vets addresses (FABRIC_ALLOWED_HOSTS); ``memories``: what fabrics remember; ``now``: microseconds since the epoch."""
+    """The ``ToolPort``. ``gate`` vets addresses (FABRIC_ALLOWED_HOSTS), ``permits`` what goes beyond them; ``memories``: what fabrics remember;
+    ``now``: microseconds since the epoch.
+    """
 
     def __init__(
         self,
         *,
         gate: Gate | None = None,
+        permits: Permits | None = None,
         pool: ToolPool | None = None,
         memories: MemoryStore | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
@@ -147,6 +154,7 @@ class ToolRunner:
         self._memories = memories
         self._processes = ProcessPool(self.pool)
         self._now = now
+        self.servers = McpServers(self._gate, permits)
 
     async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
         """Runs the tool once. Its own error is a ``ToolFinished``; only cancellation is raised."""
@@ -154,7 +162,8 @@ class ToolRunner:
         left_s = (request.deadline_at - self._now()) / 1e6
         if left_s <= 0:
             return _not_begun(request, Cause.TIMEOUT, f"the deadline had passed before tool {name!r} began")
-        timeout_s = min(left_s, request.tool.timeout_s or left_s)
+        own_s = request.tool.timeout_s or (request.server.timeout_s if request.server is not None else left_s)
+        timeout_s = min(left_s, own_s)
         if request.tool.kind == "builtin" and builtin_of(request.tool) not in BUILTINS:
             return _not_begun(request, Cause.BAD_CONFIGURATION, _unknown(request.tool))
         try:
@@ -180,8 +189,13 @@ class ToolRunner:
             said = f"the tool failed: {error} ({type(error).__name__})"
             return _finished(request, None, said, outcome=Outcome.UNKNOWN)
 
+    async def end(self) -> None:
+        """Ends the sessions with MCP servers, on the loop that they were used on."""
+        await self.servers.end()
+
     def close(self) -> None:
         """Lets go of the threads and the child processes."""
+        self.servers.kill()
         self._processes.close()
         self.pool.close()
 
@@ -191,6 +205,8 @@ class ToolRunner:
             return http_endpoint.call_endpoint(self._gate, request, timeout_s)
         if spec.kind == "callable":
             return self._processes.call(spec.target, args, request.idempotency_key, timeout_s)
+        if spec.kind == "mcp":
+            return self._of_server(request, timeout_s)
         match builtin_of(spec):
             case "http_get":
                 return web_get.http_get(self._gate, spec.allowed_hosts, timeout_s, **args)
@@ -199,6 +215,12 @@ class ToolRunner:
             case "read_document":
                 return self._in_thread(lambda: docs.read_document(request.documents(), **args), timeout_s)
         return self._in_thread(lambda: docs.search_documents(request.documents(), **args), timeout_s)
+
+    def _of_server(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
+        if request.server is None:
+            sentence = f"tool {request.tool.name!r}: no MCP server is declared for {request.tool.target!r}"
+            raise CallBroken(Cause.BAD_CONFIGURATION, sentence, outcome=Outcome.REJECTED)
+        return self.servers.call(request.server, request, timeout_s)
 
     async def _remember(self, request: ToolRequest, about: MemoryCall, timeout_s: float) -> ToolFinished | CallFailed:
         store = self._memories

@@ -65,7 +65,7 @@ async def exchange(
     """
     seen = Exchange()
     token = EXCHANGE.set(seen)
-    where = _shown(url)
+    where = shown(url)
     client = httpx2.AsyncClient(
         transport=VettedTransport(gate, max_bytes=BYTES_MAX), timeout=None, follow_redirects=False, trust_env=False
     )
@@ -75,16 +75,31 @@ async def exchange(
     except TimeoutError:
         got = f"{len(seen.body)} bytes had come" if seen.status else "no answer had begun"
         sentence = f"{where} did not finish within {deadline_s:.1f} seconds: {got}"
-        raise CallBroken(Cause.TIMEOUT, sentence, outcome=_unread(seen)) from None
+        raise CallBroken(Cause.TIMEOUT, sentence, outcome=unread(seen)) from None
     except Refused as error:
         if seen.status is None:
             raise AddressRefused(str(error)) from None
         raise ToolError(str(error), outcome=outcome_of(seen.status)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise CallBroken(*transport_failure(error, seen, where), outcome=_unread(seen)) from None
+        raise CallBroken(*transport_failure(error, seen, where), outcome=unread(seen)) from None
     finally:
         EXCHANGE.reset(token)
     return _answer(response, where)
+
+
+def try_again(response: httpx2.Response, where: str, text: str = "") -> CallBroken | None:
+    """The failure that an answer stands for which another try may mend (408, 425, 429, 5xx); None: it stands for none."""
+    status = response.status_code
+    if status not in _TRY_AGAIN and status < 500:
+        return None
+    return CallBroken(
+        _TRY_AGAIN.get(status, Cause.SERVER_ERROR),
+        f"{where} answered HTTP {status}",
+        status=status,
+        retry_after_s=retry_after_s(response.headers, time.time()),
+        raw=text[:2_000],
+        outcome=outcome_of(status),
+    )
 
 
 def outcome_of(status: int) -> Outcome:
@@ -92,7 +107,7 @@ def outcome_of(status: int) -> Outcome:
     return {2: Outcome.ANSWERED, 4: Outcome.REJECTED}.get(status // 100, Outcome.UNKNOWN)
 
 
-def _unread(seen: Exchange) -> Outcome:
+def unread(seen: Exchange) -> Outcome:
     """Whether a request was done whose answer did not come: certainly not, when it never went out."""
     return Outcome.UNKNOWN if seen.sent else Outcome.REJECTED
 
@@ -103,17 +118,8 @@ def _answer(response: httpx2.Response, where: str) -> Answer:
     if not kind or kind.startswith(_TEXT_TYPES) or kind.endswith(("+json", "+xml")):
         text = response.content.decode(_codec(response.charset_encoding), "replace")
     excerpt = f"; it says: {' '.join(text.split())[:EXCERPT_CHARS]}" if text.strip() else ""
-    if status in _TRY_AGAIN or status >= 500:
-        wait = retry_after_s(response.headers, time.time())
-        cause = _TRY_AGAIN.get(status, Cause.SERVER_ERROR)
-        raise CallBroken(
-            cause,
-            f"{where} answered HTTP {status}",
-            status=status,
-            retry_after_s=wait,
-            raw=text[:2_000],
-            outcome=outcome_of(status),
-        )
+    if (broken := try_again(response, where, text)) is not None:
+        raise broken
     if 300 <= status < 400:
         raise ToolError(
             f"{where} answered HTTP {status}: it is moved, and redirects are not followed", outcome=outcome_of(status)
@@ -169,7 +175,8 @@ def _codec(name: str | None) -> str:
         return "utf-8"
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
+    """A URL as it is told: without its query, where secrets may be."""
     try:
         parsed_url = httpx2.URL(url)
         return f"{parsed_url.scheme}://{authority(parsed_url)}{parsed_url.path}"[:200]

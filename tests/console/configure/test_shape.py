@@ -22,6 +22,7 @@ AS_JSON = {
     "models.*.options",
     "tools.*.parameters",
     "memories.*.value_schema",
+    "mcp_servers.*.headers_from",
     "gates.oracle.*.arguments",
 }
 """Places that may hold any JSON; all others have a type."""

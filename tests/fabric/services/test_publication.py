@@ -150,7 +150,8 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
         "is mutating; name the tool that undoes it, or declare it irreversible",
     ),
     "_tools": ({"tools": [tool(target="read_minds")]}, "tools.0", "there is no built-in 'read_minds'"),
-    "_memories": (
+    "mcp_servers": ({"mcp_servers": [{"name": "files", "transport": "stdio", "command": "rm"}]}, "mcp_servers.0", "the command 'rm' is not allowed"),
+    "memory_values": (
         {"memories": [{"name": "notes", "scope": "run", "value_schema": {"type": "nothing"}}]},
         "memories.0.value_schema",
         "memory 'notes': the schema does not compile",

@@ -1,0 +1,235 @@
+"""A server that is a command: its process, and its messages a line each (MCP "stdio" transport), bounded in size.
+
+The SDK's own transport for this keeps a line whole however long it grows, so this one stands in its place, under the SDK's session. The process
+leads a group of its own, which is killed when it is let go of; when this process is killed its standard input closes, which ends every server that keeps to
+the protocol. What it says on standard error is read and forgotten, but for the end of it, which the log has when it dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import signal
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapter
+
+from fabric.adapters.tools.groups import kill_group
+from fabric.adapters.tools.mcp.failing import LARGER, MESSAGE_BYTES_MAX, TOO_LARGE, NotStarted
+from fabric.adapters.tools.permits import Permits
+from fabric.core.spec_mcp import McpServer
+from fabric.core.taxonomy import Cause
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+log = logging.getLogger(__name__)
+CHUNK = 65_536
+END_BYTES = 1_000
+"""How much of both ends of a line that is too long is kept, to find what it answers."""
+SAID_LINES, SAID_CHARS = 5, 300
+GRACE_S = 1.0
+"""How long a process may take to end after its standard input closed, and again after SIGTERM."""
+OUT_MAX = 1_000
+"""Messages that may wait for a server that reads none."""
+_first_id = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,')
+_last_id = re.compile(rb'[,}\]]\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_speaks = re.compile(rb'^\s*\{.{0,200}"jsonrpc"', re.DOTALL)
+
+Read = SessionMessage | Exception
+
+
+class StdioServer:
+    """A running server. ``ended`` is set when it says no more; ``why`` then says what is known of it."""
+
+    def __init__(self, server: McpServer, process: asyncio.subprocess.Process) -> None:
+        self._name, self._process = server.name, process
+        self.ended = asyncio.Event()
+        self._fault = ""
+        self._noise, self._noise_last = 0, ""
+        self._said: deque[str] = deque(maxlen=SAID_LINES)
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process, which leads its group; None once it has ended."""
+        return self._process.pid if self._process.returncode is None else None
+
+    @property
+    def why(self) -> str:
+        """What ended it, as a part of a sentence."""
+        if self._fault:
+            return self._fault
+        code = self._process.returncode
+        if code is None:
+            return "it ended"
+        return f"it ended with exit code {code}" if code >= 0 else f"it was killed by signal {-code}"
+
+    @property
+    def noise(self) -> str:
+        """What stood among its messages and was none, for a sentence; empty: nothing."""
+        if not self._noise:
+            return ""
+        lines = "1 line" if self._noise == 1 else f"{self._noise} lines"
+        return f"; {lines} of its output were no message, the last: {self._noise_last!r}"
+
+    async def read(self, to: MemoryObjectSendStream[Read]) -> None:
+        """Hands on its messages until it ends, or says something that cannot be told from an answer."""
+        assert self._process.stdout is not None
+        async with to:  # Closed at the very end: whoever waits for an answer is told then, with what is known.
+            try:
+                await self._read_lines(self._process.stdout, to)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                pass  # The session is gone, or the pipe.
+            except _Nonsense as error:
+                self._fault = str(error)
+            finally:
+                await self._learn_code()
+                self.ended.set()
+
+    async def _read_lines(self, output: asyncio.StreamReader, to: MemoryObjectSendStream[Read]) -> None:
+        line = _Line()
+        while chunk := await output.read(CHUNK):
+            *whole, rest = chunk.split(b"\n")
+            for part in whole:
+                line.add(part)
+                await self._take(line, to)
+                line = _Line()
+            line.add(rest)
+
+    async def _take(self, line: _Line, to: MemoryObjectSendStream[Read]) -> None:
+        if line.cut:
+            answered = line.answers()
+            if answered is None:
+                raise _Nonsense(f"it sent a message of more than {MESSAGE_BYTES_MAX:,} bytes that answers nothing")
+            error = JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=TOO_LARGE, message=LARGER))
+            await to.send(SessionMessage(error))
+            return
+        if not line.head.strip():
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(bytes(line.head), by_name=False)
+        except ValueError:
+            said = bytes(line.head[:SAID_CHARS]).decode("utf-8", "replace").strip()
+            if _speaks.match(line.head):
+                raise _Nonsense(f"it sent a message that is no JSON-RPC 2.0: {said!r}") from None
+            self._noise, self._noise_last = self._noise + 1, said[:100]
+            return
+        await to.send(SessionMessage(message))
+
+    async def write(self, what: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Sends messages until there are no more, or nobody reads them."""
+        assert self._process.stdin is not None
+        try:
+            async for one in what:
+                body = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._process.stdin.write(body.encode() + b"\n")
+                await self._process.stdin.drain()
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # Its output says so as well, and ends the session.
+
+    async def listen(self) -> None:
+        """Reads what it says on standard error, so that it never waits for somebody to do so."""
+        assert self._process.stderr is not None
+        rest = b""
+        with suppress(OSError):
+            while chunk := await self._process.stderr.read(CHUNK):
+                *lines, rest = (rest[-CHUNK:] + chunk).split(b"\n")
+                self._said.extend(one[:SAID_CHARS].decode("utf-8", "replace").strip() for one in lines[-SAID_LINES:])
+
+    async def _learn_code(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while self._process.returncode is None:  # noqa: ASYNC110 - Nothing tells it but the number itself.
+                    # Not wait(): that one also waits until nobody holds the pipes, and its children may.
+                    await asyncio.sleep(0.01)
+
+    async def end(self) -> None:
+        """Lets it end, and kills it and all of its group that is left."""
+        process = self._process
+        if process.stdin is not None:
+            process.stdin.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            await self._learn_code()
+            if not kill_group(process.pid, number):
+                break
+        await self._learn_code()
+        if self._said and process.returncode != 0:
+            log.warning("MCP server %r %s; it last said: %s", self._name, self.why, " | ".join(self._said))
+        # Its pipes may be held by a process that left the group.
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+
+class _Nonsense(Exception):
+    """A message that cannot be told from an answer: whose it is nobody knows, so all who wait are told."""
+
+
+class _Line:
+    """One line as it grows: the whole of it, or both ends of what is longer than a message may be."""
+
+    def __init__(self) -> None:
+        self.head, self.tail, self.cut = bytearray(), b"", False
+
+    def add(self, part: bytes) -> None:
+        """The next piece."""
+        if not self.cut and len(self.head) + len(part) <= MESSAGE_BYTES_MAX:
+            self.head += part
+            return
+        if not self.cut:
+            self.cut, self.tail = True, bytes(self.head[-END_BYTES:])
+            del self.head[END_BYTES:]
+        self.tail = (self.tail + part)[-END_BYTES:]
+
+    def answers(self) -> RequestId | None:
+        """Which request it answers, where one of its ends says so."""
+        found = _first_id.match(self.head) or _last_id.search(self.tail)
+        return int(found[1]) if found else None
+
+
+@asynccontextmanager
+async def started(server: McpServer, permits: Permits) -> AsyncIterator[tuple[StdioServer, object]]:
+    """The server and the SDK's pair of streams to it. Raises NotStarted."""
+    if problem := permits.command_problem(server):
+        raise NotStarted(Cause.BAD_CONFIGURATION, problem)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            server.command,
+            *server.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=permits.environment_of(server),
+            start_new_session=True,
+        )
+    except LookupError as error:
+        raise NotStarted(Cause.BAD_CONFIGURATION, str(error)) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise NotStarted(Cause.BAD_CONFIGURATION, f"the command {server.command!r} does not start: {why}") from None
+    running = StdioServer(server, process)
+    to_session, from_server = anyio.create_memory_object_stream[Read](0)
+    to_server, from_session = anyio.create_memory_object_stream[SessionMessage](OUT_MAX)
+    tasks = [
+        asyncio.create_task(running.read(to_session)),
+        asyncio.create_task(running.write(from_session)),
+        asyncio.create_task(running.listen()),
+    ]
+    try:
+        yield running, (from_server, to_server)
+    finally:
+        from_server.close()
+        to_server.close()
+        try:
+            await asyncio.shield(asyncio.create_task(running.end()))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            from_session.close()
