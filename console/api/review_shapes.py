@@ -97,7 +97,7 @@ class EscalationOut(Told):
     run_title: str = Field(description="The first line of that run's request.")
     fabric: str = Field(description="Name of the run's fabric.", examples=["research-desk"])
     item: str = Field(
-        description="What it is about: failure, post_stage, pre_action (a call that cannot be undone), compensation (an undo that is stuck), "
+        description="What it is about: failure, post_stage, pre_action (a call that a person is asked about first), compensation (an undo that is stuck), "
         "child, quarantine (a run that nobody may drive) or ticket (its run has ended and waits for nothing).",
         examples=["failure"],
     )

@@ -9,7 +9,17 @@ from console.configure.lists import items_of, users_in
 
 JSON = Any
 FIELDS = ("name", "kind", "effect", "description", "target", "method", "compensation", "reconcile")
-MORE = ("capabilities", "parameters", "allowed_hosts", "timeout_s", "carry_over", "polling", "approval", "deviation")
+MORE = (
+    "capabilities",
+    "parameters",
+    "allowed_hosts",
+    "timeout_s",
+    "carry_over",
+    "polling",
+    "approval",
+    "deviation",
+    "approve_when",
+)
 SERVER = ("name", "transport", "command", "args", "url")
 SERVER_MORE = ("variables", "headers_from", "timeout_s", "connect_s", "result_bytes")
 MEMORY = ("name", "scope", "description")

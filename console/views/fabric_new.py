@@ -134,6 +134,8 @@ def _changes(spec: FabricSpec) -> Iterator[str]:
         yield "undone when a run fails"
     if any(tool.effect == "irreversible" for tool in spec.tools):
         yield "a person before each that cannot be undone"
+    if spec.asking:
+        yield "a person before those that a rule names"
     if spec.policy.humans.four_eyes:
         yield "four eyes"
 

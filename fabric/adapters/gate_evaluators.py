@@ -1,4 +1,4 @@
-"""The evaluators that a fabric's gates and the output schemas of its agents ask, compiled from its spec; and what of it does not compile, with its path.
+"""The evaluators that a fabric's gates, the output schemas of its agents and the rules of its tools ask, compiled from its spec; and what of it does not compile, with its path.
 
 The libraries are loaded where a fabric asks for something that needs them, and not before. Publication refuses what ``gate_problems`` names, so compiling a published revision finds nothing wrong; a revision that does not compile is never run.
 """
@@ -14,7 +14,7 @@ from fabric.core.spec import FabricSpec
 
 
 def gate_problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
-    """``(path, sentence)`` for everything in ``gates``, and for every output schema, that does not compile."""
+    """``(path, sentence)`` for everything in ``gates``, and for every output schema and rule of a tool, that does not compile."""
     gates = spec.gates
     if gates.guardrails:
         from fabric.guardrails import compiled
@@ -36,6 +36,10 @@ def gate_problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
         from fabric.adapters import output_schemas
 
         yield from output_schemas.problems(spec)
+    if spec.asking:
+        from fabric.adapters import approvals
+
+        yield from approvals.problems(spec)
 
 
 def gate_evaluators(spec: FabricSpec) -> Evaluators:
@@ -74,6 +78,11 @@ def gate_evaluators(spec: FabricSpec) -> Evaluators:
 
         found["when"] = conditions.holds
         schemas.append({"when": "cel"})
+    if spec.asking:
+        from fabric.adapters import approvals
+
+        found["approvals"] = approvals.asks_of(spec)
+        schemas.append({"approvals": spec.asking})
     if not found:
         return NO_EVALUATORS
     return Evaluators(**found, digest=fingerprint([gates.model_dump(mode="json"), *rules_of_today, *schemas]))

@@ -68,8 +68,8 @@ class ExpressionProblem(ValueError):
 
 
 @lru_cache(maxsize=1_024)
-def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
-    """A compiled expression that may name ``known``. ExpressionProblem says why it is none."""
+def program_of(expression: str, known: tuple[str, ...] = KNOWN, of_run: tuple[str, ...] = RUN) -> Any:
+    """A compiled expression that may name ``known``, and of the run ``of_run``. ExpressionProblem says why it is none."""
     try:
         program = _library().compile(expression)
     except ValueError as error:
@@ -81,10 +81,15 @@ def program_of(expression: str, known: tuple[str, ...] = KNOWN) -> Any:
     for name in program.functions():
         if name[0].isalpha() and name not in FUNCTIONS:
             raise ExpressionProblem(f"calls {name!r}, which there is not; there are: {', '.join(FUNCTIONS)}")
-    for name in () if "run" in bound else _FIELD.findall(_TEXT.sub("''", expression)):
-        if name not in RUN:
-            raise ExpressionProblem(f"names run.{name}, which there is not; there are: {', '.join(RUN)}")
+    for name in () if "run" in bound else _FIELD.findall(without_texts(expression)):
+        if name not in of_run:
+            raise ExpressionProblem(f"names run.{name}, which there is not; there are: {', '.join(of_run)}")
     return program
+
+
+def without_texts(expression: str) -> str:
+    """An expression with every text in it empty."""
+    return _TEXT.sub("''", expression)
 
 
 @cache

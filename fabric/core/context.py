@@ -71,8 +71,8 @@ def compile_spec(
     nested: Mapping[str, Compiled] | None = None,
     evaluators: Evaluators = NO_EVALUATORS,
 ) -> Compiled:
-    """Joins a spec with its table, prices and evaluators. ValueError when its gates or agents ask for something that was not compiled."""
-    if missing := lacking(spec.gates, spec.typed, evaluators):
+    """Joins a spec with its table, prices and evaluators. ValueError when its gates, agents or tools ask for something that was not compiled."""
+    if missing := lacking(spec.gates, spec.typed, spec.asking, evaluators):
         raise ValueError(f"{missing} is not compiled: hand its evaluators in")
     return Compiled(
         spec,

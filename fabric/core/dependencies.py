@@ -41,7 +41,9 @@ def free(step: Step, record: CallRecord) -> bool:
 
 
 def ready(work: Work, step: Step) -> bool:
-    """Whether a step whose calls are out has one more that may go: what it referred to has come back. What cannot be undone waits for all that is out."""
+    """Whether a step whose calls are out may have one more that goes: what it referred to has come back. What cannot be undone waits for all that is out, and so
+    does what a person is asked about, which shows once it is known what it refers to.
+    """
     if not step.agent or not step.history:
         return False
     last = step.history[-1]

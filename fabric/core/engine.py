@@ -12,6 +12,8 @@ Pure: the time, draws and contents are in the context. The same arguments give t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fabric.core import (
     agent_loop,
     children,
@@ -130,13 +132,17 @@ def _move(work: Work) -> Failure | None:
     if reached is None:
         return stages.enter(work, run.stage)
     steps = steps_of(work, run.stage)
-    step = _free(run, steps) or _more(work, steps)
+    step = _free(run, steps)
     if step is not None:
         purpose = children.purpose_of(work, step.stage, step.agent)
         if purpose is None:
             return agent_loop.move(work, step)
         children.spawn(work, step, purpose)
         return None
+    for step in _more(work, steps):
+        failure = agent_loop.move(work, step)
+        if failure is not None or work.run is not run:
+            return failure
     return None if asked(run) else _conclude(work, steps)
 
 
@@ -148,13 +154,13 @@ def _free(run: Run, steps: list[Step]) -> Step | None:
     return next(free, None)
 
 
-def _more(work: Work, steps: list[Step]) -> Step | None:
-    """The first step with tool calls out that has one more that may go. Only those are looked at: most steps of a wide fan-out wait for a model."""
+def _more(work: Work, steps: list[Step]) -> Iterator[Step]:
+    """The steps with tool calls out that may have one more that goes. Only those are looked at: most steps of a wide fan-out wait for a model."""
     run = work.run
     calling = {pending.issued.step_id for pending in run.pending.values() if pending.issued.call == "tool"}
     calling.difference_update(check.step_id for check in run.saga.checks)
     active = (step for step in steps if step.id in calling and step.status == "active" and step.id not in run.timers)
-    return next((step for step in active if dependencies.ready(work, step)), None)
+    return (step for step in active if dependencies.ready(work, step))
 
 
 def _conclude(work: Work, steps: list[Step]) -> Failure | None:

@@ -1,4 +1,4 @@
-"""What gates, and the output schemas of agents, ask that an adapter compiled from the fabric: callables over JSON, handed to the core with the revision.
+"""What gates, the output schemas of agents and the rules of tools ask that an adapter compiled from the fabric: callables over JSON, handed to the core with the revision.
 
 They are functions of the revision and of what they are given alone, so that a decision can be derived again.
 """
@@ -66,6 +66,8 @@ Fits = Callable[[JSON], list[str]]
 """Takes the object whose field ``data`` is looked at, says what does not fit, a sentence each with its path; empty when it fits."""
 When = Callable[[str, Mapping[str, JSON]], tuple[bool, str]]
 """Takes a condition that a model wrote and what it may name; says whether it holds, or why nobody can say."""
+Asks = Callable[[Mapping[str, JSON]], tuple[bool, str]]
+"""Takes what a tool's rule may name; says whether a person is asked, and, where they are because nobody can say what the rule says, why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Evaluators:
     """The output schemas, by the name of their agent."""
     when: When | None = None
     """The conditions of planned calls; None: no agent of the fabric plans its calls."""
+    approvals: Mapping[str, Asks] = field(default_factory=dict)
+    """The rules before which calls a person is asked, by the name of their tool."""
     digest: str = ""
     """Of everything in it; empty where it is empty."""
 
@@ -123,9 +127,9 @@ def _first_broken(asked: Iterable[Holds], about: Mapping[str, JSON]) -> list[str
 NO_EVALUATORS = Evaluators()
 
 
-def lacking(gates: Gates, typed: Iterable[str], evaluators: Evaluators) -> str:
-    """What the gates, or the output schemas of those agents, ask for and nobody compiled; empty when nothing is missing. Neither must ever pass for
-    want of its evaluators.
+def lacking(gates: Gates, typed: Iterable[str], asking: Iterable[str], evaluators: Evaluators) -> str:
+    """What the gates, the output schemas of those agents, or the rules of those tools ask for and nobody compiled; empty when nothing is missing. None of
+    them must ever pass for want of its evaluators.
     """
     if gates.guardrails and not evaluators.guardrails:
         return "gates.guardrails"
@@ -137,4 +141,6 @@ def lacking(gates: Gates, typed: Iterable[str], evaluators: Evaluators) -> str:
             return "gates.oracle"
     if gates.policies and evaluators.rules is None:
         return "gates.policies"
-    return next((f"the output schema of agent {name}" for name in typed if name not in evaluators.data), "")
+    missing = [f"the output schema of agent {name}" for name in typed if name not in evaluators.data]
+    missing += [f"the rule of tool {name}" for name in asking if name not in evaluators.approvals]
+    return next(iter(missing), "")

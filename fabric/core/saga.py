@@ -220,7 +220,7 @@ class Saga:
     checks: tuple[Errand, ...] = ()
     """Reconciliations under way."""
     approved: tuple[str, ...] = ()
-    """Irreversible calls, by command id, that a person let pass."""
+    """Calls, by command id, that a person was asked about and let pass."""
     unwinding: Unwinding | None = None
     compensations: int = 0
     """How many compensations were begun."""

@@ -237,6 +237,11 @@ class FabricSpec(SpecGroup):
         """The output schemas, by the name of their agent."""
         return {agent.name: agent.output_schema for agent in self.agents if agent.output_schema is not None}
 
+    @cached_property
+    def asking(self) -> dict[str, str]:
+        """The rules before which calls a person is asked, by the name of their tool."""
+        return {tool.name: tool.approve_when for tool in self.tools if tool.approve_when is not None}
+
     def model(self, name: str) -> ModelSpec:
         """The model of that name; KeyError when there is none."""
         return _by_name(self.models, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from fabric.core.spec_parts import Name, Named, Prose, absent
 from fabric.core.spec_persona import Capabilities
@@ -43,6 +43,14 @@ class ToolSpec(Named):
         default="required", description="Irreversible: a person is asked before each call; waived needs a deviation."
     )
     deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
+    approve_when: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)] | None = (
+        Field(
+            default=None,
+            exclude_if=absent,
+            description="Before which calls a person is asked: a condition in CEL over args, agent, stage and run, such as args.amount > 100. "
+            "What it cannot say of a call is asked too. None: none but irreversible ones.",
+        )
+    )
     capabilities: Capabilities = Field(
         default=(),
         exclude_if=absent,

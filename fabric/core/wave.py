@@ -1,6 +1,6 @@
 """A wave: the calls of one answer, judged one by one, refused or issued; what changes the world meets what was done under its key (semantics.md 6).
 
-What is irreversible runs last in its wave, one at a time, each after a person's word.
+What a person is asked about waits for what nobody is asked about; what is irreversible runs last in its wave, one at a time.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fabric.core import calls, consequences, dependencies, guard, mutations, questions, run_memory, write_conflicts
+from fabric.core import asking_before, calls, dependencies, guard, mutations, run_memory, write_conflicts
 from fabric.core import events as ev
 from fabric.core.failure import Failure
-from fabric.core.fingerprint import digest, fingerprint, masked_fingerprint
+from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.frozen import replace
 from fabric.core.proposed import Proposed, earlier, of_last_answer
 from fabric.core.run import Step
@@ -29,8 +29,7 @@ FREE = frozenset({Cause.TURN_LIMIT, Cause.DEPENDENCY_FAILED})
 def run(work: Work, step: Step) -> Failure | None:
     """Refuses what is wrong among the open calls of the last answer, asks the guard about the rest one by one, issues what passes; gives back what tripped.
 
-    Each call is issued before the next is judged: a third equal call is the third even within one answer. The irreversible ones wait until nothing
-    else of the answer is open.
+    Each call is issued before the next is judged: a third equal call is the third even within one answer.
     """
     if step.final:
         _stopped(work, step)
@@ -54,25 +53,44 @@ def run(work: Work, step: Step) -> Failure | None:
 
 
 def _decidable(work: Work, step: Step, checked: list[Proposed], allowed: int) -> list[int]:
-    """Which calls are decided about now, by their place in the answer: those that are due, with what they refer to, and those that conflict with another.
-    What is found of them stands in ``checked`` afterwards.
+    """Which calls are decided about now, by their place in the answer. What is found of those that wait for nothing, and of those that conflict with
+    another, stands in ``checked`` afterwards.
     """
-    due: list[int] = []
-    for index, waited in _due(work, step, checked):
+    records, sent = step.history[-1].calls, dependencies.out(work.run, step)
+    still: list[int] = []
+    for index, (waited, record) in enumerate(zip(checked, records, strict=True)):
+        if record.state != "open" or record.call_id in sent or not dependencies.free(step, record):
+            continue
         one = dependencies.settled(work, work.run.steps[step.id], waited)
         if one is None:
             continue
         if one.bound and not waited.bound:
             one = _checked(work, step, one, index, allowed)
         checked[index] = one
-        due.append(index)
-    sure = {checked[index].call_id for index in due}
+        still.append(index)
+    sure = {checked[index].call_id for index in still}
     conflicts = write_conflicts.found(work, work.run.steps[step.id], checked, sure)
     for index, one in enumerate(checked):
         if one.call_id in conflicts:
             checked[index] = replace(one, problem=conflicts[one.call_id], cause=Cause.WRITE_CONFLICT)
-            due.append(index)
-    return sorted(set(due))
+            still.append(index)
+    return _now(work, step, checked, sorted(set(still)), waits=bool(sent))
+
+
+def _now(work: Work, step: Step, checked: list[Proposed], still: list[int], *, waits: bool) -> list[int]:
+    """Of the calls that wait for nothing those that are decided about now: what is wrong, and what may go together; once nothing is out the first that a
+    person is asked about; once nothing else is left the first irreversible one. What people let pass goes together when all of it is answered.
+    """
+    good = [index for index in still if not checked[index].problem]
+    last = [index for index in good if _effect(work, checked[index]) is Effect.IRREVERSIBLE]
+    asks = [
+        index
+        for index in good
+        if index not in last and asking_before.why(work, step, checked[index], index) is not None
+    ]
+    held = {*last, *asks, *(index for index in good if asks and asking_before.spoken(work, step, index))}
+    now = [index for index in still if index not in held]
+    return now or ([] if waits else (asks or last)[:1])
 
 
 def _stopped(work: Work, step: Step) -> None:
@@ -84,18 +102,6 @@ def _stopped(work: Work, step: Step) -> None:
 
 def _open(step: Step, call_id: str) -> bool:
     return any(record.call_id == call_id and record.state == "open" for record in step.history[-1].calls)
-
-
-def _due(work: Work, step: Step, checked: list[Proposed]) -> list[tuple[int, Proposed]]:
-    """The open calls that are decided about now: all that wait for nothing and are not irreversible, or the first of those that are, once nothing is out."""
-    records, sent = step.history[-1].calls, dependencies.out(work.run, step)
-    still = [
-        (index, one)
-        for (index, one), record in zip(enumerate(checked), records, strict=True)
-        if record.state == "open" and record.call_id not in sent and dependencies.free(step, record)
-    ]
-    plain = [(index, one) for index, one in still if one.problem or _effect(work, one) is not Effect.IRREVERSIBLE]
-    return plain or ([] if sent else still[:1])
 
 
 def _effect(work: Work, one: Proposed) -> Effect:
@@ -128,8 +134,8 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
         return (), ()
     if asking and before is not None:
         mutations.ask(work, before, calls.command_id_of(step, turn, index), step_id)
-    elif _needs_a_word(work, step, one, index):
-        _ask_before(work, step, one, index)
+    elif (because := asking_before.why(work, step, one, index)) is not None:
+        asking_before.ask(work, step, one, index, because)
     else:
         calls.run_tool(work, step, one.fact(), index, turn, key)
         failure = run_memory.answered(work, calls.command_id_of(step, turn, index))
@@ -148,43 +154,6 @@ def _known(work: Work, step: Step, one: Proposed, turn: int, before: Mutation | 
         return False
     _repeat(work, step, one, turn, before.result_ref)
     return True
-
-
-# -- a person's word before an irreversible call -----------------------------------------------------------------------
-
-
-def _needs_a_word(work: Work, step: Step, one: Proposed, index: int) -> bool:
-    tool = work.compiled.spec.tool(one.tool)
-    asked = _effect(work, one) is Effect.IRREVERSIBLE and tool.approval == "required"
-    return asked and calls.command_id_of(step, step.turns, index) not in work.run.saga.approved
-
-
-def _ask_before(work: Work, step: Step, one: Proposed, index: int) -> None:
-    """Parks the step until a person has said whether the call may be made."""
-    tool = work.compiled.spec.tool(one.tool)
-    policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
-    questions.open_item(
-        work,
-        item="pre_action",
-        scope=calls.command_id_of(step, step.turns, index),
-        step_id=step.id,
-        reason=f"{step.agent} wants to call {one.tool}, which cannot be undone",
-        shown={
-            "agent": step.agent,
-            "tool": one.tool,
-            "description": tool.description,
-            "payload": one.args,
-            "edit_of": "arguments",
-            "edit_schema": tool.parameters,
-            "edit_initial": one.args,
-            "approve": f"{one.tool} is called once, with exactly these arguments",
-            "edit": f"{one.tool} is called once, with your arguments, if the protections let them pass",
-            "respond": "it is not called, and the agent goes on with your words as its result",
-            "reject": f"it is not called, and {consequences.rejected(work)}",
-            "expiry": "rejected by the system: it is not called",
-        },
-        bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
-    )
 
 
 # -- what is wrong with a call -----------------------------------------------------------------------------------------

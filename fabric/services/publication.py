@@ -19,10 +19,10 @@ from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
 from fabric.core.spec import FabricSpec, ModelSpec
-from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import (
     publication_breakers,
+    publication_effects,
     publication_fallbacks,
     publication_mcp,
     publication_memories,
@@ -125,58 +125,6 @@ def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
         if model.provider in _WITHOUT_DEFAULT and not model.model:
             sentence = f"is empty, and provider {model.provider!r} has no model of the installation's; give its id"
             yield Problem(f"models.{n}.model", sentence)
-
-
-def _effects(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
-    """Mutating tools need a way back that can be tried again and again; irreversible ones a person before each call, or a reason why not."""
-    for n, tool in enumerate(spec.tools):
-        for field, sentence in _ways_back(spec, tool):
-            yield Problem(f"tools.{n}.{field}", f"tool {tool.name!r} {sentence}")
-
-
-def _ways_back(spec: FabricSpec, tool: ToolSpec) -> Iterator[tuple[str, str]]:
-    if tool.effect == "mutating" and tool.compensation is None:
-        yield "compensation", "is mutating; name the tool that undoes it, or declare it irreversible"
-    if tool.effect != "mutating":
-        for field in ("compensation", "reconcile"):
-            if getattr(tool, field) is not None:
-                yield field, f"is {tool.effect}, and only a mutating tool has a {field}; leave it out"
-        if tool.carry_over:
-            yield "carry_over", f"is {tool.effect}, and only what a mutating tool did is carried over; leave it out"
-    if tool.compensation is not None and tool.effect == "mutating":
-        yield from _compensation(tool, spec.tool(tool.compensation))
-    if tool.reconcile is not None and spec.tool(tool.reconcile).effect != "read_only":
-        said = spec.tool(tool.reconcile).effect
-        yield (
-            "reconcile",
-            f"is reconciled by {tool.reconcile!r}, which is {said}; asking must change nothing, so name a read_only tool",
-        )
-    if tool.approval == "waived" and tool.effect != "irreversible":
-        yield "approval", f"is {tool.effect}, and only irreversible calls are approved beforehand; leave it out"
-    elif tool.approval == "waived" and not tool.deviation.strip():
-        yield (
-            "deviation",
-            "is irreversible and waives the approval; give a `deviation` with the reason, or take `approval` away",
-        )
-
-
-def _compensation(tool: ToolSpec, undo: ToolSpec) -> Iterator[tuple[str, str]]:
-    if undo.name == tool.name:
-        yield "compensation", "cannot undo itself; name another tool"
-    elif undo.effect != "idempotent":
-        sentence = f"is undone by {undo.name!r}, which is {undo.effect}; it may be sent more than once, so it must be idempotent"
-        yield "compensation", sentence
-    elif undo.kind == "builtin":
-        yield (
-            "compensation",
-            f"is undone by {undo.name!r}, but no built-in undoes anything; name an http or callable tool",
-        )
-    elif undo.kind == "http" and undo.method not in ("POST", "PUT", "PATCH"):
-        sentence = (
-            f"is undone by {undo.name!r} with {undo.method}, but a compensation is called with a JSON body "
-            '{"key", "args", "result"}; use POST, PUT or PATCH'
-        )
-        yield "compensation", sentence
 
 
 def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
@@ -324,7 +272,7 @@ RULES: tuple[Rule, ...] = (
     _prices,
     _cap,
     _endpoints,
-    _effects,
+    publication_effects.ways_back,
     _tools,
     publication_mcp.mcp_servers,
     publication_memories.memory_values,

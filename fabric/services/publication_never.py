@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from fabric.core.spec import FabricSpec
 from fabric.services.fabric_yaml import Problem
 
+ASKING = ("args", "agent", "stage", "run")
+"""What a rule of a tool may name."""
 NEVER = "is false whatever it is asked about, so that every run would fail; say what has to hold"
 
 
 def holding(spec: FabricSpec) -> Iterator[Problem]:
-    """Invariants and checks of the oracle that are false without reading anything."""
-    if not (spec.gates.invariants or spec.gates.oracle):
+    """Invariants, checks of the oracle and rules of tools that are false without reading anything."""
+    if not (spec.gates.invariants or spec.gates.oracle or spec.asking):
         return
     from fabric.adapters import invariants
 
@@ -25,6 +27,10 @@ def holding(spec: FabricSpec) -> Iterator[Problem]:
     for n, check in enumerate(spec.gates.oracle or ()):
         if check.expression is not None and invariants.never_holds(check.expression, invariants.named_by(check)):
             yield Problem(f"gates.oracle.{n}.expression", f"check {check.name!r} {NEVER}")
+    for n, tool in enumerate(spec.tools):
+        if tool.approve_when is not None and invariants.never_holds(tool.approve_when, ASKING):
+            said = "is false whatever is called, so that nobody is ever asked; leave it out, or say when"
+            yield Problem(f"tools.{n}.approve_when", f"the rule of tool {tool.name!r} {said}")
 
 
 def briefed(spec: FabricSpec) -> Iterator[Problem]:

@@ -30,6 +30,7 @@ def without_reviewers(spec: FabricSpec) -> Iterator[tuple[str, str]]:
         tool for tool in spec.all_tools if tool.effect in MUTATES and (tool.kind != "memory" or tool.name in named)
     ]
     asked += [f"a change by {tool.name} of which nobody knows" for tool in changing]
+    asked += [f"a call of {name} of which its rule says so" for name in spec.asking]
     if asked:
         more = f" (and {len(asked) - 1} more)" if len(asked) > 1 else ""
         yield "reviewers", f"is empty, but {asked[0]}{more} is put to a person; name users or roles who answer"

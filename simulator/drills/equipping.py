@@ -58,13 +58,18 @@ def _with_whoever_spends(spec: FabricSpec) -> Equipped:
     return asked, " and ".join(filter(None, (aggregator, finalizer)))
 
 
+def reads(tool: ToolSpec) -> bool:
+    """Whether calling a tool only reads, once, and nobody has a word before it."""
+    return tool.effect == "read_only" and not tool.polling and tool.kind != "memory" and tool.approve_when is None
+
+
 def reader(spec: FabricSpec) -> tuple[str, str]:
     """``(worker, tool)``: the first worker that has a tool which only reads, once; empty names: none has."""
     tools = {tool.name: tool for tool in spec.all_tools}
     for worker in spec.topology.workers:
         for name in spec.agent(worker).tools:
             tool = tools[name]
-            if tool.effect == "read_only" and not tool.polling and tool.kind != "memory":
+            if reads(tool):
                 return worker, name
     return "", ""
 

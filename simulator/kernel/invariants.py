@@ -19,6 +19,7 @@ from fabric.core.mechanisms import budget, state_of
 from fabric.core.run import Run
 from fabric.runtime.batch_parts import RunColumns
 from simulator.kernel import (  # noqa: F401 - importing them registers their checks
+    asking_checks,
     cap_checks,
     child_checks,
     control_checks,

@@ -16,7 +16,10 @@ WAITED = (Cause.TOOL_CONSTRAINT, Cause.DEPENDENCY_FAILED, Cause.SCHEMA_INVALID)
 """Why a call is refused for what it refers to."""
 
 
-@on("model_answered", "tool_answered", "call_refused", "call_skipped", "call_resolved", "call_issued", "call_responded")
+@on(
+    *("model_answered", "tool_answered", "call_refused", "call_skipped", "call_resolved", "call_issued"),
+    *("call_edited", "call_responded"),
+)
 def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A call that refers to others is sent after all of them, with what they brought; and none that refers to what failed is."""
     step = after.steps.get(fact.step_id)
@@ -27,12 +30,15 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
         proposed = decode(seen.content).get("calls", ()) if fact.verdict == "calls" else ()
         known["proposed"] = {one["call_id"]: one.get("args") for one in proposed if "problem" not in one}
         known["when"] = {one["call_id"]: one.get("when", "") for one in proposed}
-        known["wrote"] = {}
+        known["wrote"], known["edited"] = {}, {}
         return ""
     if fact.kind == "call_issued":
         return _sent(known, fact, after) if fact.call == "tool" else ""
     if fact.kind == "call_resolved":
         known.setdefault("resolved", {})[fact.call_id] = decode(seen.content)["calls"][0]["args"]
+        return ""
+    if fact.kind == "call_edited":
+        known["edited"][fact.call_id] = decode(seen.content)["calls"][0]
         return ""
     known.setdefault("answers", {})[fact.call_id] = decode(seen.content)
     return _refused(fact, after) if fact.kind == "call_refused" and fact.cause in WAITED else ""
@@ -45,7 +51,8 @@ def writes_do_not_meet(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if fact.call != "tool" or not fact.agent or verb not in ("write", "delete"):
         return ""
     known = seen.referred[fact.step_id]
-    args = known.get("resolved", {}).get(fact.call_id) or known["proposed"][fact.call_id]
+    written = known["edited"].get(fact.call_id, {}).get("args")
+    args = written or known.get("resolved", {}).get(fact.call_id) or known["proposed"][fact.call_id]
     wrote: dict[str, tuple[str, str]] = known["wrote"]
     others = [call_id for call_id, path in wrote.items() if path == (memory, args["key"]) and call_id != fact.call_id]
     wrote[fact.call_id] = (memory, args["key"])
@@ -97,6 +104,9 @@ def _sent(known: dict[str, JSON], fact: Any, after: Run) -> str:
         return ""
     if early := _early(after, fact):
         return f"{fact.call_id} was sent before {early}, which it refers to"
+    if (written := known["edited"].get(fact.call_id)) is not None:
+        as_written = (written["tool"], fingerprint(written["args"])) == (fact.target, fact.args_hash)
+        return "" if as_written else f"{fact.call_id} was not sent as a person wrote it"
     if not record.args_ref or fact.call_id not in known.get("resolved", {}):
         return f"{fact.call_id} was sent with its references" if _refers(args) else ""
     try:

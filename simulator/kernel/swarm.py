@@ -25,7 +25,7 @@ from simulator.kernel.swarm_agents import owning
 from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
 from simulator.kernel.swarm_layers import layered, without_ways
-from simulator.kernel.swarm_outputs import overwriting, planning, typed
+from simulator.kernel.swarm_outputs import asking, overwriting, planning, typed
 
 JSON = Any
 VARIANTS = 600
@@ -137,6 +137,7 @@ def variant(number: int) -> Fabric:
     typed(tree, number)
     planning(tree, number)
     overwriting(tree, number)
+    asking(tree, number)
     spec = FabricSpec.model_validate(tree)
     lead = family.random() < 0.2 and len(spec.topology.workers) > 1
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})

@@ -1,9 +1,12 @@
-"""Output schemas that agents have in some fabrics of the swarm, agents that plan their calls, and memories whose last write wins. Drawn from a generator of their own, so that fabrics without them stay as they were."""
+"""Output schemas that agents have in some fabrics of the swarm, agents that plan their calls, memories whose last write wins, and rules of tools. Drawn from a generator of their own, so that fabrics without them stay as they were."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
+
+from simulator.kernel.asking_checks import RULES
+from simulator.kernel.services import CANCEL, FIND
 
 JSON = Any
 SCHEMAS: tuple[JSON, ...] = (
@@ -50,3 +53,14 @@ def overwriting(tree: JSON, number: int) -> None:
     for memory in tree["memories"]:
         if rng.random() < 0.3:
             memory["conflicts"] = "last_write_wins"
+
+
+def asking(tree: JSON, number: int) -> None:
+    """Adds rules by which a person is asked to tools of a fabric, in place."""
+    rng = Random(f"asked {number}")  # noqa: S311 - a simulation is to be repeatable
+    if rng.random() < 0.8:
+        return
+    for tool in tree["tools"]:
+        always = tool.get("effect") == "irreversible" and "approval" not in tool
+        if tool["name"] not in (CANCEL, FIND) and not always and rng.random() < 0.6:
+            tool["approve_when"] = rng.choice(tuple(RULES))

@@ -14,7 +14,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.baseline import Ask
-from simulator.drills.equipping import LOOKUP, reader, with_lookup, with_role, with_tools
+from simulator.drills.equipping import LOOKUP, reader, reads, with_lookup, with_role, with_tools
 from simulator.kernel.agents import Reply
 from simulator.kernel.schema_values import arguments
 from simulator.scenarios.parameters import Calls, ToolCalls
@@ -40,12 +40,8 @@ BOOK = (_own("book", effect="mutating", compensation="drill-unbook"), _own("unbo
 WIRE = (_own("wire", effect="irreversible"),)
 
 
-def _reads(tool: ToolSpec) -> bool:
-    return tool.effect == "read_only" and not tool.polling and tool.kind != "memory"
-
-
 def _can_be_undone(tool: ToolSpec) -> bool:
-    return tool.effect == "mutating" and tool.compensation is not None
+    return tool.effect == "mutating" and tool.compensation is not None and tool.approve_when is None
 
 
 def _is_asked_about(tool: ToolSpec) -> bool:
@@ -53,13 +49,13 @@ def _is_asked_about(tool: ToolSpec) -> bool:
 
 
 CALLED: Mapping[str, Callable[[ToolSpec], bool]] = {
-    **dict.fromkeys(("tool_error", "tool_slow", "tool_hang", "tool_failed"), _reads),
+    **dict.fromkeys(("tool_error", "tool_slow", "tool_hang", "tool_failed"), reads),
     **dict.fromkeys(("effect_lost_answer", "effect_refused", "compensation_fails"), _can_be_undone),
     "person_edits": _is_asked_about,
 }
 """Faults that are met by a call of a tool, and of which kind."""
 _OWN: Mapping[Callable[[ToolSpec], bool], tuple[ToolSpec, ...]] = {
-    _reads: (LOOKUP,),
+    reads: (LOOKUP,),
     _can_be_undone: BOOK,
     _is_asked_about: WIRE,
 }

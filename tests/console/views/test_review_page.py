@@ -15,7 +15,7 @@ from fabric.selectors.escalations import escalations_open
 from fabric.selectors.review_queue import Tab, queue_page
 from fabric.services.fabrics import fabric_publish
 from fabric.services.tickets import ticket_close
-from tests.fabric.services.world import COSTLY, GIVEN_UP, ran
+from tests.fabric.services.world import COSTLY, GIVEN_UP, PAYING, ran
 from tests.people import member, signed_in
 
 
@@ -370,3 +370,13 @@ def test_it_is_sent_again_from_there(browser, doubt, payment):
     assert "was sent already" in text_of(refused)
     assert 'id="decision"' in refused.content.decode(), "it is the page of the question"
     assert browser.post(again, {"question": "none"}).status_code == 404
+
+
+def test_a_call_that_a_rule_asks_about_says_the_rule(browser, actor):
+    ruled = PAYING.replace("effect: irreversible", "effect: idempotent\n    approve_when: args.usd > 50")
+    item = escalations_open(actor, ran(actor, fabric_publish(actor=actor, source=ruled).name).id)[0]
+    said = text_of(browser.get(f"/reviews/{item.id}"))
+    assert "wants to call pay, whose rule asks for a person's word: args.usd > 50" in said
+    assert re.search(r"rule args\.usd > 50", said)
+    fabric = text_of(browser.get("/fabrics/paying?tab=agents"))
+    assert "a person is asked when args.usd > 50" in fabric

@@ -144,7 +144,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_prices": ({"models": [model(price=None)]}, "models.0.price", "no price is known for 'script'"),
     "_cap": ({"policy": {"budget": {"run_usd_micros": 0}}}, "policy.budget.run_usd_micros", "give a cap in micro-dollars"),
     "_endpoints": ({"models": [model(base_url="http://10.0.0.1/v1")]}, "models.0.base_url", "FABRIC_ALLOWED_HOSTS"),
-    "_effects": (
+    "ways_back": (
         {"tools": [tool(), {"name": "send", "kind": "http", "target": "https://example.org/", "effect": "mutating", "description": "Sends.", "parameters": {"type": "object"}}]},
         "tools.1.compensation",
         "is mutating; name the tool that undoes it, or declare it irreversible",
@@ -231,78 +231,14 @@ def test_a_provider_that_does_not_exist_is_found_where_they_are_known():
     assert "there are: openai, scripted" in sentence
 
 
-def outside(name: str, **changes: Any) -> dict[str, Any]:
-    target = f"https://example.org/{name}"
-    return {
-        "name": name,
-        "kind": "http",
-        "target": target,
-        "description": "D.",
-        "parameters": {"type": "object"},
-    } | changes
-
-
-BOOK, CANCEL = outside("book", effect="mutating", compensation="cancel"), outside("cancel", effect="idempotent")
-
-
-def changing(*tools: dict[str, Any]) -> FabricSpec:
-    return small(tools=[tool(), *tools])
-
-
-@pytest.mark.parametrize(
-    "tools",
-    [
-        (BOOK, CANCEL),
-        (BOOK | {"carry_over": True, "reconcile": "find"}, CANCEL, outside("find", effect="read_only", method="GET")),
-        (outside("pay", effect="irreversible"),),
-        (outside("pay", effect="irreversible", approval="waived", deviation="Small sums only."),),
-    ],
-)
-def test_what_changes_the_world_may_be_published_with_its_way_back_or_a_persons_word(tools):
-    assert [path for path, _ in told(changing(*tools)) if path.startswith("tools")] == []
-
-
-@pytest.mark.parametrize(
-    ("tools", "path", "said"),
-    [
-        ((BOOK | {"compensation": "book"},), "tools.1.compensation", "cannot undo itself"),
-        ((BOOK, CANCEL | {"effect": "read_only"}), "tools.1.compensation", "must be idempotent"),
-        ((BOOK, CANCEL | {"effect": "mutating", "compensation": "book"}), "tools.1.compensation", "must be idempotent"),
-        ((BOOK, CANCEL | {"method": "DELETE"}), "tools.1.compensation", "use POST, PUT or PATCH"),
-        ((BOOK | {"reconcile": "cancel"}, CANCEL), "tools.1.reconcile", "name a read_only tool"),
-        (
-            (outside("pay", effect="irreversible", compensation="cancel"), CANCEL),
-            "tools.1.compensation",
-            "leave it out",
-        ),
-        ((outside("look", carry_over=True),), "tools.1.carry_over", "leave it out"),
-        ((outside("pay", effect="irreversible", approval="waived"),), "tools.1.deviation", "give a `deviation`"),
-        ((outside("look", approval="waived", deviation="x"),), "tools.1.approval", "leave it out"),
-    ],
-)
-def test_a_way_back_that_leads_nowhere_is_refused_with_its_path(tools, path, said):
-    found = [sentence for where, sentence in told(changing(*tools)) if where == path]
-    assert len(found) == 1
-    assert said in found[0]
-
-
-def test_what_changes_the_world_needs_somebody_who_can_be_asked():
-    lonely = small(
-        tools=[tool(), BOOK, CANCEL], reviewers=[], tiers={"default": "interactive", "allowed": ["interactive"]}
-    )
-    assert any(path == "reviewers" and "nobody knows" in said for path, said in told(lonely))
-
-
-def test_a_waived_approval_is_told_as_a_deviation():
-    waived = changing(outside("pay", effect="irreversible", approval="waived", deviation="Small sums only."))
-    assert [(one.path, one.reason) for one in deviations(waived)] == [("tools.1.approval", "Small sums only.")]
-
-
 def test_nobody_needs_to_review_what_never_asks():
     alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
     assert told(small(**alone)) == []
     asks = cell("cost_overrun", "interactive", {"reaction": "escalate"})
     assert [path for path, _ in told(small(**alone, decision_table=asks))] == ["reviewers"]
+    ((path, said),) = told(small(**alone, tools=[tool(approve_when="size(args.name) > 5")]))
+    assert path == "reviewers"
+    assert "is empty, but a call of read_document of which its rule says so is put to a person" in said
 
 
 def test_a_critic_asks_a_person_in_every_tier():

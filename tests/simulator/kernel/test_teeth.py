@@ -8,6 +8,7 @@ import pytest
 from fabric.core import (
     agent_loop,
     answers,
+    asking_before,
     children,
     dependencies,
     engine,
@@ -363,6 +364,22 @@ def two_calls_of_one_answer_write_the_same(patch):
 @bug("writes_do_not_meet")
 def the_last_to_come_back_wins(patch):
     patch.setattr(write_conflicts, "ordered", lambda spec, proposals: proposals)
+
+
+@bug("asked_before")
+def rules_of_tools_are_not_asked(patch):
+    patch.setattr(asking_before, "_asked", lambda work, step, one: (False, ""))
+
+
+@bug("asked_before")
+def a_rule_that_nobody_can_evaluate_lets_pass(patch):
+    asked = asking_before._asked
+
+    def sure(work, step, one):
+        asks, unsure = asked(work, step, one)
+        return asks and not unsure, unsure
+
+    patch.setattr(asking_before, "_asked", sure)
 
 
 @pytest.mark.parametrize("name", BUGS)

@@ -1,0 +1,77 @@
+"""Rules of tools, in CEL: before which calls a person is asked. They are compiled once; whatever nobody can say is asked about, and never let pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fabric.adapters import invariants
+from fabric.adapters.invariants import ExpressionProblem, program_of, sentence_of
+from fabric.core.asking_before import RUN
+from fabric.core.evaluators import Asks
+from fabric.core.spec import FabricSpec
+
+JSON = Any
+KNOWN = ("args", "agent", "stage", "run")
+
+
+def problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
+    """``(path, sentence)`` for every rule that is none."""
+    for n, tool in enumerate(spec.tools):
+        if tool.approve_when is None:
+            continue
+        try:
+            _program(tool.approve_when)
+        except ExpressionProblem as problem:
+            yield f"tools.{n}.approve_when", f"the rule of tool {tool.name!r} {problem}"
+
+
+def asks_of(spec: FabricSpec) -> dict[str, Asks]:
+    """The rules by the name of their tool. ExpressionProblem for what ``problems`` names."""
+    return {tool.name: _asks(tool.approve_when) for tool in spec.tools if tool.approve_when is not None}
+
+
+def _program(rule: str) -> Any:
+    if "/" in invariants.without_texts(rule):
+        raise ExpressionProblem(
+            "divides, and what is divided by zero is neither more nor less than anything; multiply instead: a > 2.0 * b"
+        )
+    return program_of(rule, KNOWN, RUN)
+
+
+def _asks(rule: str) -> Asks:
+    program = _program(rule)
+    reads_texts = "double" in program.functions()
+
+    def asks(about: Mapping[str, JSON]) -> tuple[bool, str]:
+        odd = next(_no_numbers(about["args"], "args", texts=reads_texts), "")
+        if odd:
+            return True, f"{odd} is not a number, and neither more nor less than one"
+        try:
+            found = program.execute(dict(about))
+        except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody has said that the call may go
+            return True, f"it could not be evaluated: {sentence_of(error)}"
+        if isinstance(found, bool):
+            return found, ""
+        return True, f"it gave {type(found).__name__}, not true or false"
+
+    return asks
+
+
+def _no_numbers(node: JSON, at: str, *, texts: bool) -> Iterator[str]:
+    """Where something stands that compares with nothing: NaN or an infinity, or a text that would be read as one."""
+    if isinstance(node, dict):
+        for key, held in node.items():
+            yield from _no_numbers(held, f"{at}.{key}", texts=texts)
+    elif isinstance(node, list):
+        for n, held in enumerate(node):
+            yield from _no_numbers(held, f"{at}.{n}", texts=texts)
+    elif _is_none(node, texts=texts):
+        yield at
+
+
+def _is_none(node: JSON, *, texts: bool) -> bool:
+    if isinstance(node, float):
+        return not math.isfinite(node)
+    return texts and isinstance(node, str) and node.strip().lstrip("+-").lower() in ("nan", "inf", "infinity")

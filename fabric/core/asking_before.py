@@ -1,0 +1,113 @@
+"""Whether a person is asked before a call goes out: because it cannot be undone, or because its tool's rule says so (S2 "Human-in-the-Loop"; semantics.md 6).
+
+Asked of a call that waits for nothing, with what it refers to in its place. A rule that cannot be evaluated asks. What the engine calls by itself (a compensation, a
+reconciliation, a check of the oracle) is asked about by none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core import calls, consequences, questions
+from fabric.core.fingerprint import digest, fingerprint
+from fabric.core.frozen import value
+from fabric.core.mechanisms import budget, state_of
+from fabric.core.proposed import Proposed
+from fabric.core.run import Step
+from fabric.core.saga import Effect
+from fabric.core.work import Work
+
+JSON = Any
+RUN = ("id", "tier", "epoch", "depth", "request", "documents", "spent_usd_micros", "cap_usd_micros")
+"""What a rule may name of its run."""
+RULE_SHOWN = 200
+"""Characters of a rule that stand in the reason; the whole stands beside it."""
+
+
+@value()
+class Why:
+    """Why a person is asked."""
+
+    reason: str
+    rule: str = ""
+    """The rule that asks; empty: the call cannot be undone."""
+    unsure: str = ""
+    """Why nobody can say what the rule says; empty: it asks."""
+
+
+def why(work: Work, step: Step, one: Proposed, index: int) -> Why | None:
+    """Why a person is to be asked about a call of the step's last answer; None: nobody is, or somebody let it pass."""
+    if spoken(work, step, index):
+        return None
+    tool, wants = work.compiled.spec.tool(one.tool), f"{step.agent} wants to call {one.tool}"
+    if Effect(tool.effect) is Effect.IRREVERSIBLE and tool.approval == "required":
+        return Why(f"{wants}, which cannot be undone")
+    if tool.approve_when is None:
+        return None
+    asks, unsure = _asked(work, step, one)
+    if not asks:
+        return None
+    short = tool.approve_when if len(tool.approve_when) <= RULE_SHOWN else f"{tool.approve_when[:RULE_SHOWN]}..."
+    says = (
+        f"and nobody can say whether its rule asks for a person's word ({unsure})"
+        if unsure
+        else "whose rule asks for a person's word"
+    )
+    return Why(f"{wants}, {says}: {short}", tool.approve_when, unsure)
+
+
+def spoken(work: Work, step: Step, index: int) -> bool:
+    """Whether a person was asked about a call and let it pass."""
+    return calls.command_id_of(step, step.turns, index) in work.run.saga.approved
+
+
+def _asked(work: Work, step: Step, one: Proposed) -> tuple[bool, str]:
+    asks = work.compiled.evaluators.approvals.get(one.tool)
+    return (True, "it is not compiled") if asks is None else asks(about(work, step, one))
+
+
+def about(work: Work, step: Step, one: Proposed) -> dict[str, JSON]:
+    """What a rule may name: the arguments as they would be sent, who calls, in which stage, and facts of the run."""
+    run, request = work.run, work.ctx.contents.read(work.run.request_ref)
+    ledger = state_of(run.guards, budget)
+    facts = {
+        "id": run.id,
+        "tier": str(run.tier),
+        "epoch": run.epoch,
+        "depth": run.depth,
+        "request": request.get("text", ""),
+        "documents": list(request.get("documents", ())),
+        "spent_usd_micros": ledger.spent_usd_micros,
+        "cap_usd_micros": budget.cap(work.compiled.spec.policy.budget, ledger),
+    }
+    return {"args": one.args, "agent": step.agent, "stage": str(step.stage), "run": facts}
+
+
+def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None:
+    """Parks the step until a person has said whether the call may be made."""
+    tool = work.compiled.spec.tool(one.tool)
+    policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
+    rule = {"rule": because.rule, "unsure": because.unsure} if because.rule else {}
+    questions.open_item(
+        work,
+        item="pre_action",
+        scope=calls.command_id_of(step, step.turns, index),
+        step_id=step.id,
+        reason=because.reason,
+        shown={
+            "agent": step.agent,
+            "tool": one.tool,
+            "description": tool.description,
+            **rule,
+            "payload": one.args,
+            "edit_of": "arguments",
+            "edit_schema": tool.parameters,
+            "edit_initial": one.args,
+            "approve": f"{one.tool} is called once, with exactly these arguments",
+            "edit": f"{one.tool} is called once, with your arguments, if the protections let them pass",
+            "respond": "it is not called, and the agent goes on with your words as its result",
+            "reject": f"it is not called, and {consequences.rejected(work)}",
+            "expiry": "rejected by the system: it is not called",
+        },
+        bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
+    )
