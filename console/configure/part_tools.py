@@ -16,6 +16,7 @@ MORE = (
     "timeout_s",
     "carry_over",
     "polling",
+    "hands_over",
     "approval",
     "deviation",
     "approve_when",

@@ -234,6 +234,38 @@ def _turn(seen: Seen) -> list[Section]:
     return [facts, *content(seen.record, "What it is told")]
 
 
+def _speaker_chosen(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    rule = fact["transition"]
+    facts = pairs(
+        "Next speaker",
+        Pair("turns so far", fact["turn"], "count"),
+        Pair("spoke", fact["from_agent"]),
+        Pair("speaks next", fact["speaker"] or "nobody"),
+        Pair("decided by", words(fact["why"])),
+        Pair("rule", "none" if rule is None else str(rule)),
+        Pair("routing tool", fact["tool"] or "none"),
+        Pair("closed with", fact["close_reason"] or "not closed"),
+        Pair("outcome", words(fact["outcome"])),
+        Pair("class of failure", words(fact["failure_class"]) if fact["failure_class"] else "none"),
+        Pair("names that lead to nobody", "; ".join(fact["errors"]) or "none"),
+    )
+    return [facts, *content(seen.record, "Context variables from now on")]
+
+
+def _turn_overdue(seen: Seen) -> list[Section]:
+    fact = seen.fact
+    facts = pairs(
+        "Expectation",
+        Pair("speaker", fact["speaker"]),
+        Pair("step", fact["step_id"], "code"),
+        Pair("bound", f"{fact['seconds']:g} s"),
+        Pair("has taken", f"{fact['elapsed_us'] / 1_000_000:g} s"),
+        Pair("then", words(fact["on_violation"])),
+    )
+    return [facts]
+
+
 def _handed_off(seen: Seen) -> list[Section]:
     fact = seen.fact
     return [
@@ -297,6 +329,8 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "run_ended": _run_ended,
     "step_opened": _step,
     "turn_opened": _turn,
+    "speaker_chosen": _speaker_chosen,
+    "turn_overdue": _turn_overdue,
     "call_issued": calls.issued,
     "model_answered": calls.model_answered,
     "tool_answered": calls.tool_answered,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import answers, calls, judging, mutations, proposed, wave, write_conflicts
+from fabric.core import answers, calls, conversation_tools, judging, mutations, proposed, wave, write_conflicts
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied
@@ -29,6 +29,8 @@ def move(work: Work, step: Step) -> Failure | None:
         return judging.move(work, step)
     if step.history and any(call.state == "open" for call in step.history[-1].calls):
         return wave.run(work, step)
+    if conversation_tools.ended(work, step):
+        return None
     if step.corrections > work.compiled.spec.policy.limits.corrections_per_step:
         return _spent(work, step)
     last = step.history[-1] if step.history else None

@@ -16,6 +16,7 @@ from fabric.core.draw import unit
 from fabric.core.eligibility import Person
 from fabric.core.evaluators import NO_EVALUATORS, Evaluators, lacking
 from fabric.core.grants import Shares
+from fabric.core.graph.registry import BUILT_IN, Registry
 from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.spec import FabricSpec
 
@@ -45,6 +46,8 @@ class Compiled:
     """Workers that are supervisors themselves: the fabric with the topology that each of them runs, by the worker's name."""
     evaluators: Evaluators = NO_EVALUATORS
     """What gates ask, and output schemas."""
+    registry: Registry = BUILT_IN
+    """Conditions and targets of the installation's own, for transition graphs."""
 
     @property
     def table(self) -> Table:
@@ -70,6 +73,7 @@ def compile_spec(
     prompt_overhead: Mapping[str, int] | None = None,
     nested: Mapping[str, Compiled] | None = None,
     evaluators: Evaluators = NO_EVALUATORS,
+    registry: Registry = BUILT_IN,
 ) -> Compiled:
     """Joins a spec with its table, prices and evaluators. ValueError when its gates, agents or tools ask for something that was not compiled."""
     if missing := lacking(spec.gates, spec.typed, spec.asking, evaluators):
@@ -84,6 +88,7 @@ def compile_spec(
         prompt_overhead or {},
         nested or {},
         evaluators,
+        registry,
     )
 
 

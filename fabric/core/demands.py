@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from fabric.core.flow import TRANSITIONS, Stage, StageOutcome
 from fabric.core.payloads import Aggregate, Part, Plan, Request
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_conversation import is_conversation
 
 JSON = Any
 INPUT: Mapping[Stage, TypeAdapter[Any]] = {
@@ -61,6 +62,9 @@ def _plan(payload: JSON, spec: FabricSpec) -> list[str]:
         for n, brief in enumerate(briefs)
         if brief["agent"] not in workers
     ]
+    if is_conversation(spec.topology):
+        briefed = {brief["agent"] for brief in briefs}
+        found += [f"briefs: {name!r} takes part and has none" for name in workers if name not in briefed]
     most = spec.policy.limits.plan_branches
     if len(briefs) > most:
         found.append(f"briefs: {len(briefs)} of them, at most {most} are allowed")

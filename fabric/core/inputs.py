@@ -14,6 +14,7 @@ import msgspec
 from fabric.core.budget_caps import NamedCap
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, ChildWaits
 from fabric.core.frozen import value
+from fabric.core.graph.state import Finish, Handoff
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.core.upcasters import SINCE_INPUT, UPCAST_INPUT, upcast
@@ -176,6 +177,8 @@ class ToolFinished:
     """Whether it was done; None: yes, or with an error no."""
     code: str = ""
     """The tool's own name for its error: an error code, an exit code."""
+    returned: Handoff | Finish | None = None
+    """What its result means to the conversation that it was called in; None: nothing."""
     kind: Literal["tool_finished"] = "tool_finished"
     version: Literal[1] = 1
 

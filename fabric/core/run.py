@@ -30,6 +30,10 @@ class CallRecord:
     result_ref: str = ""
     error: bool = False
     correction: bool = False
+    hands_to: str = ""
+    """Whom it hands the conversation over to; empty: to nobody."""
+    ends: str = ""
+    """Why it ends the conversation; empty: it does not."""
     after: tuple[str, ...] = ()
     """Calls of the same answer that it waits for."""
 
@@ -54,6 +58,8 @@ class Seat:
     hears: tuple[int, ...] = ()
     """Branches whose output it reads, in order."""
     told_ref: str = ""
+    chooses: bool = False
+    """Who speaks after it is chosen once it is over."""
 
 
 @value()
@@ -91,6 +97,8 @@ class Step:
     message: str = ""
     partial: bool = False
     """It failed, and its stage goes on without it as a partial success."""
+    routed: bool = False
+    """It failed, and its conversation goes on or ends with that."""
     turn: Seat | None = None
     """Of a turn in a conversation: what it is given; None: it is none."""
 
@@ -122,6 +130,33 @@ class StageRun:
     left: bool = False
     edited_ref: str = ""
     """What a person wrote in place of its output."""
+
+
+@value()
+class Talk:
+    """Where a conversation stands: the epoch's turns, and what a graph decided of them."""
+
+    turns: int = 0
+    """Turns that were accepted, and after which the next speaker was chosen."""
+    speaker: str = ""
+    """Who was chosen last; empty: nobody yet, or it is closed."""
+    closed: str = ""
+    """Why it is closed; empty: it goes on."""
+    context_ref: str = ""
+    """Where its context variables stand; empty: they are those that it began with."""
+    opened_at: int = 0
+    turn_at: int = 0
+    """When the latest turn began."""
+    due_at: int = 0
+    """When the next expectation of its pace fires; 0: none does."""
+    fired: tuple[int, ...] = ()
+    """Expectations of the latest turn that have fired, by their place."""
+    stopped_at: int = 0
+    """Since when its clocks stand still; 0: they run."""
+
+
+SILENT = Talk()
+"""Of a run in which nobody takes turns."""
 
 
 @value()
@@ -213,6 +248,8 @@ class Run:
     control: Control = UNTOUCHED
     voided: tuple[str, ...] = ()
     """Calls let go while in flight, the newest ones: a result that still comes is late, not a duplicate."""
+    talk: Talk = SILENT
+    """The turns of its workers, where they take turns."""
     saga: Saga = EMPTY
     """Calls that change the world, and undoing them."""
     family: kin.Family = kin.NONE

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fabric.core import conversation_tools, mutations
 from fabric.core import events as ev
 from fabric.core import memory as rules
-from fabric.core import mutations
 from fabric.core.failure import Failure
 from fabric.core.inputs import ToolFinished
 from fabric.core.saga import Mutation, Outcome, Status
@@ -22,9 +22,11 @@ JSON = Any
 
 
 def answered(work: Work, command_id: str) -> Failure | None:
-    """Answers a call that was just issued, if it is one of the run's memory; gives back what its error stopped, as of any tool's."""
+    """Answers a call that was just issued, if it is one of the run's memory or conversation; gives back what its error stopped, as of any tool's."""
     pending = work.run.pending[command_id]
     found = work.compiled.spec.memory_of(pending.issued.target)
+    if work.compiled.spec.of_conversation(pending.issued.target):
+        return conversation_tools.answered(work, pending)
     if found is None or found[0].scope != "run":
         return None
     return tool_answered(work, pending, _told(work, pending.issued, *found))

@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from fabric.core import spec_conversation
 from fabric.core.cost import Price
 from fabric.core.decision_table import Ladder
 from fabric.core.fallbacks import cheaper_problems, fallback_problems
@@ -217,7 +218,8 @@ class FabricSpec(SpecGroup):
             *layer_problems(self),
             *breaker_problems(self),
             *mcp_problems(self.mcp_servers, [(tool.kind, tool.target) for tool in self.tools]),
-            *memory_problems(self.memories, [(tool.name, tool.kind) for tool in self.tools]),
+            *memory_problems(self.memories, declared := [(tool.name, tool.kind) for tool in self.tools]),
+            *spec_conversation.problems(self.topology, declared),
         ]
         if problems:
             raise ValueError("; ".join(problems))
@@ -251,7 +253,7 @@ class FabricSpec(SpecGroup):
         if name.startswith(HTTP_TEST):
             return oracle_tool(self.gates, name)
         made = self._made.get(name)
-        return _by_name(self.tools, name) if made is None else made[0]
+        return _by_name((*self.tools, *self.conversation_tools), name) if made is None else made[0]
 
     def memory_of(self, tool: str) -> tuple[MemorySpec, Verb] | None:
         """The memory that an engine-made tool is of, and what it does with it; None for every other tool."""
@@ -259,14 +261,25 @@ class FabricSpec(SpecGroup):
         return None if made is None else made[1:]
 
     def in_journal(self, tool: str) -> bool:
-        """Whether a tool is of a run's own memory, which is its journal: calling it asks nobody."""
+        """Whether a tool is of a run's own memory or of its conversation, which are its journal: calling it asks nobody."""
+        if self.of_conversation(tool):
+            return True
         found = self.memory_of(tool)
         return found is not None and found[0].scope == "run"
 
     @property
     def all_tools(self) -> tuple[ToolSpec, ...]:
-        """The declared tools, then those that the engine makes of memories."""
-        return (*self.tools, *(made[0] for made in self._made.values()))
+        """The declared tools, then those that the engine makes of memories and of the topology."""
+        return (*self.tools, *(made[0] for made in self._made.values()), *self.conversation_tools)
+
+    @cached_property
+    def conversation_tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that the engine makes of the topology."""
+        return tuple(ToolSpec.model_validate(fields) for fields in spec_conversation.engine_made(self.topology))
+
+    def of_conversation(self, tool: str) -> bool:
+        """Whether a tool is one of those."""
+        return tool in spec_conversation.BY_KIND.get(self.topology.kind, ())
 
     @cached_property
     def _made(self) -> dict[str, tuple[ToolSpec, MemorySpec, Verb]]:
@@ -326,6 +339,7 @@ def _unknown(spec: FabricSpec) -> Any:
     agents = {agent.name for agent in spec.agents}
     models, tools = {model.name for model in spec.models}, {tool.name for tool in spec.tools}
     tools |= {tool_name(verb, memory.name) for memory in spec.memories for verb in OFFERED}
+    tools |= {tool.name for tool in spec.conversation_tools}
     for field, name in spec.topology.roles().items():
         if name not in agents:
             yield f"topology.{field}: no agent is named {name!r}"

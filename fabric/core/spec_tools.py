@@ -13,8 +13,9 @@ from fabric.core.spec_persona import Capabilities
 class ToolSpec(Named):
     """A tool, and what running it does to the world."""
 
-    kind: Literal["builtin", "callable", "http", "mcp", "memory"] = Field(
-        default="builtin", description="Of memory are the tools that the engine makes of a memory, and no other."
+    kind: Literal["builtin", "callable", "http", "mcp", "memory", "conversation"] = Field(
+        default="builtin",
+        description="Of memory and conversation are the tools that the engine makes of memories and topologies, and no other.",
     )
     effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
     description: Prose = ""
@@ -41,6 +42,11 @@ class ToolSpec(Named):
     )
     approval: Literal["required", "waived"] = Field(
         default="required", description="Irreversible: a person is asked before each call; waived needs a deviation."
+    )
+    hands_over: bool = Field(
+        default=False,
+        exclude_if=lambda given: not given,
+        description='HTTP: its result {"handoff": {"target": ..., "reason": ...}} or {"finish": {"reason": ...}} decides who speaks next in a conversation.',
     )
     deviation: str = Field(default="", max_length=500, description="Why the approval is waived.")
     approve_when: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)] | None = (

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.spec_sop import SopTopology
 from fabric.core.spec_topology import DEFAULT_KIND, SupervisorTopology, TopologySpec
 
-KINDS: tuple[type[TopologySpec], ...] = (SupervisorTopology, SopTopology)
+KINDS: tuple[type[TopologySpec], ...] = (SupervisorTopology, SopTopology, GraphTopology, HandoffTopology)
 BY_KIND: Mapping[str, type[TopologySpec]] = {str(kind.model_fields["kind"].default): kind for kind in KINDS}
 
 
@@ -21,6 +23,9 @@ def kind_of(given: Any) -> str:
 
 
 Topology = Annotated[
-    Annotated[SupervisorTopology, Tag("supervisor")] | Annotated[SopTopology, Tag("sop")],
+    Annotated[SupervisorTopology, Tag("supervisor")]
+    | Annotated[SopTopology, Tag("sop")]
+    | Annotated[GraphTopology, Tag("graph")]
+    | Annotated[HandoffTopology, Tag("handoff")],
     Discriminator(kind_of),
 ]

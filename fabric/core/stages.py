@@ -222,11 +222,12 @@ def complete(work: Work) -> None:
     outcome = {**output, "gaps": gaps} if gaps or not ref else None
     partial = any(step.partial for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
+    closed = f", its conversation was closed with {run.talk.closed}" if run.talk.closed else ""
     reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else finished
     work.emit(
         ev.RunEnded(
             state=RunState.COMPLETED,
-            reason=reason if not gaps else f"{reason}, with {len(gaps)} of the branches missing",
+            reason=(reason if not gaps else f"{reason}, with {len(gaps)} of the branches missing") + closed,
             reaction="finalize",
             truncated=run.truncated,
             recovered=run.recovered,

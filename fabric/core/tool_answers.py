@@ -10,6 +10,7 @@ from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
+from fabric.core.graph.state import Finish, Handoff
 from fabric.core.inputs import ToolFinished
 from fabric.core.mechanisms import failure_signature
 from fabric.core.mechanisms.contract import Proposal
@@ -27,7 +28,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
     issued = pending.issued
     finished = _looked_through(work, issued.target, finished)
     trips = _came_back(work, issued, finished) if finished.error else []
-    content = _content(finished)
+    content, returned = _content(finished), None if finished.error else finished.returned
     event = work.emit(
         ev.ToolAnswered(
             command_id=issued.command_id,
@@ -40,6 +41,8 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             error=bool(finished.error),
             sanitized=finished.sanitized,
             failure=_signature(issued, finished) if finished.error else "",
+            hands_to=returned.target if isinstance(returned, Handoff) else "",
+            ends=returned.reason if isinstance(returned, Finish) else "",
         ),
         content,
     )

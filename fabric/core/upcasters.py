@@ -72,6 +72,8 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("stage_left", 3): same,
     ("step_failed", 4): same,
     ("model_answered", 1): same,
+    ("tool_answered", 2): same,
+    ("output_accepted", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -141,7 +143,10 @@ SINCE: Mapping[str, int] = {
     "call_skipped": 9,
     "turn_opened": 9,
     "call_responded": 2,
-    "tool_answered": 3,
+    "tool_answered": 9,
+    "output_accepted": 9,
+    "speaker_chosen": 9,
+    "turn_overdue": 9,
     "alert_raised": 9,
     "model_changed": 9,
     "node_retry_scheduled": 4,

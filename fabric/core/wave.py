@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fabric.core import asking_before, calls, dependencies, guard, mutations, run_memory, write_conflicts
+from fabric.core import (
+    asking_before,
+    calls,
+    conversation_tools,
+    dependencies,
+    guard,
+    mutations,
+    run_memory,
+    write_conflicts,
+)
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
@@ -126,6 +135,7 @@ def _one(work: Work, step_id: str, one: Proposed, index: int, wave: tuple[tuple[
     doubtful = in_doubt and not asking and not step.approved
     proposal = calls.tool_proposal(work, step, one.fact(), wave, turn, in_doubt=doubtful, args=one.args)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
+    trips += conversation_tools.judged(work, step, one)
     if trips:
         first = trips[0]
         refuse(work, step_id, one, first.cause, first.mechanism, first.advice or first.message, correction=False)

@@ -16,6 +16,7 @@ from fabric.core.inputs import ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
 from fabric.core.spec import AgentSpec, FabricSpec
+from fabric.core.spec_conversation import is_conversation
 from fabric.core.spec_mcp import server_of
 from fabric.core.topologies.slices import output_of
 from fabric.core.tracing import span_of
@@ -241,9 +242,10 @@ def _plan(fill: _Fill, message: Message) -> str:
     topology = fill.spec.topology
     roster = "\n".join(f"- {name}: {fill.spec.agent(name).instructions}" for name in dict.fromkeys(topology.workers))
     limit = fill.spec.policy.limits.plan_branches
+    turns = " They take turns: brief each of them once." if is_conversation(topology) else ""
     return (
         f"Request:\n{fill.read(message, 0)['text']}{fill.attached(fill.read(message, 0))}\n\nWorkers:\n{roster}\n\n"
-        f"Divide the request into at most {limit} briefs, each for one of these workers by name."
+        f"Divide the request into at most {limit} briefs, each for one of these workers by name.{turns}"
     )
 
 

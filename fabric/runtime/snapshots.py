@@ -154,6 +154,9 @@ def _goes_on(run: Run, step: Step) -> bool:
         return True
     if any(question.fact.step_id == step.id for question in run.questions.values()):
         return True
+    chooses = step.turn is not None and step.turn.chooses
+    if chooses and step.branch >= run.talk.turns and not run.talk.closed:
+        return True  # Its packet is not committed yet: what it called and wrote is looked at then.
     stage = run.stages.get(step.stage)
     return step.stage is not Stage.FAN_OUT and stage is not None and not stage.left
 

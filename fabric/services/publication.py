@@ -24,6 +24,7 @@ from fabric.services import (
     publication_breakers,
     publication_effects,
     publication_fallbacks,
+    publication_graphs,
     publication_mcp,
     publication_memories,
     publication_never,
@@ -281,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     _on_open,
     _breakers,
     _judges,
+    publication_graphs.unsound_graphs,
     publication_outputs.typed_outputs,
     publication_outputs.planned_calls,
     _gates,
@@ -313,7 +315,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
     found += publication_never.briefed(spec)
-    found += publication_outputs.warnings(spec)
+    found += [*publication_outputs.warnings(spec), *publication_graphs.warnings(spec)]
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"

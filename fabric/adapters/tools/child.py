@@ -1,6 +1,6 @@
 """The child process that runs registered callables: ``python -m fabric.adapters.tools.child``.
 
-Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, or ``{"error", "kind", "code"}`` (``kind``: a class name),
+Frames both ways: four bytes of length, then JSON. In: ``{"path", "args", "key"}``. Out: ``{"result"}``, ``{"returned"}`` (a handoff or an end of the conversation that it is called in), or ``{"error", "kind", "code"}`` (``kind``: a class name),
 or ``{"bytes"}`` for a result that is larger than ``LARGEST``. What a tool prints goes to standard error. The process ends with its parent, even while a
 tool is running.
 """
@@ -17,7 +17,9 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from fabric.adapters.tools import callables
+from fabric.adapters.tools.handing_over import as_json
 from fabric.adapters.tools.outcome import ToolError
+from fabric.core.graph.state import Finish, Handoff
 
 JSON = Any
 LENGTH = struct.Struct(">I")
@@ -51,6 +53,8 @@ def _answer(asked: JSON) -> JSON:
             "kind": type(error).__name__,
             "code": error.code if isinstance(error, ToolError) else "",
         }
+    if isinstance(result, Handoff | Finish):
+        return {"returned": as_json(result)}
     try:
         size = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 from fabric.adapters.tools.callables import NotATool
 from fabric.adapters.tools.child import receive, send
+from fabric.adapters.tools.handing_over import read
 from fabric.adapters.tools.outcome import ToolError
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.core.saga import Outcome
@@ -183,6 +184,8 @@ class ProcessPool:
 def _result(said: JSON) -> JSON:
     if "result" in said:
         return said["result"]
+    if "returned" in said:
+        return read(said["returned"])
     if "bytes" in said:
         size = f"the tool's result has {said['bytes']:,} bytes; at most 1,000,000 are kept; ask for less"
         raise ToolError(size, outcome=Outcome.ANSWERED)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fabric.adapters.evaluators import Evaluator, SchemaProblem, compile_schema
 from fabric.adapters.tools import builtin_documents as docs
-from fabric.adapters.tools import calculator, callables, http_endpoint
+from fabric.adapters.tools import calculator, callables, handing_over, http_endpoint
 from fabric.adapters.tools import http_get as web_get
 from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
@@ -19,6 +19,7 @@ from fabric.adapters.tools.permits import Permits
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaised
 from fabric.core.fingerprint import encode
+from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ToolFinished
 from fabric.core.saga import Outcome
 from fabric.core.spec_tools import ToolSpec
@@ -240,6 +241,7 @@ class ToolRunner:
 
 def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
     """The result, fit to be kept, or what is wrong with it: the tool has done its work either way."""
+    result, returned = handing_over.taken(request.tool, result)
     try:
         cleaned, changed = clean(result)
     except (ValueError, RecursionError) as error:
@@ -248,7 +250,7 @@ def _kept(request: ToolRequest, result: JSON) -> ToolFinished:
     if size > RESULT_BYTES_MAX:
         sentence = f"the tool's result has {size:,} bytes; at most {RESULT_BYTES_MAX:,} are kept; ask for less"
         return _finished(request, None, sentence, outcome=Outcome.ANSWERED)
-    return _finished(request, cleaned, sanitized=changed)
+    return replace(_finished(request, cleaned, sanitized=changed), returned=returned)
 
 
 def _finished(

@@ -51,6 +51,7 @@ from fabric.core.events.control import (
     RunResumed,
     TerminateAccepted,
 )
+from fabric.core.events.conversation import SpeakerChosen, TurnOverdue
 from fabric.core.events.decisions import (
     AlertRaised,
     BudgetRaised,
@@ -134,6 +135,8 @@ Fact = (
     | CallResponded
     | OutputAccepted
     | TurnOpened
+    | SpeakerChosen
+    | TurnOverdue
     | HandedOff
     | AttemptFailed
     | AttemptInterrupted
@@ -275,6 +278,7 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "RungSkipped",
+    "SpeakerChosen",
     "StageEntered",
     "StageLeft",
     "StepFailed",
@@ -284,6 +288,7 @@ __all__ = [
     "ToolsStripped",
     "TripRecord",
     "TurnOpened",
+    "TurnOverdue",
     "UnwindingFinished",
     "UnwindingOmitted",
     "UnwindingStarted",

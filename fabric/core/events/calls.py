@@ -41,6 +41,10 @@ class TurnOpened:
     """Turns whose output it reads, in order."""
     first: bool = False
     """True: its agent had no turn before in this epoch."""
+    chooses: bool = False
+    """True: who speaks after it is chosen once it is over, by what was called and written in it."""
+    due_at: int = 0
+    """When the first of the graph's expectations of it fires; 0: none does."""
     kind: ClassVar[str] = "turn_opened"
     version: ClassVar[int] = 1
 
@@ -110,8 +114,12 @@ class ToolAnswered:
     sanitized: bool = False
     failure: str = ""
     """What makes an error the same error again: its tool, and a fingerprint of its signature; empty for a result."""
+    hands_to: str = ""
+    """Whom it hands the conversation over to; empty: to nobody."""
+    ends: str = ""
+    """Why it ends the conversation; empty: it does not."""
     kind: ClassVar[str] = "tool_answered"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)
@@ -205,12 +213,15 @@ class CallResponded:
 
 @value(kw_only=True)
 class OutputAccepted:
-    """An output that came together with calls stands, now that all of them have drained without an error."""
+    """An output that came together with calls stands, now that all of them have drained without an error. Or a call ended the turn: content is what it leaves
+    as its output, ``{"output": ...}``.
+    """
 
     step_id: str
-    answer_ref: str
+    answer_ref: str = ""
+    """The answer that it came with; empty: it is this event's own content."""
     kind: ClassVar[str] = "output_accepted"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

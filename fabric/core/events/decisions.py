@@ -199,6 +199,8 @@ class StepFailed:
     message: str
     partial: bool = False
     """True: its retries are exhausted and its fabric goes on without it (``allow_partial``): its stage is a partial success."""
+    routed: bool = False
+    """True: a rule of the graph says who goes on after it, or the conversation was closed with it."""
     kind: ClassVar[str] = "step_failed"
     version: ClassVar[int] = 5
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fabric.core.envelope import Event
-from fabric.core.evolve import calls, children, control, decisions, lifecycle, saga
+from fabric.core.evolve import calls, children, control, conversation, decisions, lifecycle, saga
 from fabric.core.evolve.parts import Evolve
 from fabric.core.frozen import replace, stamp
 from fabric.core.mechanisms import branch_key, observe
@@ -18,6 +18,7 @@ from fabric.core.run import Run
 EVOLVE: Mapping[str, Evolve] = {
     **lifecycle.TABLE,
     **calls.TABLE,
+    **conversation.TABLE,
     **decisions.TABLE,
     **control.TABLE,
     **saga.TABLE,

@@ -41,9 +41,11 @@ def _step_opened(run: Run, event: Event, fact: ev.StepOpened) -> Run:
 
 
 def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
-    seat = Seat(fact.agent, fact.brief, fact.hears, event.content_ref)
+    seat = Seat(fact.agent, fact.brief, fact.hears, event.content_ref, fact.chooses)
     step = Step(fact.step_id, Stage.FAN_OUT, fact.branch, run.epoch, 0, fact.agent, turn=seat)
-    return with_step(run, step)
+    opened_at = run.talk.opened_at or event.at
+    talk = replace(run.talk, opened_at=opened_at, turn_at=event.at, due_at=fact.due_at, fired=())
+    return with_step(run, step, talk=talk)
 
 
 def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
@@ -85,7 +87,14 @@ def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
         step = replace(step, status="done", output_ref=event.content_ref)
         return with_step(run, step, pending=without(run.pending, fact.command_id))
     step = _resolved(
-        step, fact.call_id, state="done", result_ref=event.content_ref, error=fact.error, correction=fact.error
+        step,
+        fact.call_id,
+        state="done",
+        result_ref=event.content_ref,
+        error=fact.error,
+        correction=fact.error,
+        hands_to=fact.hands_to,
+        ends=fact.ends,
     )
     return with_step(run, step, pending=without(run.pending, fact.command_id))
 
@@ -119,7 +128,8 @@ def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:
 
 
 def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
-    return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=fact.answer_ref))
+    output_ref = fact.answer_ref or event.content_ref
+    return with_step(run, replace(run.steps[fact.step_id], status="done", output_ref=output_ref))
 
 
 def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fabric.core import events as ev
 from fabric.core.envelope import Event
+from fabric.core.evolve.conversation import halted
 from fabric.core.evolve.parts import Evolve, unchanged, with_step
 from fabric.core.family import Answer
 from fabric.core.flow import Stage
@@ -14,7 +15,7 @@ from fabric.core.run import Run, StageRun, Step, step_id
 
 
 def _run_paused(run: Run, event: Event, fact: ev.RunPaused) -> Run:
-    return replace(run, control=replace(run.control, paused=fact))
+    return replace(run, control=replace(run.control, paused=fact), talk=halted(run.talk, event.at))
 
 
 def _run_resumed(run: Run, event: Event, fact: ev.RunResumed) -> Run:

@@ -8,6 +8,7 @@ from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.envelope import Event
 from fabric.core.evolve import saga
+from fabric.core.evolve.conversation import going, halted
 from fabric.core.evolve.parts import Evolve, calls_kept, extended, unchanged, with_step, without
 from fabric.core.frozen import replace
 from fabric.core.run import OpenQuestion, Run, rung_key
@@ -52,7 +53,12 @@ def _tools_stripped(run: Run, event: Event, fact: ev.ToolsStripped) -> Run:
 
 def _step_failed(run: Run, event: Event, fact: ev.StepFailed) -> Run:
     step = replace(
-        run.steps[fact.step_id], status="failed", cause=fact.cause, message=fact.message, partial=fact.partial
+        run.steps[fact.step_id],
+        status="failed",
+        cause=fact.cause,
+        message=fact.message,
+        partial=fact.partial,
+        routed=fact.routed,
     )
     return with_step(run, step, pending=calls_kept(run, fact.step_id), timers=without(run.timers, fact.step_id))
 
@@ -122,14 +128,15 @@ def _escalation_withdrawn(run: Run, event: Event, fact: ev.EscalationWithdrawn) 
 
 
 def _deadlines_suspended(run: Run, event: Event, fact: ev.DeadlinesSuspended) -> Run:
-    return replace(run, suspended=fact)
+    return replace(run, suspended=fact, talk=halted(run.talk, event.at))
 
 
 def _deadlines_reissued(run: Run, event: Event, fact: ev.DeadlinesReissued) -> Run:
     stages = dict(run.stages)
     if run.stage in stages:
         stages[run.stage] = replace(stages[run.stage], deadline_at=fact.stage_deadline_at)
-    return replace(run, suspended=None, deadline_at=fact.run_deadline_at, stages=stages)
+    talk = going(run.talk, event.at)
+    return replace(run, suspended=None, deadline_at=fact.run_deadline_at, stages=stages, talk=talk)
 
 
 TABLE: Mapping[str, Evolve] = {

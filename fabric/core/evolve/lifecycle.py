@@ -10,7 +10,7 @@ from fabric.core.evolve import saga
 from fabric.core.evolve.parts import Evolve, rungs_of_branches, unchanged
 from fabric.core.flow import RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
-from fabric.core.run import Run, StageRun, Step, step_id
+from fabric.core.run import SILENT, Run, StageRun, Step, step_id
 
 
 def _run_started(run: Run, event: Event, fact: ev.RunStarted) -> Run:
@@ -61,6 +61,7 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
         truncated=False,
         withheld=(),
         approved_stage=None,
+        talk=SILENT,
         saga=saga.replanned(run.saga),
         family=replace(run.family, answers={}) if run.family.answers else run.family,
     )

@@ -8,7 +8,6 @@ A happening that is refused changes nothing. No clock: how long a turn takes is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Any
 
 from fabric.core.frozen import replace, value
@@ -30,23 +29,13 @@ from fabric.core.graph.state import (
     State,
     ToolUse,
     Turn,
+    Why,
 )
 
 JSON = Any
 MAX_TURNS = "max_turns"
 NO_TRANSITION = "no_transition"
 """Why a graph without a default target ends where no rule applies."""
-
-
-class Why(StrEnum):
-    """What decided who speaks next."""
-
-    HANDOFF = "handoff"
-    FINISH = "finish"
-    TRANSITION = "transition"
-    DEFAULT = "default"
-    NO_DEFAULT = "no_default"
-    MAX_TURNS = "max_turns"
 
 
 @value()

@@ -49,12 +49,9 @@ EXPECTATIONS = (TurnWithin(seconds=120), TurnWithin(seconds=600, on_violation="a
 """S4 "Default expectations"."""
 
 
-class TransitionGraph(SpecGroup):
-    """Who speaks after whom. A first speaker, rules in their order, what happens where none applies, and a bound."""
+class GraphRules(SpecGroup):
+    """Who speaks after whom, whoever takes part. A first speaker, rules in their order, what happens where none applies, and a bound."""
 
-    participants: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64)] = Field(
-        description="Agents that take part, in the order in which round_robin goes through them."
-    )
     initial_speaker: Name = Field(description="Who speaks first.")
     initiator: Name | None = Field(
         default=None, description="Whom revert_to_initiator goes back to; None: the first speaker."
@@ -81,6 +78,14 @@ class TransitionGraph(SpecGroup):
         """Tools that a rule names, wherever in its condition."""
         conditions = (one for rule in self.transitions for _, one in walk(rule.when))
         return frozenset(one.tool for one in conditions if isinstance(one, ToolCalled))
+
+
+class TransitionGraph(GraphRules):
+    """A graph with those who take part."""
+
+    participants: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64)] = Field(
+        description="Agents that take part, in the order in which round_robin goes through them."
+    )
 
     def to_dict(self) -> dict[str, JSON]:
         """The whole graph as plain JSON values."""

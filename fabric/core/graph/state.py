@@ -30,6 +30,21 @@ ENGINE_KEYS = frozenset({OUTCOME_KEY, FAILURE_KEY})
 """Keys of the context that are written after each turn, over whatever participants wrote there."""
 
 
+class Why(StrEnum):
+    """What decided who speaks next."""
+
+    HANDOFF = "handoff"
+    FINISH = "finish"
+    TRANSITION = "transition"
+    DEFAULT = "default"
+    NO_DEFAULT = "no_default"
+    MAX_TURNS = "max_turns"
+    EXPECTATION = "expectation"
+    """From outside: a turn took too long."""
+    TTL = "ttl"
+    """From outside: the conversation lived as long as it may."""
+
+
 @value()
 class Handoff:
     """What a tool returns to pick the next speaker by name; it beats a static rule for that tool."""

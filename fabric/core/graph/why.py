@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core.graph.conversation import Decision, Why
+from fabric.core.graph.conversation import Decision
 from fabric.core.graph.spec import TransitionGraph
+from fabric.core.graph.state import Why
 
 _Tells = Callable[[TransitionGraph, Decision], str]
 
@@ -31,5 +32,7 @@ TELLS: Mapping[Why, _Tells] = {
     Why.DEFAULT: lambda graph, one: "no rule held, and the default target decides then",
     Why.NO_DEFAULT: lambda graph, one: "no rule held, and there is no default target that leads to a participant",
     Why.MAX_TURNS: lambda graph, one: f"{graph.max_turns} turns were taken, as many as there may be",
+    Why.EXPECTATION: lambda graph, one: "a turn took longer than it may",
+    Why.TTL: lambda graph, one: "it has lived as long as it may",
 }
 """Total over ``Why``, by test."""

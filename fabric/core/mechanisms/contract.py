@@ -99,6 +99,8 @@ class Proposal:
     promised: int = 0
     """Spawn: agents that were let start before, and whose runs have not been spawned yet (``slices.promised``)."""
     depth: int = 1
+    by_rule: bool = False
+    """Handoff: a rule of the graph says so, and no agent: it is no hop."""
     dry_run: bool = False
     """Visit: nothing of it is for real."""
     retry_after_s: float | None = None

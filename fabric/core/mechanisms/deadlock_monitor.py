@@ -3,7 +3,7 @@
 Stops, before the brief goes out and within one epoch: the same speaker passing the same target a near-identical brief twice in 20 moves; a supervisor that
 turns to the same worker again after the very message it had heard before; peers that close a cycle of up to three for the second time with nothing
 new in it. It stands outside the agents and reads their moves alone: plans that a planner wrote, and handoffs. A plan that stands in the fabric is
-nobody's move.
+nobody's move. Where workers take turns, the planner's goes out with the first; what a graph's rule passes on is a move of who spoke, with what it said.
 Does not stop: two agents that go on telling each other something new, the briefs of one plan that are alike but not the same, and what is
 passed on anew in a later epoch (replans are bounded).
 """
@@ -16,6 +16,7 @@ from fabric.core.deadlock_rules import Move, Rules, judge
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace, value
+from fabric.core.graph.state import Why
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.near_identical import words_of
 from fabric.core.policy import DeadlockMonitor as Config
@@ -31,7 +32,16 @@ NAME = "deadlock_monitor"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"dispatch", "handoff"})
 OBSERVES: frozenset[str] = frozenset(
-    {"stage_entered", "stage_left", "handed_off", "replanned", "model_answered", "child_answered"}
+    {
+        "stage_entered",
+        "stage_left",
+        "turn_opened",
+        "speaker_chosen",
+        "handed_off",
+        "replanned",
+        "model_answered",
+        "child_answered",
+    }
 )
 WAVES_KEPT = 200
 """As many moves as a policy may look back at."""
@@ -73,6 +83,11 @@ def observe(state: State, event: Event) -> State:
             return State()
         case "handed_off":
             return _moved(state, Wave(fact.from_agent, event.content_ref, fact.to_agent))
+        case "speaker_chosen" if fact.speaker and fact.speaker != fact.from_agent and fact.said_ref:
+            by_rule = fact.why in (Why.TRANSITION, Why.DEFAULT)
+            return _moved(state, Wave(fact.from_agent, fact.said_ref, fact.speaker)) if by_rule else state
+        case "turn_opened" if fact.branch == 0 and state.planner and state.plan_ref:
+            return _moved(state, Wave(state.planner, state.plan_ref, heard_ref=state.heard_ref))
         case "stage_left":
             return replace(state, plan_ref=fact.output_ref) if fact.stage == Stage.PLAN else state
         case "stage_entered" if fact.stage == Stage.PLAN:
@@ -109,7 +124,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
 
 def _moves(wave: Wave, number: int, contents: Contents) -> list[Move]:
     content = contents.read(wave.ref) if wave.ref else {}
-    said = content if wave.target else content["output"]
+    output: JSON = content.get("output", content)
+    said = {"text": output["text"]} if wave.target else output
     return _out(wave.speaker, wave.target, said, number, _heard(contents, wave.heard_ref))
 
 

@@ -87,6 +87,8 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
     if proposal.kind == "visit":
         return _visits(config, state, proposal)
     if proposal.kind == "handoff":
+        if proposal.by_rule:
+            return []  # A graph bounds those moves itself: max_turns, visits.
         return [(Cause.HOP_LIMIT, config.hops, state.hops + 1, "hops", "")]
     nesting = (Cause.RECURSION_LIMIT, config.recursion, proposal.depth, "levels", "")
     if proposal.kind == "nest":

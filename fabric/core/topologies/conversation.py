@@ -29,22 +29,27 @@ class Turn:
     """Turns whose output its agent is given, from 0, in the order in which they are read."""
     told: str = ""
     """What its agent is told beside the brief and those; empty: nothing."""
+    chooses: bool = False
+    """Who speaks after it is chosen once it is over."""
 
 
-Following = Callable[[Work, list[Step]], Iterable[Turn]]
-"""The turns that begin now that those before are over; none: that was all."""
+Following = Callable[[Work, list[Step]], Iterable[Turn] | Failure]
+"""The turns that begin now that those before are over, or what speaks against them; none: that was all."""
 
 
 def concluded(work: Work, steps: list[Step], following: Following) -> Concluded | Failure | None:
     """Opens the turns that follow once those that are open are over; the fan-out's output after the last. A turn without a result is a failure, unless the
-    fabric accepts its gap.
+    fabric accepts its gap, or its conversation goes on after it.
     """
     if any(step.status not in ("done", "failed") for step in steps):
         return None
-    failed = [step for step in steps if step.status == "failed" and not step.partial]
+    failed = [step for step in steps if step.status == "failed" and not (step.partial or step.routed)]
     if failed:
         return _without(failed, len(steps))
-    turns = list(following(work, steps))
+    turns = following(work, steps)
+    if isinstance(turns, Failure):
+        return turns
+    turns = list(turns)
     if not turns:
         return Concluded(parts(work))
     for branch, turn in enumerate(turns, start=len(steps)):
@@ -62,6 +67,7 @@ def _open(work: Work, branch: int, turn: Turn) -> None:
             brief=turn.brief,
             hears=turn.hears,
             first=not spoke,
+            chooses=turn.chooses,
         ),
         {"text": turn.told} if turn.told else None,
     )

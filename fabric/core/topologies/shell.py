@@ -9,12 +9,17 @@ from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.judges import is_judge
 from fabric.core.run import Step
-from fabric.core.topologies import sop, supervisor
+from fabric.core.topologies import graph, handoff, sop, supervisor
 from fabric.core.topologies.shape import Concluded, Topology
 from fabric.core.work import Work
 
 JSON = Any
-TOPOLOGIES: Mapping[str, Topology] = {"supervisor": supervisor, "sop": sop}
+TOPOLOGIES: Mapping[str, Topology] = {
+    "supervisor": supervisor,
+    "sop": sop,
+    "graph": graph,
+    "handoff": handoff,
+}
 """The module of each kind. Total over ``spec_topologies.BY_KIND``, by test."""
 
 

@@ -21,6 +21,20 @@ def _turn_opened(fact: Fact) -> str:
     return f"{fact['agent']} has turn {fact['branch'] + 1}{heard}"
 
 
+def _speaker_chosen(fact: Fact) -> str:
+    before = f"after turn {fact['turn']} of {fact['from_agent']}" if fact["step_id"] else "before anybody spoke"
+    if not fact["speaker"]:
+        return f"{before} the conversation is closed: {cut(fact['close_reason'])} ({words(fact['why'])})"
+    rule = f" {fact['transition']}" if fact["transition"] is not None else ""
+    wrong = f"; {cut(fact['errors'][0])}" if fact["errors"] else ""
+    return f"{before} {fact['speaker']} speaks next, by {words(fact['why'])}{rule}{wrong}"
+
+
+def _turn_overdue(fact: Fact) -> str:
+    closed = ", and the conversation is closed" if fact["on_violation"] == "auto_close" else ""
+    return f"{fact['speaker']} has taken {duration(fact['elapsed_us'] / 1_000_000)}, {duration(fact['seconds'])} are expected{closed}"
+
+
 def _call_issued(fact: Fact) -> str:
     again = f", attempt {fact['attempt']}" if fact["attempt"] > 1 else ""
     if fact["call"] == "tool":
@@ -105,6 +119,8 @@ def _input_ignored(fact: Fact) -> str:
 ROWS: Mapping[str, Display] = {
     "step_opened": Display("Step opened", "info", "agent", 1, _step_opened),
     "turn_opened": Display("Turn", "info", "agent", 1, _turn_opened),
+    "speaker_chosen": Display("Next speaker", "info", "agent", 2, _speaker_chosen),
+    "turn_overdue": Display("Turn overdue", "warn", "late", 2, _turn_overdue),
     "call_issued": Display("Call", "neutral", "call", 1, _call_issued),
     "model_answered": Display("Model answered", "ok", "model", 2, _model_answered),
     "tool_answered": Display("Tool answered", "ok", "tool", 1, _tool_answered),

@@ -24,6 +24,11 @@ AS_JSON = {
     "memories.*.value_schema",
     "mcp_servers.*.headers_from",
     "gates.oracle.*.arguments",
+    "topology.transitions.*.when",
+    "topology.transitions.*.then",
+    "topology.default_target",
+    "topology.context",
+    "topology.passes",
 }
 """Places that may hold any JSON; all others have a type."""
 SOURCES = sorted(path for path in SAMPLES.glob("*.yaml"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fabric.core import events as ev
-from fabric.core.events import calls, children, control, decisions, lifecycle, parts, saga
+from fabric.core.events import calls, children, control, conversation, decisions, lifecycle, parts, saga
 from fabric.core.verdict import Evidence
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "events.md"
@@ -35,6 +35,7 @@ This page is made from `fabric/core/events/` by `tests/fabric/core/test_events_d
 GROUPS = {
     "The run as a whole": lifecycle,
     "Steps and calls": calls,
+    "Conversations": conversation,
     "Failures and people": decisions,
     "What people do with a run": control,
     "Changes and undoing": saga,

@@ -16,7 +16,7 @@ from fabric.core.graph.conditions import (
     OutcomeIs,
     ToolCalled,
 )
-from fabric.core.graph.conversation import Why, fold, opened
+from fabric.core.graph.conversation import fold, opened
 from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.state import (
     Closed,
@@ -25,6 +25,7 @@ from fabric.core.graph.state import (
     PersonSaid,
     RoundBegan,
     RoundLost,
+    Why,
     Writes,
 )
 from fabric.core.graph.targets import RevertToInitiator, RoundRobin, Stay, Terminate

@@ -11,12 +11,12 @@ from fabric.core.frozen import replace
 from fabric.core.graph import conditions as c
 from fabric.core.graph import reach as analysis
 from fabric.core.graph import targets as t
-from fabric.core.graph.conversation import Why, fold, opened
+from fabric.core.graph.conversation import fold, opened
 from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.problems import problems
 from fabric.core.graph.reach import END, Crew, Reach
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
-from fabric.core.graph.state import NodeOutcome, Packet, ToolUse, Writes
+from fabric.core.graph.state import NodeOutcome, Packet, ToolUse, Why, Writes
 from fabric.core.taxonomy import ErrorClass
 from tests.fabric.core.graph.drawn import graphs
 from tests.fabric.core.graph.graphs import PEOPLE, graph, rule

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from fabric.core.graph import conditions, conversation, state, targets, why
 from fabric.core.graph.conditions import Always, ContextEquals, Not, RegisteredCondition
-from fabric.core.graph.conversation import Decision, Why, opened
+from fabric.core.graph.conversation import Decision, opened
 from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
 from fabric.core.graph.spec import EXPECTATIONS, TransitionGraph, Unreadable, from_dict, loads
+from fabric.core.graph.state import Why
 from fabric.core.graph.targets import RegisteredTarget
 from fabric.core.graph.why import told
 from tests.fabric.core.graph.drawn import graphs

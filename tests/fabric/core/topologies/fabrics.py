@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fabric.core.spec import FabricSpec
 from tests.fabric.core.fabrics import agent
+from tests.fabric.core.scripts import Script, summary
 
 JSON = Any
 
@@ -31,6 +33,40 @@ def team(topology: JSON, *, agents: JSON = None, tools: tuple[str, ...] = (), **
             "policy": {"budget": {"run_usd_micros": 10_000_000}, **more},
         }
     )
+
+
+def graph(
+    *rules: JSON, workers: tuple[str, ...] = ("alice", "bob"), topology: JSON = None, **fields: JSON
+) -> FabricSpec:
+    """Those take turns, the first of them first; what no rule says ends it with ``done``."""
+    given = {"initial_speaker": workers[0], "default_target": {"kind": "terminate", "reason": "done"}}
+    return team(
+        {"kind": "graph", "workers": list(workers), "transitions": list(rules), **given, **(topology or {})}, **fields
+    )
+
+
+TOPICS = (
+    "the invoice",
+    "a parcel",
+    "our contract",
+    "the server",
+    "their refund",
+    "one meeting",
+    "a password",
+    "that flight",
+)
+
+
+def talks(*names: str) -> Mapping[str, Script]:
+    """Each says something new whenever it speaks."""
+    return {name: [summary(f"{name} knows more of {topic}.") for topic in TOPICS] for name in names}
+
+
+def rule(when: JSON, then: JSON, order: int = 0) -> JSON:
+    """A transition; a text is the kind of a condition, or a participant."""
+    when = {"kind": when} if isinstance(when, str) else when
+    then = {"kind": "agent", "agent": then} if isinstance(then, str) else then
+    return {"when": when, "then": then, "order": order}
 
 
 def duty(who: str, title: str, **fields: JSON) -> JSON:

@@ -13,10 +13,10 @@ import pytest
 from django.conf import settings as django_settings
 from hypothesis import given, settings
 
-from fabric.core.graph.conversation import Why
 from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.problems import problems
 from fabric.core.graph.spec import from_dict
+from fabric.core.graph.state import Why
 from fabric.core.graph.targets import Terminate
 from fabric.services.errors import Refused
 from fabric.services.graph_import.ag2 import CONDITIONS, TARGETS, ag2_read, ag2_written

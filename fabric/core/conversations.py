@@ -1,0 +1,119 @@
+"""A run's conversation as the graph's rules see it: its state out of the journal's fold, and a turn that is over as one packet (semantics.md 5).
+
+The run keeps where the conversation stands (``Run.talk``); the context variables are a content, and what the turn in flight wrote stands in its calls until
+its packet is committed. So a turn that is lost takes its writes with it: they go with the activation that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fabric.core.frozen import value
+from fabric.core.graph.spec import TransitionGraph
+from fabric.core.graph.state import Finish, Handoff, Logged, NodeOutcome, Packet, Round, State, ToolUse, Writes
+from fabric.core.run import CallRecord, Step
+from fabric.core.spec_conversation import WRITE
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
+from fabric.core.taxonomy import CLASSIFY
+from fabric.core.work import Work
+
+JSON = Any
+
+
+def topology_of(work: Work) -> GraphTopology | HandoffTopology:
+    """The run's topology, whose workers take turns by a graph."""
+    topology = work.compiled.spec.topology
+    assert isinstance(topology, GraphTopology | HandoffTopology)
+    return topology
+
+
+def graph_of(work: Work) -> TransitionGraph:
+    """Its graph."""
+    return topology_of(work).graph
+
+
+def context_of(work: Work) -> Mapping[str, JSON]:
+    """The context variables that are committed."""
+    if ref := work.run.talk.context_ref:
+        found: Mapping[str, JSON] = work.ctx.contents.read(ref)["context"]
+        return found
+    topology = topology_of(work)
+    return topology.context if isinstance(topology, GraphTopology) else {}
+
+
+def state_of(work: Work, step: Step | None = None) -> State:
+    """Where the conversation stands. ``step``: the turn in flight, or the one whose packet is about to be committed."""
+    graph, talk = graph_of(work), work.run.talk
+    speaker = talk.speaker or graph.initial_speaker
+    return State(
+        participants=graph.participants,
+        expected=None if talk.closed else speaker,
+        initiator=graph.initiator or graph.initial_speaker,
+        turns=talk.turns,
+        context=context_of(work),
+        close_reason=talk.closed,
+        round=None if step is None else Round(speaker, tuple(Logged(True, one) for one in _writes(work, step))),
+    )
+
+
+def speaker_of(step: Step) -> str:
+    """Whose turn a step is, whoever took it over."""
+    assert step.turn is not None
+    return step.turn.agent
+
+
+@value()
+class Over:
+    """A turn that is over."""
+
+    packet: Packet
+    reasons: Mapping[str, str]
+    """What the tools that hand over or end it said of that, by tool: the first of each."""
+
+
+def over(work: Work, step: Step) -> Over:
+    """A turn as one packet. One that failed brings how it failed and nothing else: its calls and writes go with it."""
+    if step.status != "done":
+        assert step.cause is not None
+        outcome = NodeOutcome.PARTIAL_SUCCESS if step.partial else NodeOutcome.FAIL
+        return Over(Packet(speaker_of(step), outcome=outcome, error=CLASSIFY[step.cause].error_class), {})
+    made = [call for turn in step.history for call in turn.calls if call.state == "done"]
+    reasons: dict[str, str] = {}
+    for call in made:
+        if call.hands_to:
+            reasons.setdefault(call.tool, _reason(work, call))
+    return Over(Packet(speaker_of(step), calls=tuple(map(_use, made))), reasons)
+
+
+def _use(call: CallRecord) -> ToolUse:
+    if call.hands_to:
+        return ToolUse(call.tool, Handoff(call.hands_to))
+    return ToolUse(call.tool, Finish(call.ends) if call.ends else None)
+
+
+def _reason(work: Work, call: CallRecord) -> str:
+    told = work.ctx.contents.read(call.result_ref).get("result")
+    return str(told.get("reason", "")) if isinstance(told, dict) else ""
+
+
+def _writes(work: Work, step: Step) -> Iterator[Writes]:
+    """What a turn wrote, in the order in which the calls came back to it: that of their proposal."""
+    if step.status == "failed":
+        return
+    for turn in step.history:
+        for call in turn.calls:
+            if call.tool == WRITE and call.state == "done" and not call.error:
+                yield writes_of(args_of(work, call, turn.answer_ref))
+
+
+def args_of(work: Work, call: CallRecord, answer_ref: str) -> JSON:
+    """The arguments of a call."""
+    proposed = work.ctx.contents.read(call.args_ref or answer_ref)["calls"]
+    return next(one["args"] for one in proposed if one["call_id"] == call.call_id)
+
+
+def writes_of(args: JSON) -> Writes:
+    """A change of context variables as a call asks for it."""
+    return Writes(delete=tuple(args.get("delete", ())), set=args.get("set", {}))

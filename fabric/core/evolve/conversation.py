@@ -1,0 +1,50 @@
+"""Conversations: who was chosen, and their clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.core import events as ev
+from fabric.core.envelope import Event
+from fabric.core.evolve.parts import Evolve
+from fabric.core.frozen import replace
+from fabric.core.run import Run, Talk
+
+
+def _speaker_chosen(run: Run, event: Event, fact: ev.SpeakerChosen) -> Run:
+    talk = replace(
+        run.talk,
+        turns=fact.turn,
+        speaker=fact.speaker,
+        closed=fact.close_reason,
+        context_ref=event.content_ref,
+        due_at=0,
+        fired=(),
+    )
+    return replace(run, talk=talk)
+
+
+def _turn_overdue(run: Run, event: Event, fact: ev.TurnOverdue) -> Run:
+    return replace(run, talk=replace(run.talk, due_at=fact.due_at, fired=(*run.talk.fired, fact.place)))
+
+
+def halted(talk: Talk, at: int) -> Talk:
+    """A conversation whose clocks stand still from now on, if they did not already."""
+    return talk if talk.stopped_at or not talk.due_at else replace(talk, stopped_at=at)
+
+
+def going(talk: Talk, at: int) -> Talk:
+    """The same with clocks that run on: what it waited does not count."""
+    if not talk.stopped_at:
+        return talk
+    waited = at - talk.stopped_at
+    return replace(
+        talk,
+        stopped_at=0,
+        opened_at=talk.opened_at + waited,
+        turn_at=talk.turn_at + waited,
+        due_at=talk.due_at + waited if talk.due_at else 0,
+    )
+
+
+TABLE: Mapping[str, Evolve] = {"speaker_chosen": _speaker_chosen, "turn_overdue": _turn_overdue}

@@ -1,0 +1,115 @@
+"""Graph: after each turn the first rule that holds says whose the next is (semantics.md 5; S4). A turn is committed as one packet, and its decision journaled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core import conversation_tools, conversations
+from fabric.core import events as ev
+from fabric.core.failure import Failure
+from fabric.core.flow import Stage
+from fabric.core.graph.conversation import Decision, fold
+from fabric.core.graph.state import Why
+from fabric.core.graph.view import Message, default_view
+from fabric.core.run import Step
+from fabric.core.spec_conversation import TRANSFER
+from fabric.core.topologies import conversation, slices
+from fabric.core.topologies.conversation import Turn
+from fabric.core.topologies.shape import Concluded, steps_of
+from fabric.core.verdict import Trip
+from fabric.core.work import Work
+
+JSON = Any
+
+
+def plan(work: Work) -> JSON:
+    """The author's, or a brief for each who takes part."""
+    topology = conversations.topology_of(work)
+    if topology.plan is not None:
+        return topology.plan.model_dump(mode="json")
+    briefs = [{"agent": name, "title": name, "instructions": TAKES_PART} for name in topology.workers]
+    return {"goal": work.compiled.spec.title, "briefs": briefs, "exit_criteria": ["The request is answered."]}
+
+
+TAKES_PART = (
+    "You and others take turns. Do your part of the request, as your instructions say, with what the others have said."
+)
+
+
+def begins(work: Work) -> tuple[str, ...]:
+    """Nobody at once: the first turn is opened as any other."""
+    return ()
+
+
+def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
+    """The turn of whoever was chosen after the last one; once the conversation is closed, all turns."""
+    return conversation.concluded(work, steps, _following)
+
+
+def joined(work: Work) -> Concluded:
+    """What the last turn that came back with a result said."""
+    done = [step for step in steps_of(work, Stage.FAN_OUT) if step.status == "done"]
+    if not done:
+        return Concluded({"text": "Nobody came back with a result.", "citations": []})
+    output = work.ctx.output(done[-1].output_ref)
+    return Concluded({"text": output["text"], "citations": output["citations"]})
+
+
+def _following(work: Work, steps: list[Step]) -> list[Turn] | Failure:
+    if steps and not work.run.talk.closed and work.run.talk.turns < len(steps):
+        failure = _chosen(work, steps[-1])
+        if failure is not None:
+            return failure
+    if work.run.talk.closed:
+        return []
+    return [_turn(work, steps, work.run.talk.speaker or conversations.graph_of(work).initial_speaker)]
+
+
+def _turn(work: Work, steps: list[Step], speaker: str) -> Turn:
+    """The next turn: its agent reads the last messages in full, and of the rest who said how much."""
+    done = [step for step in steps if step.status == "done"]
+    said = [Message(conversations.speaker_of(step), str(step.branch)) for step in done]
+    view = default_view(said, len(conversations.graph_of(work).participants))
+    briefs = slices.plan(work)["briefs"]
+    brief = next(n for n, one in enumerate(briefs) if one["agent"] == speaker)
+    return Turn(speaker, brief, tuple(int(one.ref) for one in view.messages), view.summary, chooses=True)
+
+
+def _chosen(work: Work, step: Step) -> Failure | None:
+    """Commits a turn that is over, and journals who speaks next and why; gives back what speaks against it."""
+    graph, ended = conversations.graph_of(work), conversations.over(work, step)
+    found = fold(graph, conversations.state_of(work, step), ended.packet, work.compiled.registry)
+    decision = found.decision
+    assert decision is not None, found.refused  # Its speaker is the one that was expected.
+    text = work.ctx.output(step.output_ref)["text"] if step.status == "done" else ""
+    brief = ended.reasons.get(decision.tool) or text
+    if trips := _against(work, step, decision, brief):
+        return Failure(tuple(trips), step.stage)
+    speaker = ended.packet.speaker
+    fact = ev.SpeakerChosen(
+        step_id=step.id,
+        turn=found.state.turns,
+        from_agent=speaker,
+        speaker=decision.speaker or "",
+        why=decision.why,
+        transition=decision.transition,
+        tool=decision.tool,
+        close_reason=decision.close_reason,
+        outcome=ended.packet.outcome,
+        failure_class=ended.packet.error,
+        errors=decision.errors,
+        said_ref=step.output_ref,
+    )
+    work.emit(fact, {"context": dict(found.state.context), "reason": brief if decision.why is Why.HANDOFF else ""})
+    if decision.why is Why.HANDOFF and decision.speaker not in (None, speaker):
+        handed = ev.HandedOff(step_id=step.id, from_agent=speaker, to_agent=decision.speaker or "")
+        work.emit(handed, {"text": brief})
+    return None
+
+
+def _against(work: Work, step: Step, decision: Decision, brief: str) -> list[Trip]:
+    """What speaks against the next speaker. A handover by the engine's own tool was judged before its call was made."""
+    to, why = decision.speaker, decision.why
+    if to is None or to == conversations.speaker_of(step) or (why is Why.HANDOFF and decision.tool == TRANSFER):
+        return []
+    return conversation_tools.handing_over(work, step, to, brief, by_rule=why is not Why.HANDOFF)

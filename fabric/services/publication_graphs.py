@@ -1,0 +1,55 @@
+"""What keeps a fabric whose workers take turns by a graph, or pass a request on, from being published, and what its author should know (semantics.md 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fabric.core import spec_conversation
+from fabric.core.graph import problems as rules
+from fabric.core.graph.reach import Crew
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_conversation import FINISH, TRANSFER
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
+from fabric.services.fabric_yaml import Problem
+
+
+def unsound_graphs(spec: FabricSpec, where: Any) -> Iterator[Problem]:
+    """Names that are wrong, rules that would end the conversation and never can, tools of the conversation in hands that take no part in it."""
+    for one in _found(spec):
+        if not one.warning:
+            yield Problem(_path(one.path), one.sentence)
+    made = spec_conversation.BY_KIND.get(spec.topology.kind, ())
+    for n, agent in enumerate(spec.agents):
+        for m, name in enumerate(agent.tools):
+            if name in made and agent.name not in spec.topology.workers:
+                sentence = f"agent {agent.name!r} takes no part in the conversation, and only workers may call {name}; take it out"
+                yield Problem(f"agents.{n}.tools.{m}", sentence)
+
+
+def warnings(spec: FabricSpec) -> list[Problem]:
+    """Rules that can never decide, workers that nothing leads to, a conversation that nothing ends."""
+    return [Problem(_path(one.path), one.sentence) for one in _found(spec) if one.warning]
+
+
+def _found(spec: FabricSpec) -> list[rules.Problem]:
+    topology = spec.topology
+    if not isinstance(topology, GraphTopology | HandoffTopology):
+        return []
+    if any(worker not in {agent.name for agent in spec.agents} for worker in topology.workers):
+        return []  # That is told already.
+    return rules.problems(topology.graph, crew_of(spec))
+
+
+def crew_of(spec: FabricSpec) -> Crew:
+    """What each worker may call, and which of those tools may hand over or end: the engine's own, and functions, whose results no declaration tells."""
+    tools = {name: frozenset(spec.agent(name).tools) for name in spec.topology.workers}
+    functions = {tool.name for tool in spec.tools if tool.kind == "callable" or tool.hands_over}
+    made = {TRANSFER, FINISH} & set(spec_conversation.BY_KIND.get(spec.topology.kind, ()))
+    return Crew(tools, frozenset(functions | made))
+
+
+def _path(path: str) -> str:
+    first, dot, rest = path.partition(".")
+    return f"topology.{'workers' if first == 'participants' else first}{dot}{rest}"

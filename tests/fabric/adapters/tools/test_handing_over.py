@@ -1,0 +1,36 @@
+"""What a tool's result means to the conversation: of a function what it returns, of another tool what its declaration lets its JSON say."""
+
+import pytest
+
+from fabric.adapters.tools.handing_over import taken
+from fabric.adapters.tools.outcome import ToolError
+from fabric.core.graph.state import Finish, Handoff
+from fabric.core.spec_tools import ToolSpec
+from tests.fabric.adapters.tools.asking import run
+from tests.fabric.adapters.tools.test_callables import spec
+
+SAYS_SO = {"handoff": {"target": "billing", "reason": "It is a bill."}}
+
+
+def http(**fields):
+    return ToolSpec(name="mine", kind="http", target="https://example.org/", **fields)
+
+
+def test_a_function_hands_over_and_ends_by_what_it_returns():
+    handed = run(spec("routes"), {"to": "billing", "why": "It is a bill."})
+    assert handed.returned == Handoff("billing", "It is a bill.")
+    assert handed.result == {"handed_to": "billing", "reason": "It is a bill."}
+    assert run(spec("routes"), {"why": "known"}).returned == Finish("known")
+
+
+def test_json_that_looks_like_it_means_nothing_unless_its_tool_is_declared_so():
+    assert taken(http(), SAYS_SO) == (SAYS_SO, None)
+    assert taken(http(hands_over=True), SAYS_SO)[1] == Handoff("billing", "It is a bill.")
+    assert taken(http(hands_over=True), {"finish": {}})[1] == Finish()
+    assert taken(http(hands_over=True), {"price": 3}) == ({"price": 3}, None)
+
+
+@pytest.mark.parametrize("result", [{"handoff": {}}, {"handoff": "billing"}, {"handoff": {"target": 3}}])
+def test_a_handoff_that_does_not_say_to_whom_is_an_error_for_the_model(result):
+    with pytest.raises(ToolError, match="its result is no handoff; give"):
+        taken(http(hands_over=True), result)
