@@ -45,6 +45,7 @@ from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
 from fabric.adapters.tuning import tune_process
 from fabric.adapters.writer import JournalWriter
+from fabric.core import teams
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.fingerprint import digest
 from fabric.core.spec import FabricSpec
@@ -166,7 +167,8 @@ def listener(on_message: OnMessage, *kinds: Any) -> Listener:
 
 
 def compile_revision(spec: FabricSpec) -> Compiled:
-    """A spec with its prices, validators and prompt sizes, as this installation sees them."""
+    """A spec with its prices, validators and prompt sizes, as this installation sees them; with its teams."""
+    below = {lead: compile_revision(within) for lead, within in teams.specs_of(spec).items()}
     installed = here.installation()
     prices = {model.name: price for model in spec.models if (price := installed.price(model)) is not None}
     validators = {tool.name: validator_of(tool) for tool in spec.all_tools}
@@ -180,6 +182,7 @@ def compile_revision(spec: FabricSpec) -> Compiled:
         validators=validators,
         digest=digest(rules, evaluators.digest) if evaluators.digest else rules,
         prompt_overhead=overhead,
+        nested=below,
         evaluators=evaluators,
     )
 

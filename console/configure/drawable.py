@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from console.configure.fields import at
 from console.views.topology_picture import topology_links, topology_svg
@@ -14,10 +14,12 @@ from console.views.workers_picture import Link
 from fabric.core.gates import Gates, OracleCheck
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
 from fabric.core.spec_tools import ToolSpec
-from fabric.core.spec_topology import SupervisorTopology
+from fabric.core.spec_topologies import Topology
+from fabric.core.spec_topology import SupervisorTopology, TopologySpec
 from fabric.services.trying.parts import sketch
 
 JSON = Any
+_TOPOLOGY: TypeAdapter[TopologySpec] = TypeAdapter(Topology)
 ROLES = ("planner", "plan_critic", "aggregator", "critic", "finalizer", "handover")
 
 
@@ -57,6 +59,7 @@ def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
         return None
 
     topology = _group(tree, "topology")
+    whole = _whole(topology, frozenset(agents))
     roles: dict[str, Any] = {role: there(topology.get(role), role.replace("_", " ")) for role in ROLES}
     listed = topology.get("workers")
     workers = [there(one, "worker") for one in listed] if isinstance(listed, list) else []
@@ -66,7 +69,8 @@ def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
             "models": tuple(_models(tree, agents.values())),
             "tools": tuple(one for one in tools.values() if one.kind != "memory"),
             "agents": tuple(agents.values()),
-            "topology": SupervisorTopology.model_construct(
+            "topology": whole
+            or SupervisorTopology.model_construct(
                 **roles, plan=None, workers=tuple(dict.fromkeys(one for one in workers if one))
             ),
             "gates": Gates.model_construct(
@@ -76,6 +80,15 @@ def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
         }
     )
     return spec, list(dict.fromkeys(left_out))
+
+
+def _whole(topology: JSON, agents: frozenset[str]) -> TopologySpec | None:
+    """The topology as it is written, where it can be read and all whom it names are there."""
+    try:
+        read: TopologySpec = _TOPOLOGY.validate_python(topology)
+    except ValidationError:
+        return None
+    return read if set(read.roles().values()) <= agents else None
 
 
 def _group(tree: Mapping[str, JSON], name: str) -> dict[str, JSON]:

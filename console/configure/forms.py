@@ -50,6 +50,9 @@ def _named(tree: JSON, place: list[str], path: str) -> Iterator[tuple[str, str]]
     elif place[0] == "*" and isinstance(tree, list):
         for n, item in enumerate(tree):
             yield from _named(item, place[1:], f"{path}.{n}")
+    elif place[0] == "*" and isinstance(tree, dict):
+        for key, item in tree.items():
+            yield from _named(item, place[1:], f"{path}.{key}")
     elif isinstance(tree, dict) and place[0] in tree:
         yield from _named(tree[place[0]], place[1:], f"{path}.{place[0]}" if path else place[0])
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from console.configure.fields import at, named_in
-from console.configure.forms import planned
+from console.configure.forms import idle, planned
 from console.configure.fresh import empty
 from console.configure.shape import kinds_at, place_of, shape_of
 from fabric.services.yaml_edit import Drop, Edit, Put
 from fabric.services.yaml_tree import Path
 
 JSON = Any
+TEAM = "topology.teams.*.topology"
 
 
 def followed(tree: JSON, path: Path) -> list[Edit]:
@@ -73,6 +74,20 @@ def _sop(tree: JSON, group: JSON) -> dict[str, JSON]:
     return {"procedure": [{name: one[name] for name in kept if name in one} for one in items]}
 
 
+def _hierarchical(tree: JSON, group: JSON) -> dict[str, JSON]:
+    """Planned as a supervisor; the first worker leads the others that there are."""
+    workers = group.get("workers")
+    first = next((one for one in (workers if isinstance(workers, list) else []) if isinstance(one, str)), None)
+    return _supervisor(tree, group) | ({} if first is None else {"teams": {first: team_of(tree, first)}})
+
+
+def team_of(tree: JSON, lead: str) -> JSON:
+    """What a team begins as: agents that have no role yet, else the others that there are, with a share of the brief each."""
+    others = [name for name in idle(tree) or named_in(tree, "agents") if name != lead]
+    inner = {"workers": others[:1]}
+    return {"topology": {**inner, "plan": planned(inner)}}
+
+
 def _procedure(group: JSON) -> Iterator[dict[str, JSON]]:
     listed = group.get("procedure")
     yield from (one for one in (listed if isinstance(listed, list) else []) if isinstance(one, dict))
@@ -82,9 +97,13 @@ Begins = Callable[[JSON, JSON], dict[str, JSON]]
 BEGINS: Mapping[tuple[str, str], Begins] = {
     ("topology", "supervisor"): _supervisor,
     ("topology", "sop"): _sop,
+    ("topology", "hierarchical"): _hierarchical,
+    (TEAM, "supervisor"): _supervisor,
+    (TEAM, "sop"): _sop,
 }
 """From the draft and the group as it was: the fields that a kind begins with, by place and kind."""
 LEFT_OUT: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("topology", "sop"): ("planner", "plan", "plan_critic"),
+    (TEAM, "sop"): ("planner", "plan", "plan_critic"),
 }
 """Fields that a kind has and may not use."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,13 +75,26 @@ def strays(editing: Editing) -> list[Stray]:
     ]
 
 
+def _topologies(topology: JSON) -> Iterator[tuple[str, dict[str, JSON]]]:
+    """The topology and those of its teams, each with the words for whose it is."""
+    if not isinstance(topology, dict):
+        return
+    yield "", topology
+    teams = topology.get("teams")
+    for lead, team in (teams if isinstance(teams, dict) else {}).items():
+        if isinstance(team, dict) and isinstance(team.get("topology"), dict):
+            yield f" in the team of {lead}", team["topology"]
+
+
 def roles_in(topology: JSON, gates: JSON) -> dict[str, list[str]]:
     """What each agent is in the topology and at the gates, in words."""
     found: dict[str, list[str]] = {}
-    for role, named in (topology if isinstance(topology, dict) else {}).items():
-        for name in named if isinstance(named, list) else [named]:
-            if isinstance(name, str) and role != "kind":
-                found.setdefault(name, []).append({"workers": "worker"}.get(role, role.replace("_", " ")))
+    for whose, within in _topologies(topology):
+        for role, named in within.items():
+            for name in named if isinstance(named, list) else [named]:
+                if isinstance(name, str) and role != "kind":
+                    said = {"workers": "worker"}.get(role, role.replace("_", " "))
+                    found.setdefault(name, []).append(f"{said}{whose}")
     asked = gates if isinstance(gates, dict) else {}
     oracle = asked.get("oracle")
     judges = [("grounding critic", asked.get("grounding_critic"))]

@@ -10,6 +10,8 @@ from console.configure.drawable import drawn
 from console.configure.editing import Editing
 from console.configure.fields import EditField, at
 from console.configure.forms import FORMS, form_at, idle
+from console.configure.part_teams import teams
+from console.configure.places import KIND_WORDS
 from console.configure.shape import MISSING
 from console.views.fabric_words import EFFECTS
 from fabric.core.spec_topology import DEFAULT_KIND
@@ -157,16 +159,8 @@ def _procedure(editing: Editing) -> dict[str, Any]:
     return {"items": items, "about": editing.about(place)}
 
 
-OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {"sop": _procedure}
+OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {"sop": _procedure, "hierarchical": teams}
 """What a kind of topology has beside the roles; its template is named after it."""
-KIND_WORDS = {
-    "supervisor": "supervisor: all briefs at once, then joined",
-    "hierarchical": "hierarchical: workers may lead teams of their own",
-    "handoff": "peer handoff: one works, and passes on to another",
-    "debate": "debate: sides propose and criticise in rounds",
-    "sop": "procedure: one item after the other",
-    "graph": "graph: rules say who speaks next",
-}
 UNPLANNED = frozenset({"sop"})
 """Kinds whose runs nobody plans."""
 

@@ -17,13 +17,7 @@ Kind = Literal[
 """How a place is edited. ``picks``: any of some, ``order``: several of some in order; ``group``: named fields, ``items``: a list of groups,
 ``table``: groups by key."""
 
-REFERS: Mapping[str, str] = {
-    "agents.*.model": "models",
-    "agents.*.tools": "tools",
-    "models.*.fallbacks": "models",
-    "models.*.cheaper": "models",
-    "tools.*.compensation": "tools",
-    "tools.*.reconcile": "tools",
+_TOPOLOGY: Mapping[str, str] = {
     "topology.planner": "agents",
     "topology.workers": "agents",
     "topology.aggregator": "agents",
@@ -31,20 +25,31 @@ REFERS: Mapping[str, str] = {
     "topology.plan_critic": "agents",
     "topology.finalizer": "agents",
     "topology.handover": "agents",
+    "topology.plan.briefs.*.agent": "agents",
+    "topology.procedure.*.agent": "agents",
+}
+_TEAM = "topology.teams.*."
+REFERS: Mapping[str, str] = {
+    "agents.*.model": "models",
+    "agents.*.tools": "tools",
+    "models.*.fallbacks": "models",
+    "models.*.cheaper": "models",
+    "tools.*.compensation": "tools",
+    "tools.*.reconcile": "tools",
+    **_TOPOLOGY,
     "topology.initial_speaker": "agents",
     "topology.initiator": "agents",
     "topology.first": "agents",
-    "topology.plan.briefs.*.agent": "agents",
-    "topology.procedure.*.agent": "agents",
+    **{f"{_TEAM}{place}": listed for place, listed in _TOPOLOGY.items()},
     "gates.oracle.*.tool": "tools",
     "gates.oracle.*.critic": "agents",
     "gates.grounding_critic": "agents",
     "policy.goal_gates.nodes": "agents",
 }
 """Places that hold names, and the list whose names they are."""
-KEYED: Mapping[str, str] = {"policy.budget.agents": "agents"}
+KEYED: Mapping[str, str] = {"policy.budget.agents": "agents", "topology.teams": "agents"}
 """Tables whose keys are names, and the list whose names they are."""
-ORDERED = frozenset({"models.*.fallbacks", "topology.workers"})
+ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{_TEAM}topology.workers"})
 """Of those with several names, where their order says something."""
 KINDS: Mapping[str, Kind] = {
     "gates.policies.*.text": "code",
@@ -108,6 +113,8 @@ LABELS: Mapping[str, str] = {
     "topology.passes": "Who may pass on to whom",
     "topology.plan.briefs.*.agent": "Worker",
     "topology.plan.exit_criteria": "Exit criteria, one a line",
+    "topology.teams.*.run_usd_micros": "Own cap of money",
+    "topology.teams.*.run_tokens": "Own cap of tokens",
     "gates.max_outcome_chars": "Longest answer",
     "gates.citations": "Citations",
     "gates.grounding": "Grounding level",
@@ -142,6 +149,8 @@ LABELS: Mapping[str, str] = {
 UNITS: Mapping[str, str] = {
     "policy.budget.agents.*.usd_micros": str(Unit.USD),
     "policy.budget.agents.*.tokens": str(Unit.TOKENS),
+    "topology.teams.*.run_usd_micros": str(Unit.USD),
+    "topology.teams.*.run_tokens": str(Unit.TOKENS),
     "policy.breakers.*.cooldown_s": "s",
     "policy.breakers.*.signals.*.window_s": "s",
     "policy.breakers.*.signals.*.min_calls": "calls",
@@ -163,3 +172,14 @@ UNITS: Mapping[str, str] = {
 
 EXTRA_FIELDS: Mapping[str, tuple[str, ...]] = {"policy.breakers": ("preset",)}
 """Fields that an author may write and that are gone once a fabric is read: a breaker may be a preset and what differs from it."""
+
+
+KIND_WORDS: Mapping[str, str] = {
+    "supervisor": "supervisor: all briefs at once, then joined",
+    "hierarchical": "hierarchical: workers may lead teams of their own",
+    "handoff": "peer handoff: one works, and passes on to another",
+    "debate": "debate: sides propose and criticise in rounds",
+    "sop": "procedure: one item after the other",
+    "graph": "graph: rules say who speaks next",
+}
+"""What each kind of topology is, in a few words."""

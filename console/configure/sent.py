@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_in, read, standing, whole_of
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
-from console.configure.kinds import followed
+from console.configure.kinds import followed, team_of
 from console.configure.places import KEYED, REFERS
 from console.configure.shape import MISSING, place_of, shape_of
 from console.typed_fields import same
@@ -149,11 +149,16 @@ def _references(tree: JSON, path: str, old: JSON, new: JSON) -> Iterator[Edit]:
     names = named_in(tree, listed)
     if names.count(old) > 1 or new in names:
         return
-    for place, refers in REFERS.items():
-        if refers == listed:
-            yield from _renamed(tree, place.split("."), (), old, new)
+    edits = [
+        edit
+        for place, refers in REFERS.items()
+        if refers == listed
+        for edit in _renamed(tree, place.split("."), (), old, new)
+    ]
+    yield from edits
+    now = tree_edited(tree, edits)
     for place, refers in KEYED.items():
-        table = at(tree, place)
+        table = at(now, place)
         if refers == listed and isinstance(table, dict) and old in table and new not in table:
             yield Put((*path_of(place), new), table[old])
             yield Drop((*path_of(place), old))
@@ -168,6 +173,9 @@ def _renamed(tree: JSON, place: list[str], path: Path, old: str, new: str) -> It
     elif place[0] == "*" and isinstance(tree, list):
         for n, item in enumerate(tree):
             yield from _renamed(item, place[1:], (*path, n), old, new)
+    elif place[0] == "*" and isinstance(tree, dict):
+        for key, item in tree.items():
+            yield from _renamed(item, place[1:], (*path, key), old, new)
     elif isinstance(tree, dict) and place[0] in tree:
         yield from _renamed(tree[place[0]], place[1:], (*path, place[0]), old, new)
 
@@ -270,6 +278,12 @@ def _turn(tree: JSON, rest: str) -> list[Edit]:
     return turned(tree, path_of(path), name)
 
 
+def _lead(tree: JSON, path: str) -> list[Edit]:
+    """A team for a worker, under its name."""
+    lead = path.rpartition(".")[2]
+    return [Put(path_of(path), team_of(tree, lead))] if at(tree, path) is MISSING else []
+
+
 BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
     "add": _add,
     "remove": _remove,
@@ -279,5 +293,6 @@ BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
     "set": _set,
     "append": _append,
     "turn": _turn,
+    "lead": _lead,
 }
 """What a button does to the draft; what it is followed by is a path."""

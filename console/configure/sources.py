@@ -18,12 +18,18 @@ def _shipped_rules(tree: JSON) -> tuple[tuple[str, str], ...]:
 
 
 def _goals(tree: JSON) -> tuple[tuple[str, str], ...]:
-    """The stages, then the workers."""
-    topology = tree.get("topology") if isinstance(tree, dict) else None
-    workers = topology.get("workers") if isinstance(topology, dict) else None
-    named = [one for one in workers if isinstance(one, str)] if isinstance(workers, list) else []
+    """The stages, then the workers, then those of teams."""
+    topology = _in(tree, "topology")
+    teams = _in(topology, "teams")
+    below = (_in(team, "topology") for team in (teams if isinstance(teams, dict) else {}).values())
+    lists = (_in(one, "workers") for one in (topology, *below))
+    named = [one for workers in lists if isinstance(workers, list) for one in workers if isinstance(one, str)]
     words = {str(stage): f"stage {stage.replace('_', '-')}" for stage in Stage} | {one: one for one in named}
     return tuple(words.items())
+
+
+def _in(tree: JSON, name: str) -> JSON:
+    return tree.get(name) if isinstance(tree, dict) else None
 
 
 SOURCES: Mapping[str, Source] = {

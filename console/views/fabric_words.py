@@ -118,7 +118,7 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
     roles: dict[str, list[str]] = {}
     judging = {field: "oracle" if "oracle" in field else "grounding critic" for field in spec.judging}
     for field, name in (spec.topology.roles() | spec.judging).items():
-        role = "worker" if field.startswith("workers.") else judging.get(field, field.replace("_", " "))
+        role = judging.get(field) or _role(field)
         if role not in roles.setdefault(name, []):
             roles[name].append(role)
     return [
@@ -133,6 +133,13 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
         )
         for agent in spec.agents
     ]
+
+
+def _role(field: str) -> str:
+    """What a field of a topology makes of the agent that it names."""
+    whole, _, inner = field.rpartition(".topology.")
+    role = "worker" if inner.startswith("workers.") else inner.replace("_", " ")
+    return f"{role} in the team of {whole.removeprefix('teams.')}" if whole else role
 
 
 def _model(model: ModelSpec) -> ModelLine:

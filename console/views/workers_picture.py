@@ -22,6 +22,7 @@ from console.views.drawing import (
     tool_box,
 )
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_hierarchical import HierarchicalTopology, Team
 from fabric.core.spec_sop import SopTopology
 
 COLUMNS = 4
@@ -80,10 +81,13 @@ def _side_by_side(spec: FabricSpec, top: int) -> Drawn:
 
 
 def _worker(spec: FabricSpec, name: str, x: int, y: int, parts: list[SafeString]) -> int:
-    agent = spec.agent(name)
+    agent, team = spec.agent(name), _teams(spec).get(name)
     model = spec.model(agent.model)
-    parts.append(box(Box(name, f"worker · {model.model or model.name}", "", x, y)))
+    note = f"worker · {model.model or model.name}" if team is None else f"leads {', '.join(team.topology.workers)}"
+    parts.append(box(Box(name, note, "", x, y)))
     y += NODE_H
+    if team is not None:  # Its agent's tools are the team's to use.
+        return y
     shown = [(tool, spec.tool(tool).effect) for tool in agent.tools[:TOOLS_SHOWN]]
     more = len(agent.tools) - len(shown)
     for tool, effect in shown:
@@ -93,6 +97,11 @@ def _worker(spec: FabricSpec, name: str, x: int, y: int, parts: list[SafeString]
         parts.append(label(x + 32, y + 18, f"{more} more tools" if more > 1 else "1 more tool"))
         y += TOOL_H
     return y
+
+
+def _teams(spec: FabricSpec) -> Mapping[str, Team]:
+    """The teams by their leads; none in a topology of one level."""
+    return spec.topology.teams if isinstance(spec.topology, HierarchicalTopology) else {}
 
 
 def _briefs(spec: FabricSpec, planner: str) -> list[Link]:
@@ -105,6 +114,24 @@ def _summaries(spec: FabricSpec, joiner: str) -> list[Link]:
 
 def _at_once(spec: FabricSpec) -> str:
     return f"fan-out, at most {spec.policy.limits.sub_agents_alive} at once"
+
+
+# -- with teams: a hierarchy's -----------------------------------------------------------------------------------------
+
+
+def _led(spec: FabricSpec, planner: str) -> list[Link]:
+    found = _briefs(spec, planner)
+    for lead, team in _teams(spec).items():
+        found += [
+            Link(lead, name, f"work of its team ({team.topology.kind})", "fan-out") for name in team.topology.workers
+        ]
+        found += [Link(name, lead, "what it found", "fan-out") for name in team.topology.workers]
+    return found
+
+
+def _in_teams(spec: FabricSpec) -> str:
+    many = len(_teams(spec))
+    return f"{_at_once(spec)}; {many} teams" if many > 1 else f"{_at_once(spec)}; 1 team"
 
 
 # -- one after the other: a procedure's --------------------------------------------------------------------------------
@@ -156,6 +183,9 @@ def _in_order(spec: FabricSpec) -> str:
 AREAS: Mapping[str, Area] = {
     "supervisor": Area(
         _side_by_side, _briefs, _summaries, _at_once, "fixed plan", ("engine joins", "in order"), policy=True
+    ),
+    "hierarchical": Area(
+        _side_by_side, _led, _summaries, _in_teams, "fixed plan", ("engine joins", "in order"), policy=True
     ),
     "sop": Area(
         _procedure,

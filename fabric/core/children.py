@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core import handing_up
+from fabric.core import handing_up, teams
 from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildWaits
 from fabric.core.command_ids import child_of
 from fabric.core.events.children import Purpose, Stop
@@ -43,10 +43,14 @@ def purpose_of(work: Work, stage: Stage, agent: str) -> Purpose | None:
     return "nested" if agent in work.ctx.compiled.nested else None
 
 
-def refused(work: Work, stage: Stage, agents: Iterable[str]) -> list[Trip]:
-    """What speaks against branches for those agents when the family has no room for children."""
-    if not work.ctx.family_full or not any(purpose_of(work, stage, agent) for agent in agents):
+def refused(work: Work, stage: Stage, agents: Iterable[str], briefs: Iterable[int]) -> list[Trip]:
+    """What speaks against branches for those agents, which do those briefs: the family has no room for children, or not for the teams that they lead."""
+    if not any(purpose_of(work, stage, agent) for agent in agents):
         return []
+    return _family_full(work) if work.ctx.family_full else _teams_too_large(work, list(briefs))
+
+
+def _family_full(work: Work) -> list[Trip]:
     limits = work.compiled.spec.policy.limits
     evidence = Evidence(
         limits.sub_agents_alive, unit="runs alive", scope="family", details=hop_limit.ancestry(work.run)
@@ -57,10 +61,36 @@ def refused(work: Work, stage: Stage, agents: Iterable[str]) -> list[Trip]:
     return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
 
 
+def _teams_too_large(work: Work, briefs: list[int]) -> list[Trip]:
+    """A brief whose team could not start whom it needs is not handed out, and nor are those beside it: planners would be asked for nothing."""
+    nested, run = work.ctx.compiled.nested, work.run
+    planned = slices.plan(work)["briefs"] if nested else []
+    needs = {agent: teams.needed(nested, agent) for agent in (planned[n]["agent"] for n in briefs)} if planned else {}
+    agent = max(needs, key=lambda name: needs[name], default="")
+    _, limit = hop_limit.caps(work.compiled.spec.policy.limits, run)
+    left = limit - state_of(run.guards, hop_limit).spawned - len(briefs)
+    part = _part(work, max(0, left), len(briefs), 1)
+    if not agent or needs[agent] <= part:
+        return []
+    scope = "run" if run.family.lineage is None else "family"
+    details = {"agent": agent, "spawned_limit": limit, **hop_limit.ancestry(run)}
+    evidence = Evidence(part, needs[agent], "agents spawned", scope, details=details)
+    message = (
+        f"agents spawned: the team of {agent} starts {needs[agent]} at the least, and of the {left} that may still be started with {len(briefs)} briefs "
+        f"its part is {part} ({scope})"
+    )
+    return [Trip(hop_limit.NAME, Cause.SUB_AGENT_CAP, evidence, message)]
+
+
 def id_of(parent_run_id: str, command_id: str) -> str:
     """The id of the child that answers a command: the same whoever works it out, a UUID of a kind of our own (version 8)."""
     made = digest(parent_run_id, "child", command_id)
     return f"{made[:8]}-{made[8:12]}-8{made[13:16]}-a{made[17:20]}-{made[20:]}"
+
+
+def is_child(run_id: str) -> bool:
+    """Whether a run's id is one that was worked out so; every other run's is random."""
+    return run_id[14:15] == "8"
 
 
 # -- down --------------------------------------------------------------------------------------------------------------
@@ -150,8 +180,13 @@ def _agents(work: Work, step: Step, weight: int, purpose: Purpose) -> tuple[int,
     starts = max(0, spawned - state_of(run.guards, hop_limit).spawned - uncounted)
     deep = sum(weights[other.id] for other in waiting if _supervised(work, other))
     more = max(0, places) * weight // max(deep, weight) if _supervised(work, step) else 0
-    extra = starts * 3 * weight // (3 * max(sum(weights.values()), weight) + slices.briefs_in(work))
+    extra = _part(work, starts, max(sum(weights.values()), weight), weight)
     return weight + more, extra + (weight if purpose == "slice" else 0)
+
+
+def _part(work: Work, starts: int, waiting: int, weight: int) -> int:
+    """How many of what may still be started are a child's, which stands for ``weight`` of the ``waiting`` briefs."""
+    return starts * 3 * weight // (3 * waiting + slices.briefs_in(work))
 
 
 def _supervised(work: Work, step: Step) -> bool:

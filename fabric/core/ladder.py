@@ -176,13 +176,15 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
     """What speaks against running steps once more: an agent of a fan-out that starts again is one more that was spawned."""
     if stage is not Stage.FAN_OUT:
         return []
-    branches = sum(slices.weight_of(work.run, work.run.steps[key]) for key in step_ids)
-    agents = slices.agents_of(work, [work.run.steps[key] for key in step_ids])
+    steps = [work.run.steps[key] for key in step_ids]
+    branches = sum(slices.weight_of(work.run, step) for step in steps)
+    agents = slices.agents_of(work, steps)
     before = slices.promised(work.run, stage)
     depth = work.run.depth
     proposal = Proposal(kind="spawn", stage=stage, branches=branches, promised=before, agents=agents, depth=depth)
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
-    return trips or children.refused(work, stage, (work.run.steps[key].agent for key in step_ids))
+    briefs = (n for step in steps for n in slices.open_briefs(work.run, step))
+    return trips or children.refused(work, stage, (step.agent for step in steps), briefs)
 
 
 def delay_s(work: Work, failure: Failure, spent: int) -> float:

@@ -28,7 +28,6 @@ from fabric.core.fallbacks import cheaper_problems, fallback_problems
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.gates import HTTP_TEST, Gates
-from fabric.core.payloads import Brief
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec_breakers import breaker_problems
 from fabric.core.spec_judges import unknown_judges
@@ -351,10 +350,7 @@ def _unknown(spec: FabricSpec) -> Any:
     for name in spec.policy.budget.agents:
         if name not in agents:
             yield f"policy.budget.agents.{name}: no agent is named {name!r}"
-    briefs: tuple[Brief, ...] = spec.topology.plan.briefs if spec.topology.plan else ()
-    for n, brief in enumerate(briefs):
-        if brief.agent not in spec.topology.workers:
-            yield f"topology.plan.briefs.{n}.agent: {brief.agent!r} is not one of the workers"
+    yield from (f"topology.{told}" for told in spec.topology.misplaced())
 
 
 def _unknown_ways_back(spec: FabricSpec) -> Any:
@@ -368,7 +364,7 @@ def _unknown_ways_back(spec: FabricSpec) -> Any:
 
 def _unknown_goals(spec: FabricSpec) -> Any:
     for n, node in enumerate(spec.policy.goal_gates.nodes):
-        if node not in spec.topology.workers and node not in tuple(Stage):
+        if node not in spec.topology.everybody() and node not in tuple(Stage):
             yield f"policy.goal_gates.nodes.{n}: {node!r} is no stage and no worker of this fabric"
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fabric.core.spec import FabricSpec
 
+IN_JSON = ("planner", "critic", "plan_critic", "handover")
+"""Roles whose answers have a shape that plain words have not."""
+
 
 def unknown_judges(spec: FabricSpec) -> Iterator[str]:
     """What is wrong with the agents and tools that gates and the plan's critic name, with its path."""
@@ -18,10 +21,9 @@ def unknown_judges(spec: FabricSpec) -> Iterator[str]:
     for n, check in enumerate(spec.gates.oracle or ()):
         if check.tool is not None and check.tool not in tools:
             yield f"gates.oracle.{n}.tool: no tool is named {check.tool!r}"
-    asked = {
-        f"topology.{role}": getattr(spec.topology, role) for role in ("planner", "critic", "plan_critic", "handover")
-    }
+    roles = spec.topology.roles().items()
+    asked = {f"topology.{field}": name for field, name in roles if field.rpartition(".")[2] in IN_JSON}
     for field, name in (asked | spec.judging).items():
         if name in agents and spec.agent(name).answers == "text":
-            role = "critic" if field.startswith("gates.") else field.partition(".")[2]
+            role = "critic" if field.startswith("gates.") else field.rpartition(".")[2]
             yield f"{field}: {name!r} answers in text, but a {role} must answer in json"

@@ -47,3 +47,7 @@ class SopTopology(TopologySpec):
                         f"topology.procedure.{n}.reads.{place}: item {number} is not done before item {n + 1}; name earlier ones"
                     )
         return self
+
+    def begun(self) -> tuple[str, ...]:
+        """Whoever has an item, once."""
+        return tuple(dict.fromkeys(duty.agent for duty in self.procedure))

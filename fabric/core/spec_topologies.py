@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
+from fabric.core.spec_hierarchical import HierarchicalTopology
+from fabric.core.spec_single import kind_of
 from fabric.core.spec_sop import SopTopology
-from fabric.core.spec_topology import DEFAULT_KIND, SupervisorTopology, TopologySpec
+from fabric.core.spec_topology import SupervisorTopology, TopologySpec
 
-KINDS: tuple[type[TopologySpec], ...] = (SupervisorTopology, SopTopology, GraphTopology, HandoffTopology)
+KINDS: tuple[type[TopologySpec], ...] = (
+    SupervisorTopology,
+    SopTopology,
+    GraphTopology,
+    HandoffTopology,
+    HierarchicalTopology,
+)
 BY_KIND: Mapping[str, type[TopologySpec]] = {str(kind.model_fields["kind"].default): kind for kind in KINDS}
-
-
-def kind_of(given: Any) -> str:
-    """The kind that a topology says it is, read or as a mapping; what is no word is none."""
-    kind = given.get("kind", DEFAULT_KIND) if isinstance(given, Mapping) else getattr(given, "kind", DEFAULT_KIND)
-    return str(kind)
 
 
 Topology = Annotated[
     Annotated[SupervisorTopology, Tag("supervisor")]
     | Annotated[SopTopology, Tag("sop")]
     | Annotated[GraphTopology, Tag("graph")]
-    | Annotated[HandoffTopology, Tag("handoff")],
+    | Annotated[HandoffTopology, Tag("handoff")]
+    | Annotated[HierarchicalTopology, Tag("hierarchical")],
     Discriminator(kind_of),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -63,17 +64,43 @@ class TopologySpec(SpecGroup):
         found = {field: name for field, name in named.items() if name is not None}
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
 
+    def everybody(self) -> tuple[str, ...]:
+        """Its workers, and whoever works below them."""
+        return self.workers
 
-class SupervisorTopology(TopologySpec):
-    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
+    def hands(self) -> tuple[str, ...]:
+        """Its workers that do their work themselves, and here alone."""
+        return self.workers
 
-    kind: Literal["supervisor"] = "supervisor"
+    def begun(self) -> tuple[str, ...]:
+        """The agents that each of its fan-outs starts; none: that is its planner's to say."""
+        return ()
+
+    def misplaced(self) -> Iterator[str]:
+        """Names that stand where the topology has nobody of that name, a sentence each with the path inside it."""
+        for n, brief in enumerate(self.plan.briefs if self.plan else ()):
+            if brief.agent not in self.workers:
+                yield f"plan.briefs.{n}.agent: {brief.agent!r} is not one of the workers"
+
+
+class PlannedTopology(TopologySpec):
+    """A topology whose work is handed out by a plan."""
 
     @model_validator(mode="after")
     def _is_planned(self) -> Self:
         if self.planner is None and self.plan is None:
             raise ValueError("topology: name a planner or give a fixed plan, one of the two")
         return self
+
+    def begun(self) -> tuple[str, ...]:
+        """Of a fixed plan the agent of each brief."""
+        return () if self.plan is None else tuple(brief.agent for brief in self.plan.briefs)
+
+
+class SupervisorTopology(PlannedTopology):
+    """plan -> fan-out -> fan-in policy -> validate gate -> finalize. Roles left out are done by the engine without a model."""
+
+    kind: Literal["supervisor"] = "supervisor"
 
 
 class Tiers(SpecGroup):

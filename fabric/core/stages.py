@@ -29,11 +29,11 @@ def enter(work: Work, stage: Stage) -> Failure | None:
     names = () if gate.cause else shell.agents(work, stage)
     trips: list[Trip] = []
     if stage is Stage.FAN_OUT and not gate.cause:
-        told = slices.briefs_in(work)
-        spawn = Proposal(
-            kind="spawn", stage=stage, branches=told, agents=slices.agents_in(work), depth=work.run.depth + 1
-        )
-        trips = guard.judge(spawn, work.view, work.compiled.spec.policy) or children.refused(work, stage, names)
+        told, named = slices.briefs_in(work), slices.agents_in(work)
+        branches = told if names else len(named)  # Whoever has several turns is one agent.
+        spawn = Proposal(kind="spawn", stage=stage, branches=branches, agents=named, depth=work.run.depth + 1)
+        trips = guard.judge(spawn, work.view, work.compiled.spec.policy)
+        trips = trips or children.refused(work, stage, names, range(told))
         trips += _passed_on(work, stage)
     timeout = work.compiled.spec.policy.deadlines_of(work.run.tier).stage_s
     deadline = min(work.ctx.now + int(timeout * US), work.run.deadline_at)

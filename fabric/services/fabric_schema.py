@@ -12,6 +12,8 @@ from typing import Any
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.policy import FlowPolicy
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_topologies import KINDS
+from fabric.core.spec_topology import DEFAULT_KIND
 from fabric.selectors.limits import LIMITS
 from fabric.services.fabric_text import HEADINGS, KEPT_IN
 
@@ -34,6 +36,7 @@ def _schema() -> JSON:
     _told(made)
     _policy(made["$defs"])
     _breakers(made["$defs"])
+    _kinds(made["$defs"])
     _sets(made)
     title = "A fabric of Fabric Flow"
     return {"$schema": DIALECT, "$id": SCHEMA_ID, **made, "title": title}
@@ -61,6 +64,14 @@ def _policy(defs: JSON) -> None:
         if unit in KEPT_IN:
             said.append(f"Unit: {KEPT_IN[unit]}.")
         one["description"] = " ".join(said)
+
+
+def _kinds(defs: JSON) -> None:
+    """Of a topology that says no kind there is one: every other says its own."""
+    for kind in KINDS:
+        if kind.model_fields["kind"].default != DEFAULT_KIND:
+            part = defs[kind.__name__]
+            part["required"] = sorted({*part.get("required", ()), "kind"})
 
 
 def _breakers(defs: JSON) -> None:

@@ -17,7 +17,15 @@ from fabric.services.yaml_edit import Drop, Edit, Put, text_edited
 from fabric.services.yaml_tree import read_yaml
 
 FOLDER = Path(__file__).resolve().parents[1] / "templates"
-TEMPLATES = ("research", "document-check", "extraction", "payment-approval", "batch-digest", "blank")
+TEMPLATES = (
+    "research",
+    "team-research",
+    "document-check",
+    "extraction",
+    "payment-approval",
+    "batch-digest",
+    "blank",
+)
 """Files of the folder without their ending, as they are offered: all that there are, by test."""
 FOUR_EYES = "policy.humans.four_eyes"
 _LATER = "Put this line back as soon as two people can approve."

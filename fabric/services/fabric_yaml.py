@@ -103,7 +103,7 @@ def _placed(origin: str, tree: Tree, problem: Problem) -> Placed:
 # -- what pydantic says, as sentences ----------------------------------------------------------------------------------
 
 _PLACED = re.compile(
-    r"(?:^|; )(?=(?:models|tools|mcp_servers|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.]*: )"
+    r"(?:^|; )(?=(?:models|tools|mcp_servers|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.-]*: )"
 )
 _NO_NAME = re.compile(r"no (agent|model|tool|MCP server) is named")
 
@@ -149,13 +149,14 @@ def _problems(detail: ErrorDetails, root: JSON) -> Iterator[Problem]:
 
 
 def _own(path: str, message: str, root: JSON) -> Iterator[Problem]:
-    """The spec's own sentences, which name their paths themselves where they are about several."""
+    """The spec's own sentences, which name their paths themselves where they are about several; of a group that stands in another, from the group on."""
+    before, _, group = path.rpartition(".")
     for part in _PLACED.split(message):
         inner, found, sentence = part.partition(": ")
-        if part and found and (not path or inner.startswith(f"{path}.")) and re.fullmatch(r"[\w.]+", inner):
-            yield Problem(inner, sentence + _known(sentence, root))
+        if part and found and (not path or inner.startswith(f"{group}.")) and re.fullmatch(r"[\w.-]+", inner):
+            yield Problem(f"{before}.{inner}" if before else inner, sentence + _known(sentence, root))
         elif part:
-            yield Problem(path, part.removeprefix(f"{path.rpartition('.')[2]}: "))
+            yield Problem(path, part.removeprefix(f"{group}: "))
 
 
 def _known(sentence: str, root: JSON) -> str:

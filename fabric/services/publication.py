@@ -31,6 +31,7 @@ from fabric.services import (
     publication_outputs,
     publication_people,
     publication_retries,
+    publication_teams,
 )
 from fabric.services.fabric_yaml import Problem
 from fabric.services.publication_judges import judge_problems
@@ -285,6 +286,7 @@ RULES: tuple[Rule, ...] = (
     publication_graphs.unsound_graphs,
     publication_outputs.typed_outputs,
     publication_outputs.planned_calls,
+    publication_teams.in_teams,
     _gates,
     *LIMITS,
     _replans,
@@ -314,8 +316,8 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
         for n, item in enumerate(items):
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
-    found += publication_never.briefed(spec)
-    found += [*publication_outputs.warnings(spec), *publication_graphs.warnings(spec)]
+    found += publication_teams.everywhere(spec, publication_never.briefed, publication_outputs.warnings)
+    found += publication_graphs.warnings(spec)
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"

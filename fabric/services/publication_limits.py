@@ -9,7 +9,8 @@ from fabric.core.spec import FabricSpec
 from fabric.services.fabric_yaml import Problem
 
 
-def _branches(spec: FabricSpec, where: object) -> Iterator[Problem]:
+def branches(spec: FabricSpec, where: object) -> Iterator[Problem]:
+    """A fixed plan that is larger than a fan-out may be."""
     briefs = len(spec.topology.plan.briefs) if spec.topology.plan else 0
     limits = spec.policy.limits
     for field in ("plan_branches", "sub_agents_alive", "sub_agents_spawned"):
@@ -50,7 +51,7 @@ def _detectors(spec: FabricSpec, where: object) -> Iterator[Problem]:
         yield Problem(f"policy.loop_detector.{field}", f"{sentence}, {OFF}")
 
 
-def _quorum(spec: FabricSpec, where: object) -> Iterator[Problem]:
+def quorum(spec: FabricSpec, where: object) -> Iterator[Problem]:
     """A quorum that no plan can meet fails every run."""
     k, limits, plan = spec.policy.fan_in.k, spec.policy.limits, spec.topology.plan
     most = len(plan.briefs) if plan else limits.plan_branches
@@ -108,9 +109,9 @@ def _tokens(spec: FabricSpec, where: object) -> Iterator[Problem]:
 
 
 LIMITS: tuple[Callable[[FabricSpec, object], Iterator[Problem]], ...] = (
-    _branches,
+    branches,
     _detectors,
-    _quorum,
+    quorum,
     _reminders,
     _deadlines,
     _silence,

@@ -7,7 +7,9 @@ stay the fabric's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from fabric.core.payloads import Brief
 from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_tools import ToolSpec
 from fabric.core.taxonomy import FailureType
@@ -64,9 +66,11 @@ def reads(tool: ToolSpec) -> bool:
 
 
 def reader(spec: FabricSpec) -> tuple[str, str]:
-    """``(worker, tool)``: the first worker that has a tool which only reads, once; empty names: none has."""
+    """``(worker, tool)``: the first worker that has a tool which only reads, once; empty names: none has. Whoever leads a team, or works in one, is none of those:
+    what is struck is the run itself, and no child of it.
+    """
     tools = {tool.name: tool for tool in spec.all_tools}
-    for worker in spec.topology.workers:
+    for worker in spec.topology.hands():
         for name in spec.agent(worker).tools:
             tool = tools[name]
             if reads(tool):
@@ -81,7 +85,7 @@ def with_lookup(spec: FabricSpec) -> FabricSpec:
 
 def with_tools(spec: FabricSpec, first: ToolSpec, *behind: ToolSpec) -> FabricSpec:
     """The first worker with one more tool, and with it those that belong to that tool and that nobody calls."""
-    worker = spec.agent(spec.topology.workers[0])
+    worker = spec.agent((spec.topology.hands() or spec.topology.workers)[0])
     able = worker.model_copy(update={"tools": (first.name, *worker.tools)})
     agents = tuple(able if agent is worker else agent for agent in spec.agents)
     models = tuple(
@@ -92,7 +96,23 @@ def with_tools(spec: FabricSpec, first: ToolSpec, *behind: ToolSpec) -> FabricSp
 
 
 def _with_reader(spec: FabricSpec) -> Equipped:
-    return (spec, "") if reader(spec)[1] else (with_lookup(spec), "a tool that reads")
+    if reader(spec)[1]:
+        return spec, ""
+    with_hands, worker = _with_hands(spec)
+    return with_lookup(with_hands), " with ".join(filter(None, (worker, "a tool that reads")))
+
+
+def _with_hands(spec: FabricSpec) -> Equipped:
+    """Where all lead teams, or work in them as well, one more worker, who does neither."""
+    if spec.topology.hands():
+        return spec, ""
+    worker, plan = _named(spec, "worker"), spec.topology.plan
+    fields: dict[str, Any] = {"workers": (*spec.topology.workers, worker.name)}
+    if plan is not None:
+        brief = Brief(agent=worker.name, title="Its part", instructions="Say what bears on the request.")
+        fields["plan"] = plan.model_copy(update={"briefs": (*plan.briefs, brief)})
+    topology = spec.topology.model_copy(update=fields)
+    return spec.model_copy(update={"agents": (*spec.agents, worker), "topology": topology}), "a worker"
 
 
 MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {

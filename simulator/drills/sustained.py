@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fabric.core.children import is_child
 from fabric.core.flow import Stage
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
@@ -49,7 +50,7 @@ def places(spec: FabricSpec) -> Places:
     topology = spec.topology
     armed, tool = reader(spec)
     return Places(
-        worker=topology.workers[0],
+        worker=(topology.hands() or topology.workers)[0],
         armed=armed,
         tool=tool,
         branch=_branch(spec, armed),
@@ -151,9 +152,14 @@ def _fails(request: ModelRequest, cause: Cause, status: int) -> CallFailed:
 
 
 def _in(stage: Stage) -> Callable[[Places, ModelRequest], bool]:
-    """By whoever works in that stage for all: an agent may have several roles."""
+    """By whoever works in that stage for all, in the run itself: an agent may have several roles, and some in teams."""
     role = {Stage.FAN_IN: "aggregator", Stage.FINALIZE: "finalizer"}[stage]
-    return lambda where, request: request.agent == getattr(where, role) and request.command_id.startswith(f"{stage}.")
+
+    def strikes(where: Places, request: ModelRequest) -> bool:
+        there = request.agent == getattr(where, role) and request.command_id.startswith(f"{stage}.")
+        return there and not is_child(request.run_id)
+
+    return strikes
 
 
 def _armed(where: Places, request: ModelRequest) -> bool:
@@ -162,7 +168,7 @@ def _armed(where: Places, request: ModelRequest) -> bool:
 
 
 def _plans(where: Places, request: ModelRequest) -> bool:
-    return request.output == "plan"
+    return request.output == "plan" and not is_child(request.run_id)
 
 
 def _call(where: Places, request: ModelRequest, words: str) -> ModelReplied:

@@ -10,6 +10,7 @@ from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.core.context import Compiled, Validate, compile_spec
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_tools import ToolSpec
+from fabric.core.teams import specs_of
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolOffer
 from simulator.kernel.remembered import remembering_rules
@@ -33,7 +34,7 @@ def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec]
         tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
         for tool in spec.asked_tools
     }
-    below = {name: _compiled(inner, offers) for name, inner in (nested or {}).items()}
+    below = {name: _compiled(inner, offers) for name, inner in (nested or specs_of(spec)).items()}
     return Fabric(revision_id, _compiled(spec, offers, below), offers)
 
 

@@ -40,7 +40,7 @@ tools:
 agents:
   - {{name: planner, model: script, instructions: Plan.}}
   - {{name: worker, model: script, instructions: Work., tools: [look], max_output_tokens: {output}}}
-topology: {topology}
+{agents}topology: {topology}
 {gates}policy:
   budget: {{run_usd_micros: {cap}}}
   deadlines:
@@ -110,6 +110,7 @@ class Row:
     runs: int = 1
     in_turn: bool = False
     """Whether each run starts when the one before has come to its end."""
+    by_request: Callable[[Received], Step] | None = None
 
 
 def stopped(requests: int, executions: int, *words: str) -> Callable[[Seen], None]:
@@ -314,8 +315,7 @@ SCENARIOS = (
     *("HTML, empty answer", "well-behaved"),
 )  # fmt: skip
 """The comparison's scenarios, in its order."""
-OURS = ("503 until the node runs again",)
-"""Scenarios beside them, of what no other framework was asked for."""
+OURS = ("503 until the node runs again",)  # Of what no other framework was asked for.
 
 
 def test_every_scenario_has_its_rows_or_says_why_not():
@@ -339,7 +339,7 @@ def scripted(row: Row, at: dict[int, float]) -> Callable[[Received], Step]:
         at[counts[kind]] = time.monotonic()
         if row.holds is parked and at[counts[kind]] - at[1] < STORM_S:
             return refusal(429, "slow down", headers={"Retry-After": "0.5"})
-        return row.turn(counts[kind])
+        return row.by_request(received) if row.by_request else row.turn(counts[kind])
 
     return reply
 
@@ -358,7 +358,7 @@ def seen_of(row: Row, settings: Any, caplog: Any) -> Seen:
             "policy": "",
             "retry": "{base_s: 0.05, cap_s: 5}",
         }
-        given |= {"topology": FIXED, "cap": 10_000_000, **row.fabric}
+        given |= {"agents": "", "topology": FIXED, "cap": 10_000_000, **row.fabric}
         with installation() as site, caplog.at_level(logging.DEBUG):
             name = fabric_publish(actor=site.actor, source=FABRIC.format(**given)).name
             run_ids, rows = [], []

@@ -1,7 +1,7 @@
 """Goal gates: what a run must have reached before it may exit (S1 "Goal gates"; semantics.md 4).
 
 Stops: a run that would be called completed although a goal node brought nothing, where the fan-in policy does without it. A goal node is a stage, or a
-worker by its agent's name; it is met when it ended in success or partial success: the stage was passed, or one of the worker's branches at least has a result.
+worker by its agent's name, in whichever run it works; it is met when it ended in success or partial success: the stage was passed, or one of the worker's branches at least has a result.
 Off unless the policy names nodes. Does not stop: a goal that was met badly (the gates and the critic do).
 """
 
@@ -43,10 +43,11 @@ def observe(state: State, event: Event) -> State:
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
     """Trips when a node ended without any success. ``proposal.payload``: the parts of the fan-out."""
-    problems = [problem for node in config.nodes if (problem := _unmet(node, proposal, view))]
+    here = [node for node in config.nodes if node in tuple(Stage) or node in view.spec.topology.workers]
+    problems = [problem for node in here if (problem := _unmet(node, proposal, view))]
     if not problems:
         return PASS
-    nodes = len(config.nodes)
+    nodes = len(here)
     details: dict[str, Any] = {"problems": problems}
     evidence = Evidence(nodes, nodes - len(problems), "goals", "run", details=details)
     return Trip(NAME, Cause.GOAL_UNMET, evidence, f"goal gate: {'; '.join(problems[:3])}")

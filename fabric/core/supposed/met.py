@@ -62,7 +62,7 @@ def agent_in(spec: FabricSpec, stage: Stage, worker: str = "", planner: str = ""
     topology = spec.topology
     found = {
         Stage.PLAN: planner or topology.planner,
-        Stage.FAN_OUT: worker or topology.workers[0],
+        Stage.FAN_OUT: worker or (topology.hands() or topology.workers)[0],
         Stage.FAN_IN: topology.aggregator,
         Stage.VALIDATE: topology.critic,
         Stage.FINALIZE: topology.finalizer,
@@ -71,8 +71,8 @@ def agent_in(spec: FabricSpec, stage: Stage, worker: str = "", planner: str = ""
 
 
 def first_worker(spec: FabricSpec, *, armed: bool) -> str:
-    """The first worker; ``armed``: the first that has a tool, where one has."""
-    workers = spec.topology.workers
+    """The first worker that does its work itself; ``armed``: the first of those that has a tool, where one has."""
+    workers = spec.topology.hands() or spec.topology.workers
     able = (name for name in workers if not armed or spec.agent(name).tools)
     return next(able, workers[0])
 

@@ -215,6 +215,57 @@ def test_remarks_lead_here(path: str) -> None:
     assert part_of(path).name == "topology"
 
 
+# -- teams ------------------------------------------------------------------------------------------------------------
+
+LED = SOURCES["research-teams"]
+
+
+def checked_topology(text: str) -> list[str]:
+    return [one.path for one in seen(text).checked.errors if one.path.startswith("topology")]
+
+
+def test_a_supervisor_becomes_a_hierarchy_whose_first_worker_leads_and_back() -> None:
+    data = QueryDict("f.topology.kind=hierarchical")
+    text = text_edited(RICH, changes_in(read_yaml(RICH).value, data).edits)
+    tree = read_yaml(text).value["topology"]
+    assert (tree["kind"], list(tree["teams"])) == ("hierarchical", ["reader"])
+    assert tree["teams"]["reader"]["topology"]["workers"] == ["spare"]
+    assert checked_topology(text) == []
+    back = text_edited(text, changes_in(read_yaml(text).value, QueryDict("f.topology.kind=supervisor")).edits)
+    assert "teams" not in read_yaml(back).value["topology"]
+    assert checked_topology(back) == []
+
+
+def test_a_worker_is_given_a_team_and_loses_it() -> None:
+    html = page(LED)
+    offered = re.findall(r'value="(lead [^"]+)"', html)
+    assert offered == [f"lead topology.teams.{name}" for name in ("librarian", "reader", "searcher", "checker")]
+    led = pressed(LED, "lead topology.teams.librarian")["topology"]["teams"]
+    assert list(led) == ["analyst", "auditor", "librarian"]
+    gone = pressed(LED, "remove topology.teams.analyst")["topology"]["teams"]
+    assert list(gone) == ["auditor"]
+    assert pressed_in(read_yaml(LED).value, "lead topology.teams.analyst")[0] == []
+
+
+def test_a_team_takes_another_kind_with_what_it_can_keep() -> None:
+    data = QueryDict("f.topology.teams.auditor.topology.kind=supervisor")
+    text = text_edited(LED, changes_in(read_yaml(LED).value, data).edits)
+    team = read_yaml(text).value["topology"]["teams"]["auditor"]["topology"]
+    assert [one["title"] for one in team["plan"]["briefs"]] == ["Collect", "Check"]
+    assert "procedure" not in team
+    assert checked_topology(text) == []
+
+
+def test_a_lead_that_is_called_otherwise_keeps_its_team_and_its_roles_in_it() -> None:
+    names = [one["name"] for one in read_yaml(LED).value["agents"]]
+    renamed = sent(LED, **{f"agents__{names.index('analyst')}__name": "scout"})["topology"]
+    assert renamed["workers"] == ["librarian", "scout", "auditor"]
+    assert list(renamed["teams"]) == ["auditor", "scout"]
+    inner = renamed["teams"]["scout"]
+    assert (inner["topology"]["planner"], inner["topology"]["aggregator"]) == ("scout", "scout")
+    assert inner["run_usd_micros"] == 30000
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 

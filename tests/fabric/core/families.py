@@ -23,6 +23,7 @@ from fabric.core.inputs import INBOX, CancelRequested, DecisionMade, InboxInput,
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
+from fabric.core.teams import specs_of
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.driver import RunDriver
@@ -63,6 +64,7 @@ class Household:
     spec: FabricSpec
     script: Mapping[str, Script] = field(default_factory=dict)
     nested: Mapping[str, FabricSpec] = field(default_factory=dict)
+    """The fabric of each worker that leads a team; none: those that the fabric itself names."""
     tier: Tier = Tier.INTERACTIVE
     full: Callable[[Batch], bool] = lambda batch: False
     """Whether the family has no room for a batch's children."""
@@ -83,7 +85,7 @@ class Household:
         self.aborted: set[tuple[str, str, int]] = set()
         self.executed: list[tuple[str, JSON, str]] = []
         self.offers = {tool.name: ToolOffer(name=tool.name, description="", parameters={}) for tool in self.spec.tools}
-        inner = {name: self._compiled(spec) for name, spec in self.nested.items()}
+        inner = {name: self._compiled(spec) for name, spec in (self.nested or specs_of(self.spec)).items()}
         self.compiled = self._compiled(self.spec, inner)
 
     def _compiled(self, spec: FabricSpec, nested: Mapping[str, Compiled] | None = None) -> Compiled:

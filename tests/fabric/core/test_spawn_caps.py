@@ -21,18 +21,20 @@ from tests.fabric.core.mechanisms.facts import at
 from tests.fabric.core.scripts import planned, summary
 
 
-def tree(inner: int, *, leads: int = 2, **limits: int) -> Household:
-    """A root with briefs for that many leads, each a run of its own that plans for ``inner`` workers."""
+def tree(inner: int, *, leads: int = 2, asks: bool = False, **limits: int) -> Household:
+    """A root with briefs for that many leads, each a run of its own for ``inner`` workers. ``asks``: it asks a planner for so many."""
     made = spec(
-        roles=("critic",),
+        roles=("critic", "finalizer"),
         tools=(),
         limits=limits,
-        topology={"plan": plan(leads, "critic"), "workers": ["worker", "critic"], "critic": None},
+        topology={"plan": plan(leads, "critic"), "workers": ["worker", "critic"], "critic": None, "finalizer": None},
         table={"cost_overrun": ABORTED},
     )
-    within = made.topology.model_copy(update={"plan": Plan.model_validate(plan(inner, "worker"))})
+    fixed = {"plan": Plan.model_validate(plan(inner, "worker"))}
+    within = made.topology.model_copy(update={"planner": "finalizer", "plan": None} if asks else fixed)
     nested = {"critic": made.model_copy(update={"topology": within})}
-    return Household(made, {"worker": summary("Found.")}, nested=nested).start()
+    script = {"worker": summary("Found."), "finalizer": planned(inner, agent="worker")}
+    return Household(made, script, nested=nested).start()
 
 
 def started(member: Member) -> int:
@@ -57,14 +59,21 @@ def test_the_tree_has_room_for_as_many_as_the_root_may_start() -> None:
 
 
 def test_no_child_starts_more_than_its_part_whatever_its_own_policy_says() -> None:
-    family = tree(3, sub_agents_spawned=8).go()
+    family = tree(3, asks=True, sub_agents_spawned=8).go()
     whole(family)
     assert sum(map(started, family.runs.values())) == 2, "the leads, and none of theirs"
-    assert [(trip.evidence.limit, trip.evidence.observed, trip.evidence.unit) for trip in refusals(family)] == [
-        (2, 3, "agents spawned"),
-        (2, 3, "agents spawned"),
-    ]
-    assert family.requests == [], "nobody was asked"
+    [refused] = refusals(family)
+    assert (refused.evidence.limit, refused.evidence.observed, refused.evidence.unit) == (2, 3, "agents spawned")
+    assert {request.output for _, request in family.requests} == {"plan"}, "nobody works"
+
+
+def test_teams_that_need_more_than_their_part_are_not_begun() -> None:
+    family = tree(3, sub_agents_spawned=8).go()
+    assert (family.children, family.requests) == ([], [])
+    [told] = [fact.cause for fact in family.root.of(ev.ReactionDecided)]
+    assert told.cause is Cause.SUB_AGENT_CAP
+    assert (told.evidence.limit, told.evidence.observed, told.evidence.unit) == (2, 3, "agents spawned")
+    assert "the team of critic starts 3 at the least" in told.message
 
 
 def test_agents_at_work_are_counted_over_the_tree_too() -> None:
@@ -74,14 +83,15 @@ def test_agents_at_work_are_counted_over_the_tree_too() -> None:
 
 
 def test_a_refusal_in_a_child_names_its_lineage() -> None:
-    family = tree(3, sub_agents_spawned=8).go()
-    for child in family.children:
-        [told] = [fact.cause.evidence for fact in child.of(ev.ReactionDecided)]
-        lineage = child.run.family.lineage
-        assert lineage is not None
-        named = {"run": child.run_id, "parent": "root", "spawned_by": lineage.parent_command, "root": "root"}
-        assert {key: told.details[key] for key in named} == named
-        assert (told.scope, told.details["depth"]) == ("family", 3)
+    family = tree(3, asks=True, sub_agents_spawned=8).go()
+    [(child, told)] = [
+        (child, fact.cause.evidence) for child in family.children for fact in child.of(ev.ReactionDecided)
+    ]
+    lineage = child.run.family.lineage
+    assert lineage is not None
+    named = {"run": child.run_id, "parent": "root", "spawned_by": lineage.parent_command, "root": "root"}
+    assert {key: told.details[key] for key in named} == named
+    assert (told.scope, told.details["depth"]) == ("family", 3)
 
 
 def test_what_a_child_did_not_start_its_parent_may() -> None:

@@ -45,6 +45,7 @@ LACKS = {
     "checked-answer": {"a finalizer"},
     "document-review": {"a finalizer"},
     "research-desk": set(),
+    "research-teams": set(),
     "small-model": {"a tool that reads", "a planner", "an aggregator and a finalizer", "a finalizer"},
     "small-model-planned": {"a tool that reads", "an aggregator and a finalizer", "a finalizer"},
     "supplier-notes": {"a tool that reads", "a planner", "an aggregator and a finalizer", "a finalizer"},
@@ -107,3 +108,23 @@ def test_another_limit_is_another_promise(limit):
     policy["limits"]["replans_per_stage"] = limit
     cell = drill(drilled(policy=policy), FailureType.PLAN_MALFORMED, Tier.BATCH)
     assert (cell.verdict, cell.expected, cell.observed) == ("pass", LIMITS[limit], LIMITS[limit])
+
+
+def test_where_all_workers_lead_teams_one_who_does_not_is_put_in():
+    spec = sample("research-teams")
+    led = spec.topology.model_copy(update={"workers": ("analyst", "auditor")})
+    given = spec.model_copy(update={"topology": led})
+    for failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS):
+        cell = drill(given, failure, Tier.INTERACTIVE)
+        assert (cell.equipped, cell.verdict) == ("a worker with a tool that reads", "pass")
+
+
+@pytest.mark.parametrize("failure", FailureType)
+def test_what_is_struck_is_the_run_itself_where_its_agents_work_in_teams_as_well(failure):
+    """The writer and the editor have the same roles in a team: the run's own row is met all the same, and no team's."""
+    spec = sample("research-teams")
+    team = spec.topology.teams["analyst"]
+    within = team.topology.model_copy(update={"aggregator": "editor", "finalizer": "writer", "planner": "head"})
+    teams = {**spec.topology.teams, "analyst": team.model_copy(update={"topology": within})}
+    given = spec.model_copy(update={"topology": spec.topology.model_copy(update={"teams": teams})})
+    assert drill(given, failure, Tier.BATCH).verdict == "pass"

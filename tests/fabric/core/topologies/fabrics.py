@@ -14,12 +14,7 @@ JSON = Any
 
 def team(topology: JSON, *, agents: JSON = None, tools: tuple[str, ...] = (), **more: JSON) -> FabricSpec:
     """A fabric whose agents are exactly those that its topology names. ``agents``: further fields of some of them, by name."""
-    named = {
-        name
-        for field in ("planner", "aggregator", "critic", "plan_critic", "finalizer", "handover", "judge")
-        if (name := topology.get(field))
-    }
-    people = sorted({*topology["workers"], *named})
+    people = sorted(_named(topology))
     return FabricSpec.model_validate(
         {
             "name": "sample",
@@ -67,6 +62,39 @@ def rule(when: JSON, then: JSON, order: int = 0) -> JSON:
     when = {"kind": when} if isinstance(when, str) else when
     then = {"kind": "agent", "agent": then} if isinstance(then, str) else then
     return {"when": when, "then": then, "order": order}
+
+
+ROLES = ("planner", "aggregator", "critic", "plan_critic", "finalizer", "handover", "judge")
+
+
+def _named(topology: JSON) -> set[str]:
+    found = {*topology["workers"], *topology.get("critics", ())}
+    found |= {name for role in ROLES if (name := topology.get(role))}
+    for one in topology.get("teams", {}).values():
+        found |= _named(one["topology"])
+    return found
+
+
+def briefs(*agents: str) -> JSON:
+    """A fixed plan with a brief for each of them."""
+    told = [
+        {"agent": who, "title": f"Part {n + 1}", "instructions": f"Do part {n + 1}."} for n, who in enumerate(agents)
+    ]
+    return {"goal": "Answer.", "briefs": told, "exit_criteria": ["It answers the request."]}
+
+
+def under(*workers: str, plan: tuple[str, ...] = (), **roles: JSON) -> JSON:
+    """A supervisor's topology: with a planner among ``roles``, or with a brief for each worker, or for those of ``plan``."""
+    given = {} if "planner" in roles else {"plan": briefs(*(plan or workers))}
+    return {"workers": list(workers), **given, **roles}
+
+
+def hierarchy(
+    topology: JSON, teams: dict[str, JSON], caps: dict[str, JSON] | None = None, **fields: JSON
+) -> FabricSpec:
+    """``teams``: their topologies by lead; ``caps``: further fields of some."""
+    led = {lead: {"topology": one, **(caps or {}).get(lead, {})} for lead, one in teams.items()}
+    return team({"kind": "hierarchical", **topology, "teams": led}, **fields)
 
 
 def duty(who: str, title: str, **fields: JSON) -> JSON:

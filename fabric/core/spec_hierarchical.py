@@ -1,0 +1,101 @@
+"""A supervisor whose workers may lead teams, as a fabric writes it: who leads which team, and what a team may spend (semantics.md 5 "Hierarchical")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fabric.core.spec_parts import Name, SpecGroup, absent
+from fabric.core.spec_single import Single
+from fabric.core.spec_topology import PlannedTopology
+
+
+class Team(SpecGroup):
+    """The team of a worker that leads one: a run of its own, with this topology, for each brief that its lead is given."""
+
+    topology: Single = Field(description="How it works together. Its workers may lead teams as well.")
+    run_usd_micros: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Most that one run of the team may spend of what is reserved for it, micro-dollars. None: all of that.",
+    )
+    run_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, exclude_if=absent, description="The same in tokens, input and output together. None: all of that."
+    )
+
+
+class HierarchicalTopology(PlannedTopology):
+    """A supervisor whose workers may be supervisors: each of ``teams`` is led by the worker it is named after (semantics.md 5)."""
+
+    kind: Literal["hierarchical"] = "hierarchical"
+    teams: Annotated[dict[Name, Team], Field(min_length=1, max_length=64)] = Field(
+        description="By the worker that leads it, of the fabric or of another team."
+    )
+
+    def roles(self) -> dict[str, str]:
+        """Agent name by the field that names it, those of teams with their paths."""
+        found = super().roles()
+        for lead, team in self.teams.items():
+            found |= {f"teams.{lead}.topology.{field}": name for field, name in team.topology.roles().items()}
+        return found
+
+    def everybody(self) -> tuple[str, ...]:
+        """Its workers and those of its teams, each once."""
+        below = (name for team in self.teams.values() for name in team.topology.workers)
+        return tuple(dict.fromkeys((*self.workers, *below)))
+
+    def hands(self) -> tuple[str, ...]:
+        """Its workers that lead no team and work in none."""
+        elsewhere = {*self.teams, *(name for team in self.teams.values() for name in team.topology.workers)}
+        return tuple(name for name in self.workers if name not in elsewhere)
+
+    def misplaced(self) -> Iterator[str]:
+        """The same of its teams, and whom nobody can lead or be led by."""
+        yield from super().misplaced()
+        for lead, team in self.teams.items():
+            yield from (f"teams.{lead}.topology.{told}" for told in team.topology.misplaced())
+            if lead not in self.everybody():
+                sentence = f"{lead!r} is a worker of neither the fabric nor a team, so nobody asks this team"
+                yield f"teams.{lead}: {sentence}; make it one, or leave the team out"
+            for n, name in enumerate(team.topology.workers):
+                if name in self.teams and not isinstance(team.topology, PlannedTopology):
+                    sentence = f"{name!r} leads a team, and a team hears nothing of the turns before it"
+                    yield f"teams.{lead}.topology.workers.{n}: {sentence}; name a worker that leads none"
+        for circle in self._circles():
+            way = " -> ".join((*circle, circle[0]))
+            yield f"teams.{circle[0]}: the team leads back to itself ({way}); name workers that do not"
+
+    def levels(self) -> Mapping[str, int]:
+        """The deepest level on which each team works, by its lead; the run itself works on the first."""
+        found: dict[str, int] = {}
+        reached: tuple[str, ...] = self.workers
+        for level in range(2, len(self.teams) + 2):
+            found |= {lead: level for lead in reached if lead in self.teams}
+            reached = tuple(dict.fromkeys(name for lead in reached for name in self._led(lead)))
+        return found
+
+    def _led(self, lead: str) -> tuple[str, ...]:
+        return self.teams[lead].topology.workers if lead in self.teams else ()
+
+    def _circles(self) -> Iterator[tuple[str, ...]]:
+        """The shortest way back to each team that leads to itself, where none of its leads was told of yet."""
+        told: set[str] = set()
+        for lead in self.teams:
+            way = self._way_back(lead)
+            if way and not told & set(way):
+                told |= set(way)
+                yield way
+
+    def _way_back(self, lead: str) -> tuple[str, ...]:
+        ways: list[tuple[str, ...]] = [(lead,)]
+        seen = {lead}
+        for way in ways:
+            for name in self._led(way[-1]):
+                if name == lead:
+                    return way
+                if name in self.teams and name not in seen:
+                    seen.add(name)
+                    ways.append((*way, name))
+        return ()
