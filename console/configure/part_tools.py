@@ -12,6 +12,8 @@ FIELDS = ("name", "kind", "effect", "description", "target", "method", "compensa
 MORE = (
     "capabilities",
     "parameters",
+    "places",
+    "headers_from",
     "allowed_hosts",
     "timeout_s",
     "carry_over",

@@ -80,6 +80,8 @@ LABELS: Mapping[str, str] = {
     "models.*.cheaper": "Cheaper stand-in",
     "tools.*.timeout_s": "Timeout",
     "tools.*.target": "Target",
+    "tools.*.places": "Where arguments travel",
+    "tools.*.headers_from": "Headers from the environment",
     "mcp_servers.*.args": "Arguments, one a line",
     "mcp_servers.*.variables": "Environment variables, one a line",
     "mcp_servers.*.headers_from": "Headers from the environment",

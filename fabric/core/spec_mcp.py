@@ -11,12 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from fabric.core.spec_http import HeaderName, VariableName
 from fabric.core.spec_parts import Name, SpecGroup, absent
 
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-"""The name of an environment variable."""
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
-"""The name of an HTTP header (RFC 9110 5.6.2 "token")."""
 Argument = Annotated[str, StringConstraints(max_length=4_000, pattern=r"^[^\x00]*$")]
 RESULT_BYTES = 1_000_000
 """What is kept of any tool's result at most."""

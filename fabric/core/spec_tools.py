@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from fabric.core.spec_http import HeadersFrom, Places
 from fabric.core.spec_parts import Name, Named, Prose, absent
 from fabric.core.spec_persona import Capabilities
 
@@ -26,6 +27,8 @@ class ToolSpec(Named):
         default="", max_length=500, description="Dotted path of a callable, URL of an HTTP endpoint, or SERVER/TOOL."
     )
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    places: Places = Field(default_factory=dict)
+    headers_from: HeadersFrom = Field(default_factory=dict)
     allowed_hosts: tuple[str, ...] = Field(default=(), description="http_get: the hosts it may ask.")
     polling: bool = Field(default=False, description="Called again and again by design: detectors leave it alone.")
     timeout_s: Annotated[float, Field(gt=0, le=3_600)] | None = None

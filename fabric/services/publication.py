@@ -131,7 +131,7 @@ def _endpoints(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
 
 def _tools(spec: FabricSpec, where: Installation) -> Iterator[Problem]:
     for n, tool in enumerate(spec.tools):
-        for sentence in registry.problems(tool, where.gate):
+        for sentence in registry.problems(tool, where.gate, where.permits):
             yield Problem(f"tools.{n}", sentence)
 
 

@@ -15,7 +15,7 @@ from fabric.adapters.tools import http_get as web_get
 from fabric.adapters.tools.mcp.servers import McpServers
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken, ToolError
-from fabric.adapters.tools.permits import Permits
+from fabric.adapters.tools.permits import NOTHING, Permits
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaised
 from fabric.core.fingerprint import encode
@@ -74,12 +74,12 @@ def validator_of(spec: ToolSpec) -> Evaluator:
     return compile_schema(offers(spec).parameters)
 
 
-def problems(spec: ToolSpec, gate: Gate | None = None) -> list[str]:
+def problems(spec: ToolSpec, gate: Gate | None = None, permits: Permits = NOTHING) -> list[str]:
     """What keeps a tool from being published, each one sentence; empty when nothing does."""
     gate = gate or Gate()
     if spec.kind == "builtin":
-        return _builtin_problems(spec, gate)
-    found = []
+        return [*_builtin_problems(spec, gate), *_placed_problems(spec)]
+    found = _placed_problems(spec)
     if spec.parameters is None:
         found.append(f"tool {spec.name!r} says nothing of its arguments; give `parameters`, a JSON schema")
     else:
@@ -95,7 +95,7 @@ def problems(spec: ToolSpec, gate: Gate | None = None) -> list[str]:
         wanted = "a dotted path" if spec.kind == "callable" else "a URL"
         found.append(f"tool {spec.name!r} has no target; give {wanted}")
     elif spec.kind == "http":
-        if problem := gate.problem(spec.target):
+        if problem := gate.problem(spec.target) or permits.headers_problem(spec.target, spec.headers_from):
             found.append(f"tool {spec.name!r}: {problem}")
     else:
         try:
@@ -103,6 +103,13 @@ def problems(spec: ToolSpec, gate: Gate | None = None) -> list[str]:
         except callables.NotATool as error:
             found.append(f"tool {spec.name!r}: {error}")
     return found
+
+
+def _placed_problems(spec: ToolSpec) -> list[str]:
+    if spec.kind == "http":
+        return [f"tool {spec.name!r} {problem}" for problem in http_endpoint.problems(spec)]
+    given = [name for name in ("places", "headers_from") if getattr(spec, name)]
+    return [f"tool {spec.name!r} has {' and '.join(given)}, which only kind http has; leave it out"] if given else []
 
 
 def _builtin_problems(spec: ToolSpec, gate: Gate) -> list[str]:
@@ -145,7 +152,7 @@ class ToolRunner:
         self,
         *,
         gate: Gate | None = None,
-        permits: Permits | None = None,
+        permits: Permits = NOTHING,
         pool: ToolPool | None = None,
         memories: MemoryStore | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
@@ -155,6 +162,7 @@ class ToolRunner:
         self._memories = memories
         self._processes = ProcessPool(self.pool)
         self._now = now
+        self._permits = permits
         self.servers = McpServers(self._gate, permits)
 
     async def run(self, request: ToolRequest) -> ToolFinished | CallFailed:
@@ -203,7 +211,7 @@ class ToolRunner:
     def _call(self, request: ToolRequest, timeout_s: float) -> Awaitable[JSON]:
         spec, args = request.tool, dict(request.args)
         if spec.kind == "http":
-            return http_endpoint.call_endpoint(self._gate, request, timeout_s)
+            return http_endpoint.call_endpoint(self._gate, self._permits, request, timeout_s)
         if spec.kind == "callable":
             return self._processes.call(spec.target, args, request.idempotency_key, timeout_s)
         if spec.kind == "mcp":

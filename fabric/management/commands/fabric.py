@@ -1,4 +1,4 @@
-"""`manage.py fabric list|show|export|diff|lint|schema|publish|revert|requests|approve|reject|withdraw`: fabrics that live in a repository."""
+"""`manage.py fabric list|show|export|diff|lint|schema|mcp|openapi|publish|revert|requests|approve|reject|withdraw`: fabrics that live in a repository."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.core.management.base import CommandParser
 
 from fabric.core.actor import Actor
 from fabric.management import fabric_words as words
+from fabric.management import tool_words
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
 from fabric.selectors.change_requests import change_requests
 from fabric.selectors.fabrics import fabrics_list, revision_get
@@ -27,6 +28,9 @@ from fabric.services.fabric_schema import fabric_schema
 from fabric.services.fabric_text import exported, written_out
 from fabric.services.fabric_yaml import fabric_read
 from fabric.services.fabrics import Published, fabric_publish, fabric_revert
+from fabric.services.mcp_offers import offers_of, server_at, servers_in
+from fabric.services.openapi_import import document_at, tools_of
+from fabric.services.tool_declarations import Declared, yaml_of
 from fabric.services.workspaces import owner_actor, people_of
 from fabric.services.yaml_tree import BYTES_MAX
 
@@ -38,6 +42,8 @@ ACTIONS = {
     "diff": "what differs between two fabrics, revisions or files; ends with 0 same, 1 different, 2 error",
     "lint": "everything that is wrong or doubtful, with its line; ends with 0 where it could be published, else 1",
     "schema": "the JSON Schema of a fabric, for editors",
+    "mcp": "what MCP servers offer, as declarations of tools to paste into a fabric",
+    "openapi": "declarations of HTTP tools from an OpenAPI document, to paste into a fabric",
     "publish": "publish fabrics from YAML files; none is where one of them cannot be",
     "import": "store a file as your draft, whatever it says; the editor shows what is wrong with it",
     "revert": "make an older revision the published one again",
@@ -72,6 +78,13 @@ class Command(FabricCommand):
             made["diff"].add_argument(side, metavar=side.upper(), help="NAME, NAME@N or FILE")
         made["diff"].add_argument("--text", action="store_true", help="also line by line, both written out")
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
+        made["mcp"].add_argument(
+            "source", metavar="URL|FILE|NAME", help="an address, or a fabric that declares servers"
+        )
+        made["mcp"].add_argument("servers", nargs="*", metavar="SERVER", help="of those, these; else all")
+        made["openapi"].add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
+        made["openapi"].add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
+        made["openapi"].add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
         made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
         made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
         made["import"].add_argument("file", type=Path, metavar="FILE")
@@ -175,6 +188,44 @@ class Command(FabricCommand):
             return side_of(actor, named[1], int(named[2]) if named[2] else None)
         path = Path(given)
         return Side(path.name, fabric_read(_text(path), origin=path.name).spec)
+
+    # -- tools from elsewhere ------------------------------------------------------------------------------------------
+
+    def _mcp(self, actor: Actor, options: dict[str, Any]) -> int:
+        given, wanted = options["source"], options["servers"]
+        if given.startswith(("http://", "https://")):
+            servers = [server_at(given)]
+        elif named := _NAMED.fullmatch(given):
+            servers = list(revision_get(actor, named[1], int(named[2]) if named[2] else None).spec.mcp_servers)
+        else:
+            servers = servers_in(_text(Path(given)), origin=Path(given).name)
+        if missing := [name for name in wanted if name not in {one.name for one in servers}]:
+            there = ", ".join(one.name for one in servers) or "none"
+            raise Refused(f"no MCP server is named {missing[0]!r}; there are: {there}", code="invalid", field="server")
+        chosen = [one for one in servers if not wanted or one.name in wanted]
+        if not chosen:
+            raise Refused(f"{given} declares no MCP servers", code="invalid", field="server")
+        where = here.installation()
+        found: list[Declared] = []
+        for server in chosen:
+            declared, left = offers_of(server, where.gate, where.permits)
+            found += declared
+            if options["json"]:
+                self.put(tool_words.offered(server, declared, left))
+            self.tell(*(f"left out: {one}" for one in left))
+        if not options["json"]:
+            self.stdout.write(yaml_of(found, chosen), ending="")
+        return OK
+
+    def _openapi(self, actor: Actor, options: dict[str, Any]) -> int:
+        document = document_at(options["source"], here.installation().gate)
+        found = tools_of(document, wanted=options["operation"], base=options["base"])
+        if options["json"]:
+            self.put(tool_words.imported(found))
+        else:
+            self.stdout.write(yaml_of(found.tools), ending="")
+        self.tell(*(f"left out: {one}" for one in found.left_out))
+        return OK
 
     # -- judging and publishing ----------------------------------------------------------------------------------------
 

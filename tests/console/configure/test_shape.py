@@ -21,6 +21,8 @@ AS_JSON = {
     "agents.*.output_schema",
     "models.*.options",
     "tools.*.parameters",
+    "tools.*.headers_from",
+    "tools.*.places",
     "memories.*.value_schema",
     "mcp_servers.*.headers_from",
     "gates.oracle.*.arguments",

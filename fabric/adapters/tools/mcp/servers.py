@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.adapters.tools.groups import kill_group
 from fabric.adapters.tools.mcp.failing import NotStarted
+from fabric.adapters.tools.mcp.offer import Offer
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.outcome import CallBroken
 from fabric.adapters.tools.permits import Permits
@@ -22,7 +23,7 @@ from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ToolRequest
 
 if TYPE_CHECKING:
-    from fabric.adapters.tools.mcp.session import McpSession, Offered
+    from fabric.adapters.tools.mcp.session import McpSession
 
 log = logging.getLogger(__name__)
 JSON = Any
@@ -74,7 +75,7 @@ class McpServers:
         kept.failures = 0
         return answer
 
-    async def offered(self, server: McpServer) -> list[Offered]:
+    async def offered(self, server: McpServer) -> list[Offer]:
         """What a server offers. Raises CallBroken where it cannot be spoken to."""
         session, _ = await self._session(server, server.connect_s * 2)
         return session.offered()

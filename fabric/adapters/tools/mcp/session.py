@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp import Client, MCPError
@@ -22,6 +21,7 @@ from fabric.adapters.evaluators import SchemaProblem, compile_schema
 from fabric.adapters.tools.mcp import http, stdio
 from fabric.adapters.tools.mcp.answers import error_of, result_of
 from fabric.adapters.tools.mcp.failing import NotStarted
+from fabric.adapters.tools.mcp.offer import Offer
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, SENDING, Gate, call_name
 from fabric.adapters.tools.outcome import CallBroken, ToolError
 from fabric.adapters.tools.permits import Permits
@@ -41,18 +41,6 @@ KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
 """What a call carries in its ``_meta``: its key, the same for all its attempts, and ``call_name``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A tool as its server describes it; none of it is taken for true but its name and the form of its arguments."""
-
-    name: str
-    description: str
-    schema: Mapping[str, JSON]
-    read_only: bool | None
-    idempotent: bool | None
-    destructive: bool | None
-
-
 class McpSession:
     """A session. ``ready`` once; then calls, as many at once as there are; ``retire`` when no new ones are to come."""
 
@@ -62,7 +50,7 @@ class McpSession:
         self._client: Client | None = None
         self._process: stdio.StdioServer | None = None
         self._greeting = http.Asked()
-        self._offered: dict[str, Offered] = {}
+        self._offered: dict[str, Offer] = {}
         self._calls = 0
         self._leave = asyncio.Event()
         self._retired = self._died = False
@@ -95,7 +83,7 @@ class McpSession:
         # Several calls may wait for it, and one that is let go of must not end it for the others.
         await asyncio.shield(self._ready)
 
-    def offered(self) -> list[Offered]:
+    def offered(self) -> list[Offer]:
         """What the server offered when it was last asked."""
         return list(self._offered.values())
 
@@ -172,7 +160,7 @@ class McpSession:
     # -- on the loop, by whoever calls --
 
     async def _list(self, client: Client) -> None:
-        found: dict[str, Offered] = {}
+        found: dict[str, Offer] = {}
         cursor = None
         for _ in range(PAGES_MAX):
             page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
@@ -279,9 +267,9 @@ def _asked(request: ToolRequest, until: float) -> http.Asked:
     return http.Asked(own=own, until=until)
 
 
-def _offered(tool: Tool) -> Offered:
+def _offered(tool: Tool) -> Offer:
     hints = tool.annotations
-    return Offered(
+    return Offer(
         tool.name,
         tool.description or "",
         tool.input_schema,

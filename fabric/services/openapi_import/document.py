@@ -1,0 +1,152 @@
+"""An OpenAPI document as it is read: from a file or an address, JSON or YAML, its references resolved inside it and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent
+
+from fabric.adapters.tools.outbound import Gate
+from fabric.adapters.tools.outcome import CallBroken, ToolError
+from fabric.adapters.tools.web import exchange
+from fabric.core.text import DEPTH_MAX, nesting
+from fabric.services.errors import Refused
+
+JSON = Any
+BYTES_MAX = 5_000_000
+FETCH_S = 30.0
+HOPS_MAX = 20
+"""References that lead to references, at most."""
+
+
+class Unreadable(Exception):
+    """A part of a document that is not what it has to be: where it stands, and why it is of no use."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = path, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole document. ``version`` is 3.0 or 3.1; ``origin`` a file's name or the address that it came from."""
+
+    tree: Mapping[str, JSON]
+    version: str
+    origin: str
+    resolver: Any
+
+    @property
+    def title(self) -> str:
+        """What it calls the API."""
+        info = self.tree.get("info")
+        found = info.get("title") if isinstance(info, dict) else None
+        return found.strip()[:200] if isinstance(found, str) and found.strip() else "API"
+
+    def resolved(self, node: JSON, path: str) -> JSON:
+        """A node, or what it refers to. Raises Unreadable."""
+        for _ in range(HOPS_MAX):
+            if not (isinstance(node, dict) and isinstance(node.get("$ref"), str)):
+                return node
+            node = self.lookup(node["$ref"], path)
+        raise Unreadable(path, f"its references lead on and on, more than {HOPS_MAX} times")
+
+    def lookup(self, reference: str, path: str) -> JSON:
+        """What a reference inside the document leads to. Raises Unreadable."""
+        if not reference.startswith("#"):
+            raise Unreadable(path, f"refers to another document ({reference[:100]}); put that into this one first")
+        try:
+            return self.resolver.lookup(reference).contents
+        except (Unresolvable, ValueError, LookupError, TypeError):
+            raise Unreadable(path, f"refers to {reference[:100]}, which is not there") from None
+
+
+def document_at(given: str, gate: Gate) -> Document:
+    """The document of a file or an address. Refused with one sentence."""
+    if given.startswith(("http://", "https://")):
+        return document_of(_fetched(given, gate), origin=given)
+    path = Path(given)
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise _refused(path.name, f"has more than {BYTES_MAX:,} bytes; take parts out")
+        return document_of(path.read_bytes().decode("utf-8-sig"), origin=path.name)
+    except OSError as error:
+        raise Refused(f"{given} cannot be read: {error.strerror}", code="invalid", field="file") from None
+    except UnicodeDecodeError as error:
+        raise _refused(path.name, f"is no UTF-8 text (byte {error.start:,} is not)") from None
+
+
+def _fetched(url: str, gate: Gate) -> str:
+    accept = {"Accept": "application/json, application/yaml, text/*;q=0.9"}
+    try:
+        return asyncio.run(exchange(gate, "GET", url, deadline_s=FETCH_S, headers=accept)).body
+    except (ToolError, CallBroken) as error:
+        raise Refused(f"{error}; or save it and name the file", code="invalid", field="file") from None
+
+
+def document_of(text: str, *, origin: str) -> Document:
+    """The document that a text is. Refused with one sentence."""
+    tree = _tree(text, origin)
+    if not isinstance(tree, dict):
+        raise _refused(origin, "is no OpenAPI document, which is fields with values: openapi, info, paths")
+    if "swagger" in tree:
+        raise _refused(origin, "is Swagger 2.0; convert it to OpenAPI 3, which is what is read")
+    version = tree.get("openapi")
+    if not isinstance(version, str):
+        raise _refused(origin, "openapi: is missing; it says the version, such as 3.1.0")
+    if not version.startswith(("3.0.", "3.1.")) and version not in ("3.0", "3.1"):
+        raise _refused(origin, f"openapi: is {version[:20]!r}; 3.0 and 3.1 are read")
+    if not isinstance(tree.get("paths"), dict):
+        raise _refused(origin, "paths: has to be a group of paths, each with its operations")
+    resource = DRAFT202012.create_resource(tree)
+    resolver = Registry().with_resource("urn:document", resource).resolver("urn:document")
+    return Document(tree, version[:3], origin, resolver)
+
+
+def _tree(text: str, origin: str) -> JSON:
+    if text.lstrip()[:1] == "{":
+        if nesting(text) > DEPTH_MAX:
+            raise _refused(origin, f"is nested deeper than {DEPTH_MAX} levels")
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise _refused(origin, f"is no JSON: {error}") from None
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        # A name that stands for what was written before can make a short text endless.
+        if any(isinstance(event, AliasEvent) for event in yaml.parse(text)):
+            raise _refused(origin, "has YAML aliases (*name), which are not followed; write them out")
+        return _plain(yaml.load(text))
+    except RecursionError:
+        raise _refused(origin, "is nested too deeply") from None
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None) if isinstance(error, MarkedYAMLError) else None
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise _refused(origin, f"is neither JSON nor YAML: {getattr(error, 'problem', None) or error}{where}") from None
+
+
+def _plain(node: Any) -> JSON:
+    """Names as text, 200 as well as '200', and values as JSON has them: a date is its text."""
+    if isinstance(node, dict):
+        return {str(name): _plain(item) for name, item in node.items()}
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    return node if node is None or isinstance(node, str | int | float | bool) else str(node)
+
+
+def _refused(origin: str, sentence: str) -> Refused:
+    return Refused(
+        f"{origin} {sentence}" if sentence.startswith(("is ", "has ")) else f"{origin}, {sentence}",
+        code="invalid",
+        field="file",
+    )
