@@ -78,13 +78,7 @@ class Command(FabricCommand):
             made["diff"].add_argument(side, metavar=side.upper(), help="NAME, NAME@N or FILE")
         made["diff"].add_argument("--text", action="store_true", help="also line by line, both written out")
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
-        made["mcp"].add_argument(
-            "source", metavar="URL|FILE|NAME", help="an address, or a fabric that declares servers"
-        )
-        made["mcp"].add_argument("servers", nargs="*", metavar="SERVER", help="of those, these; else all")
-        made["openapi"].add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
-        made["openapi"].add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
-        made["openapi"].add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
+        _from_elsewhere(made["mcp"], made["openapi"])
         made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
         made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
         made["import"].add_argument("file", type=Path, metavar="FILE")
@@ -357,6 +351,14 @@ class Command(FabricCommand):
             return
         for line in lines:
             self.stdout.write(line)
+
+
+def _from_elsewhere(mcp: CommandParser, openapi: CommandParser) -> None:
+    mcp.add_argument("source", metavar="URL|FILE|NAME", help="an address, or a fabric that declares servers")
+    mcp.add_argument("servers", nargs="*", metavar="SERVER", help="of those, these; else all")
+    openapi.add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
+    openapi.add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
+    openapi.add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
 
 
 def _text(path: Path) -> str:
