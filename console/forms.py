@@ -167,6 +167,10 @@ class DecisionForm(forms.Form):
 
     model = forms.CharField(max_length=63, required=False)
     """The other model, where its box was ticked."""
+    tool = forms.CharField(max_length=63, required=False)
+    """Another tool that is to be called in place of the one that is shown."""
+    instead = forms.CharField(strip=True, required=False)
+    """What it is to be called with, as JSON."""
 
     def __init__(
         self,
@@ -225,11 +229,14 @@ class DecisionForm(forms.Form):
         cleaned["cap_usd_micros"] = int(cap * 1_000_000) if cap is not None and verb == "approve" else None
         cleaned["caps"] = self._caps(cleaned) if verb == "approve" else ()
         cleaned["model"] = cleaned.get("model", "") if verb == "approve" else ""
+        cleaned["tool"] = cleaned.get("tool", "") if verb == "edit" else ""
         return cleaned
 
     def _written(self, cleaned: Mapping[str, Any]) -> tuple[Any, bool]:
         """What stands in place of what was shown, and whether anything was written at all."""
         verb = cleaned.get("verb")
+        if cleaned.get("tool"):
+            return self._instead(cleaned), True
         if self.by_field:
             if verb == "edit" and self.typed.wrong:
                 self.add_error("edited", "Something in your edit cannot be read: see the fields that are marked.")
@@ -242,6 +249,15 @@ class DecisionForm(forms.Form):
             wanted = problem or "a JSON object is wanted"
             self.add_error("edited", sentence(wanted.replace("the answer", "the text", 1)))
         return value, bool(text)
+
+    def _instead(self, cleaned: Mapping[str, Any]) -> Any:
+        """What another tool is to be called with."""
+        if cleaned.get("verb") == "approve":
+            self.add_error("tool", "You picked another tool: pick Edit to have it called, or none to approve.")
+        value, problem = parse_json_object(cleaned.get("instead", "") or "{}", strict=True)
+        if cleaned.get("verb") == "edit" and value is None:
+            self.add_error("instead", sentence(problem.replace("the answer", "the text", 1)))
+        return value
 
     def _caps(self, cleaned: Mapping[str, Any]) -> tuple[NamedCap, ...]:
         found = []

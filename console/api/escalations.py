@@ -106,6 +106,13 @@ class DecisionIn(Given):
         "failed; empty: the agent's own is asked again.",
         examples=[""],
     )
+    tool: str = Field(
+        default="",
+        max_length=63,
+        description="With edit, where the question's content has takes_tools: one of those, to be called with edited in place of the call that was shown; "
+        "empty: the tool that was shown.",
+        examples=[""],
+    )
     claim_lease: int = Field(
         default=0,
         ge=0,
@@ -216,6 +223,7 @@ def decide(
             cap_usd_micros=body.cap_usd_micros,
             caps=[NamedCap(one.scope, one.unit, one.cap) for one in body.caps],
             model=body.model,
+            tool=body.tool,
             claim_lease=body.claim_lease,
         )
     except Refused as refusal:

@@ -279,8 +279,10 @@ def repeated(seen: Seen) -> list[Section]:
 def worded(seen: Seen) -> list[Section]:
     """A call that a person changed, or answered in the tool's stead."""
     edited = "proposed_hash" in seen.fact
+    instead = seen.fact.get("proposed_tool")
+    more = [Pair("in place of", instead, "code")] if instead else []
     facts = _otherwise(
-        "Changed by a person" if edited else "Answered by a person", seen, Pair("by", seen.fact["actor"])
+        "Changed by a person" if edited else "Answered by a person", seen, *more, Pair("by", seen.fact["actor"])
     )
     shown = part(seen.record, "calls", "Arguments", "as they run") if edited else part(seen.record, "result", "Result")
     return [facts, *shown]

@@ -72,16 +72,19 @@ def form_of(
     cap_usd_micros: int | None = None,
     caps: Sequence[NamedCap] = (),
     model: str = "",
+    tool: str = "",
 ) -> DecisionForm:
     """The form of a question: what was sent, or what is to stand in it at first."""
     shown = initial_of(question)
+    instead = json.dumps(edited, ensure_ascii=False, indent=2) if tool else ""
+    edited = None if tool else edited
     text = (
         json.dumps(shown if edited is None else edited, ensure_ascii=False, indent=2)
         if "edit" in question.verbs
         else ""
     )
     cap = None if cap_usd_micros is None else _written(cap_usd_micros, "usd_micros")
-    initial = {"message": message, "edited": text, "cap_usd": cap, "model": model}
+    initial = {"message": message, "edited": text, "cap_usd": cap, "model": model, "tool": tool, "instead": instead}
     form = DecisionForm(
         data,
         initial=initial,
@@ -132,5 +135,6 @@ def _card(actor: Actor, question: EscalationView, sent: list[SentAnswer]) -> Car
         cap_usd_micros=given.cap_usd_micros,
         caps=given.caps,
         model=given.model,
+        tool=given.tool,
     )
     return Card(question, form, kept=True, edited=last.decision.edited is not None)

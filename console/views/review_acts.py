@@ -107,6 +107,7 @@ def decide(request: HttpRequest, escalation_id: str) -> HttpResponse:
             cap_usd_micros=given["cap_usd_micros"],
             caps=given["caps"],
             model=given["model"],
+            tool=given["tool"],
             undo_s=UNDO_S[Tier(item.tier)],
             claim_lease=lease_of(request),
         )
@@ -127,6 +128,8 @@ def _refused(
         item = escalation_get(actor, item.id)  # As it is by now.
         return _again(request, actor, card(actor, item, form, said, kept=True), status)
     field = FIELDS.get(refusal.field, refusal.field)
+    if field == "edited" and form.cleaned_data.get("tool"):
+        field = "instead"
     if field == "edited" and form.by_field and ": " in refusal.message:
         # With a schema of its own a question's refusal names its problems one by one; else they stand in its sentence.
         own = refusal.problems != (refusal.message,)

@@ -6,6 +6,7 @@ Two approve exactly the same: what is asked about, by its digest, and what is na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from fabric.core import edits, eligibility
@@ -84,10 +85,10 @@ def agree(work: Work, question: OpenQuestion, given: DecisionMade, person: Perso
     work.emit(emitted, {"message": given.message} if given.message else None)
 
 
-def propose(work: Work, question: OpenQuestion, given: DecisionMade, person: Person) -> None:
-    """Puts an edit in place of what is asked about. In high-stakes it is its editor's, elsewhere their word counts as one of two."""
+def propose(work: Work, question: OpenQuestion, given: DecisionMade, person: Person, more: Mapping[str, JSON]) -> None:
+    """Puts an edit in place of what is asked about, with what else is other then. In high-stakes it is its editor's, elsewhere their word counts as one of two."""
     fact, own = question.fact, work.run.tier is Tier.HIGH_STAKES
-    shown = edits.shown_with(work.ctx.contents.read(question.shown_ref), given)
+    shown = edits.shown_with(work.ctx.contents.read(question.shown_ref), given, more)
     work.emit(
         ev.EscalationEdited(
             escalation_id=fact.escalation_id,
@@ -108,6 +109,8 @@ def followed(work: Work, question: OpenQuestion, given: DecisionMade) -> Decisio
         return given
     shown = work.ctx.contents.read(question.shown_ref)
     written = {"edited": shown["edited"], "actor": shown["edited_by"], "message": shown["edited_because"]}
+    if question.fact.item == "pre_action":
+        written["tool"] = shown["tool"]
     return replace(given, verb="edit", **written)
 
 

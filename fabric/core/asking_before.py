@@ -15,6 +15,7 @@ from fabric.core.mechanisms import budget, state_of
 from fabric.core.proposed import Proposed
 from fabric.core.run import Step
 from fabric.core.saga import Effect
+from fabric.core.spec_persona import barred
 from fabric.core.work import Work
 
 JSON = Any
@@ -85,7 +86,6 @@ def about(work: Work, step: Step, one: Proposed) -> dict[str, JSON]:
 
 def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None:
     """Parks the step until a person has said whether the call may be made."""
-    tool = work.compiled.spec.tool(one.tool)
     policy = fingerprint(work.compiled.spec.policy.model_dump(mode="json"))
     rule = {"rule": because.rule, "unsure": because.unsure} if because.rule else {}
     questions.open_item(
@@ -96,18 +96,35 @@ def ask(work: Work, step: Step, one: Proposed, index: int, because: Why) -> None
         reason=because.reason,
         shown={
             "agent": step.agent,
-            "tool": one.tool,
-            "description": tool.description,
             **rule,
+            **offered(work, step, one, one.tool),
             "payload": one.args,
-            "edit_of": "arguments",
-            "edit_schema": tool.parameters,
             "edit_initial": one.args,
-            "approve": f"{one.tool} is called once, with exactly these arguments",
-            "edit": f"{one.tool} is called once, with your arguments, if the protections let them pass",
-            "respond": "it is not called, and the agent goes on with your words as its result",
-            "reject": f"it is not called, and {consequences.rejected(work)}",
-            "expiry": "rejected by the system: it is not called",
         },
         bound=digest(one.tool, one.args_hash, policy, work.compiled.revision),
     )
+
+
+def others(work: Work, step: Step, one: Proposed) -> tuple[str, ...]:
+    """The tools of its agent that a person may have called in place of a call: those that its persona lets it use."""
+    spec = work.compiled.spec
+    agent = spec.agent(step.agent)
+    return tuple(name for name in agent.tools if name != one.tool and not barred(agent, spec.tool(name)))
+
+
+def offered(work: Work, step: Step, one: Proposed, tool: str) -> dict[str, JSON]:
+    """What a person is told of calling a tool: for the call that its model proposed, or in its place."""
+    spec, instead = work.compiled.spec.tool(tool), others(work, step, one)
+    edited = f"{tool} is called once, with your arguments, if the protections let them pass"
+    return {
+        "tool": tool,
+        "description": spec.description,
+        "edit_of": "arguments",
+        "edit_schema": spec.parameters,
+        **({"takes_tools": list(instead)} if instead else {}),
+        "approve": f"{tool} is called once, with exactly these arguments",
+        "edit": f"{edited}; or another of its tools in its place" if instead else edited,
+        "respond": "it is not called, and the agent goes on with your words as its result",
+        "reject": f"it is not called, and {consequences.rejected(work)}",
+        "expiry": "rejected by the system: it is not called",
+    }

@@ -65,12 +65,13 @@ def _offer(of: Of, schema: JSON, initial: JSON) -> dict[str, JSON]:
     return {"edit_of": of, "edit_schema": schema, "edit_initial": initial}
 
 
-def shown_with(shown: JSON, given: DecisionMade) -> JSON:
-    """What is asked about once somebody proposes something else: that, with who wrote it and what stood there first."""
-    kept = {name: value for name, value in shown.items() if name != "releases"}
+def shown_with(shown: JSON, given: DecisionMade, more: Mapping[str, JSON]) -> JSON:
+    """What is asked about once somebody proposes something else: that, with who wrote it and what stood there first, and what else is other with it."""
+    kept = {name: value for name, value in shown.items() if name not in ("releases", "tool_from")}
     first = shown["edited_from"] if "edited_from" in shown else shown.get("edit_initial", shown.get("payload"))
     return {
         **kept,
+        **more,
         **({} if shown.get("edit_of") == "brief" else {"payload": given.edited}),
         "edited": given.edited,
         "edited_from": first,

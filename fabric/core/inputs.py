@@ -57,8 +57,10 @@ class DecisionMade:
     """``approve`` of a failure that another model may do away with: the one that the question names; empty: the agent's own again."""
     caps: tuple[NamedCap, ...] = ()
     """``approve`` of a cost overrun: other caps of the run that the question names, as they are to be from now on."""
+    tool: str = ""
+    """``edit`` of a call: the tool that is called in place of the one that is shown; empty: that one."""
     kind: Literal["decision_made"] = "decision_made"
-    version: Literal[4] = 4
+    version: Literal[5] = 5
 
 
 @value(kw_only=True)

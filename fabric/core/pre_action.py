@@ -1,26 +1,31 @@
-"""What a person says about a call that asks first (semantics.md 10 "A word before a call"): made as it is, made otherwise, answered in its stead, or not made.
+"""A person's word before a call: it is made as shown, made with other arguments or replaced by another call, answered in its stead, or not made at all (S2 "Human-in-the-Loop";
+semantics.md 6).
 
-Arguments that a person writes are proposed like the model's own: they take their place in the step, with a hash of their own, so that the wave
-checks and judges them again and the key is that of the bytes that run.
+What a person wrote is held to the schema of its tool here, then judged by every protection as a model's call is, and keyed by the bytes that run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from fabric.core import asking_before, mutations, wave
 from fabric.core import events as ev
-from fabric.core import mutations, wave
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.inputs import DecisionMade
 from fabric.core.proposed import Proposed, of_last_answer
+from fabric.core.run import OpenQuestion
 from fabric.core.taxonomy import Cause
 from fabric.core.work import Work
 
+JSON = Any
 PROBLEMS_MAX = 5
 
 
-def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
+def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
     """Why an answer cannot be followed as it stands; empty when it can."""
+    if given.tool and given.verb != "edit":
+        return "another tool goes with an edit, and with no other answer"
     if given.verb == "respond":
         return (
             ""
@@ -31,45 +36,59 @@ def problem(work: Work, fact: ev.EscalationOpened, given: DecisionMade) -> str:
         return ""
     if not isinstance(given.edited, dict):
         return "the edited arguments are not a JSON object"
-    validate = work.compiled.validators.get(_asked(work, fact).tool)
+    tool, one = _tool(work, question, given), _asked(work, question.fact)
+    others = asking_before.others(work, work.run.steps[question.fact.step_id], one)
+    if tool not in (one.tool, *others):
+        there = ", ".join(others) or "none"
+        return f"{tool[:63]!r} is no tool that may be called in place of this one; there are: {there}"
+    validate = work.compiled.validators.get(tool)
     wrong = validate(given.edited) if validate else []
     return f"the edited arguments do not fit the tool: {'; '.join(wrong[:PROBLEMS_MAX])}" if wrong else ""
 
 
-def decided(work: Work, fact: ev.EscalationOpened, given: DecisionMade, why: str) -> None:
+def in_place(work: Work, question: OpenQuestion, given: DecisionMade) -> dict[str, JSON]:
+    """What a person is shown of a call that somebody proposes to make in place of what was shown, beside its arguments."""
+    shown, tool = _shown(work, question), _tool(work, question, given)
+    first = shown.get("tool_from", shown["tool"])
+    one, step = _asked(work, question.fact), work.run.steps[question.fact.step_id]
+    return {**asking_before.offered(work, step, one, tool), **({"tool_from": first} if tool != first else {})}
+
+
+def decided(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
     """Does what the answer says of the call. ``why``: who said so."""
-    ANSWERS[given.verb](work, fact, given, why)
+    ANSWERS[given.verb](work, question, given, why)
 
 
-def _approved(work: Work, fact: ev.EscalationOpened, given: DecisionMade, why: str) -> None:
+def _approved(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
     """It is made as it was shown: the state says so, and the wave goes on."""
 
 
-def _edited(work: Work, fact: ev.EscalationOpened, given: DecisionMade, why: str) -> None:
-    one = _asked(work, fact)
-    args_hash = fingerprint(given.edited)
-    if args_hash == one.args_hash:
+def _edited(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
+    fact = question.fact
+    one, tool, args_hash = _asked(work, fact), _tool(work, question, given), fingerprint(given.edited)
+    if (tool, args_hash) == (one.tool, one.args_hash):
         return
     work.emit(
         ev.CallEdited(
             step_id=fact.step_id,
             call_id=one.call_id,
-            tool=one.tool,
+            tool=tool,
             args_hash=args_hash,
             proposed_hash=one.args_hash,
             actor=given.actor,
+            proposed_tool="" if tool == one.tool else one.tool,
         ),
-        {"calls": [{"call_id": one.call_id, "tool": one.tool, "args": given.edited}]},
+        {"calls": [{"call_id": one.call_id, "tool": tool, "args": given.edited}]},
     )
     said = f" and says: {given.message}" if given.message else ""
-    written = encode(given.edited).decode()
-    told = (
-        f"A person changed the arguments of your call {one.call_id} of {one.tool}{said}. It was called with: {written}"
-    )
-    work.emit(ev.MessageInjected(step_id=fact.step_id), {"text": told})
+    did = f"changed the arguments of your call {one.call_id} of {one.tool}{said}. It was called with"
+    if tool != one.tool:
+        did = f"had {tool} called in place of your call {one.call_id} of {one.tool}{said}. What came back is its result; it was called with"
+    work.emit(ev.MessageInjected(step_id=fact.step_id), {"text": f"A person {did}: {encode(given.edited).decode()}"})
 
 
-def _responded(work: Work, fact: ev.EscalationOpened, given: DecisionMade, why: str) -> None:
+def _responded(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
+    fact = question.fact
     one = _asked(work, fact)
     work.emit(
         ev.CallResponded(
@@ -79,11 +98,12 @@ def _responded(work: Work, fact: ev.EscalationOpened, given: DecisionMade, why: 
     )
 
 
-def _rejected(work: Work, fact: ev.EscalationOpened, given: DecisionMade, why: str) -> None:
+def _rejected(work: Work, question: OpenQuestion, given: DecisionMade, why: str) -> None:
+    fact = question.fact
     wave.refuse(work, fact.step_id, _asked(work, fact), Cause.POLICY_DENIED, mutations.NAME, why, correction=False)
 
 
-ANSWERS: Mapping[str, Callable[[Work, ev.EscalationOpened, DecisionMade, str], None]] = {
+ANSWERS: Mapping[str, Callable[[Work, OpenQuestion, DecisionMade, str], None]] = {
     "approve": _approved,
     "edit": _edited,
     "respond": _responded,
@@ -93,5 +113,16 @@ ANSWERS: Mapping[str, Callable[[Work, ev.EscalationOpened, DecisionMade, str], N
 
 
 def _asked(work: Work, fact: ev.EscalationOpened) -> Proposed:
-    """The call that the question is about."""
+    """The call that the question is about, as its model proposed it."""
     return of_last_answer(work, work.run.steps[fact.step_id])[int(fact.scope.rpartition(".c")[2])]
+
+
+def _shown(work: Work, question: OpenQuestion) -> dict[str, JSON]:
+    shown: dict[str, JSON] = work.ctx.contents.read(question.shown_ref)
+    return shown
+
+
+def _tool(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
+    """The tool that is called by an edit: the one that it names, or the one that is shown, which somebody may have put in place of the model's."""
+    named: str = given.tool or _shown(work, question)["tool"]
+    return named

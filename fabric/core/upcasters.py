@@ -74,12 +74,14 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("model_answered", 1): same,
     ("tool_answered", 2): same,
     ("output_accepted", 1): same,
+    ("call_edited", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("decision_made", 1): same,
     ("decision_made", 2): same,
     ("decision_made", 3): same,
+    ("decision_made", 4): same,
     ("child_ended", 1): same,
     ("child_requested", 1): same,
     ("child_requested", 2): same,
@@ -137,7 +139,7 @@ SINCE: Mapping[str, int] = {
     "mutation_taken_over": 2,
     "replanned": 3,
     "rung_skipped": 9,
-    "call_edited": 2,
+    "call_edited": 9,
     "model_answered": 9,
     "call_resolved": 9,
     "call_skipped": 9,
@@ -155,7 +157,7 @@ SINCE: Mapping[str, int] = {
 }
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
-    "decision_made": 4,
+    "decision_made": 9,
     "fork_requested": 8,
     "terminate_requested": 2,
     "pause_requested": 2,

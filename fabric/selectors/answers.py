@@ -38,6 +38,8 @@ class Answer:
     """Other caps of the run, as they are from then on."""
     model: str = ""
     """The model that answers in place of the one that failed, where it was named."""
+    tool: str = ""
+    """The tool that is called in place of the one that was shown, where it was named."""
     takes_at: int | None = None
     """From when on its run takes it; None: it has."""
 
@@ -69,6 +71,7 @@ class SentAnswer:
             cap_usd_micros=given.cap_usd_micros,
             caps=given.caps,
             model=given.model,
+            tool=given.tool,
             takes_at=self.takes_at,
         )
 
@@ -102,6 +105,7 @@ def answer_of(item: EscalationView) -> Answer | None:
         cap_usd_micros=said[0].cap_usd_micros if said else None,
         caps=said[0].caps if said else (),
         model=said[0].model if said else "",
+        tool=said[0].tool if said else "",
     )
 
 

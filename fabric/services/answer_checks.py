@@ -119,7 +119,9 @@ def possible(actor: Actor, item: EscalationView, decision: DecisionMade, claim_l
     fresh_enough(actor, item)
     _in_nobody_elses_hand(actor, item, claim_lease)
     _said_why(item, decision)
-    if decision.verb == "edit" and (problems := edit_problems(item, decision.edited)):
+    if decision.tool and (wrong_tool := _tool_problem(item, decision)):
+        raise Refused(wrong_tool, code="invalid", field="tool")
+    if decision.verb == "edit" and (problems := edit_problems(item, decision.edited, decision.tool)):
         said = UNFIT[item.content.get("edit_of", "arguments")]
         sentence = f"{said}: {'; '.join(problems[:PROBLEMS_SAID])}"
         raise Refused(sentence, code="invalid", field="edited", problems=tuple(problems))
@@ -144,15 +146,28 @@ def _said_why(item: EscalationView, decision: DecisionMade) -> None:
         raise Refused(needed, code="invalid", field="message")
 
 
-def edit_problems(item: EscalationView, edited: JSON) -> list[str]:
-    """What is wrong with what was written in place of what an item asks about, each with its path; empty when nothing is."""
+def edit_problems(item: EscalationView, edited: JSON, tool: str = "") -> list[str]:
+    """What is wrong with what was written in place of what an item asks about, each with its path; empty when nothing is. ``tool``: the one that is to be called with
+    it, where that is another one than is shown.
+    """
     if not isinstance(edited, dict):
         return ["a JSON object is wanted"]
-    if schema := item.content.get("edit_schema"):
+    shown = str(item.content.get("tool", ""))
+    if tool in ("", shown) and (schema := item.content.get("edit_schema")):
         return compile_schema(schema)(edited)
-    tools = {tool.name: tool for tool in revision_spec(item.revision_id).all_tools}
-    asked = tools.get(str(item.content.get("tool", "")))
+    tools = {one.name: one for one in revision_spec(item.revision_id).all_tools}
+    asked = tools.get(tool or shown)
     return validator_of(asked)(edited) if asked is not None else []
+
+
+def _tool_problem(item: EscalationView, decision: DecisionMade) -> str:
+    """Why another tool cannot be called in place of the one that is shown."""
+    takes = [str(item.content.get("tool", "")), *item.content.get("takes_tools", ())]
+    if decision.verb != "edit" or "takes_tools" not in item.content:
+        return f"another tool goes with the edit of a call; item {item.id} takes none"
+    if decision.tool not in takes:
+        return f"{decision.tool[:63]!r} may not be called in place of this one; there are: {', '.join(takes[1:])}"
+    return ""
 
 
 def _caps_fit(item: EscalationView, decision: DecisionMade) -> None:

@@ -82,6 +82,7 @@ def escalation_decide(
     cap_usd_micros: int | None = None,
     caps: Sequence[NamedCap] = (),
     model: str = "",
+    tool: str = "",
     undo_s: float = 0.0,
     claim_lease: int = 0,
 ) -> DecisionTaken:
@@ -89,6 +90,7 @@ def escalation_decide(
 
     ``edited``: with ``edit``, what is to stand in place of what was shown. ``cap_usd_micros``: with ``approve`` of a cost overrun, most the run may spend from
     now on, altogether; ``caps``: other caps that the question names (its ``takes_caps``). ``model``: with ``approve`` of a failed call, the one that it names.
+    ``tool``: with ``edit`` of a call, another tool that is called with ``edited`` in its place; empty: the one that was shown.
     ``undo_s``: seconds in which the answer may be taken back. ``claim_lease``: the claim under which it is given; 0: none in particular. The same answer of one
     person again is one decision, also once the run has taken it. Raises Refused: not_found, forbidden, invalid, too_large, conflict, unavailable.
     """
@@ -104,6 +106,7 @@ def escalation_decide(
         cap_usd_micros=cap_usd_micros,
         caps=tuple(caps),
         model=model,
+        tool=tool,
     )
     for _ in range(TRIES):
         if (taken := _try(store, nudge, actor, given, undo_s, claim_lease)) is not None:
@@ -152,7 +155,7 @@ def _counted(item: EscalationView, mine: DecisionMade) -> bool:
     """Whether this very answer is one that the run has taken and that left the question open: the first of two approvals, or a proposal."""
     if mine.actor not in item.agreed and mine.actor not in (item.proposed_by, item.content.get("edited_by")):
         return False
-    same = ("verb", "actor", "digest", "message", "edited", "cap_usd_micros", "caps", "model")
+    same = ("verb", "actor", "digest", "message", "edited", "cap_usd_micros", "caps", "model", "tool")
     taken = [one.decision for one in answers_sent(item) if one.fate == "taken" and one.decision is not None]
     return bool(taken) and all(getattr(taken[-1], name) == getattr(mine, name) for name in same)
 
@@ -247,13 +250,8 @@ def _same(item: EscalationView, given: Answer, mine: DecisionMade) -> bool:
     """Whether the answer that a question has is this very one."""
     if given.by_system or (given.decided_by, given.verb, item.digest) != (mine.actor, mine.verb, mine.digest):
         return False
-    return given.message is None or (given.message, given.edited, given.cap_usd_micros, given.caps, given.model) == (
-        mine.message,
-        mine.edited,
-        mine.cap_usd_micros,
-        mine.caps,
-        mine.model,
-    )
+    told = ("message", "edited", "cap_usd_micros", "caps", "model", "tool")
+    return given.message is None or all(getattr(given, name) == getattr(mine, name) for name in told)
 
 
 def _counts(actor: Actor, mine: DecisionMade) -> None:

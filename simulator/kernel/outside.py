@@ -262,6 +262,7 @@ class Outside:
             cap_usd_micros=self._new_cap(change, verb),
             caps=self._new_caps(change, verb),
             model=self._model(change, verb),
+            tool=people.instead_of(change, self._clicks) if edits and self.world.setup.verb is None else "",
         )
 
     def _model(self, change: EscalationChange, verb: str) -> str:

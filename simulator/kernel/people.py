@@ -32,6 +32,16 @@ def other_than(change: EscalationChange) -> str:
     return next(name for name in REVIEWERS if name not in (*change.agreed, change.proposed_by))
 
 
+def instead_of(change: EscalationChange, number: int) -> str:
+    """The tool that somebody has called in place of the one that they are shown, now and then; one that there is not as well; empty: that one."""
+    shown = json.loads(change.content)
+    # What memories are called with is nothing that is written here.
+    takes = [name for name in shown.get("takes_tools", ()) if not name.startswith("memory_")]
+    if not takes or number % 3:
+        return ""
+    return "teleport" if number % 7 == 0 else str(takes[number % len(takes)])
+
+
 def written_over(change: EscalationChange, actor: str) -> JSON:
     """What somebody writes in place of what they are shown."""
     shown = json.loads(change.content)

@@ -157,7 +157,7 @@ class CallDeduplicated:
 
 @value(kw_only=True)
 class CallEdited:
-    """A person lets a proposed call pass with other arguments. Content: ``{"calls": [{"call_id", "tool", "args"}]}``, as an answer has them."""
+    """A person lets a proposed call pass with other arguments, or has another tool called in its place. Content: ``{"calls": [{"call_id", "tool", "args"}]}``, as an answer has them."""
 
     step_id: str
     call_id: str
@@ -166,8 +166,10 @@ class CallEdited:
     proposed_hash: str
     """Of the arguments that the model had proposed."""
     actor: str
+    proposed_tool: str = ""
+    """The tool that the model had proposed to call, where another one is called; empty: it is the same."""
     kind: ClassVar[str] = "call_edited"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -116,10 +116,8 @@ def _call_skipped(run: Run, event: Event, fact: ev.CallSkipped) -> Run:
 
 
 def _other_arguments(run: Run, event: Event, fact: ev.CallEdited | ev.CallResolved) -> Run:
-    step = _resolved(
-        run.steps[fact.step_id], fact.call_id, state="open", args_hash=fact.args_hash, args_ref=event.content_ref
-    )
-    return with_step(run, step)
+    changed = {"tool": fact.tool, "args_hash": fact.args_hash, "args_ref": event.content_ref}
+    return with_step(run, _resolved(run.steps[fact.step_id], fact.call_id, state="open", **changed))
 
 
 def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:

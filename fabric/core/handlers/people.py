@@ -29,7 +29,8 @@ def decided(work: Work, given: DecisionMade) -> None:
             if amounts_to == "agrees":
                 agreeing.agree(work, question, given, person)
             elif amounts_to == "proposes":
-                agreeing.propose(work, question, given, person)
+                more = pre_action.in_place(work, question, given) if question.fact.item == "pre_action" else {}
+                agreeing.propose(work, question, given, person, more)
             else:
                 questions.decided(work, given, person.roles)
                 _follow(work, question, agreeing.followed(work, question, given))
@@ -48,7 +49,9 @@ def _unfit(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
     """Why an answer that may be given cannot be followed as it stands."""
     fact = question.fact
     if fact.item == "pre_action":
-        return pre_action.problem(work, fact, given)
+        return pre_action.problem(work, question, given)
+    if given.tool:
+        return "another tool goes with an edit of a call, and this is another question"
     if question.edited and (given.cap_usd_micros is not None or given.caps or given.model):
         return "somebody wrote something else in place of what is asked about: a new cap, or another model, goes with what was asked first"
     named = raised_cap.problem(work, fact, given) or swap.problem(work, fact, given)
@@ -86,13 +89,13 @@ def _rejected(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
     who = "nobody answered in time" if given.actor == questions.SYSTEM else f"{given.actor} rejected it"
     said = f": {given.message}" if given.message and given.actor != questions.SYSTEM else ""
     if fact.item == "pre_action":
-        pre_action.decided(work, fact, given, f"{who}{said}")
+        pre_action.decided(work, question, given, f"{who}{said}")
     reactions.end(work, RunState.ABORTED, "reject", f"{who}{said} ({fact.reason})")
 
 
 def _pre_action(work: Work, question: OpenQuestion, given: DecisionMade) -> None:
     questions.resume_clocks(work)
-    pre_action.decided(work, question.fact, given, "")
+    pre_action.decided(work, question, given, "")
 
 
 def _passes(work: Work, question: OpenQuestion, given: DecisionMade) -> None:

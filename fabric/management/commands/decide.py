@@ -59,6 +59,12 @@ class Command(FabricCommand):
             metavar=("SCOPE", "AMOUNT", "UNIT"),
             help="with approve of a cost overrun: a new cap for this run, such as `--cap run 2.50 usd`, `--cap stage:fan_out 20000 tokens`; may be repeated",
         )
+        parser.add_argument(
+            "--tool",
+            default="",
+            metavar="NAME",
+            help="with edit of a call: another of the agent's tools, called with --payload in its place",
+        )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -125,6 +131,7 @@ class Command(FabricCommand):
             message=options["message"],
             cap_usd_micros=money[0] if money else None,
             caps=[one for one in caps if one.key != RUN_MONEY],
+            tool=options["tool"],
         )
 
     def _undo(self, actor: Actor, options: dict[str, Any]) -> int:

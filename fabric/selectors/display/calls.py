@@ -68,6 +68,8 @@ def _call_deduplicated(fact: Fact) -> str:
 
 
 def _call_edited(fact: Fact) -> str:
+    if fact.get("proposed_tool"):
+        return f"{fact['actor']} has {fact['tool']} called in place of {fact['proposed_tool']}"
     return f"{fact['actor']} lets {fact['tool']} be called with other arguments"
 
 

@@ -9,11 +9,12 @@ import pytest
 from fabric import wiring
 from fabric.management.following import Following
 from fabric.models import Escalation, Inbox
+from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from fabric.services.tokens import Scope, token_create
 from tests.console.api.client import Program
-from tests.fabric.services.world import COSTLY, CROWDED, SPARED_STRICT, ran
+from tests.fabric.services.world import COSTLY, CROWDED, REPLACEABLE, SPARED_STRICT, ran
 from tests.people import member
 
 LIST = "/api/v1/escalations"
@@ -265,3 +266,16 @@ def test_finance_raises_the_tokens_of_a_stage_and_an_agent(signed_in, actor):
     both = [low | {"cap": 50_000}, {"scope": "agent:planner", "unit": "tokens", "cap": 40_000}]
     assert answer_to(signed_in, asked, message="Fine.", caps=both).json()["recorded"]
     assert answer_to(signed_in, asked, message="Fine.", caps=both).json()["recorded"] is False
+
+
+def test_another_call_in_place_of_the_one_that_is_asked_about(program, actor):
+    run = ran(actor, fabric_publish(actor=actor, source=REPLACEABLE).name)
+    (item,) = program.get(LIST).json()["escalations"]
+    assert program.get(f"{LIST}/{item['id']}").json()["content"]["takes_tools"] == ["calculator"]
+    refused = answer_to(program, item, "edit", tool="teleport", edited={})
+    assert refused.status_code == 422
+    assert "there are: calculator" in str(refused.json())
+    assert answer_to(program, item, "edit", tool="calculator", edited={"expression": "2 * 45"}).json()["recorded"]
+    Following(actor, run.id, answered=frozenset({item["id"]})).to_rest()
+    (edited,) = [row for row in run_events(actor, run.id, limit=500) if row.kind == "call_edited"]
+    assert (edited.fact["tool"], edited.fact["proposed_tool"]) == ("calculator", "pay")

@@ -183,6 +183,20 @@ def test_a_step_that_waits_with_a_call_that_is_asked_about_keeps_no_other_from_g
     assert len(asked(world)) == 2
 
 
+def test_what_cannot_be_undone_is_asked_about_last_wherever_it_stands_in_the_answer():
+    tree = ruled("true").model_dump(mode="json")
+    tree["tools"][1]["effect"] = "irreversible"
+    wave = asks(call("find", "f"), call("pay", "p"))
+    world = ran(FabricSpec.model_validate(tree), {"worker": [wave, summary()]})
+    assert asked(world) == [f"{STEP}.t1.c1"]
+    world.decide("approve")
+    world.go()
+    assert (asked(world)[1:], sent(world)) == ([f"{STEP}.t1.c0"], ["p"])
+    world.decide("approve")
+    world.go()
+    assert sent(world) == ["p", "f"]
+
+
 def test_an_irreversible_call_whose_approval_is_waived_goes_by_its_rule():
     waived = {"effect": "irreversible", "approval": "waived", "deviation": "small sums"}
     for amount, questions in ((7, 0), (700, 1)):

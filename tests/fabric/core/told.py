@@ -113,6 +113,7 @@ class Told:
         cap_usd_micros: int | None = None,
         model: str = "",
         caps: tuple[NamedCap, ...] = (),
+        tool: str = "",
         actor: str = "bob",
     ) -> Self:
         """Answers the oldest open question."""
@@ -128,6 +129,7 @@ class Told:
             cap_usd_micros=cap_usd_micros,
             model=model,
             caps=caps,
+            tool=tool,
         )
         self.put(given)
         return self

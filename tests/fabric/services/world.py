@@ -107,6 +107,10 @@ PAYING = (
     )
 )
 """Its reader wants to pay somebody, which cannot be undone: each run waits for a person. Nothing answers at the tool's address."""
+REPLACEABLE = PAYING.replace("  - name: pay\n", "  - name: calculator\n  - name: pay\n").replace(
+    "[pay]", "[pay, calculator]"
+)
+"""The same, of which somebody may let it count in place of paying."""
 
 COSTLY = (
     SMALL.replace("name: small", "name: costly")

@@ -14,6 +14,7 @@ from fabric.core import (
     engine,
     handlers,
     ladder,
+    proposed,
     questions,
     raised_cap,
     reactions,
@@ -380,6 +381,12 @@ def a_rule_that_nobody_can_evaluate_lets_pass(patch):
         return asks and not unsure, unsure
 
     patch.setattr(asking_before, "_asked", sure)
+
+
+@bug("references_are_followed")
+def a_replaced_call_goes_to_the_tool_that_its_model_proposed(patch):
+    read = proposed._read
+    patch.setattr(proposed, "_read", lambda work, record, call: replace(read(work, record, call), tool=call["tool"]))
 
 
 @pytest.mark.parametrize("name", BUGS)

@@ -13,7 +13,7 @@ from fabric.selectors.runs import run_events
 from fabric.services.escalations import escalation_decide
 from fabric.services.fabrics import fabric_publish
 from tests.fabric.management.console import command
-from tests.fabric.services.world import CROWDED, PAYING, ran
+from tests.fabric.services.world import CROWDED, PAYING, REPLACEABLE, ran
 
 
 @pytest.fixture
@@ -226,3 +226,16 @@ def test_a_payload_that_is_not_there_or_not_wanted(call, tmp_path):
     assert "goes with edit" in command("decide", call, "approve", "--payload", "x").err
     large = command("decide", call, "edit", "--payload", written(tmp_path, '"' + "x" * 65_000 + '"'))
     assert "at most 64,000 are taken" in large.err
+
+
+def test_another_tool_is_called_in_its_place(actor, tmp_path):
+    run = ran(actor, fabric_publish(actor=actor, source=REPLACEABLE).name)
+    (item,) = escalations_open(actor, run.id)
+    payload = written(tmp_path, '{"expression": "2 * 45"}')
+    refused = command("decide", item.id, "edit", "--tool", "teleport", "--payload", payload)
+    assert (refused.code, refused.out) == (2, "")
+    assert "'teleport' may not be called in place of this one; there are: calculator" in refused.err
+    done = command("decide", item.id, "edit", "--tool", "calculator", "--payload", payload, "--json")
+    assert (done.code, done.last["state"]) == (0, "completed")
+    issued = [row.fact for row in run_events(actor, run.id, limit=500) if row.kind == "call_issued"]
+    assert [fact["target"] for fact in issued if fact["call"] == "tool"] == ["calculator"]
