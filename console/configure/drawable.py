@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from console.configure.fields import at
 from console.views.topology_picture import topology_links, topology_svg
-from console.views.workers_picture import Link
+from console.views.workers_parts import Link
 from fabric.core.gates import Gates, OracleCheck
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
 from fabric.core.spec_tools import ToolSpec

@@ -13,7 +13,7 @@ JSON = Any
 
 def fresh(tree: JSON, path: str) -> JSON:
     """A new thing for the list at a path: as ``NEW`` has it, or every field that has to be given with its first answer."""
-    made = NEW.get(place_of(path))
+    made = _always if path.endswith(".conditions") else NEW.get(place_of(path))
     if made is not None:
         new = made(tree)
         return {**new, "name": unused(tree, path, new["name"])} if "name" in new else new
@@ -128,6 +128,18 @@ def _signal(tree: JSON) -> JSON:
     return {"names": ["rate_limit"], "mode": "consecutive", "threshold": 3}
 
 
+def _transition(tree: JSON) -> JSON:
+    return {"when": {"kind": "always"}, "then": {"kind": "terminate", "reason": "done"}}
+
+
+def _always(tree: JSON) -> JSON:
+    return {"kind": "always"}
+
+
+def _expectation(tree: JSON) -> JSON:
+    return {"kind": "turn_within", "seconds": 120, "on_violation": "warn"}
+
+
 NEW: Mapping[str, Callable[[JSON], JSON]] = {
     "agents": _agent,
     "models": _model,
@@ -136,6 +148,8 @@ NEW: Mapping[str, Callable[[JSON], JSON]] = {
     "memories": _memory,
     "topology.plan.briefs": _brief,
     "topology.procedure": _duty,
+    "topology.transitions": _transition,
+    "topology.expectations": _expectation,
     "gates.invariants": _invariant,
     "gates.policies": _policy,
     "gates.oracle": _oracle,

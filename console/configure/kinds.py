@@ -6,6 +6,7 @@ Fields that the new kind does not have go, with what is written in them; those t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from console.configure.fields import at, named_in
@@ -29,13 +30,19 @@ def followed(tree: JSON, path: Path) -> list[Edit]:
     kind = str(group["kind"])
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     needed = [name for name, field in fields.items() if field.is_required() and name not in group]
-    begun = BEGINS.get((place_of(dotted), kind), _nothing)(tree, group)
+    begun = BEGINS.get((_place(dotted), kind), _nothing)(tree, group)
     edits: list[Edit] = [
         Put((*path, name), value) for name, value in begun.items() if name in needed or name not in group
     ]
     edits += [Put((*path, name), _least(tree, f"{dotted}.{name}")) for name in needed if name not in begun]
     gone = [name for name in group if name not in fields or name in LEFT_OUT.get((place_of(dotted), kind), ())]
     return [*edits, *(Drop((*path, name)) for name in gone)]
+
+
+def _place(dotted: str) -> str:
+    """The place of a group; of a condition within others that of the outermost."""
+    around, when, _ = place_of(dotted).partition(".when.")
+    return f"{around}{when[:-1]}"
 
 
 def _least(tree: JSON, path: str) -> JSON:
@@ -93,6 +100,31 @@ def _procedure(group: JSON) -> Iterator[dict[str, JSON]]:
     yield from (one for one in (listed if isinstance(listed, list) else []) if isinstance(one, dict))
 
 
+def _conditions(tree: JSON, group: JSON) -> dict[str, JSON]:
+    return {"conditions": [{"kind": "always"}]}
+
+
+def _condition(tree: JSON, group: JSON) -> dict[str, JSON]:
+    return {"condition": {"kind": "always"}}
+
+
+def _graph(tree: JSON, group: JSON) -> dict[str, JSON]:
+    """The workers one after the other, once round."""
+    workers = group.get("workers")
+    named = [one for one in workers if isinstance(one, str)] if isinstance(workers, list) else []
+    rules = [
+        {"when": {"kind": "from_speaker", "agent": one}, "then": {"kind": "agent", "agent": other}}
+        for one, other in pairwise(named)
+    ]
+    ends = (
+        [{"when": {"kind": "from_speaker", "agent": named[-1]}, "then": {"kind": "terminate", "reason": "done"}}]
+        if named
+        else []
+    )
+    return {"initial_speaker": named[0] if named else "", "transitions": [*rules, *ends]}
+
+
+_WHEN = ("topology.transitions.*.when",)
 Begins = Callable[[JSON, JSON], dict[str, JSON]]
 BEGINS: Mapping[tuple[str, str], Begins] = {
     ("topology", "supervisor"): _supervisor,
@@ -100,6 +132,9 @@ BEGINS: Mapping[tuple[str, str], Begins] = {
     ("topology", "hierarchical"): _hierarchical,
     (TEAM, "supervisor"): _supervisor,
     (TEAM, "sop"): _sop,
+    ("topology", "graph"): _graph,
+    **{(place, kind): _conditions for place in _WHEN for kind in ("all_of", "any_of")},
+    **{(place, "not"): _condition for place in _WHEN},
 }
 """From the draft and the group as it was: the fields that a kind begins with, by place and kind."""
 LEFT_OUT: Mapping[tuple[str, str], tuple[str, ...]] = {

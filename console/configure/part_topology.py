@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from console.configure import part_graph
 from console.configure.drawable import drawn
 from console.configure.editing import Editing
 from console.configure.fields import EditField, at
@@ -78,7 +79,7 @@ def build(editing: Editing) -> dict[str, Any]:
     written = kind.text or DEFAULT_KIND
     own = OWN.get(written)
     return {
-        "form": form,
+        "form": form if planned or named or written == DEFAULT_KIND else "",
         "forms": [] if written in UNPLANNED else [(name, one.label) for name, one in FORMS["topology"].items()],
         "planning": _roles(editing, PLANNING) if written not in UNPLANNED and (named or not planned) else [],
         "plan": _plan(editing) if planned else None,
@@ -159,7 +160,16 @@ def _procedure(editing: Editing) -> dict[str, Any]:
     return {"items": items, "about": editing.about(place)}
 
 
-OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {"sop": _procedure, "hierarchical": teams}
+def _handoff(editing: Editing) -> dict[str, Any]:
+    return {"fields": editing.fields("topology", "first", "passes")}
+
+
+OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {
+    "sop": _procedure,
+    "graph": part_graph.build,
+    "handoff": _handoff,
+    "hierarchical": teams,
+}
 """What a kind of topology has beside the roles; its template is named after it."""
 UNPLANNED = frozenset({"sop"})
 """Kinds whose runs nobody plans."""

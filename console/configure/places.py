@@ -39,6 +39,10 @@ REFERS: Mapping[str, str] = {
     **_TOPOLOGY,
     "topology.initial_speaker": "agents",
     "topology.initiator": "agents",
+    "topology.transitions.*.then.agent": "agents",
+    "topology.transitions.*.when.**.agent": "agents",
+    "topology.transitions.*.when.**.tool": "tools",
+    "topology.default_target.agent": "agents",
     "topology.first": "agents",
     **{f"{_TEAM}{place}": listed for place, listed in _TOPOLOGY.items()},
     "gates.oracle.*.tool": "tools",
@@ -46,7 +50,7 @@ REFERS: Mapping[str, str] = {
     "gates.grounding_critic": "agents",
     "policy.goal_gates.nodes": "agents",
 }
-"""Places that hold names, and the list whose names they are."""
+"""Places that hold names, and the list whose names they are. ``**`` stands for conditions within conditions, as deep as they go."""
 KEYED: Mapping[str, str] = {"policy.budget.agents": "agents", "topology.teams": "agents"}
 """Tables whose keys are names, and the list whose names they are."""
 ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{_TEAM}topology.workers"})
@@ -58,9 +62,6 @@ KINDS: Mapping[str, Kind] = {
     "gates.guardrails.*.patterns.*.pattern": "code",
     "tools.*.approve_when": "code",
     "safe_fallback": "prose",
-    "topology.transitions.*.when": "json",
-    "topology.transitions.*.then": "json",
-    "topology.default_target": "json",
     "agents.*.name": "name",
     "models.*.name": "name",
     "tools.*.name": "name",
@@ -107,8 +108,12 @@ LABELS: Mapping[str, str] = {
     "topology.procedure.*.agent": "Worker",
     "topology.procedure.*.reads": "Reads the artifacts of items",
     "topology.plan.goal": "Goal of the plan",
-    "topology.transitions.*.when": "Condition",
-    "topology.transitions.*.then": "Target",
+    "topology.transitions.*.when": "If",
+    "topology.transitions.*.then": "Then",
+    "topology.transitions.*.order": "Order",
+    "topology.initial_speaker": "Speaks first",
+    "topology.max_turns": "Turns, at most",
+    "topology.context": "Context variables at the beginning",
     "topology.default_target": "Target where no rule holds",
     "topology.ttl_s": "Closed after",
     "topology.first": "Has the request first",

@@ -176,6 +176,12 @@ def _renamed(tree: JSON, place: list[str], path: Path, old: str, new: str) -> It
     elif place[0] == "*" and isinstance(tree, dict):
         for key, item in tree.items():
             yield from _renamed(item, place[1:], (*path, key), old, new)
+    elif place[0] == "**":
+        yield from _renamed(tree, place[1:], path, old, new)
+        inner = (("conditions", ["*", *place]), ("condition", place)) if isinstance(tree, dict) else ()
+        for field, rest in inner:
+            if field in tree:
+                yield from _renamed(tree[field], rest, (*path, field), old, new)
     elif isinstance(tree, dict) and place[0] in tree:
         yield from _renamed(tree[place[0]], place[1:], (*path, place[0]), old, new)
 

@@ -132,7 +132,7 @@ def _made(place: str, annotation: Any, field: FieldInfo | None, owner: type[Base
         default=_default(field, kind),
         nullable=nullable,
         options=options,
-        refers=REFERS.get(place, ""),
+        refers=_refers(place),
         fields=fields,
     )
 
@@ -218,9 +218,15 @@ def _field(owner: type[BaseModel], name: str) -> FieldInfo | None:
     return None
 
 
+def _refers(place: str) -> str:
+    """The list whose names a place holds; empty: it holds none."""
+    around, _, within = place.partition(".when.")
+    return REFERS.get(place) or REFERS.get(f"{around}.when.**.{within.rpartition('.')[2]}", "")
+
+
 def _kind(place: str, bare: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
     """How a type is edited, what may be picked, and which fields it has."""
-    if place in REFERS or place in SOURCES:
+    if _refers(place) or place in SOURCES:
         several = get_origin(bare) is tuple
         return ("order" if place in ORDERED else "picks") if several else "reference", (), ()
     if place in KINDS:
@@ -240,8 +246,9 @@ def _several(place: str, bare: Any, inner: Any) -> tuple[Kind, tuple[str, ...], 
     item, _ = _bare(inner)
     keyed = get_origin(bare) is dict
     keys = (_options(_bare(get_args(bare)[0])[0]) or ()) if keyed else ()
-    if isinstance(item, type) and issubclass(item, BaseModel):
-        return ("table" if keyed else "items"), keys, _names(place, item)
+    if groups := _groups(item):
+        names = dict.fromkeys(name for one in groups for name in _names(place, one))
+        return ("table" if keyed else "items"), keys, tuple(names)
     if keyed:
         return ("table" if keys else "json"), keys, ()
     if (options := _options(item)) is not None:
@@ -277,14 +284,21 @@ def _plain_kind(place: str, bare: Any) -> Kind:
 _PROSE = frozenset({"description", "example", "instructions", "objective", "goal", "task"})
 
 
-def places(start: str = "") -> Iterator[Shape]:
-    """Every place under another, itself first: groups, lists and tables, and what stands in them."""
+def places(start: str = "", within: tuple[Any, ...] = ()) -> Iterator[Shape]:
+    """Every place under another, itself first: groups, lists and tables, and what stands in them. A group that may hold groups of its own kind is entered
+    once. ``within``: the types of the groups around it.
+    """
     found = _shape(start)
     if found is None:
         return
     if start:
         yield found
-    under = f"{start}." if start else ""
+    typed = _typed(start)
+    bare = None if typed is None else _bare(typed[0])[0]
+    own = _groups(bare) or _groups(_bare(_inner(bare))[0])
+    if own and own in within:
+        return
+    around, under = (*within, own), f"{start}." if start else ""
     if found.kind == "group":
         names = [f"{under}{name}" for name in found.fields]
     elif found.kind in ("items", "table"):
@@ -292,4 +306,4 @@ def places(start: str = "") -> Iterator[Shape]:
     else:
         names = []
     for name in names:
-        yield from places(name)
+        yield from places(name, around)

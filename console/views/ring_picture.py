@@ -115,7 +115,7 @@ def _arrow(at: Mapping[str, Point], arrow: Arrow) -> SafeString:
     begins, ends = at[arrow.source], at[arrow.target]
     dx, dy = ends[0] - begins[0], ends[1] - begins[1]
     far = hypot(dx, dy) or 1.0
-    bend = (begins[0] + dx / 2 - dy / far * BEND * 2, begins[1] + dy / 2 + dx / far * BEND * 2)
+    bend = (begins[0] + dx / 2 + dy / far * BEND * 2, begins[1] + dy / 2 - dx / far * BEND * 2)
     begins, ends = _border(begins, bend), _border(ends, bend)
     middle = ((begins[0] + 2 * bend[0] + ends[0]) / 4, (begins[1] + 2 * bend[1] + ends[1]) / 4)
     path = f"M{_at(begins)}Q{_at(bend)} {_at(ends)}"

@@ -23,7 +23,8 @@ from console.views.drawing import (
     label,
 )
 from console.views.fabric_words import asked
-from console.views.workers_picture import AREAS, Link
+from console.views.workers_parts import Link
+from console.views.workers_picture import AREAS
 from fabric.core.flow import Stage
 from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
 from fabric.core.spec import FabricSpec

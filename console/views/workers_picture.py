@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import cast
 
 from django.utils.safestring import SafeString
@@ -21,6 +20,8 @@ from console.views.drawing import (
     label,
     tool_box,
 )
+from console.views.talk_picture import GRAPH, HANDOFF
+from console.views.workers_parts import Area, Drawn, Link
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_hierarchical import HierarchicalTopology, Team
 from fabric.core.spec_sop import SopTopology
@@ -29,39 +30,6 @@ COLUMNS = 4
 COLUMN_W = 178
 LEFT = 10
 TOOLS_SHOWN = 3
-Drawn = tuple[list[SafeString], int]
-"""What was drawn, and where it ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Who passes what on to whom: a row of the table beside the picture."""
-
-    source: str
-    target: str
-    what: str
-    stage: str
-
-
-@dataclass(frozen=True, slots=True)
-class Area:
-    """How the workers of one kind of topology are shown."""
-
-    draw: Callable[[FabricSpec, int], Drawn]
-    """From a height down."""
-    links: Callable[[FabricSpec, str], list[Link]]
-    """What passes to and among them; given who plans."""
-    ends: Callable[[FabricSpec, str], list[Link]]
-    """What they pass on; given who joins it."""
-    label: Callable[[FabricSpec], str]
-    """A few words above the picture."""
-    plan: str
-    """What stands in the planner's place without one."""
-    joins: tuple[str, str]
-    """What stands in the aggregator's place without one, and a note."""
-    policy: bool
-    """Whether the fan-in policy has a say."""
-
 
 # -- side by side: a supervisor's --------------------------------------------------------------------------------------
 
@@ -187,6 +155,8 @@ AREAS: Mapping[str, Area] = {
     "hierarchical": Area(
         _side_by_side, _led, _summaries, _in_teams, "fixed plan", ("engine joins", "in order"), policy=True
     ),
+    "handoff": HANDOFF,
+    "graph": GRAPH,
     "sop": Area(
         _procedure,
         _artifacts,

@@ -1,0 +1,112 @@
+"""The rules of a graph in the editor: a list of transitions, each with a sentence that says what it does, and its condition and target as groups of some kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.configure.editing import Editing
+from console.configure.fields import EditField
+from console.configure.shape import MISSING, kinds_at
+from console.views.graph_words import condition_said, target_said
+
+JSON = Any
+DEPTH_SHOWN = 4
+"""Conditions within conditions that have forms of their own; what is deeper is edited in the YAML part."""
+CONDITIONS = {
+    "always": "always",
+    "from_speaker": "one of them spoke",
+    "tool_called": "a tool was called",
+    "context_equals": "a context variable has a value",
+    "outcome_is": "the turn ended so",
+    "error_class_is": "the turn failed so",
+    "all_of": "all of these hold",
+    "any_of": "one of these holds",
+    "not": "this does not hold",
+    "registered": "a condition of the installation",
+}
+TARGETS = {
+    "agent": "one of them speaks",
+    "round_robin": "the next in their order speaks",
+    "stay": "the same speaks again",
+    "revert_to_initiator": "the initiator speaks",
+    "terminate": "it ends",
+    "registered": "a target of the installation",
+}
+"""Kinds in words. Total, by test."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindForm:
+    """A condition or a target: which kind it is, and that kind's fields."""
+
+    path: str
+    kind: EditField
+    fields: tuple[EditField, ...] = ()
+    inner: tuple[KindForm, ...] = ()
+    """Conditions within it."""
+    listed: str = ""
+    """The list of those, where there may be several."""
+    deeper: bool = False
+    """Whether there is more within it than is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleForm:
+    """One transition."""
+
+    path: str
+    number: int
+    sentence: str
+    order: EditField
+    when: KindForm
+    then: KindForm
+
+
+def build(editing: Editing) -> dict[str, Any]:
+    """The rules in the order in which they are written, what holds where none applies, and the bounds."""
+    place = "topology.transitions"
+    rules = [_rule(editing, f"{place}.{n}", n + 1) for n in range(editing.count(place))]
+    given = editing.at("topology.default_target") not in (MISSING, None)
+    return {
+        "rules": rules,
+        "about": editing.about(place),
+        "begins": editing.fields("topology", "initial_speaker", "initiator"),
+        "bounds": editing.fields("topology", "max_turns", "ttl_s", "context"),
+        "otherwise": _kind(editing, "topology.default_target", TARGETS) if given else None,
+        "expectations": [
+            (f"topology.expectations.{n}", editing.fields(f"topology.expectations.{n}", "seconds", "on_violation"))
+            for n in range(editing.count("topology.expectations"))
+        ],
+    }
+
+
+def _rule(editing: Editing, path: str, number: int) -> RuleForm:
+    written = editing.at(path)
+    rule = written if isinstance(written, dict) else {}
+    return RuleForm(
+        path,
+        number,
+        f"If {condition_said(rule.get('when'))}, {target_said(rule.get('then'))}.",
+        editing.field(f"{path}.order"),
+        _kind(editing, f"{path}.when", CONDITIONS),
+        _kind(editing, f"{path}.then", TARGETS),
+    )
+
+
+def _kind(editing: Editing, path: str, words: dict[str, str], depth: int = 1) -> KindForm:
+    kind = editing.field(f"{path}.kind", **words)
+    group = kinds_at(path).get(kind.text)
+    if group is None:
+        return KindForm(path, kind)
+    names = [field.alias or name for name, field in group.model_fields.items()]
+    plain = [name for name in names if name not in ("kind", "conditions", "condition")]
+    fields = tuple(editing.field(f"{path}.{name}") for name in plain)
+    within = (
+        [f"{path}.conditions.{n}" for n in range(editing.count(f"{path}.conditions"))] if "conditions" in names else []
+    )
+    within += [f"{path}.condition"] if "condition" in names else []
+    if within and depth == DEPTH_SHOWN:
+        return KindForm(path, kind, fields, deeper=True)
+    inner = tuple(_kind(editing, one, words, depth + 1) for one in within)
+    return KindForm(path, kind, fields, inner, f"{path}.conditions" if "conditions" in names else "")

@@ -1,0 +1,101 @@
+"""Rules of a graph in words: a condition, a target, and why it was somebody's turn. Read from JSON, so that what is no rule yet is told as far as it can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fabric.core.events.conversation import SpeakerChosen
+from fabric.core.graph.spec import Transition
+from fabric.core.graph.state import Why
+
+JSON = Any
+
+
+def condition_said(condition: JSON) -> str:
+    """A condition in words, as far as it can be read."""
+    if not isinstance(condition, dict):
+        return "…"
+    kind = condition.get("kind")
+    within = condition.get("conditions")
+    several = [condition_said(one) for one in within] if isinstance(within, list) else []
+    match kind:
+        case "always":
+            return "a turn is over"
+        case "from_speaker":
+            return f"{condition.get('agent')} spoke"
+        case "tool_called":
+            return f"{condition.get('tool')} was called"
+        case "context_equals":
+            return f"{condition.get('key')} is {_value(condition.get('value'))}"
+        case "outcome_is":
+            return f"the turn ended in {str(condition.get('outcome')).replace('_', ' ')}"
+        case "error_class_is":
+            return f"the turn failed, {str(condition.get('failure_class')).replace('_', ' ')}"
+        case "all_of":
+            return " and ".join(several) or "…"
+        case "any_of":
+            return f"({' or '.join(several)})" if several else "…"
+        case "not":
+            return f"not ({condition_said(condition.get('condition'))})"
+        case "registered":
+            return f"{condition.get('name')} holds"
+    return "…"
+
+
+def _value(value: JSON) -> str:
+    return "not set" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def target_said(target: JSON) -> str:
+    """A target in words, as far as it can be read."""
+    if not isinstance(target, dict):
+        return "…"
+    match target.get("kind"):
+        case "agent":
+            return f"{target.get('agent')} speaks next"
+        case "round_robin":
+            return "the next in their order speaks"
+        case "stay":
+            return "the same speaks again"
+        case "revert_to_initiator":
+            return "the initiator speaks next"
+        case "terminate":
+            return f"it ends: {target.get('reason') or 'terminated'}"
+        case "registered":
+            return f"{target.get('name')} says who speaks next"
+    return "…"
+
+
+# -- why it was somebody's turn ----------------------------------------------------------------------------------------
+
+
+def why_said(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
+    """Why somebody spoke next, or nobody."""
+    return WHY[fact.why](fact, rules)
+
+
+def _rule(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
+    place = fact.transition
+    if place is None or place >= len(rules):
+        return "a rule held"
+    rule = rules[place].model_dump(mode="json")
+    return f"rule {place + 1}: {condition_said(rule['when'])}, so {target_said(rule['then'])}"
+
+
+def _bounded(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
+    would = f"; else {_rule(fact, rules)}" if fact.transition is not None else ""
+    return f"it has had as many turns as it may{would}"
+
+
+WHY: Mapping[Why, Callable[[SpeakerChosen, Sequence[Transition]], str]] = {
+    Why.HANDOFF: lambda fact, rules: f"{fact.from_agent} handed over by {fact.tool or 'a tool'}",
+    Why.FINISH: lambda fact, rules: f"{fact.from_agent} ended it by {fact.tool or 'a tool'}",
+    Why.TRANSITION: _rule,
+    Why.DEFAULT: lambda fact, rules: "no rule held: who speaks then is named",
+    Why.NO_DEFAULT: lambda fact, rules: "nothing leads on",
+    Why.MAX_TURNS: _bounded,
+    Why.EXPECTATION: lambda fact, rules: "a turn took longer than it may",
+    Why.TTL: lambda fact, rules: "it has lived as long as it may",
+}
+"""What each reason says. Total, by test."""
