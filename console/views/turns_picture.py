@@ -14,8 +14,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
+from console.views.graph_words import why_said
 from console.views.topology import NODE_STATES
 from fabric.core.flow import Stage
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_topology import TopologySpec
 from fabric.selectors.run_story import RunStory
 from fabric.selectors.story_parts import Lane
@@ -43,6 +45,10 @@ class TurnRow:
     """Whether it belongs to a circle that was closed for the second time."""
     handed_to: str = ""
     """Whom its agent handed over to; empty: to nobody."""
+    why: str = ""
+    """Why its agent had it; empty: nobody chose, the topology's order says so."""
+    why_seq: int = 0
+    """The event that says so."""
 
     @property
     def look(self) -> tuple[str, str, str]:
@@ -58,6 +64,14 @@ class Turns:
     svg: SafeString
     earlier: int
     """Turns that the picture leaves out."""
+    closed: str = ""
+    """Why nobody speaks after the last turn, with the reason of the conversation's end; empty: somebody does, or nobody chooses."""
+    closed_seq: int = 0
+
+    @property
+    def chosen(self) -> bool:
+        """Whether somebody chose who speaks next."""
+        return bool(self.closed) or any(row.why for row in self.rows)
 
     @property
     def speaking(self) -> tuple[str, ...]:
@@ -86,8 +100,12 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
     }  # Of a turn that was begun again the last time.
     ordered = [latest[branch] for branch in sorted(latest)]
     round_ = circling([lane.agent for lane in ordered], [lane.id in story.handed for lane in ordered])
+    rules = named.transitions if isinstance(named, GraphTopology) else ()
+    before = [None, *(story.chosen.get(lane.id) for lane in ordered)]
     rows = tuple(
         TurnRow(
+            why="" if chosen is None else why_said(chosen[0], rules),
+            why_seq=0 if chosen is None else chosen[1],
             number=lane.branch + 1,
             agent=lane.agent,
             reads=tuple(branch + 1 for branch in lane.hears or ()),
@@ -96,13 +114,17 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
             circles=place in round_,
             handed_to=story.handed.get(lane.id, ("", 0))[0],
         )
-        for place, lane in enumerate(ordered)
+        for place, (lane, chosen) in enumerate(zip(ordered, before, strict=False))
     )
     waves = _waves(ordered)
     left_out = waves[:-WAVES_MAX]
     skipped = sum(len(wave) for wave in left_out)
     speakers = list(dict.fromkeys((*named.workers, *(lane.agent for lane in ordered))))
-    return Turns(rows, _picture(rows[skipped:], [len(wave) for wave in waves[-WAVES_MAX:]], speakers), skipped)
+    last = before[-1]
+    over = last is not None and not last[0].speaker
+    closed = f"{last[0].close_reason}: {why_said(last[0], rules)}" if last is not None and over else ""
+    drawn = _picture(rows[skipped:], [len(wave) for wave in waves[-WAVES_MAX:]], speakers)
+    return Turns(rows, drawn, skipped, closed, last[1] if last is not None and over else 0)
 
 
 def circling(speakers: Sequence[str], handed: Sequence[bool]) -> frozenset[int]:

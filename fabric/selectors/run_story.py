@@ -10,6 +10,7 @@ from collections import Counter, deque
 
 from fabric.core.actor import Actor
 from fabric.core.envelope import Event, UnknownEvent, from_row
+from fabric.core.events.conversation import SpeakerChosen
 from fabric.core.evolve import evolve
 from fabric.core.run import Run
 from fabric.models import Event as EventRow
@@ -44,6 +45,8 @@ class RunStory:
         self.unreadable_count = 0
         self.stages: list[StageSpan] = []
         self.lanes: dict[str, Lane] = {}
+        self.chosen: dict[str, tuple[SpeakerChosen, int]] = {}
+        """Who speaks after a turn and why, with the event that says so, by the turn's step."""
         self.handed: dict[str, tuple[str, int]] = {}
         """Whom a step's agent handed over to, and the event that says so, by step."""
         self.stage_waits: dict[str, list[Span]] = {}

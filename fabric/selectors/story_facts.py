@@ -125,6 +125,11 @@ def _turn_opened(story: RunStory, event: Event, fact: Any) -> None:
     story.lanes[fact.step_id] = lane
 
 
+@_on("speaker_chosen")
+def _speaker_chosen(story: RunStory, event: Event, fact: Any) -> None:
+    story.chosen[fact.step_id] = (fact, event.seq)
+
+
 @_on("handed_off")
 def _handed_off(story: RunStory, event: Event, fact: Any) -> None:
     story.handed[fact.step_id] = (fact.to_agent, event.seq)

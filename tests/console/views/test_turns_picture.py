@@ -6,10 +6,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from console.views.graph_words import WHY
 from console.views.topology import topology
 from console.views.turns_picture import WAVES_MAX, circling, turns
 from fabric.core import events as ev
 from fabric.core.flow import Stage
+from fabric.core.graph.state import Why
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_sop import SopTopology
 from fabric.selectors.run_story import RunStory
 from tests.fabric.core.topologies.fabrics import duty
@@ -122,3 +125,44 @@ def test_a_turn_that_is_begun_once_more_is_one_turn():
     teller.tell(ev.StepOpened(step_id="fan_out.1.e0.r1", stage=Stage.FAN_OUT, branch=1, agent="ben", round=1))
     _, found = seen(teller)
     assert [(row.agent, row.reads, row.state) for row in found.rows] == [("ana", (), "done"), ("ben", (1,), "active")]
+
+
+# -- why this speaker --------------------------------------------------------------------------------------------------
+
+DESK = GraphTopology.model_validate(
+    {
+        "workers": ["ana", "ben"],
+        "initial_speaker": "ana",
+        "transitions": [
+            {"when": {"kind": "tool_called", "tool": "look"}, "then": {"kind": "agent", "agent": "ben"}},
+            {"when": {"kind": "from_speaker", "agent": "ben"}, "then": {"kind": "terminate", "reason": "done"}},
+        ],
+    }
+)
+
+
+def test_each_turn_says_why_its_agent_had_it_and_the_last_why_nobody_has() -> None:
+    teller = conversation("ana", "ben")
+    teller.tell(
+        ev.SpeakerChosen(
+            step_id="fan_out.0.e0.r0", from_agent="ana", speaker="ben", why=Why.TRANSITION, transition=0, turn=1
+        ),
+        ev.SpeakerChosen(
+            step_id="fan_out.1.e0.r0", from_agent="ben", why=Why.TRANSITION, transition=1, close_reason="done", turn=1
+        ),
+    )
+    story = RunStory("r")
+    for event in teller.events:
+        story.add(event)
+    found = turns(story, DESK)
+    assert found is not None
+    assert [row.why for row in found.rows] == ["", "rule 1: look was called, so ben speaks next"]
+    assert found.rows[1].why_seq == teller.events[-2].seq
+    assert found.closed == "done: rule 2: ben spoke, so it ends: done"
+    assert found.closed_seq == teller.events[-1].seq
+
+
+def test_every_reason_has_its_words() -> None:
+    assert set(WHY) == set(Why)
+    fact = ev.SpeakerChosen(step_id="s", turn=1, from_agent="ana", why=Why.MAX_TURNS)
+    assert all(say(fact, ()) for say in WHY.values())
