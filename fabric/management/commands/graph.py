@@ -1,0 +1,78 @@
+"""`manage.py graph import|export`: graphs of transitions from AG2 and Fabro, and for AG2."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from fabric.core.actor import Actor
+from fabric.core.spec_graph import GraphTopology
+from fabric.management.base import OK, FabricCommand, read_text
+from fabric.selectors.fabrics import revision_get
+from fabric.services.errors import Refused
+from fabric.services.fabric_text import exported
+from fabric.services.fabric_yaml import fabric_read
+from fabric.services.graph_import.texts import BYTES_MAX, FORMS, Imported, graph_read, graph_written, yaml_text
+from fabric.services.workspaces import owner_actor
+
+JSON = Any
+_NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
+
+
+class Command(FabricCommand):
+    """Graphs of transitions as other programs have them."""
+
+    help = "Read a graph of AG2 or Fabro as the topology of a fabric, or write a fabric's graph for AG2."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What is done, and with what."""
+        parser.add_argument("action", choices=("import", "export"), help="read a file, or write a fabric's graph")
+        parser.add_argument("source", metavar="FILE|NAME", help="import: a file; export: a file, a fabric, or NAME@N")
+        parser.add_argument("--form", choices=FORMS, help="import: else as the file looks; export: ag2")
+        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+
+    def act(self, options: dict[str, Any]) -> int:
+        """Does it."""
+        if options["action"] == "import":
+            return self._import(options)
+        graph = _topology(owner_actor(), options["source"]).graph
+        text = graph_written(graph, form=options["form"] or "ag2")
+        self.stdout.write(text, ending="")
+        return OK
+
+    def _import(self, options: dict[str, Any]) -> int:
+        path = Path(options["source"])
+        source = read_text(path, most=BYTES_MAX, what="a graph")
+        found = graph_read(source, form=options["form"], origin=path.name)
+        if options["json"]:
+            self.put(_told(found))
+        else:
+            self.stdout.write(yaml_text(found), ending="")
+        self.tell(*(f"not taken over: {one}" for one in found.left))
+        return OK
+
+
+def _told(found: Imported) -> JSON:
+    return {
+        "form": found.form,
+        "topology": found.topology,
+        "policy": found.policy,
+        "renamed": dict(found.renamed),
+        "taken": list(found.taken),
+        "left": list(found.left),
+    }
+
+
+def _topology(actor: Actor, given: str) -> GraphTopology:
+    """The graph of a published fabric, or of a file. Refused for a fabric of another topology."""
+    if named := _NAMED.fullmatch(given):
+        text = exported(revision_get(actor, named[1], int(named[2]) if named[2] else None))
+    else:
+        text = read_text(Path(given), most=BYTES_MAX, what="a fabric")
+    topology = fabric_read(text, origin=given).spec.topology
+    if not isinstance(topology, GraphTopology):
+        raise Refused(f"{given} is no graph: its topology is {topology.kind}", code="invalid", field="topology.kind")
+    return topology
