@@ -34,6 +34,7 @@ ICONS: Mapping[Reaction, str] = {
     Reaction.CHEAPER_MODEL: "swap",
     Reaction.WAIT_FOR_BREAKER: "wait",
     Reaction.ACCEPT_PARTIAL: "surface",
+    Reaction.ROUTE: "handover",
     Reaction.RETRY_NODE: "retry",
     Reaction.INJECT: "inject",
     Reaction.RETRY: "retry",
@@ -99,7 +100,7 @@ def table_of(spec: FabricSpec) -> list[Row]:
 def _cell(failure: FailureType, tier: Tier, found: Ladders) -> Cell:
     ladder, default = found.table[failure, tier], DEFAULT_TABLE[failure, tier]
     standard = "" if ladder.rungs == default.rungs else _spoken(rungs_of(default))
-    layered = bool(found.layered) and len(ROWS[failure]) > 1
+    layered = found.presets and len(ROWS[failure]) > 1
     shown = tuple(rung for rung in ladder.rungs if not layered or rung.reaction not in LAID)
     return Cell(
         failure,
@@ -127,7 +128,7 @@ class LayersLine:
 def layers_of(spec: FabricSpec) -> list[LayersLine]:
     """What a provider's failure goes through in each stage before the cell's own rungs, in the tier that is the fabric's default; empty without layers."""
     found = ladders(table_with(spec.decision_table), spec)
-    if not found.layered:
+    if not found.presets:
         return []
     lines = []
     for stage in Stage:

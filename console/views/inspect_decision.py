@@ -37,6 +37,7 @@ REACTION_ICONS: Mapping[Reaction, str] = {
     Reaction.CHEAPER_MODEL: "coins",
     Reaction.WAIT_FOR_BREAKER: "wait",
     Reaction.ACCEPT_PARTIAL: "surface",
+    Reaction.ROUTE: "handover",
     Reaction.RETRY_NODE: "retry",
     Reaction.INJECT: "inject",
     Reaction.RETRY: "retry",

@@ -27,6 +27,7 @@ class Reaction(StrEnum):
     HANDOVER = "handover"
     SAFE_FALLBACK = "safe_fallback"
     ACCEPT_PARTIAL = "accept_partial"
+    ROUTE = "route"
     RETRY_NODE = "retry_node"
     FALLBACK_MODEL = "fallback_model"
     CHEAPER_MODEL = "cheaper_model"
@@ -45,6 +46,7 @@ GRAVITY: tuple[Reaction, ...] = (
     Reaction.REPLAN,
     Reaction.HANDOVER,
     Reaction.ACCEPT_PARTIAL,
+    Reaction.ROUTE,
     Reaction.RETRY_NODE,
     Reaction.FALLBACK_MODEL,
     Reaction.CHEAPER_MODEL,
@@ -54,7 +56,7 @@ GRAVITY: tuple[Reaction, ...] = (
 )
 """The gravest first: which reaction wins when several trip at once. Safe fallback stands with surface, which it becomes when
 no fallback is configured; handover stands with replan, whose work it does one level up. What a branch is given up for, and what a node
-is run again for, stand between a replan and what is done about one call."""
+is run again for, and where a graph's rule leads on from, stand between a replan and what is done about one call."""
 
 
 class Accompaniment(StrEnum):
@@ -83,6 +85,7 @@ COUNTED_PER: dict[Reaction, CountScope] = {
     Reaction.CHEAPER_MODEL: CountScope.CALL,
     Reaction.RETRY_NODE: CountScope.NODE,
     Reaction.ACCEPT_PARTIAL: CountScope.NODE,
+    Reaction.ROUTE: CountScope.NODE,
     Reaction.INJECT: CountScope.STEP,
     Reaction.TERMINATE: CountScope.STEP,
     Reaction.REPLAN: CountScope.STAGE,
@@ -126,7 +129,7 @@ class Ladder(BaseModel):
         for rung in self.rungs:
             if rung.reaction in LAYERS_ONLY:
                 raise ValueError(
-                    f"{rung.reaction} is no rung of a cell: policy.retry_layers with preset fabro commands it"
+                    f"{rung.reaction} is no rung of a cell: {COMMANDED_BY.get(rung.reaction, 'policy.retry_layers with preset fabro')} commands it"
                 )
         return self
 
@@ -142,11 +145,16 @@ BOUNDED_ONLY = frozenset(
         Reaction.WAIT_FOR_BREAKER,
         Reaction.RETRY_NODE,
         Reaction.ACCEPT_PARTIAL,
+        Reaction.ROUTE,
     }
 )
 """Reactions after which the run goes on: never the last rung."""
-LAYERS_ONLY = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL})
-"""Reactions that a retry layer alone commands (``retry_layers.py``): no author writes them into a cell."""
+LAYERS_ONLY = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL, Reaction.ROUTE})
+"""Reactions that a retry layer or a graph's rules alone command (``retry_layers.py``): no author writes them into a cell."""
+
+
+COMMANDED_BY = {Reaction.ROUTE: "a rule of a graph on how a turn ended"}
+"""What commands those of them that no layer does."""
 
 
 def _rung(reaction: Reaction, times: int | None = None, *accompany: Accompaniment, **more: Any) -> Rung:

@@ -20,6 +20,7 @@ from fabric.core import (
     dependencies,
     mutations,
     node_retries,
+    paces,
     questions,
     reactions,
     stages,
@@ -194,6 +195,8 @@ def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolic
             instants += [] if asked_at_deadline(run) else [run.deadline_at]
             if reached is not None and not reached.left and not asked(run):
                 instants.append(reached.deadline_at)
+            if (pace := paces.due(run)) is not None:
+                instants.append(pace)
     if policy is not None and (stalled := stalls_at(run, policy)) is not None:
         instants.append(stalled)
     for key, question in run.questions.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fabric.core import cheaper, children, guard, retry_presets, swap
+from fabric.core import cheaper, children, guard, retry_presets, routing, swap
 from fabric.core.decision_table import COUNTED_PER, DIRECT, GRAVITY, CountScope, Reaction, Rung
 from fabric.core.draw import unit
 from fabric.core.failure import Failure, Unfit, classification
@@ -387,6 +387,7 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,
     Reaction.ACCEPT_PARTIAL: _accept_partial,
+    Reaction.ROUTE: routing.why_not,
     Reaction.RETRY_NODE: _retry_node,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,

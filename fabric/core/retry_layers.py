@@ -16,8 +16,10 @@ from fabric.core.fallbacks import chain
 from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.graph.by_edge import has_edges
 from fabric.core.retry_policy import Edge, RetryLayers, WayOut
 from fabric.core.retry_presets import MODEL_CALLS
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.taxonomy import ErrorClass, FailureType, Tier
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ class Ladders:
     layered: Layered
     version: str
     """Digest of both: what a decision names."""
+    presets: bool = False
+    """Whether S1's layers are in force; else a graph's rules alone make ladders differ."""
 
     def at(self, failure: FailureType, tier: Tier, stage: Stage) -> Ladder:
         """The ladder of a failure that happened in that stage."""
@@ -93,7 +97,7 @@ class Ladders:
 def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
     """The table with what a fabric says of its layers. ``spec`` None: there are none."""
     if spec is None or not spec.policy.retry_layers.layered:
-        return Ladders(table, {}, table_digest(table))
+        return _with_edges(table, spec)
     # A rung stands in many ladders: each is made, and shown, once.
     of_stages = {stage: _of_stage(spec, stage) for stage in Stage}
     layered: dict[tuple[FailureType, Tier, Stage], Ladder] = {}
@@ -111,7 +115,30 @@ def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
     }
     # How long a node waits stands in no rung, and a decision about it hangs on it.
     said["waits"] = [str(spec.policy.retry_layers.retries_of(stage)) for stage in Stage]
-    return Ladders(table, layered, fingerprint([table_digest(table), said]))
+    return Ladders(table, layered, fingerprint([table_digest(table), said]), presets=True)
+
+
+ROUTED_ON = "rules of the graph"
+_BEFORE_EDGES = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.INJECT})
+"""Rungs that are still about a call, or said to the agent at work: a turn has not failed before them."""
+
+
+def _with_edges(table: Table, spec: FabricSpec | None) -> Ladders:
+    """Without layers: a graph with rules on how a turn ended has the way by them in each cell of a turn, behind what is done about its calls."""
+    if spec is None or not _has_edges(spec):
+        return Ladders(table, {}, table_digest(table))
+    layered = {(failure, tier, Stage.FAN_OUT): _routed(cell) for (failure, tier), cell in table.items()}
+    return Ladders(table, layered, fingerprint([table_digest(table), ROUTED_ON]))
+
+
+def _has_edges(spec: FabricSpec) -> bool:
+    return isinstance(spec.topology, GraphTopology) and has_edges(spec.topology)
+
+
+def _routed(cell: Ladder) -> Ladder:
+    at = next((n for n, rung in enumerate(cell.rungs) if rung.reaction not in _BEFORE_EDGES), 0)
+    rungs = (*cell.rungs[:at], _rung(Layer.EDGE_ROUTING, Reaction.ROUTE, 1), *cell.rungs[at:])
+    return Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
 
 
 _Laid = Mapping[Layer, tuple[Rung, ...]]
@@ -143,7 +170,10 @@ def _of_stage(spec: FabricSpec, stage: Stage) -> _Laid:
         Layer.CALL_RETRIES: (_rung(Layer.CALL_RETRIES, Reaction.RETRY, MODEL_CALLS.attempts - 1),),
         Layer.FAILOVER: (_rung(Layer.FAILOVER, Reaction.FALLBACK_MODEL, stand_ins),) if stand_ins else (),
         Layer.NODE_RETRIES: tuple(_of_node(told, stage)),
-        Layer.EDGE_ROUTING: tuple(_way(spec, Layer.EDGE_ROUTING, edge) for edge in told.edges_of(stage)),
+        Layer.EDGE_ROUTING: (
+            *([_rung(Layer.EDGE_ROUTING, Reaction.ROUTE, 1)] if stage is Stage.FAN_OUT and _has_edges(spec) else ()),
+            *(_way(spec, Layer.EDGE_ROUTING, edge) for edge in told.edges_of(stage)),
+        ),
         Layer.RETRY_TARGET: tuple(_way(spec, Layer.RETRY_TARGET, Edge(to=to)) for to in told.targets_of(stage)),
     }
 

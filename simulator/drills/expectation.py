@@ -108,7 +108,7 @@ ENDS: Mapping[Reaction, RunState] = {
 """States in which a reaction leaves a run (semantics.md 3, the table of end states); the others ask, go on, or depend on the fabric."""
 PER_CALL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL})
 """Reactions that are counted per call: a call of a new plan is another one."""
-PER_NODE = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL})
+PER_NODE = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL, Reaction.ROUTE})
 """Reactions that are counted per branch of a plan: a new plan has others."""
 
 

@@ -8,6 +8,7 @@ from fabric.core.cheaper import HELPS
 from fabric.core.decision_table import Reaction
 from fabric.core.derivation.asked import Asked, stage_of
 from fabric.core.flow import Stage
+from fabric.core.graph.by_edge import routed_by_edge
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.retry_presets import CAP_S
 from fabric.core.taxonomy import CLASSIFY, Cause, Tier
@@ -64,7 +65,7 @@ def _retry(asked: Asked) -> bool | None:
 
 
 def _layered(asked: Asked) -> bool:
-    return bool(asked.rules.ladders.layered)
+    return asked.rules.ladders.presets
 
 
 def _too_long(asked: Asked) -> bool:
@@ -87,6 +88,14 @@ def _accept_partial(asked: Asked) -> bool:
     step = asked.ledger.steps.get(asked.fact.step_id)
     branch = step is not None and step.stage == Stage.FAN_OUT and not asked.ledger.slice
     return branch and CLASSIFY[asked.trip.cause].retried
+
+
+def _route(asked: Asked) -> bool | None:
+    """Of a turn at work, and for no cause that is barred; which rule leads on is judged with the conversation (``speakers.py``)."""
+    step = asked.ledger.steps.get(asked.fact.step_id)
+    if step is None or step.stage != Stage.FAN_OUT or step.status not in ("active", "delegated"):
+        return False
+    return None if routed_by_edge(asked.trip.cause, asked.tier) else False
 
 
 def _wait(asked: Asked) -> bool | None:
@@ -153,6 +162,7 @@ RUNGS: Mapping[Reaction, Callable[[Asked], bool | None]] = {
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,
     Reaction.ACCEPT_PARTIAL: _accept_partial,
+    Reaction.ROUTE: _route,
     Reaction.RETRY_NODE: _retry_node,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,

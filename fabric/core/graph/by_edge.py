@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fabric.core.graph import conditions as c
+from fabric.core.graph.spec import GraphRules, Transition
 from fabric.core.taxonomy import CLASSIFY, Cause, ErrorClass, FailureType, FlowClass, Tier
 
 LIMITS = frozenset({Cause.HOP_LIMIT, Cause.RECURSION_LIMIT, Cause.VISIT_LIMIT, Cause.TURN_LIMIT})
@@ -23,3 +25,13 @@ def routed_by_edge(cause: Cause, tier: Tier) -> bool:
     if CLASSIFY[cause].error_class is ErrorClass.CANCELED:
         return False
     return tier is not Tier.HIGH_STAKES or not barred(cause)
+
+
+def on_failure(rule: Transition) -> bool:
+    """Whether a rule looks at how a turn ended."""
+    return any(isinstance(one, c.OutcomeIs | c.ErrorClassIs) for _, one in c.walk(rule.when))
+
+
+def has_edges(rules: GraphRules) -> bool:
+    """Whether any rule does."""
+    return any(on_failure(rule) for rule in rules.transitions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core import guard, questions, reactions
+from fabric.core import guard, paces, questions, reactions
 from fabric.core.failure import Failure
 from fabric.core.flow import RunState
 from fabric.core.handlers import people
@@ -24,6 +24,7 @@ def reached(work: Work, given: TimeReached) -> None:
         return
     if _stalled(work):
         return
+    paces.fire(work)
     for key, question in list(work.run.questions.items()):
         if key in work.ctx.announced or work.ctx.now < question.fact.due_at:
             continue

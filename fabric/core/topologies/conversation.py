@@ -31,6 +31,8 @@ class Turn:
     """What its agent is told beside the brief and those; empty: nothing."""
     chooses: bool = False
     """Who speaks after it is chosen once it is over."""
+    due_at: int = 0
+    """When the first expectation of its pace fires; 0: none does."""
 
 
 Following = Callable[[Work, list[Step]], Iterable[Turn] | Failure]
@@ -51,7 +53,8 @@ def concluded(work: Work, steps: list[Step], following: Following) -> Concluded 
         return turns
     turns = list(turns)
     if not turns:
-        return Concluded(parts(work))
+        over = any(step.status == "done" for step in steps)
+        return Concluded(parts(work)) if over else _without(steps, len(steps))
     for branch, turn in enumerate(turns, start=len(steps)):
         _open(work, branch, turn)
     return None
@@ -68,6 +71,7 @@ def _open(work: Work, branch: int, turn: Turn) -> None:
             hears=turn.hears,
             first=not spoke,
             chooses=turn.chooses,
+            due_at=turn.due_at,
         ),
         {"text": turn.told} if turn.told else None,
     )

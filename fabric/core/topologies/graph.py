@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import conversation_tools, conversations
+from fabric.core import conversation_tools, conversations, paces
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
@@ -72,7 +72,14 @@ def _turn(work: Work, steps: list[Step], speaker: str) -> Turn:
     view = default_view(said, len(conversations.graph_of(work).participants))
     briefs = slices.plan(work)["briefs"]
     brief = next(n for n, one in enumerate(briefs) if one["agent"] == speaker)
-    return Turn(speaker, brief, tuple(int(one.ref) for one in view.messages), view.summary, chooses=True)
+    return Turn(
+        agent=speaker,
+        brief=brief,
+        hears=tuple(int(one.ref) for one in view.messages),
+        told=view.summary,
+        chooses=True,
+        due_at=paces.first_due(work),
+    )
 
 
 def _chosen(work: Work, step: Step) -> Failure | None:

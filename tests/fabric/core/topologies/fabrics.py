@@ -7,7 +7,7 @@ from typing import Any
 
 from fabric.core.spec import FabricSpec
 from tests.fabric.core.fabrics import agent
-from tests.fabric.core.scripts import Script, summary
+from tests.fabric.core.scripts import Answer, Script, asks, call, summary
 
 JSON = Any
 
@@ -38,6 +38,17 @@ def graph(
     return team(
         {"kind": "graph", "workers": list(workers), "transitions": list(rules), **given, **(topology or {})}, **fields
     )
+
+
+def peers(*workers: str, topology: JSON = None, **fields: JSON) -> FabricSpec:
+    """Those pass a request on; each has the tool for it."""
+    having = {name: {"tools": ["transfer"]} for name in workers} | fields.pop("agents", {})
+    return team({"kind": "handoff", "workers": list(workers), **(topology or {})}, agents=having, **fields)
+
+
+def passes(to: str, brief: str = "It is yours.") -> Answer:
+    """An answer that hands over."""
+    return asks(call("transfer", to=to, brief=brief))
 
 
 TOPICS = (

@@ -10,7 +10,7 @@ from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.state import Why
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import asks, call, fails, summary
+from tests.fabric.core.scripts import asks, call, fails, planned, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks, team
 
 SAYS = {name: summary(f"{name} has looked at it.") for name in ("alice", "bob", "carol")}
@@ -249,3 +249,165 @@ def test_a_decision_that_another_process_takes_sees_what_the_turn_wrote():
     assert not world.of(ev.SpeakerChosen)
     world.take_up().go()
     assert spoken(world) == ["alice", "bob"]
+
+
+# -- failures that go on by a rule -------------------------------------------------------------------------------------
+
+FAILED = {"kind": "outcome_is", "outcome": "fail"}
+DOWN = fails(Cause.SERVER_ERROR, "the provider is down", status=503)
+
+
+def reacted(world):
+    return [(str(fact.reaction), fact.layer) for fact in world.of(ev.ReactionDecided)]
+
+
+def test_a_turn_that_fails_goes_on_by_a_rule_after_what_is_done_about_its_call():
+    world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": DOWN})
+    assert world.end.state is RunState.COMPLETED
+    assert reacted(world) == [("retry", ""), ("retry", ""), ("route", "edge_routing")]
+    assert spoken(world) == ["alice", "bob"]
+    assert world.outcome["text"] == "bob has looked at it."
+    first = world.of(ev.SpeakerChosen)[0]
+    assert (first.transition, str(first.outcome), str(first.failure_class)) == (0, "fail", "transient_infra")
+    assert world.content_of(ev.SpeakerChosen)[0]["context"] == {"outcome": "fail", "failure_class": "transient_infra"}
+
+
+def test_how_the_last_turn_ended_is_told_anew_after_each():
+    world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": DOWN})
+    assert world.content_of(ev.SpeakerChosen)[1]["context"] == {"outcome": "success", "failure_class": None}
+
+
+def test_a_rule_on_another_class_or_on_nothing_of_the_kind_leads_nowhere():
+    other = {"kind": "error_class_is", "failure_class": "deterministic"}
+    for rules in ((rule(other, "bob"),), (rule("always", "bob"),), (rule("always", "bob"), rule(FAILED, "bob"))):
+        world = ran(graph(*rules), {**SAYS, "alice": DOWN})
+        assert world.end.state is RunState.FAILED
+        assert spoken(world) == ["alice"]
+
+
+def test_a_failure_that_does_not_go_away_goes_on_at_once():
+    world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": fails(Cause.AUTH, "the key was refused")})
+    assert reacted(world) == [("route", "edge_routing")]
+    assert spoken(world) == ["alice", "bob"]
+
+
+def test_a_turn_that_failed_brings_neither_what_it_called_nor_what_it_wrote():
+    fabric = graph(rule(FAILED, "bob"), agents=using("alice"))
+    world = ran(fabric, {**SAYS, "alice": [asks(sets(half=True)), fails(Cause.AUTH, "the key was refused")]})
+    assert world.content_of(ev.SpeakerChosen)[0]["context"] == {"outcome": "fail", "failure_class": "deterministic"}
+
+
+BUDGET = {"budget": {"run_usd_micros": 10_000_000, "agents": {"alice": {"usd_micros": 1}}}}
+
+
+@pytest.mark.parametrize(("tier", "ways"), [(Tier.INTERACTIVE, ["route"]), (Tier.HIGH_STAKES, ["escalate"])])
+def test_a_budget_never_goes_on_by_a_rule_in_high_stakes(tier, ways):
+    world = ran(graph(rule(FAILED, "bob"), **BUDGET), SAYS, tier=tier)
+    assert [way for way, _ in reacted(world)] == ways
+    skipped = [fact.reason for fact in world.of(ev.RungSkipped) if fact.reaction == "route"]
+    assert (skipped == []) is (tier is Tier.INTERACTIVE)
+
+
+def test_without_rules_on_failures_no_ladder_is_another():
+    assert not ran(graph(rule("always", "bob"), topology=TWO), SAYS).compiled.ladders.layered
+
+
+def test_layers_of_fabro_stand_around_the_way_by_a_rule():
+    fabric = graph(rule(FAILED, "bob"), retry_layers={"preset": "fabro"})
+    world = ran(fabric, {**SAYS, "alice": DOWN})
+    assert reacted(world)[-1] == ("route", "edge_routing")
+    assert {layer for _, layer in reacted(world)[:-1]} <= {"call_retries", "node_retries"}
+    assert spoken(world) == ["alice", "bob"]
+
+
+# -- moves by rules ----------------------------------------------------------------------------------------------------
+
+
+def test_a_move_by_a_rule_is_no_hop_and_is_put_before_policies():
+    fabric = of_graph(round_robin(["alice", "bob"], max_turns=8), limits={"hops": 1})
+    assert closed(ran(fabric, talks("alice", "bob"))) == "max_turns"
+    names = ("permit(principal, action, resource);", 'forbid(principal, action == Action::"handoff", resource);')
+    gates = {"policies": [{"name": f"own-{n}", "text": text} for n, text in enumerate(names)]}
+    world = ran(of_graph(round_robin(["alice", "bob"], max_turns=8), gates=gates), talks("alice", "bob"))
+    assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.POLICY_DENIED
+    assert spoken(world) == ["alice"]
+
+
+def test_a_round_in_which_nothing_new_is_said_is_a_deadlock():
+    world = ran(of_graph(round_robin(["alice", "bob"], max_turns=20)), SAYS)
+    tripped = world.of(ev.ReactionDecided)[0].cause
+    assert tripped.mechanism == "deadlock_monitor"
+    assert len(spoken(world)) < 6
+
+
+def test_a_planner_that_hands_out_the_same_again_is_seen_where_workers_take_turns():
+    briefs = [
+        {"agent": name, "title": "Look", "instructions": f"Look at it as {name} would, and tell."}
+        for name in ("alice", "bob")
+    ]
+    plan = planned(0, briefs=briefs)
+    fabric = graph(rule("always", "bob"), topology={**TWO, "planner": "planner", "critic": "critic"})
+    world = ran(fabric, {**SAYS, "planner": plan})
+    assert [wave.speaker for wave in world.run.guards["deadlock_monitor"].waves] == ["planner", "alice"]
+
+
+# -- pace --------------------------------------------------------------------------------------------------------------
+
+LONG = {
+    "deadlines": {"interactive": {"call_s": 900, "stage_s": 1_000, "run_s": 2_000}},
+    "stall_watchdog": {"after_s": 1_500},
+}
+
+
+def overdue(world):
+    return [(fact.place, fact.on_violation, fact.elapsed_us // 1_000_000) for fact in world.of(ev.TurnOverdue)]
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "told"),
+    [(119, []), (121, [(0, "warn", 120)]), (300, [(0, "warn", 120)])],
+)
+def test_a_turn_that_takes_long_is_told_once(takes_s, told):
+    world = ran(graph(**LONG), {"alice": summary("At last.").after(takes_s)})
+    assert overdue(world) == told
+    assert closed(world) == "done"
+
+
+def test_a_turn_that_takes_too_long_closes_the_conversation_and_is_taken_back():
+    fabric = graph(rule(equals("half"), "bob"), topology={"max_turns": 4}, agents=using("bob"), **LONG)
+    script = {"alice": SAYS["alice"], "bob": [asks(sets(half=True)), summary("Too late.").after(700)]}
+    world = ran(fabric, script)
+    assert overdue(world) == [(0, "warn", 120), (1, "auto_close", 600)]
+    last = world.of(ev.SpeakerChosen)[-1]
+    assert (last.why, last.close_reason, last.turn) == (Why.EXPECTATION, "expectation_violated:turn_within", 1)
+    assert "half" not in world.content_of(ev.SpeakerChosen)[-1]["context"]
+    assert world.end.state is RunState.COMPLETED
+    assert world.outcome["text"] == "alice has looked at it."
+
+
+def test_a_conversation_is_closed_when_it_has_lived_as_long_as_it_may():
+    fabric = graph(rule("always", {"kind": "round_robin"}), topology={"ttl_s": 5, "expectations": []}, **LONG)
+    slow = {name: [one.after(2) for one in answers] for name, answers in talks("alice", "bob").items()}
+    world = ran(fabric, slow)
+    assert world.of(ev.SpeakerChosen)[-1].why is Why.TTL
+    assert (closed(world), len(world.of(ev.SpeakerChosen))) == ("ttl", 3)
+    assert world.elapsed_s == pytest.approx(5)
+
+
+def test_nothing_is_left_of_a_conversation_that_is_closed_before_anybody_spoke():
+    world = ran(graph(topology={"ttl_s": 5}, **LONG), {"alice": summary("Too late.").after(10)})
+    assert world.end.state is RunState.FAILED
+    assert "turns ended without a result" in world.end.reason
+
+
+def test_a_turn_that_waits_for_a_person_is_not_overdue():
+    fabric = graph(
+        rule("always", "bob"),
+        topology=TWO,
+        table={"provider_failure": {"high_stakes": {"rungs": [{"reaction": "escalate"}]}}},
+    )
+    world = ran(fabric, {**SAYS, "alice": [DOWN, SAYS["alice"]]}, tier=Tier.HIGH_STAKES)
+    world.wait(3_000)
+    assert overdue(world) == []
+    world.decide("approve").go()
+    assert (spoken(world), overdue(world)) == (["alice", "bob"], [])
