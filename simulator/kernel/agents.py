@@ -16,8 +16,10 @@ from typing import Any
 from fabric.core.gates import HTTP_TEST
 from fabric.core.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_conversation import is_conversation
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
+from simulator.kernel.conversing import asked_of_conversation
 from simulator.kernel.faults import Rates
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
@@ -130,7 +132,7 @@ class Agents:
             if calls and self._plans(request):
                 return self._planned(calls), (), False
             if calls:
-                return text, tuple(asked_of_memory(self.spec, one) for one in calls), False
+                return text, tuple(map(self._worded, calls)), False
         if self._strikes("filtered_answer"):
             return "", (), True
         for name, text in ANSWER_FAULTS.items():
@@ -155,6 +157,8 @@ class Agents:
         workers, rng = self.spec.topology.workers, self._rng
         limit = self.spec.policy.limits.plan_branches
         many = limit + 1 if self._strikes("big_plan") else min(limit, 1 + rng.randrange(4))
+        if is_conversation(self.spec.topology) and not self._strikes("big_plan"):
+            many = len(workers)
         names = ["nobody" if self._strikes("bad_plan") else workers[n % len(workers)] for n in range(many)]
         briefs = [
             {"agent": name, "title": f"Part {n + 1}", "instructions": "Say what bears on it."}
@@ -222,6 +226,9 @@ class Agents:
             return (_call(" ", name, query), _call(call_id, name, query)), ""
         return (_call(call_id, name, query),), self._output(request)
 
+    def _worded(self, call: ToolCall) -> ToolCall:
+        return asked_of_conversation(self.spec, asked_of_memory(self.spec, call))
+
     def _plans(self, request: ModelRequest) -> bool:
         return self.spec.agent(request.agent).calls == "planned" and request.output != "judgement"
 
@@ -232,7 +239,7 @@ class Agents:
             one: dict[str, JSON] = {
                 "id": call.call_id,
                 "tool": call.tool,
-                "args": asked_of_memory(self.spec, call).args,
+                "args": self._worded(call).args,
             }
             before = told[-1]["id"] if told else ""
             if before and self._chains.random() < 0.4:

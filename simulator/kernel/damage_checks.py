@@ -171,6 +171,7 @@ TAKEOVER = frozenset(
             "escalation_reminded",
             "late_result_ignored",
         ),
+        *("turn_opened", "turn_overdue"),
         *("mutation_intended", "reconciliation_issued", "reconciliation_failed", "compensation_issued"),
         *("compensation_interrupted", "child_let_go", "call_edited", "call_resolved", "call_skipped", "call_responded"),
     }

@@ -33,6 +33,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     progress_checks,
     reference_checks,
     saga_checks,
+    speaker_checks,
     swap_checks,
     token_checks,
     typed_checks,

@@ -113,7 +113,9 @@ class _Own:
                 self.keys[fact.command_id] = fact.key
             case "compensation_answered":
                 self.wrote.pop(fact.of_key, None)
-            case "tool_answered" if not fact.error and self.spec.in_journal(fact.tool):
+            case "tool_answered" if (
+                not fact.error and self.spec.memory_of(fact.tool) and self.spec.in_journal(fact.tool)
+            ):
                 return self._answered(fact, content["result"])
         return ""
 

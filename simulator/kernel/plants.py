@@ -30,6 +30,7 @@ from simulator.kernel.memory_plants import MEMORY_PLANTS
 from simulator.kernel.people_plants import IN_STORE as OF_PEOPLE
 from simulator.kernel.people_plants import PEOPLE_PLANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
+from simulator.kernel.speaker_plants import SPEAKER_PLANTS
 from simulator.kernel.swap_plants import SWAP_PLANTS
 
 MINUTE_US = 60_000_000
@@ -140,6 +141,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "caps_of_its_own": _caps_of_its_own,
     **BREAKER_PLANTS,
     **SWAP_PLANTS,
+    **SPEAKER_PLANTS,
     **DECISION_PLANTS,
     **MEMORY_PLANTS,
     **PEOPLE_PLANTS,

@@ -15,6 +15,7 @@ import msgspec
 
 from fabric.core.context import Compiled
 from fabric.core.derivation import Ledger
+from fabric.core.derivation.speakers import Speakers
 from fabric.core.envelope import KINDS, Event
 from fabric.core.fingerprint import ZERO_HASH
 from fabric.core.inputs import InboxInput
@@ -169,6 +170,14 @@ class Seen:
     """Those that a person let pass."""
     questions: set[str] = field(default_factory=set)
     """All that it ever asked."""
+    speakers: Speakers | None = None
+    """Of a conversation: what its speakers are chosen from anew."""
+    spoken: dict[str, Any] = field(default_factory=dict)
+    """Contents that it reads, by reference."""
+    chosen: tuple[str, int] | None = None
+    """Who was chosen last, and how many turns there had been; None: nobody yet."""
+    hops: int = 0
+    """Handovers so far."""
     ledger: Ledger = field(init=False)
     """What decisions are derived from anew."""
 

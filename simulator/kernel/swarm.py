@@ -17,7 +17,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.runtime.ports import Document
-from simulator.kernel import faults, remembering
+from simulator.kernel import conversing, faults, remembering
 from simulator.kernel.people import eyes
 from simulator.kernel.published import Fabric, publish
 from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
@@ -138,8 +138,9 @@ def variant(number: int) -> Fabric:
     planning(tree, number)
     overwriting(tree, number)
     asking(tree, number)
+    conversing.drawn(tree, number)
     spec = FabricSpec.model_validate(tree)
-    lead = family.random() < 0.2 and len(spec.topology.workers) > 1
+    lead = family.random() < 0.2 and len(spec.topology.workers) > 1 and spec.topology.kind == "supervisor"
     return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
 
 

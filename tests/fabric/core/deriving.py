@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fabric.core import events as ev
@@ -9,7 +10,11 @@ from fabric.core.context import Compiled
 from fabric.core.derivation import Derived, Ledger, Rules, noted
 from fabric.core.derivation.compare import carrying_out, derived_one, differing, follows
 from fabric.core.derivation.numbers import Scheduled
+from fabric.core.derivation.speakers import TAKES, Speakers
 from fabric.core.envelope import Event
+from fabric.core.graph.registry import BUILT_IN
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.taxonomy import Tier
 
 
@@ -19,6 +24,23 @@ class Deriving:
     def __init__(self, compiled: Compiled, tier: Tier) -> None:
         self.compiled, self.ledger = compiled, Ledger(tier)
         self.derived: list[Derived] = []
+        self.contents: dict[str, Any] = {}
+        topology = compiled.spec.topology
+        turns = isinstance(topology, GraphTopology | HandoffTopology)
+        begins = topology.context if isinstance(topology, GraphTopology) else {}
+        self.speakers = Speakers(topology.graph, begins, self.contents.get) if turns else None
+
+    def spoken(self, event: Event, read: Callable[[str], Any]) -> None:
+        """The next event of a conversation; a choice of a speaker that does not follow from the journal fails the test."""
+        if self.speakers is None or event.fact.kind not in TAKES:
+            return
+        if event.content_ref:
+            self.contents[event.content_ref] = read(event.content_ref)
+        found = self.speakers.take(event)
+        wrong = {name: pair for name, pair in (found or {}).items() if pair[0] != pair[1]}
+        assert not wrong, f"a speaker does not follow from the journal: {wrong}"
+        if isinstance(event.fact, ev.SpeakerChosen) and self.compiled.registry is BUILT_IN:
+            assert found, f"a choice that is not derived: {event.fact}"
 
     def take(self, event: Event) -> None:
         """The next event; a decision that does not follow from those before it fails the test."""

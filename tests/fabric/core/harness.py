@@ -295,6 +295,8 @@ class World(Told):
         for event in new:
             self.deriving.take(event)
         self.events += new
+        for event in new:
+            self.deriving.spoken(event, self.contents)
         self.run = fold(self.run, new)
         if batch.release:
             self._resting_wake = batch.wake_at

@@ -1,0 +1,285 @@
+"""Who speaks next, chosen again from the journal alone: the rules of the graph walked a second time, by a ledger of its own (semantics.md 5).
+
+It shares the written graph with ``graph/conversation.py`` and nothing else. Conditions and targets of an installation's own are taken as the journal recorded
+them, and so is whatever rests on a content that was erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabric.core import events as ev
+from fabric.core.envelope import Event
+from fabric.core.graph.spec import TransitionGraph
+from fabric.core.taxonomy import CLASSIFY
+
+JSON = Any
+Read = Callable[[str], JSON]
+"""A content by reference; None: it was erased."""
+Pairs = dict[str, tuple[object, object]]
+"""What the journal says of a field, and what follows from it."""
+
+
+class _Unknown(Exception):
+    """It cannot be told from the journal."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of the turn in flight."""
+
+    tool: str
+    args_ref: str
+    made: bool = False
+    failed: bool = False
+    to: str = ""
+    ends: str = ""
+
+
+@dataclass(slots=True)
+class _Turn:
+    branch: int
+    speaker: str
+    calls: dict[str, _Call] = field(default_factory=dict)
+    outcome: str = "success"
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Speakers:
+    """A conversation up to some event. Changed in place by ``take``."""
+
+    graph: TransitionGraph
+    begins_with: Mapping[str, JSON]
+    """Context variables of its beginning."""
+    read: Read
+    turns: dict[int, _Turn] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+    accepted: int = 0
+    expected: str = ""
+    context: dict[str, JSON] | None = None
+
+    def take(self, event: Event) -> Pairs | None:
+        """The next event; of a choice what is recorded beside what follows. None: nothing was chosen, or it cannot be told."""
+        act = TAKES.get(event.fact.kind)
+        return None if act is None else act(self, event, event.fact)
+
+
+# -- one function a kind -----------------------------------------------------------------------------------------------
+
+
+def _anew(seen: Speakers, event: Event, fact: Any) -> None:
+    seen.turns.clear()
+    seen.steps.clear()
+    seen.accepted, seen.expected, seen.context = 0, "", None
+
+
+def _turn_opened(seen: Speakers, event: Event, fact: ev.TurnOpened) -> None:
+    seen.turns[fact.branch] = _Turn(fact.branch, fact.agent)
+    seen.steps[fact.step_id] = fact.branch
+
+
+def _step_opened(seen: Speakers, event: Event, fact: ev.StepOpened) -> None:
+    if str(fact.stage) == "fan_out" and fact.branch in seen.turns:
+        seen.turns[fact.branch] = _Turn(fact.branch, seen.turns[fact.branch].speaker)
+        seen.steps[fact.step_id] = fact.branch
+
+
+def _of(seen: Speakers, fact: Any) -> _Turn | None:
+    branch = seen.steps.get(fact.step_id)
+    return None if branch is None else seen.turns.get(branch)
+
+
+def _answered(seen: Speakers, event: Event, fact: ev.ModelAnswered) -> None:
+    turn = _of(seen, fact)
+    if turn is not None:
+        for call in fact.calls:
+            turn.calls[f"{fact.command_id}/{call.call_id}"] = _Call(call.tool, event.content_ref)
+
+
+def _call(seen: Speakers, fact: Any) -> _Call | None:
+    """The latest call of that id: one that a model used before was over before."""
+    turn = _of(seen, fact)
+    named = [] if turn is None else [one for key, one in turn.calls.items() if key.partition("/")[2] == fact.call_id]
+    return named[-1] if named else None
+
+
+def _tool_answered(seen: Speakers, event: Event, fact: ev.ToolAnswered) -> None:
+    if (call := _call(seen, fact)) is not None:
+        call.made, call.failed, call.to, call.ends = True, fact.error, fact.hands_to, fact.ends
+
+
+def _made(seen: Speakers, event: Event, fact: Any) -> None:
+    if (call := _call(seen, fact)) is not None:
+        call.made = True
+
+
+def _reworded(seen: Speakers, event: Event, fact: Any) -> None:
+    if (call := _call(seen, fact)) is not None:
+        call.args_ref = event.content_ref
+
+
+def _failed(seen: Speakers, event: Event, fact: ev.StepFailed) -> None:
+    turn = _of(seen, fact)
+    if turn is not None:
+        turn.calls.clear()
+        turn.outcome = "partial_success" if fact.partial else "fail"
+        turn.error = str(CLASSIFY[fact.cause].error_class)
+
+
+OUTSIDE = ("expectation", "ttl")
+
+
+def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | None:
+    told = seen.read(event.content_ref)
+    turn = _of(seen, fact)
+    try:
+        if turn is None or told is None:
+            raise _Unknown
+        found = _outside(seen, fact) if fact.why in OUTSIDE else _after(seen, turn)
+    except _Unknown:
+        found = None
+    seen.accepted, seen.expected = fact.turn, fact.speaker
+    seen.context = None if told is None else dict(told["context"])
+    if found is None or told is None:
+        return None
+    recorded = {name: getattr(fact, name) for name in found if name != "context"}
+    said = {name: str(value) if name in ("why", "outcome") else value for name, value in recorded.items()}
+    said["failure_class"] = None if fact.failure_class is None else str(fact.failure_class)
+    said["context"] = told["context"]
+    return {name: (said[name], found[name]) for name in found}
+
+
+TAKES: Mapping[str, Callable[[Speakers, Event, Any], Pairs | None]] = {
+    "replanned": _anew,
+    "turn_opened": _turn_opened,
+    "step_opened": _step_opened,
+    "model_answered": _answered,
+    "tool_answered": _tool_answered,
+    "call_deduplicated": _made,
+    "call_responded": _made,
+    "call_edited": _reworded,
+    "call_resolved": _reworded,
+    "step_failed": _failed,
+    "speaker_chosen": _chosen,
+}
+
+
+# -- what follows ------------------------------------------------------------------------------------------------------
+
+
+def _outside(seen: Speakers, fact: ev.SpeakerChosen) -> dict[str, object]:
+    """Nothing of the turn in flight stands, and it does not count."""
+    return {"turn": seen.accepted, "speaker": "", "context": _context(seen), "failure_class": None}
+
+
+def _context(seen: Speakers) -> dict[str, JSON]:
+    if seen.context is None and seen.accepted:
+        raise _Unknown
+    return dict(seen.begins_with if seen.context is None else seen.context)
+
+
+def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
+    context = _context(seen)
+    for call in turn.calls.values():
+        if call.tool == "context_write" and call.made and not call.failed:
+            for key in _args(seen, turn, call).get("delete", ()):
+                context.pop(key, None)
+            context |= _args(seen, turn, call).get("set", {})
+    context |= {"outcome": turn.outcome, "failure_class": turn.error}
+    if turn.speaker != (seen.expected or seen.graph.initial_speaker):
+        return {"from_agent": seen.expected or seen.graph.initial_speaker}
+    speaker, why, place, reason, tool = _walk(seen.graph, turn, context)
+    if speaker and seen.graph.max_turns is not None and seen.accepted + 1 >= seen.graph.max_turns:
+        speaker, why, reason = "", "max_turns", "max_turns"
+    found = {"speaker": speaker, "why": why, "transition": place, "close_reason": reason, "tool": tool}
+    return {
+        **found,
+        "turn": seen.accepted + 1,
+        "from_agent": turn.speaker,
+        "outcome": turn.outcome,
+        "failure_class": turn.error,
+        "context": context,
+    }
+
+
+def _args(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
+    told = seen.read(call.args_ref)
+    key = next(key for key, one in turn.calls.items() if one is call).partition("/")[2]
+    if told is None:
+        raise _Unknown
+    return next(one["args"] for one in told["calls"] if one["call_id"] == key)
+
+
+def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> tuple[str, str, int | None, str, str]:
+    tree = graph.to_dict()
+    there, rules = tree["participants"], tree["transitions"]
+    named = {tool for rule in rules for tool in _tools(rule["when"])}
+    made = [one for one in turn.calls.values() if one.made]
+    tool = ""
+    for call in made:
+        if call.ends:
+            return "", "finish", None, call.ends, call.tool
+        if call.to in there:
+            return call.to, "handoff", None, "", call.tool
+        if call.tool in named:
+            tool = call.tool
+            break
+    for place in sorted(range(len(rules)), key=lambda n: rules[n]["order"]):
+        if _holds(rules[place]["when"], turn, context, tool):
+            speaker, reason = _leads(rules[place]["then"], turn, there, tree)
+            return speaker, "transition", place, reason, tool
+    if tree["default_target"] is None:
+        return "", "no_default", None, "no_transition", tool
+    speaker, reason = _leads(tree["default_target"], turn, there, tree)
+    return speaker, "default", None, reason, tool
+
+
+def _tools(condition: JSON) -> Iterator[str]:
+    if condition["kind"] == "tool_called":
+        yield condition["tool"]
+    for inner in (*condition.get("conditions", ()), *([condition["condition"]] if "condition" in condition else [])):
+        yield from _tools(inner)
+
+
+def _holds(condition: JSON, turn: _Turn, context: Mapping[str, JSON], tool: str) -> bool:
+    def inner(one: JSON) -> bool:
+        return _holds(one, turn, context, tool)
+
+    match condition["kind"]:
+        case "always":
+            return True
+        case "from_speaker":
+            return bool(condition["agent"] == turn.speaker)
+        case "tool_called":
+            return bool(condition["tool"] == tool)
+        case "context_equals":
+            return bool(context.get(condition["key"]) == condition["value"])
+        case "outcome_is":
+            return bool(condition["outcome"] == turn.outcome)
+        case "error_class_is":
+            return bool(condition["failure_class"] == turn.error)
+        case "all_of":
+            return all(map(inner, condition["conditions"]))
+        case "any_of":
+            return any(map(inner, condition["conditions"]))
+        case "not":
+            return not inner(condition["condition"])
+    raise _Unknown
+
+
+def _leads(target: JSON, turn: _Turn, there: list[str], tree: JSON) -> tuple[str, str]:
+    match target["kind"]:
+        case "agent":
+            return target["agent"], ""
+        case "round_robin":
+            return there[(there.index(turn.speaker) + 1) % len(there)], ""
+        case "stay":
+            return turn.speaker, ""
+        case "revert_to_initiator":
+            return tree["initiator"] or tree["initial_speaker"], ""
+        case "terminate":
+            return "", target["reason"]
+    raise _Unknown

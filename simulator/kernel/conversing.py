@@ -1,0 +1,104 @@
+"""How fabrics of the swarm take turns, and what their agents ask of a conversation's tools."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from fabric.core.inputs import ToolCall
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_conversation import BY_KIND, FINISH, READ, TRANSFER, WRITE
+
+JSON = Any
+SHARE = 0.12
+"""How many fabrics with two workers or more take turns."""
+KEYS = ("topic", "done", "round")
+VALUES = (None, True, "billing", 1)
+
+
+def drawn(tree: JSON, number: int) -> None:
+    """In some fabrics workers take turns by a graph or pass the request on, in place."""
+    rng = Random(f"turns {number}")  # noqa: S311 - a simulation is to be repeatable
+    workers = tree["topology"]["workers"]
+    if len(workers) < 2 or rng.random() >= SHARE:
+        return
+    roles = {name: held for name, held in tree["topology"].items() if name != "plan"}
+    tree["topology"] = {**roles, **(_graph(rng, tree, workers) if rng.random() < 0.7 else _peers(rng, workers))}
+    tree["policy"]["limits"]["hops"] = rng.choice((1, 2, 5))
+    for agent in tree["agents"]:
+        if agent["name"] in workers:
+            made = BY_KIND[tree["topology"]["kind"]]
+            agent["tools"] = [*agent["tools"], *(name for name in made if rng.random() < 0.7)]
+
+
+def _peers(rng: Random, workers: list[str]) -> JSON:
+    passes = {name: [other for other in workers if rng.random() < 0.7] for name in workers if rng.random() < 0.9}
+    return {"kind": "handoff", "first": rng.choice((None, workers[-1])), "passes": rng.choice((None, passes))}
+
+
+def _graph(rng: Random, tree: JSON, workers: list[str]) -> JSON:
+    rules = [
+        {"when": _condition(rng, tree, workers), "then": _target(rng, workers), "order": rng.choice((0, 0, 1, -1))}
+        for _ in range(rng.randrange(6))
+    ]
+    quick = [{"seconds": 2.0}, {"seconds": 40.0, "on_violation": "auto_close"}]
+    return {
+        "kind": "graph",
+        "initial_speaker": rng.choice(workers),
+        "initiator": rng.choice((None, workers[0])),
+        "transitions": rules,
+        "default_target": rng.choice((None, {"kind": "round_robin"}, {"kind": "terminate", "reason": "over"})),
+        "max_turns": rng.choice((2, 4, 9)),
+        "context": rng.choice(({}, {"topic": "billing"})),
+        "ttl_s": rng.choice((None, None, 30.0)),
+        **rng.choice(({}, {"expectations": quick}, {"expectations": []})),
+    }
+
+
+def _condition(rng: Random, tree: JSON, workers: list[str], deep: bool = True) -> JSON:
+    tools = [tool["name"] for tool in tree["tools"]] or [TRANSFER]
+    simple: list[JSON] = [
+        {"kind": "always"},
+        {"kind": "from_speaker", "agent": rng.choice(workers)},
+        {"kind": "tool_called", "tool": rng.choice(tools)},
+        {"kind": "context_equals", "key": rng.choice(KEYS), "value": rng.choice(VALUES)},
+        {"kind": "outcome_is", "outcome": rng.choice(("fail", "fail", "success"))},
+        {"kind": "error_class_is", "failure_class": rng.choice(("transient_infra", "deterministic"))},
+    ]
+    if deep and rng.random() < 0.3:
+        inner = [_condition(rng, tree, workers, deep=False) for _ in range(2)]
+        return rng.choice(
+            (
+                {"kind": "all_of", "conditions": inner},
+                {"kind": "any_of", "conditions": inner},
+                {"kind": "not", "condition": inner[0]},
+            )
+        )
+    return rng.choice(simple)
+
+
+def _target(rng: Random, workers: list[str]) -> JSON:
+    return rng.choice(
+        (
+            {"kind": "agent", "agent": rng.choice(workers)},
+            {"kind": "round_robin"},
+            {"kind": "stay"},
+            {"kind": "revert_to_initiator"},
+            {"kind": "terminate", "reason": "enough"},
+        )
+    )
+
+
+def asked_of_conversation(spec: FabricSpec, call: ToolCall) -> ToolCall:
+    """A query as a call of a conversation's tool asks it; every other call as it is."""
+    query = call.args.get("query") if isinstance(call.args, dict) else None
+    if not spec.of_conversation(call.tool) or not isinstance(query, str):
+        return call
+    number, workers = sum(query.encode()), spec.topology.workers
+    args: JSON = {
+        TRANSFER: {"to": workers[number % len(workers)], "brief": f"What is left of {query}, as far as it is known."},
+        FINISH: {"answer": f"All of {query}.", **({"reason": "known"} if number % 2 else {})},
+        WRITE: {"set": {KEYS[number % 3]: VALUES[number % 4]}, "delete": [KEYS[number % 2]]},
+        READ: {"key": KEYS[number % 3]} if number % 2 else {},
+    }[call.tool]
+    return ToolCall(call_id=call.call_id, tool=call.tool, args=args)

@@ -1,0 +1,58 @@
+"""What must be true of conversations: invariants as in ``invariants.py`` (semantics.md 5). Who speaks is chosen anew from the journal (``derivation/speakers.py``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.core.derivation.speakers import TAKES, Speakers
+from fabric.core.envelope import Event
+from fabric.core.fingerprint import decode
+from fabric.core.run import Run
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
+from simulator.kernel.seen import Seen, on
+
+KEPT = ("model_answered", "call_edited", "call_resolved", "speaker_chosen")
+"""Kinds whose contents say what was written."""
+
+
+@on(*TAKES)
+def speaker_follows_from_the_graph(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Who speaks after a turn, why, and what the context is then, follow from the rules and what was called and written."""
+    topology = seen.compiled.spec.topology
+    if not isinstance(topology, GraphTopology | HandoffTopology):
+        return ""
+    if seen.speakers is None:
+        begins = topology.context if isinstance(topology, GraphTopology) else {}
+        seen.speakers = Speakers(topology.graph, begins, seen.spoken.get)
+    if fact.kind in KEPT and event.content_ref:
+        seen.spoken[event.content_ref] = decode(seen.content)
+    found = seen.speakers.take(event)
+    return "; ".join(f"{name} is {a!r}, derived {b!r}" for name, (a, b) in (found or {}).items() if a != b)
+
+
+@on("turn_opened", "speaker_chosen", "replanned")
+def turns_are_taken_by_those_who_were_chosen(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Nobody takes a turn that is not theirs, nor any once the conversation is closed, nor more than the graph allows."""
+    if fact.kind == "replanned":
+        seen.chosen = None
+        return ""
+    if fact.kind == "speaker_chosen":
+        seen.chosen = (fact.speaker, fact.turn)
+        return ""
+    topology = seen.compiled.spec.topology
+    if not isinstance(topology, GraphTopology | HandoffTopology):
+        return ""
+    graph = topology.graph
+    speaker, turns = seen.chosen or (graph.initial_speaker, 0)
+    if fact.agent != speaker:
+        return f"{fact.agent} has the turn of {speaker or 'nobody: it is closed'}"
+    return f"turn {turns + 1} of {graph.max_turns}" if graph.max_turns is not None and turns >= graph.max_turns else ""
+
+
+@on("handed_off")
+def hops_are_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No more handovers than the limit, replans included."""
+    seen.hops += 1
+    limit = seen.compiled.spec.policy.limits.hops
+    return f"hop {seen.hops}, at most {limit}" if seen.hops > limit else ""

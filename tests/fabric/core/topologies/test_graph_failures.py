@@ -1,0 +1,79 @@
+"""Failures of turns: what is done about their calls first, then a rule on how a turn ended, then the rest of the cell (semantics.md 5; S1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.core import events as ev
+from fabric.core.flow import RunState
+from fabric.core.taxonomy import Cause, Tier
+from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import asks, fails
+from tests.fabric.core.topologies.fabrics import graph, rule
+from tests.fabric.core.topologies.test_graph import SAYS, TWO, sets, spoken, using
+
+FAILED = {"kind": "outcome_is", "outcome": "fail"}
+DOWN = fails(Cause.SERVER_ERROR, "the provider is down", status=503)
+
+
+def reacted(world):
+    return [(str(fact.reaction), fact.layer) for fact in world.of(ev.ReactionDecided)]
+
+
+def test_a_turn_that_fails_goes_on_by_a_rule_after_what_is_done_about_its_call():
+    world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": DOWN})
+    assert world.end.state is RunState.COMPLETED
+    assert reacted(world) == [("retry", ""), ("retry", ""), ("route", "edge_routing")]
+    assert spoken(world) == ["alice", "bob"]
+    assert world.outcome["text"] == "bob has looked at it."
+    first = world.of(ev.SpeakerChosen)[0]
+    assert (first.transition, str(first.outcome), str(first.failure_class)) == (0, "fail", "transient_infra")
+    assert world.content_of(ev.SpeakerChosen)[0]["context"] == {"outcome": "fail", "failure_class": "transient_infra"}
+
+
+def test_how_the_last_turn_ended_is_told_anew_after_each():
+    world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": DOWN})
+    assert world.content_of(ev.SpeakerChosen)[1]["context"] == {"outcome": "success", "failure_class": None}
+
+
+def test_a_rule_on_another_class_or_on_nothing_of_the_kind_leads_nowhere():
+    other = {"kind": "error_class_is", "failure_class": "deterministic"}
+    for rules in ((rule(other, "bob"),), (rule("always", "bob"),), (rule("always", "bob"), rule(FAILED, "bob"))):
+        world = ran(graph(*rules), {**SAYS, "alice": DOWN})
+        assert world.end.state is RunState.FAILED
+        assert spoken(world) == ["alice"]
+
+
+def test_a_failure_that_does_not_go_away_goes_on_at_once():
+    world = ran(graph(rule(FAILED, "bob")), {**SAYS, "alice": fails(Cause.AUTH, "the key was refused")})
+    assert reacted(world) == [("route", "edge_routing")]
+    assert spoken(world) == ["alice", "bob"]
+
+
+def test_a_turn_that_failed_brings_neither_what_it_called_nor_what_it_wrote():
+    fabric = graph(rule(FAILED, "bob"), agents=using("alice"))
+    world = ran(fabric, {**SAYS, "alice": [asks(sets(half=True)), fails(Cause.AUTH, "the key was refused")]})
+    assert world.content_of(ev.SpeakerChosen)[0]["context"] == {"outcome": "fail", "failure_class": "deterministic"}
+
+
+BUDGET = {"budget": {"run_usd_micros": 10_000_000, "agents": {"alice": {"usd_micros": 1}}}}
+
+
+@pytest.mark.parametrize(("tier", "ways"), [(Tier.INTERACTIVE, ["route"]), (Tier.HIGH_STAKES, ["escalate"])])
+def test_a_budget_never_goes_on_by_a_rule_in_high_stakes(tier, ways):
+    world = ran(graph(rule(FAILED, "bob"), **BUDGET), SAYS, tier=tier)
+    assert [way for way, _ in reacted(world)] == ways
+    skipped = [fact.reason for fact in world.of(ev.RungSkipped) if fact.reaction == "route"]
+    assert (skipped == []) is (tier is Tier.INTERACTIVE)
+
+
+def test_without_rules_on_failures_no_ladder_is_another():
+    assert not ran(graph(rule("always", "bob"), topology=TWO), SAYS).compiled.ladders.layered
+
+
+def test_layers_of_fabro_stand_around_the_way_by_a_rule():
+    fabric = graph(rule(FAILED, "bob"), retry_layers={"preset": "fabro"})
+    world = ran(fabric, {**SAYS, "alice": DOWN})
+    assert reacted(world)[-1] == ("route", "edge_routing")
+    assert {layer for _, layer in reacted(world)[:-1]} <= {"call_retries", "node_retries"}
+    assert spoken(world) == ["alice", "bob"]
