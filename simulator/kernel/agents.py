@@ -19,7 +19,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
-from simulator.kernel.conversing import asked_of_conversation
+from simulator.kernel.conversing import asked_of_conversation, conversing
 from simulator.kernel.faults import Rates
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
@@ -193,6 +193,8 @@ class Agents:
             return HABITS[habit](turn, [tool.name for tool in request.tools]), ""
         if self.spec.memories and turn <= 3 and self._rng.random() < 0.5:
             return recalling(self.spec, [tool.name for tool in request.tools], turn, self._rng), ""
+        if self.spec.conversation_tools and turn <= 2 and self._rng.random() < 0.5:
+            return conversing(self.spec, [tool.name for tool in request.tools], turn, self._rng), ""
         first = not any(message.role == "tool" for message in request.messages)
         name = self._rng.choice(request.tools).name
         calls: tuple[ToolCall, ...] = ()

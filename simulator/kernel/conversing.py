@@ -102,3 +102,13 @@ def asked_of_conversation(spec: FabricSpec, call: ToolCall) -> ToolCall:
         READ: {"key": KEYS[number % 3]} if number % 2 else {},
     }[call.tool]
     return ToolCall(call_id=call.call_id, tool=call.tool, args=args)
+
+
+def conversing(spec: FabricSpec, tools: list[str], turn: int, rng: Random) -> tuple[ToolCall, ...]:
+    """One call or two of a conversation's tools, as queries; none where the agent has none."""
+    names = [name for name in tools if spec.of_conversation(name)]
+    asked = [(rng.choice(names), rng.randrange(9)) for _ in range(rng.choice((1, 2)))] if names else []
+    return tuple(
+        ToolCall(call_id=f"v{turn}-{n}", tool=name, args={"query": f"part {what}"})
+        for n, (name, what) in enumerate(asked)
+    )

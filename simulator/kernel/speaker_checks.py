@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core.derivation.speakers import TAKES, Speakers
+from fabric.core.derivation.speakers import TAKES, speakers_of
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode
 from fabric.core.run import Run
@@ -19,12 +19,10 @@ KEPT = ("model_answered", "call_edited", "call_resolved", "speaker_chosen")
 @on(*TAKES)
 def speaker_follows_from_the_graph(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """Who speaks after a turn, why, and what the context is then, follow from the rules and what was called and written."""
-    topology = seen.compiled.spec.topology
-    if not isinstance(topology, GraphTopology | HandoffTopology):
-        return ""
     if seen.speakers is None:
-        begins = topology.context if isinstance(topology, GraphTopology) else {}
-        seen.speakers = Speakers(topology.graph, begins, seen.spoken.get)
+        seen.speakers = speakers_of(seen.compiled.spec, seen.spoken.get)
+    if seen.speakers is None:
+        return ""
     if fact.kind in KEPT and event.content_ref:
         seen.spoken[event.content_ref] = decode(seen.content)
     found = seen.speakers.take(event)

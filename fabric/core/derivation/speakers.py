@@ -13,6 +13,9 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.graph.spec import TransitionGraph
+from fabric.core.spec import FabricSpec
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.taxonomy import CLASSIFY
 
 JSON = Any
@@ -65,6 +68,14 @@ class Speakers:
         """The next event; of a choice what is recorded beside what follows. None: nothing was chosen, or it cannot be told."""
         act = TAKES.get(event.fact.kind)
         return None if act is None else act(self, event, event.fact)
+
+
+def speakers_of(spec: FabricSpec, read: Read) -> Speakers | None:
+    """The conversation that a run of a fabric has; None: it has none that a graph drives."""
+    topology = spec.topology
+    if isinstance(topology, GraphTopology):
+        return Speakers(topology.graph, topology.context, read)
+    return Speakers(topology.graph, {}, read) if isinstance(topology, HandoffTopology) else None
 
 
 # -- one function a kind -----------------------------------------------------------------------------------------------

@@ -10,11 +10,9 @@ from fabric.core.context import Compiled
 from fabric.core.derivation import Derived, Ledger, Rules, noted
 from fabric.core.derivation.compare import carrying_out, derived_one, differing, follows
 from fabric.core.derivation.numbers import Scheduled
-from fabric.core.derivation.speakers import TAKES, Speakers
+from fabric.core.derivation.speakers import TAKES, speakers_of
 from fabric.core.envelope import Event
 from fabric.core.graph.registry import BUILT_IN
-from fabric.core.spec_graph import GraphTopology
-from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.taxonomy import Tier
 
 
@@ -25,10 +23,7 @@ class Deriving:
         self.compiled, self.ledger = compiled, Ledger(tier)
         self.derived: list[Derived] = []
         self.contents: dict[str, Any] = {}
-        topology = compiled.spec.topology
-        turns = isinstance(topology, GraphTopology | HandoffTopology)
-        begins = topology.context if isinstance(topology, GraphTopology) else {}
-        self.speakers = Speakers(topology.graph, begins, self.contents.get) if turns else None
+        self.speakers = speakers_of(compiled.spec, self.contents.get)
 
     def spoken(self, event: Event, read: Callable[[str], Any]) -> None:
         """The next event of a conversation; a choice of a speaker that does not follow from the journal fails the test."""

@@ -69,6 +69,10 @@ FOUND_BY = {
     "swap_for_anything": {"swaps_are_allowed", "decision_derives"},
     "swap_silently": {"no_silent_swap"},
     "swap_into_open": {"swaps_are_allowed", "decision_derives"},
+    # Conversations.
+    "writes_forgotten": {"speaker_follows_from_the_graph"},
+    "turns_unbounded": {"speaker_follows_from_the_graph"},
+    "hops_unbounded": {"hops_are_in_bounds"},
     # Retry layers.
     "node_wait_skipped": {"nodes_wait"},
     "node_retries_not_counted": {"node_retries_in_bounds", "decision_derives"},
@@ -137,6 +141,10 @@ def _probed(setup: Setup) -> bool:
     return len(setup.runs) > 1 and bool(setup.fabric.compiled.spec.policy.breakers)
 
 
+def _conversing(setup: Setup) -> bool:
+    return bool(setup.fabric.compiled.spec.conversation_tools)
+
+
 WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "old_epoch_accepted": lambda setup: setup.rates["late_result"] > 0,
     "suspects_together": lambda setup: len(setup.runs) > 1 and _dies(setup),
@@ -145,6 +153,9 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "permit_for_all": _probed,
     "one_probe_more": _probed,
     "swap_for_anything": _swaps,
+    "writes_forgotten": _conversing,
+    "turns_unbounded": _conversing,
+    "hops_unbounded": _conversing,
     "node_wait_skipped": _layered,
     "node_retries_not_counted": _layered,
     "nothing_is_a_part": _accepts_gaps,
