@@ -20,14 +20,14 @@ from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.journal_sqlite import SqliteStore
 from fabric.adapters.nudge import NullNudge
 from fabric.adapters.owned import Revision
-from fabric.adapters.tools.registry import ToolRunner
+from fabric.adapters.tools.registry import ToolRunner, offers, validator_of
 from fabric.adapters.writer import JournalWriter
 from fabric.core.context import Compiled, compile_spec
 from fabric.core.frozen import replace
 from fabric.core.inputs import INBOX, CallFailed, CancelRequested, DecisionMade, ModelReplied, RunRequested
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
-from fabric.runtime.call_ports import ModelRequest
+from fabric.runtime.call_ports import ModelRequest, ToolOffer
 from fabric.runtime.ports import Batch, Claimed, JournalStore, NewRun, Written
 from fabric.runtime.prompts import overhead_bytes
 from simulator.bench.answers import ANSWERS
@@ -42,10 +42,15 @@ NEVER_S = 3_600.0
 Answer = ModelReplied | CallFailed
 
 
+def offered(spec: FabricSpec) -> dict[str, ToolOffer]:
+    return {tool.name: offers(tool) for tool in spec.all_tools}
+
+
 def compile_(spec: FabricSpec) -> Compiled:
     prices = {model.name: model.price.price() for model in spec.models if model.price}
-    overhead = {agent.name: overhead_bytes(spec, agent, {}) for agent in spec.agents}
-    return compile_spec(spec, prices=prices, prompt_overhead=overhead)
+    overhead = {agent.name: overhead_bytes(spec, agent, offered(spec)) for agent in spec.agents}
+    validators = {tool.name: validator_of(tool) for tool in spec.all_tools}
+    return compile_spec(spec, prices=prices, prompt_overhead=overhead, validators=validators)
 
 
 def policy(**changed: Any) -> FabricSpec:
@@ -157,6 +162,7 @@ class Site:
         self.released: SimpleQueue[str] = SimpleQueue()
         self.hosts: list[RunHost] = []
         self.spec = SPEC
+        self.tools: Callable[[], ToolRunner] = ToolRunner
         self.elapsed: Elapsed = elapsed_s
         self.clock: Any = SYSTEM_CLOCK
         self.shared: tuple[Any, Any] | None = None
@@ -175,14 +181,14 @@ class Site:
         def revision(revision_id: str) -> Revision:
             if revision_id in self.faults:
                 raise LookupError(self.faults[revision_id])
-            return Revision(fabric, {})
+            return Revision(fabric, offered(self.spec))
 
         grants, buckets = self.shared or self.tokens or (None, None)
         ports = Ports(
             store=self.store,
             writer=JournalWriter(self.store, NullNudge()),
             models=agents,
-            tools=ToolRunner(),
+            tools=self.tools(),
             clock=self.clock,
             revision=revision,
             elapsed=self.elapsed,
