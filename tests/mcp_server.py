@@ -20,7 +20,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 server = MCPServer("tests")
-NOTES = Path(os.environ.get("MCP_NOTES", "."))
+NOTES = Path(os.environ.get("MCP_NOTES", os.devnull))
 
 
 def note(name: str) -> None:
@@ -57,8 +57,9 @@ def environment() -> str:
 def fail(how: str = "value") -> str:
     """Fails."""
     if how == "exit":
-        with (NOTES / "fails").open("a") as told:
-            told.write("x")
+        if NOTES.is_dir():
+            with (NOTES / "fails").open("a") as told:
+                told.write("x")
         os._exit(7)
     raise ToolError("the printer is on fire")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 import psycopg
+from httpx2 import URL
 
+from fabric.adapters.tools.outbound import authority
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_topology import Tiers
@@ -33,7 +35,7 @@ WORKERS = {"sqlite": 1, "postgresql": 2}
 def drilled_live(spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], db: str) -> list[Cell]:
     """The cells on an installation that is there for them alone. Raises Refused where its servers do not answer, or the cells do not come to rest in time."""
     try:
-        with site(db, provider=PROVIDER, workers=WORKERS[db], more={"FABRIC_ALLOWED_HOSTS": hosts(spec)}) as made:
+        with site(db, provider=PROVIDER, workers=WORKERS[db], more=outside(spec)) as made:
             return drill_live(made, spec, cells)
     except psycopg.OperationalError as error:
         said = " ".join(str(error).split())[:300]
@@ -74,10 +76,18 @@ def drill_live(
     return found
 
 
-def hosts(spec: FabricSpec) -> str:
-    """The hosts that its tools name, as FABRIC_ALLOWED_HOSTS takes them: without them it could not be published. No drill asks one of them."""
-    found = {urlsplit(tool.target).netloc for tool in spec.tools if tool.kind == "http"}
-    return ",".join(sorted(found))
+def outside(spec: FabricSpec) -> dict[str, str]:
+    """What the operator of a throwaway installation lets a fabric reach, run and hand out: without that it could not be published. No drill does any of it."""
+    asked = [(tool.target, tool.headers_from) for tool in spec.tools if tool.kind == "http"]
+    asked += [(server.url, server.headers_from) for server in spec.mcp_servers if server.transport == "http"]
+    commands = [server for server in spec.mcp_servers if server.transport == "stdio"]
+    sent = {f"{name}@{authority(URL(url))}" for url, headers in asked for name in headers.values()}
+    handed = {name for server in commands for name in server.variables}
+    return {
+        "FABRIC_ALLOWED_HOSTS": ",".join(sorted({authority(URL(url)) for url, _ in asked})),
+        "FABRIC_MCP_COMMANDS": ";".join(shlex.join((server.command, *server.args)) for server in commands),
+        "FABRIC_TOOL_VARIABLES": ",".join(sorted(sent | handed)),
+    }
 
 
 def failing(spec: FabricSpec, failure: FailureType) -> FabricSpec:

@@ -54,6 +54,9 @@ for line in sys.stdin:
 """
 
 
+DONE = '{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "done"}]}}'
+
+
 def saying(*lines: str, **changed: Any) -> McpServer:
     """A server of before 2026 that says these lines to every call; ``ID`` in them is the call's."""
     return stdio(args=("-c", SAYING, *lines), **changed)
@@ -141,3 +144,25 @@ async def gone(pid: int) -> None:
     finally:
         asyncio.get_running_loop().remove_reader(watch)
         os.close(watch)
+
+
+def played(scene, port, within_s=60):
+    """Runs a scene and ends the sessions on its loop; a test that hangs fails instead."""
+
+    async def whole():
+        try:
+            return await scene()
+        finally:
+            await port.end()
+
+    try:
+        return asyncio.run(asyncio.wait_for(whole(), within_s))
+    finally:
+        port.close()
+
+
+def one(name, args=None, server=None, port=None, **changed):
+    """One call in a session of its own."""
+    server = server or stdio()
+    port = port or runner(server)
+    return played(lambda: call(port, server, name, args, **changed), port)

@@ -10,8 +10,7 @@ from fabric.core.inputs import CallFailed
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from simulator.endpoint import ScriptedEndpoint, Step, drop, hang, hang_up, refusal
-from tests.fabric.adapters.tools.mcp_worlds import call, gone, http, runner, served
-from tests.fabric.adapters.tools.test_mcp_stdio import played
+from tests.fabric.adapters.tools.mcp_worlds import call, gone, http, played, runner, served
 
 
 @pytest.fixture(scope="module", params=[(), ("--json",)], ids=["events", "json"])

@@ -12,43 +12,19 @@ from fabric.adapters.tools.registry import ToolRunner
 from fabric.core.inputs import CallFailed, ToolFinished
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
-from tests.fabric.adapters.tools.asking import run
 from tests.fabric.adapters.tools.mcp_worlds import (
+    DONE,
     SAYING,
     alive,
     call,
-    children_of,
-    gone,
+    one,
     permits,
+    played,
     program,
     runner,
     saying,
     stdio,
-    tool,
 )
-
-
-def played(scene, port, within_s=60):
-    """Runs a scene and ends the sessions on its loop; a test that hangs fails instead."""
-
-    async def whole():
-        try:
-            return await scene()
-        finally:
-            await port.end()
-
-    try:
-        return asyncio.run(asyncio.wait_for(whole(), within_s))
-    finally:
-        port.close()
-
-
-def one(name, args=None, server=None, port=None, **changed):
-    """One call in a session of its own."""
-    server = server or stdio()
-    port = port or runner(server)
-    return played(lambda: call(port, server, name, args, **changed), port)
-
 
 # -- answers -----------------------------------------------------------------------------------------------------------
 
@@ -255,9 +231,6 @@ def test_noise_on_standard_error_harms_nothing():
     assert one("noisy", {"lines": 5_000}).result == "done"
 
 
-DONE = '{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "done"}]}}'
-
-
 def test_noise_on_standard_output_harms_nothing():
     assert one("act", server=saying("hello there", "", '{"level": "info"}', DONE)).result == "done"
 
@@ -331,56 +304,3 @@ def test_a_message_that_is_too_long_and_answers_nothing_ends_the_session():
     found = one("act", server=server)
     assert (found.cause, found.outcome) == (Cause.DROPPED_STREAM, Outcome.UNKNOWN)
     assert found.message.endswith("it sent a message of more than 4,000,000 bytes that answers nothing")
-
-
-# -- together ----------------------------------------------------------------------------------------------------------
-
-
-def test_many_calls_share_one_process():
-    server = stdio()
-    port = runner(server)
-
-    async def scene():
-        return await asyncio.gather(*(call(port, server, "whoami") for _ in range(20)))
-
-    assert len({found.result for found in played(scene, port)}) == 1
-
-
-def test_a_call_that_is_let_go_of_ends_no_other(tmp_path: Path):
-    os.mkfifo(tmp_path / "never")
-    server = stdio(variables=("MCP_NOTES",))
-    port = runner(server, "MCP_NOTES", MCP_NOTES=str(tmp_path))
-
-    async def scene():
-        before = await call(port, server, "whoami")
-        out = asyncio.create_task(call(port, server, "never"))
-        await asyncio.to_thread((tmp_path / "never").read_text)
-        out.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await out
-        return before, await call(port, server, "whoami")
-
-    before, after = played(scene, port)
-    assert before.result == after.result
-
-
-@pytest.mark.parametrize("how", ["end", "close"])
-def test_the_process_and_what_it_started_end_with_the_port(how):
-    text = "import subprocess, sys; subprocess.Popen(['sleep', '1000']); sys.argv = ['x']; from tests.mcp_server import main; main()"
-    server = program(text)
-    port = runner(server)
-
-    async def scene():
-        pid = int((await call(port, server, "whoami")).result.split()[0])
-        pids = [pid, *children_of(pid)]
-        await port.end() if how == "end" else port.close()
-        await asyncio.gather(*map(gone, pids))
-        return pids
-
-    assert len(played(scene, port)) == 2
-
-
-def test_a_tool_without_a_server_is_the_author_s_to_mend():
-    found = run(tool("add"), {})
-    assert (found.cause, found.outcome) == (Cause.BAD_CONFIGURATION, Outcome.REJECTED)
-    assert found.message == "tool 'mine': no MCP server is declared for 'things/add'"
