@@ -60,10 +60,11 @@ def plans(agent: AgentSpec, step: Step) -> bool:
 
 def _planned(work: Work, step: Step, plan: CallPlan, native: tuple[tuple[ToolCall, str], ...], *, final: bool) -> Said:
     if plan.problems:
-        return Said(native, None, plan.problems)
+        return Said((), None, plan.problems)
     asked = native if final else (*native, *plan.calls)
     if plan.output is not None:
-        return _fitting(work, step, plan.output, asked)
+        found = _fitting(work, step, plan.output, asked)
+        return Said((), None, found.problems) if found.problems else found
     return Said(asked, None, () if asked else ("output is null, and no more calls are made: give the output",))
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.frozen import replace
-from fabric.core.proposed import Proposed
-from fabric.core.references import Unresolved, named_in, references_of, resolved
+from fabric.core.proposed import Proposed, of_last_answer
+from fabric.core.references import Reference, Unresolved, named_in, references_of, resolved
 from fabric.core.run import CallRecord, Run, Step
 from fabric.core.saga import Effect
 from fabric.core.taxonomy import Cause
@@ -83,22 +83,40 @@ def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
     if one.bound or one.problem or not isinstance(one.args, dict):
         return one
     wanted = references_of(one.args)
-    failed = [ref.call_id for ref in wanted if ref.part == "result" and _failed(step, ref.call_id)]
-    if failed:
-        problem = f"{failed[0]!r}, which it refers to, brought no result"
-        return replace(one, problem=problem, cause=Cause.DEPENDENCY_FAILED)
     left_out = next((ref.call_id for ref in wanted if _skipped(step, ref.call_id)), None)
     if left_out is not None:
         _skip(work, step, one, f"{left_out!r}, which it refers to, was not made")
         return None
-    if one.when:
-        holds, problem = _holds(work, step, one.when)
-        if problem:
-            return replace(one, problem=f"when: {problem}")
-        if not holds:
-            _skip(work, step, one, f"its condition does not hold: {one.when}")
-            return None
+    holds, problem = _holds(work, step, one.when) if one.when else (True, "")
+    if not (holds or problem):
+        _skip(work, step, one, f"its condition does not hold: {one.when}")
+        return None
+    used = [ref.call_id for ref in wanted if ref.part == "result"] + list(named_in(one.when) if problem else ())
+    failed = next((call_id for call_id in used if _failed(step, call_id)), None)
+    if failed is not None:
+        problem = f"{failed!r}, which it refers to, brought no result"
+        return replace(one, problem=problem, cause=Cause.DEPENDENCY_FAILED)
+    if problem:
+        return replace(one, problem=f"when: {problem}")
     return _bound(work, step, one) if wanted else one
+
+
+def handled(work: Work, step: Step, call_id: str) -> bool:
+    """Whether a call of the last answer asks about another's error: by its condition, or by what it refers to. Such an error is data that the plan goes on with."""
+    if not step.history or not any(record.after for record in step.history[-1].calls):
+        return False
+    return any(
+        call_id in named_in(one.when) or any(ref.call_id == call_id and ref.part == "error" for ref in _references(one))
+        for one in of_last_answer(work, step)
+    )
+
+
+def _references(one: Proposed) -> list[Reference]:
+    """What a call's arguments refer to, where that can be read at all."""
+    try:
+        return references_of(one.args)
+    except Unresolved:
+        return []
 
 
 def _failed(step: Step, call_id: str) -> bool:

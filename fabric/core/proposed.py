@@ -117,6 +117,17 @@ def earlier(step: Step, call_id: str) -> CallRecord | None:
     return next(found, None)
 
 
+def repeats(work: Work, step: Step, one: Proposed) -> bool:
+    """Whether a call is the same as its model proposed under its id in an earlier turn, references and all; True where it proposed none under it."""
+    for turn in step.history[:-1]:
+        if any(record.call_id == one.call_id for record in turn.calls):
+            journaled = work.ctx.contents.read(turn.answer_ref)["calls"]
+            before = next(call for call in journaled if call["call_id"] == one.call_id)
+            given = before["args"] if "args" in before else before.get("raw_args", "")
+            return (before["tool"], fingerprint(given)) == (one.tool, one.args_hash)
+    return True
+
+
 def of_last_answer(work: Work, step: Step) -> list[Proposed]:
     """The calls of the step's last answer as they were journaled with it; with the arguments that took the place of the proposed ones."""
     turn = step.history[-1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.core import dependencies, guard, mutations
 from fabric.core import events as ev
-from fabric.core import guard, mutations
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.flow import Stage
@@ -43,6 +43,7 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
             failure=_signature(issued, finished) if finished.error else "",
             hands_to=returned.target if isinstance(returned, Handoff) else "",
             ends=returned.reason if isinstance(returned, Finish) else "",
+            handled=bool(finished.error) and _handled(work, issued),
         ),
         content,
     )
@@ -52,6 +53,11 @@ def tool_answered(work: Work, pending: Pending, finished: ToolFinished) -> Failu
     if not trips or work.run.ending is not None or step is None or step.status != "active" or step.final:
         return None  # An agent that was stopped has its last word; nobody else is left to stop.
     return Failure(tuple(trips), step.stage, step.id)
+
+
+def _handled(work: Work, issued: ev.CallIssued) -> bool:
+    step = work.run.steps.get(issued.step_id)
+    return step is not None and dependencies.handled(work, step, issued.call_id)
 
 
 def _content(finished: ToolFinished) -> JSON:

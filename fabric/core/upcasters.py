@@ -75,6 +75,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("tool_answered", 2): same,
     ("output_accepted", 1): same,
     ("call_edited", 1): same,
+    ("call_deduplicated", 1): same,
 }
 """By event kind and version: a header (``e`` the envelope, ``d`` the fact) of that version to one of the next. Total by test."""
 UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
@@ -140,6 +141,7 @@ SINCE: Mapping[str, int] = {
     "replanned": 3,
     "rung_skipped": 9,
     "call_edited": 9,
+    "call_deduplicated": 9,
     "model_answered": 9,
     "call_resolved": 9,
     "call_skipped": 9,

@@ -22,7 +22,7 @@ from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.fingerprint import masked_fingerprint
 from fabric.core.frozen import replace
-from fabric.core.proposed import Proposed, earlier, of_last_answer
+from fabric.core.proposed import Proposed, earlier, of_last_answer, repeats
 from fabric.core.run import Step
 from fabric.core.saga import DOUBTFUL, MUTATES, Effect, Mutation, Status
 from fabric.core.taxonomy import Cause
@@ -181,8 +181,7 @@ def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) ->
         return replace(one, problem=f"there is no tool {one.tool!r}; offered are: {names}")
     if not isinstance(one.args, dict):
         return replace(one, problem="the arguments are not a JSON object", cause=Cause.SCHEMA_INVALID)
-    before = earlier(step, one.call_id)
-    if before is not None and (before.tool, before.args_hash) != (one.tool, one.args_hash):
+    if not one.bound and not repeats(work, step, one):
         return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
     if not one.bound and dependencies.refers(one):
         return one  # They are looked at once it is known what they are.
@@ -202,6 +201,7 @@ def _deduplicated(work: Work, step: Step, one: Proposed, turn: int) -> bool:
 
 def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str) -> None:
     """The result that there is stands for this call too."""
+    result = work.ctx.contents.read(result_ref)
     work.emit(
         ev.CallDeduplicated(
             step_id=step.id,
@@ -211,7 +211,8 @@ def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str) -
             turn=turn,
             result_ref=result_ref,
             result_bytes=work.ctx.contents.size((result_ref,)),
-            masked_hash=masked_fingerprint(work.ctx.contents.read(result_ref)),
+            masked_hash=masked_fingerprint(result),
+            error=isinstance(result, dict) and "error" in result,
         )
     )
 

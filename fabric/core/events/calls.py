@@ -118,6 +118,8 @@ class ToolAnswered:
     """Whom it hands the conversation over to; empty: to nobody."""
     ends: str = ""
     """Why it ends the conversation; empty: it does not."""
+    handled: bool = False
+    """Of an error: another call of the same answer asks about it, so that it costs no correction."""
     kind: ClassVar[str] = "tool_answered"
     version: ClassVar[int] = 3
 
@@ -151,8 +153,10 @@ class CallDeduplicated:
     result_ref: str
     result_bytes: int = 0
     masked_hash: str = ""
+    error: bool = False
+    """True: that result is an error."""
     kind: ClassVar[str] = "call_deduplicated"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
 
 @value(kw_only=True)

@@ -92,7 +92,7 @@ def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
         state="done",
         result_ref=event.content_ref,
         error=fact.error,
-        correction=fact.error,
+        correction=fact.error and not fact.handled,
         hands_to=fact.hands_to,
         ends=fact.ends,
     )
@@ -107,7 +107,7 @@ def _call_refused(run: Run, event: Event, fact: ev.CallRefused) -> Run:
 
 def _call_deduplicated(run: Run, event: Event, fact: ev.CallDeduplicated) -> Run:
     step = extended(run.steps[fact.step_id], fact.result_ref, fact.result_bytes)
-    return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=fact.result_ref))
+    return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=fact.result_ref, error=fact.error))
 
 
 def _call_skipped(run: Run, event: Event, fact: ev.CallSkipped) -> Run:

@@ -84,8 +84,8 @@ def test_a_branch_is_taken_by_what_a_call_gave_and_the_other_is_left_out():
     assert "its condition does not hold: calls.a.error != null" in told(world, 1)
     world = ran(planning(), {**script, "look": gives(error="no such page")})
     assert world.executed == [("look", {}), ("find", {"why": "no such page"})]
-    assert [fact.cause for fact in world.of(ev.CallRefused)] == [Cause.DEPENDENCY_FAILED]
-    assert world.run.steps[STEP].corrections == 1
+    assert ([fact.call_id for fact in world.of(ev.CallSkipped)], world.of(ev.CallRefused)) == (["use"], [])
+    assert world.run.steps[STEP].corrections == 0, "an error that the plan asks about is data"
 
 
 def test_what_refers_to_a_call_that_was_left_out_is_left_out_with_it():
