@@ -23,6 +23,10 @@ class GraphTopology(TopologySpec, GraphRules):
         default_factory=dict, description="Context variables that the conversation begins with."
     )
 
+    def hands(self) -> tuple[str, ...]:
+        """Whoever speaks first: whether anybody else ever does is the rules' to say."""
+        return (self.initial_speaker,)
+
     @cached_property
     def graph(self) -> TransitionGraph:
         """The rules with those who take part."""

@@ -39,10 +39,14 @@ class HandoffTopology(TopologySpec):
                 raise ValueError(f"topology.{field}: {name!r} is not one of the workers ({', '.join(self.workers)})")
         return self
 
+    def hands(self) -> tuple[str, ...]:
+        """Whoever has the request first: whether anybody else ever does is its peers' to say."""
+        return (self.first or self.workers[0],)
+
     @cached_property
     def graph(self) -> TransitionGraph:
         """The chain as a graph: no rule decides, handoffs do, and who hands over to nobody ends it."""
-        first = self.first or self.workers[0]
+        first = self.hands()[0]
         end = Terminate(reason=ANSWERED)
         return TransitionGraph.model_construct(
             participants=self.workers, initial_speaker=first, default_target=end, expectations=()

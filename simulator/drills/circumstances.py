@@ -21,6 +21,7 @@ from simulator.drills.earlier import before_the_end
 from simulator.drills.expectation import Chain, Circumstances, Person, expected
 from simulator.drills.layers import behind, node_waits, options
 from simulator.drills.shields import counts
+from simulator.drills.turns import NO_TURN, not_by_rule
 
 _R, _F = Reaction, FailureType
 NO_BREAKER, NO_CHEAPER = "no circuit breaker counts the failure", "the failure is not one that a cheaper model ends"
@@ -86,6 +87,8 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
         cannot[Reaction.RETRY] = "the agent was corrected as often as it may be"
     if failure is FailureType.PROVIDER:
         del cannot[Reaction.WAIT_FOR_BREAKER]
+    if why := not_by_rule(spec, failure):
+        cannot[Reaction.ROUTE] = why
     counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
     return Circumstances(
         cannot=cannot,
@@ -167,7 +170,7 @@ def promise(
         return expected(ladder, given, None, recovers_after)
     row = FailureType.SCHEMA_GROUNDING
     gap = circumstances(spec, table, row, tier, person)
-    again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder"}
+    again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder", _R.ROUTE: NO_TURN}
     merged = options(spec, table[row, tier], row, tier, Stage.FAN_OUT)
     return expected(ladder, given, (merged, replace(gap, cannot=again, handover="plan", step=False)), recovers_after)
 
@@ -182,4 +185,4 @@ def _stage(spec: FabricSpec, failure: FailureType) -> Stage:
     """Where the failure is met as ``sustained`` makes it. After the one who spends it all the critic is asked, where there is one."""
     if failure is FailureType.COST_OVERRUN and spec.topology.critic is not None:
         return Stage.VALIDATE
-    return MET_IN[failure]
+    return Stage.FAN_OUT if failure is FailureType.DEADLOCK else MET_IN[failure]  # A plan is looked at as it goes out.

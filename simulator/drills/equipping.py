@@ -60,9 +60,13 @@ def _with_whoever_spends(spec: FabricSpec) -> Equipped:
     return asked, " and ".join(filter(None, (aggregator, finalizer)))
 
 
+MADE = ("memory", "conversation")
+"""Kinds of tools that the engine makes: calling them asks nobody outside."""
+
+
 def reads(tool: ToolSpec) -> bool:
     """Whether calling a tool only reads, once, and nobody has a word before it."""
-    return tool.effect == "read_only" and not tool.polling and tool.kind != "memory" and tool.approve_when is None
+    return tool.effect == "read_only" and not tool.polling and tool.kind not in MADE and tool.approve_when is None
 
 
 def reader(spec: FabricSpec) -> tuple[str, str]:

@@ -222,6 +222,8 @@ class _Walk:
         if reaction is Reaction.TERMINATE:
             return self._stopped()
         self._goes_on(index, reaction)
+        if reaction is Reaction.ROUTE:
+            return RunState.COMPLETED  # Only the first turn meets it.
         cured = reaction is Reaction.HANDOVER and self.given.handover == "cure" and self.line is None
         return RunState.COMPLETED if cured else None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 from fabric.core.decision_table import Accompaniment, Ladder, Reaction
@@ -15,6 +16,7 @@ from fabric.core.retry_policy import Edge, RetryLayers
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import ErrorClass, FailureType, Tier
 from simulator.drills.bounds import Span
+from simulator.drills.turns import leaves_by_rules
 
 _R, _F = Reaction, FailureType
 
@@ -78,8 +80,9 @@ def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, st
     """The rungs of a failure that happens in that stage, in their order."""
     own = tuple(Option(rung.reaction, rung.times, rung.with_) for rung in cell.rungs)
     layers = spec.policy.retry_layers
+    routed = stage is Stage.FAN_OUT and leaves_by_rules(spec)
     if layers.preset != "fabro":
-        return own
+        return _by_rule(own) if routed else own
     left = tuple(one for one in own if one.reaction not in TAKEN_UP)
     waits = tuple(one for one in left if one.reaction is _R.WAIT_FOR_BREAKER)
     parts = STANDS[failure]
@@ -90,11 +93,23 @@ def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, st
         "calls": (Option(_R.RETRY, CALLS.attempts - 1),),
         "failover": (*waits, *_failover(spec)),
         "nodes": tuple(_nodes(layers, stage)),
-        "edges": edges,
+        "edges": (*([BY_RULE] if routed else ()), *edges),
         "targets": tuple(_targets(spec, stage)),
         "rest": left,
     }
     return tuple(one for part in parts for one in said[part])
+
+
+BY_RULE = Option(_R.ROUTE, 1)
+"""A turn that failed goes on by a rule of its graph."""
+OF_A_CALL = (_R.RETRY, _R.WAIT_FOR_BREAKER, _R.FALLBACK_MODEL, _R.INJECT)
+"""What is done before a turn has failed."""
+
+
+def _by_rule(own: tuple[Option, ...]) -> tuple[Option, ...]:
+    """Behind all that a cell does first about calls, in front of the rest."""
+    first = tuple(takewhile(lambda one: one.reaction in OF_A_CALL, own))
+    return (*first, BY_RULE, *own[len(first) :])
 
 
 def node_waits(layers: RetryLayers, stage: Stage) -> Waits:

@@ -15,6 +15,7 @@ from fabric.core.children import is_child
 from fabric.core.flow import Stage
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_conversation import is_conversation
 from fabric.core.taxonomy import Cause, FailureType
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.drills.baseline import SECONDS, Ask, Disturbing, Serve
@@ -43,6 +44,8 @@ class Places:
     cap_usd_micros: int
     cites: bool
     """Whether citations are looked at."""
+    briefed: tuple[str, ...] = ()
+    """Who is briefed by every plan that fits: all who take part, where workers take turns."""
 
 
 def places(spec: FabricSpec) -> Places:
@@ -58,10 +61,13 @@ def places(spec: FabricSpec) -> Places:
         finalizer=topology.finalizer or "",
         cap_usd_micros=spec.policy.budget.run_usd_micros,
         cites=spec.gates.citations != "off",
+        briefed=topology.workers if is_conversation(topology) else (),
     )
 
 
 def _branch(spec: FabricSpec, worker: str) -> str:
+    if is_conversation(spec.topology):
+        return "fan_out.0."  # Whoever speaks first.
     briefs = spec.topology.plan.briefs if spec.topology.plan is not None else ()
     return next((f"fan_out.{n}." for n, brief in enumerate(briefs) if brief.agent == worker), "")
 
@@ -196,7 +202,9 @@ def _with_what_it_has(where: Places, request: ModelRequest) -> ModelReplied:
 
 def _twins(where: Places, request: ModelRequest) -> ModelReplied:
     brief = {"agent": where.worker, "title": "Part", "instructions": TWIN}
-    return _says(request, {"goal": "Answer it.", "briefs": [brief, brief], "exit_criteria": ["It is answered."]})
+    others = [{**brief, "agent": name} for name in where.briefed if name != where.worker]
+    plan = {"goal": "Answer it.", "briefs": [brief, brief, *others], "exit_criteria": ["It is answered."]}
+    return _says(request, plan)
 
 
 def _for_nobody(where: Places, request: ModelRequest) -> ModelReplied:

@@ -6,7 +6,7 @@ demonstrations. Which one answers stands in ``ModelSpec.options``:
 
 ``script`` (see ``SCRIPTS``), ``slips`` (misbehave in the first N turns of a step only), ``agents`` (options by agent name, over the others),
 ``workers`` (who gets a brief), ``score`` (the critic's), ``findings`` (a judge's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
-``calls`` (a list for each turn: ``{"tool", "args"}``; then the agent answers),
+``calls`` (a list for each turn: ``{"tool", "args"}``, with ``if_asked`` only where the request has one of those words; then the agent answers),
 ``fail`` (``{"cause", "times", "status", "retry_after_s"}``: the first N attempts of each call fail).
 """
 
@@ -203,7 +203,7 @@ def _plan(seen: _Seen) -> JSON:
 
 def _told(seen: _Seen) -> tuple[ToolCall, ...]:
     """The calls that the options name for this turn."""
-    proposed = calls_of(seen.options, seen.turn, seen.offered)
+    proposed = calls_of(seen.options, seen.turn, seen.offered, seen.question)
     return tuple(seen.call(tool, args, number) for number, (tool, args) in enumerate(proposed))
 
 

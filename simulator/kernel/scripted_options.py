@@ -21,11 +21,18 @@ def options_of(request: ModelRequest) -> Mapping[str, JSON]:
     return {**options, **own} if own else options
 
 
-def calls_of(options: Mapping[str, JSON], turn: int, offered: Sequence[str]) -> list[tuple[str, JSON]]:
-    """The calls ``(tool, arguments)`` that ``calls`` names for a turn, from 0; those of tools that are not offered are left out."""
+def calls_of(options: Mapping[str, JSON], turn: int, offered: Sequence[str], asked: str = "") -> list[tuple[str, JSON]]:
+    """The calls ``(tool, arguments)`` that ``calls`` names for a turn, from 0. Those of tools that are not offered are left out, and so are those with
+    ``if_asked`` where what was asked has none of its words.
+    """
     turns = options.get("calls", ())
     named = turns[turn] if turn < len(turns) else ()
-    return [(one["tool"], one.get("args", {})) for one in named if one["tool"] in offered]
+    heard = asked.lower()
+    return [
+        (one["tool"], one.get("args", {}))
+        for one in named
+        if one["tool"] in offered and any(word in heard for word in one.get("if_asked", ("",)))
+    ]
 
 
 def done(request: ModelRequest) -> list[str]:

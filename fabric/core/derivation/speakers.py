@@ -178,6 +178,27 @@ TAKES: Mapping[str, Callable[[Speakers, Event, Any], Pairs | None]] = {
 }
 
 
+def leads_on(graph: TransitionGraph, context: Mapping[str, JSON], speaker: str, error: str) -> bool:
+    """Whether a rule that looks at how a turn ended decides after a turn of that speaker that failed with that class. False where it cannot be told."""
+    turn = _Turn(0, speaker, outcome="fail", error=error)
+    try:
+        place = _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[2]
+    except _Unknown:
+        return False
+    return place is not None and any(
+        kind in kinds_of(graph.to_dict()["transitions"][place]["when"]) for kind in ON_FAILURE
+    )
+
+
+ON_FAILURE = ("outcome_is", "error_class_is")
+
+
+def kinds_of(condition: JSON) -> set[str]:
+    """The kinds of a condition and of all within it."""
+    inner = (*condition.get("conditions", ()), *([condition["condition"]] if "condition" in condition else []))
+    return {str(condition["kind"])}.union(*map(kinds_of, inner))
+
+
 # -- what follows ------------------------------------------------------------------------------------------------------
 
 
