@@ -25,7 +25,7 @@ from fabric.core.text import parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 from simulator.kernel.extract import cut, first_line, fitting, listing, quotes, shared_words, terms_of
 from simulator.kernel.schema_values import value as value_of
-from simulator.kernel.scripted_options import calls_of, done, failed, failure, judgement, options_of
+from simulator.kernel.scripted_options import calls_of, done, failed, failure, heard, judgement, options_of
 
 JSON = Any
 
@@ -239,6 +239,8 @@ def _summary(seen: _Seen) -> JSON:
         }
     if outside := done(seen.request):
         return {"text": cut(" ".join(outside), seen.room), "citations": []}
+    if spoken := heard(seen.request):  # Nothing of its own to add: the one before said it.
+        return {"text": cut(spoken[-1], seen.room), "citations": _cites(spoken[-1])}
     topic = seen.part.partition("\n")[0].strip() or "the request"
     why = "nothing in the documents could be read" if seen.listed else "no document is attached"
     text = f"{topic[:1].upper()}{topic[1:]}: {first_line(seen.question, 600)} (Restated from the request alone: {why}.)"

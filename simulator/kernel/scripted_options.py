@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,6 +61,15 @@ def _recalled(told: Mapping[str, JSON]) -> list[str]:
     if told.get("found") is False:
         return [f"Nothing is remembered under {told['key']} yet."]
     return [f"Noted under {told['key']} as version {told['version']}."] if told.get("written") else []
+
+
+_said = re.compile(r"\A[a-z][a-z0-9_-]* said:\n(.+)\Z", re.DOTALL)
+
+
+def heard(request: ModelRequest) -> list[str]:
+    """What others said in the turns before, where workers take turns, the newest last."""
+    users = (message.text for message in request.messages if message.role == "user")
+    return [found.group(1) for text in users if (found := _said.match(text))]
 
 
 def failure(request: ModelRequest, fail: JSON) -> CallFailed | None:

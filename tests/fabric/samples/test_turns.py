@@ -1,0 +1,77 @@
+"""The sample fabrics in which workers take turns, played by the worker itself: who had the word, why, and what came of it."""
+
+import pytest
+
+from fabric.core.flow import RunState
+from fabric.runtime.ports import Document
+from fabric.selectors.runs import run_events, run_outcome
+from fabric.services.fabrics import fabric_publish
+from tests.fabric.services.world import ran, sample
+
+RUNBOOK = Document(
+    "runbook.md",
+    "When the disk of the database is full, drop the oldest archive first. A replica that lags is not to be promoted. "
+    "A release is taken back with the previous tag.",
+)
+PRICES = Document(
+    "terms.md",
+    "Shipping is charged once per invoice. A refund is paid within 14 days. The state of a refund stands in your account.",
+)
+
+
+def played(actor, name, text, document, *, change=("", "")):
+    """A run of a sample at once: who spoke, in order, and the run."""
+    source = sample(name).replace("delay_s: 0.3", "delay_s: 0").replace(*change)
+    fabric_publish(actor=actor, source=source)
+    run = ran(actor, name, text, (document,))
+    events = run_events(actor, run.id)
+    return run, [one.fact["agent"] for one in events if one.kind == "turn_opened"], events
+
+
+@pytest.mark.parametrize(
+    ("text", "peers"),
+    [
+        ("The disk of the database is full and the replica lags.", ["on-call", "database"]),
+        ("The disk is full since the last release.", ["on-call", "database", "application"]),
+        ("Checkout throws an exception since the deploy.", ["on-call", "application"]),
+        ("Somebody has lost a badge.", ["on-call"]),
+    ],
+)
+def test_an_incident_goes_to_whose_it_is(actor, text, peers):
+    run, spoken, events = played(actor, "incident-triage", text, RUNBOOK)
+    assert (run.state, spoken) == (RunState.COMPLETED, peers)
+    assert [one.fact["to_agent"] for one in events if one.kind == "handed_off"] == peers[1:]
+    outcome = run_outcome(actor, run.id)
+    assert outcome is not None
+    assert outcome["citations"] == ["runbook.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "desk"),
+    [
+        ("My invoice has the price of May. When is the refund paid?", "billing"),
+        ("Where is my parcel?", "shipping"),
+        ("The program shows an error when I install it.", "technical"),
+        ("Do you have a shop in Lisbon?", "front-office"),
+    ],
+)
+def test_a_message_goes_to_its_desk_and_every_answer_through_the_reviewer(actor, text, desk):
+    run, spoken, events = played(actor, "support-routing", text, PRICES)
+    assert (run.state, spoken) == (RunState.COMPLETED, ["router", desk, "reviewer"])
+    chosen = [one.fact for one in events if one.kind == "speaker_chosen"]
+    assert [(one["why"], one["close_reason"]) for one in chosen] == [
+        ("transition", ""),
+        ("default", ""),
+        ("transition", "answered"),
+    ]
+    outcome = run_outcome(actor, run.id)
+    assert outcome is not None
+    assert outcome["citations"] == ["terms.md"]
+    assert run.reason.endswith("its conversation was closed with answered")
+
+
+def test_a_desk_that_fails_is_stood_in_for(actor):
+    broken = ("      agents:\n", "      agents:\n        billing: {fail: {cause: auth}}\n")
+    run, spoken, events = played(actor, "support-routing", "When is the refund paid?", PRICES, change=broken)
+    assert (run.state, spoken) == (RunState.COMPLETED, ["router", "billing", "front-office", "reviewer"])
+    assert [one.fact["reaction"] for one in events if one.kind == "reaction_decided"] == ["route"]
