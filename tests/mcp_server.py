@@ -18,6 +18,7 @@ import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
+from pydantic import BaseModel
 
 server = MCPServer("tests")
 NOTES = Path(os.environ.get("MCP_NOTES", os.devnull))
@@ -62,6 +63,16 @@ def fail(how: str = "value") -> str:
                 told.write("x")
         os._exit(7)
     raise ToolError("the printer is on fire")
+
+
+class Sure(BaseModel):
+    sure: bool
+
+
+@server.tool(structured_output=False)
+async def asks(ctx: Context) -> str:
+    """Asks the person at the other end, where nobody is."""
+    return str(await ctx.elicit("Are you sure?", Sure))
 
 
 @server.tool(structured_output=False)

@@ -1,6 +1,7 @@
 """Runs whose agents call tools of MCP servers, on the real host with the real tool port: what the saga makes of a server that dies in mid-call."""
 
 import os
+import select
 
 import pytest
 
@@ -9,15 +10,17 @@ from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.spec import FabricSpec
 from simulator.bench.flow5 import SPEC
 from tests.fabric.adapters.host_scenes import Site, Watched, own_threads, said
-from tests.fabric.adapters.tools.mcp_worlds import alive, permits, stdio
+from tests.fabric.adapters.tools.mcp_worlds import STARTS_A_CHILD, alive, children_of, permits, program, stdio
 
 ANY = {"type": "object"}
+PLAIN = stdio(variables=("MCP_NOTES",))
+WITH_CHILD = program(STARTS_A_CHILD, variables=("MCP_NOTES",))
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def site(tmp_path, request):
     made = Site(Watched())
-    server = stdio(variables=("MCP_NOTES",))
+    server = made.server = WITH_CHILD if getattr(request, "param", "") else PLAIN
     ports = []
 
     def port():
@@ -32,7 +35,7 @@ def site(tmp_path, monkeypatch):
     assert own_threads() == []
 
 
-def with_tool(name, effect="read_only", **changed):
+def with_tool(name, server, effect="read_only", **changed):
     """flow5 with one worker who has a tool of the server, and what may undo it."""
     tools = [
         {
@@ -56,10 +59,9 @@ def with_tool(name, effect="read_only", **changed):
     tree = SPEC.model_dump(mode="json", by_alias=True)
     agents = [agent | ({"tools": ["act"]} if agent["name"] == "worker" else {}) for agent in tree["agents"]]
     plan = {"goal": "G", "briefs": [{"agent": "worker", "title": "T", "instructions": "I"}], "exit_criteria": ["Done."]}
-    server = stdio(variables=("MCP_NOTES",)).model_dump(mode="json")
     topology = tree["topology"] | {"plan": plan, "planner": None}
     return FabricSpec.model_validate(
-        tree | {"mcp_servers": [server], "tools": tools, "agents": agents, "topology": topology}
+        tree | {"mcp_servers": [server.model_dump(mode="json")], "tools": tools, "agents": agents, "topology": topology}
     )
 
 
@@ -86,19 +88,27 @@ def played(site, spec, args):
     return run, agents, host
 
 
+@pytest.mark.parametrize("site", ["child"], indirect=True)
 def test_a_run_calls_a_tool_of_a_server_whose_process_ends_with_the_host(site):
-    run, agents, host = played(site, with_tool("whoami"), {})
+    run, agents, host = played(site, with_tool("whoami", site.server), {})
     assert site.outcome(run) == "completed"
     (told,) = [m.text for one in agents.ledger for m in one.request.messages if m.role == "tool"][:1]
     pid = int(told.split('"')[-2].split()[0]) if '"' in told else int(told.split()[0])
     assert pid != os.getpid()
-    assert alive(pid)
+    (child,) = children_of(pid)
+    watch = os.pidfd_open(child)
     host.stop(5.0)
+    ended, _, _ = select.select([watch], [], [], 10)
+    os.close(watch)
+    assert ended
     assert not alive(pid)
+    assert (
+        host.ports.tools.servers._kept == {}
+    )  # By its own task, on its loop, and not by what a loop that ends leaves behind.
 
 
 def test_a_read_only_call_whose_server_dies_goes_out_again_to_another_one(site, tmp_path):
-    run, agents, _ = played(site, with_tool("fail"), {"how": "exit"})
+    run, agents, _ = played(site, with_tool("fail", site.server), {"how": "exit"})
     issued = [fact for fact in site.facts(run, "call_issued") if fact["call"] == "tool"]
     assert [fact["attempt"] for fact in issued[:2]] == [1, 2]
     assert issued[0]["key"] == issued[1]["key"]
@@ -107,7 +117,7 @@ def test_a_read_only_call_whose_server_dies_goes_out_again_to_another_one(site, 
 
 
 def test_a_mutating_call_whose_server_dies_is_never_sent_again_and_a_person_is_asked(site, tmp_path):
-    run, agents, _ = played(site, with_tool("fail", "mutating", compensation="undo"), {"how": "exit"})
+    run, agents, _ = played(site, with_tool("fail", site.server, "mutating", compensation="undo"), {"how": "exit"})
     assert (tmp_path / "fails").read_text() == "x"
     (settled,) = site.facts(run, "mutation_settled")
     assert (settled["outcome"], settled["status"]) == ("unknown", "unknown")

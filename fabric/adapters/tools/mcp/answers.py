@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_types import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     CallToolResult,
@@ -30,12 +28,12 @@ from fabric.core.text import DEPTH_MAX, nesting
 JSON = Any
 
 OUTCOMES: Mapping[int, Outcome] = {
-    INVALID_REQUEST: Outcome.REJECTED,
     METHOD_NOT_FOUND: Outcome.REJECTED,
-    INVALID_PARAMS: Outcome.REJECTED,
     TOO_LARGE: Outcome.ANSWERED,
 }
-"""What an error code says about whether the call was done; all others say nothing (JSON-RPC 2.0 section 5.1)."""
+"""What an error code says about whether the call was done. All others say nothing, the one for invalid parameters among them: servers give it for
+whatever does not fit in the middle of a call too, and arguments that the tool does not take never get this far.
+"""
 
 
 def result_of(answer: CallToolResult, server: str, most: int) -> JSON:

@@ -32,6 +32,11 @@ def program(text: str, **changed: Any) -> McpServer:
     return stdio(args=("-c", text), **changed)
 
 
+STARTS_A_CHILD = (
+    "import subprocess, sys; subprocess.Popen(['sleep', '1000']); sys.argv = ['x']; "
+    "from tests.mcp_server import main; main()"
+)
+"""The real server, which leaves something running that does not look at its input."""
 SAYING = """
 import json, sys
 for line in sys.stdin:

@@ -171,7 +171,7 @@ def test_the_deadline_ends_an_old_server_that_does_not_answer():
 
 @pytest.mark.parametrize(
     ("code", "outcome"),
-    [(-32602, Outcome.REJECTED), (-32603, Outcome.UNKNOWN), (-1, Outcome.UNKNOWN)],
+    [(-32601, Outcome.REJECTED), (-32602, Outcome.UNKNOWN), (-32603, Outcome.UNKNOWN), (-1, Outcome.UNKNOWN)],
 )
 def test_an_error_of_the_protocol_is_told_with_what_it_says_of_the_call(code, outcome):
     def script(received):
@@ -194,3 +194,16 @@ def test_many_at_once(where):
         return await asyncio.gather(*(call(port, server, "add", {"a": n}) for n in range(30)))
 
     assert [one.result["result"] for one in played(scene, port)] == list(range(1, 31))
+
+
+def test_a_redirect_elsewhere_is_not_followed():
+    found, received = acted(refusal(307, "moved", headers={"Location": "http://169.254.169.254/latest"}))
+    assert "not followed" in found.error
+    assert found.outcome is not Outcome.ANSWERED
+    assert len(received) == 1
+
+
+def test_an_answer_that_is_compressed_unasked_is_not_read():
+    found, _ = acted(Step(body=b"\x1f\x8b", content_type="application/json", headers={"Content-Encoding": "gzip"}))
+    assert "answers compressed although that was not asked for" in found.error
+    assert found.outcome is Outcome.ANSWERED

@@ -15,6 +15,7 @@ from fabric.core.taxonomy import Cause
 from tests.fabric.adapters.tools.asking import run
 from tests.fabric.adapters.tools.mcp_worlds import (
     DONE,
+    STARTS_A_CHILD,
     call,
     children_of,
     gone,
@@ -57,8 +58,7 @@ def test_a_call_that_is_let_go_of_ends_no_other(tmp_path: Path):
 
 @pytest.mark.parametrize("how", ["end", "close"])
 def test_the_process_and_what_it_started_end_with_the_port(how):
-    text = "import subprocess, sys; subprocess.Popen(['sleep', '1000']); sys.argv = ['x']; from tests.mcp_server import main; main()"
-    server = program(text)
+    server = program(STARTS_A_CHILD)
     port = runner(server)
 
     async def scene():

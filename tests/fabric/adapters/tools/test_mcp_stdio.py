@@ -61,7 +61,7 @@ def test_a_tool_that_is_not_there_any_more_is_told_with_those_that_are():
     found = one("add", {"a": 1}, server=stdio("--without", "add"))
     assert isinstance(found, CallFailed)
     assert (found.cause, found.outcome) == (Cause.BAD_CONFIGURATION, Outcome.REJECTED)
-    assert found.message.startswith("MCP server 'things' offers no tool 'add'; it offers: echo, environment, fail")
+    assert found.message.startswith("MCP server 'things' offers no tool 'add'; it offers: asks, echo, environment")
 
 
 def test_arguments_that_the_server_takes_no_more_are_told_before_they_are_sent():
@@ -304,3 +304,47 @@ def test_a_message_that_is_too_long_and_answers_nothing_ends_the_session():
     found = one("act", server=server)
     assert (found.cause, found.outcome) == (Cause.DROPPED_STREAM, Outcome.UNKNOWN)
     assert found.message.endswith("it sent a message of more than 4,000,000 bytes that answers nothing")
+
+
+# -- what servers may do and seldom do ---------------------------------------------------------------------------------
+
+
+def test_a_server_that_asks_back_is_given_nothing():
+    found = one("asks")
+    assert isinstance(found, ToolFinished)
+    assert found.outcome is Outcome.UNKNOWN
+    assert found.error
+
+
+def listing(pages: str, answer: str = DONE):
+    """A server of before 2026 whose n-th listing is the n-th of some pages."""
+    listed = "said['result'] = pages.pop(0)"
+    text = SAYING.replace("import json, sys", f"import json, sys\npages = {pages}")
+    old = "said['result'] = {'tools': [{'name': 'act', 'inputSchema': {'type': 'object'}}]}"
+    assert old in text
+    return stdio(args=("-c", text.replace(old, listed), answer))
+
+
+def test_a_listing_of_several_pages_is_read_to_its_end():
+    act = "{'name': 'act', 'inputSchema': {'type': 'object'}}"
+    pages = f"[{{'tools': [], 'nextCursor': 'b'}}, {{'tools': [{act}]}}]"
+    assert one("act", server=listing(pages)).result == "done"
+
+
+def test_a_tool_that_came_later_is_found():
+    act = "{'name': 'act', 'inputSchema': {'type': 'object'}}"
+    assert one("act", server=listing(f"[{{'tools': []}}, {{'tools': [{act}]}}]")).result == "done"
+
+
+@pytest.mark.parametrize("answer", [DONE, DONE.replace('"content"', '"structuredContent": {"n": "x"}, "content"')])
+def test_an_answer_that_is_not_of_the_form_that_its_server_announces_was_done_all_the_same(answer):
+    shape = "{'type': 'object', 'properties': {'n': {'type': 'integer'}}, 'required': ['n']}"
+    act = f"{{'name': 'act', 'inputSchema': {{'type': 'object'}}, 'outputSchema': {shape}}}"
+    found = one("act", server=listing(f"[{{'tools': [{act}]}}]", answer))
+    assert found.error.startswith("MCP server 'things' answered what its protocol or its own schema does not allow: ")
+    assert found.outcome is Outcome.ANSWERED
+
+
+def test_a_schema_of_a_server_that_is_none_is_the_server_s_to_judge():
+    act = "{'name': 'act', 'inputSchema': {'type': 'object', 'properties': {'a': {'type': 'nonsense'}}}}"
+    assert one("act", {"a": 1}, server=listing(f"[{{'tools': [{act}]}}]")).result == "done"
