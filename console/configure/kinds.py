@@ -139,6 +139,8 @@ BEGINS: Mapping[tuple[str, str], Begins] = {
 """From the draft and the group as it was: the fields that a kind begins with, by place and kind."""
 LEFT_OUT: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("topology", "sop"): ("planner", "plan", "plan_critic"),
+    ("topology", "debate"): ("planner", "plan", "plan_critic"),
     (TEAM, "sop"): ("planner", "plan", "plan_critic"),
+    (TEAM, "debate"): ("planner", "plan", "plan_critic"),
 }
 """Fields that a kind has and may not use."""

@@ -13,8 +13,8 @@ from console.configure.shape import kinds_at, shape_of
 
 JSON = Any
 TEAMS = "topology.teams"
-FIRST = ("planner", "workers", "aggregator", "critic", "finalizer")
-"""Roles of a team that have a control whether they are given or not; of others what is written."""
+FIRST = ("planner", "workers", "rounds", "critics", "judge", "aggregator", "critic", "finalizer")
+"""Fields of a team that have a control whether they are given or not, where its kind has them; of others what is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ def _team(editing: Editing, path: str, lead: str) -> TeamForm:
 
 
 def _may(model: type[Any], name: str) -> bool:
-    """Whether a kind has such a role; who has a procedure is planned by nobody."""
-    return name in model.model_fields and not (name == "planner" and "procedure" in model.model_fields)
+    """Whether a kind has such a field; procedures and debates are planned by nobody."""
+    return name in model.model_fields and not (name == "planner" and {"procedure", "rounds"} & set(model.model_fields))
 
 
 def _inside(path: str, value: JSON) -> Iterator[str]:

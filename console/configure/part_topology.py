@@ -90,7 +90,7 @@ def build(editing: Editing) -> dict[str, Any]:
         "written": written,
         "own": own(editing) if own is not None else None,
         "about": editing.about("topology"),
-        "fan_in": [] if written in UNPLANNED else _fan_in(editing),
+        "fan_in": [] if written in WITHOUT_POLICY else _fan_in(editing),
         "goals": editing.fields("policy.goal_gates", "nodes", "retry"),
         "idle": [(name, _offers(editing, name)) for name in idle(editing.tree)],
         "drawn": drawn(editing.tree, editing.spec),
@@ -160,6 +160,10 @@ def _procedure(editing: Editing) -> dict[str, Any]:
     return {"items": items, "about": editing.about(place)}
 
 
+def _debate(editing: Editing) -> dict[str, Any]:
+    return {"fields": editing.fields("topology", "rounds", "critics", "judge")}
+
+
 def _handoff(editing: Editing) -> dict[str, Any]:
     return {"fields": editing.fields("topology", "first", "passes")}
 
@@ -169,9 +173,12 @@ OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {
     "graph": part_graph.build,
     "handoff": _handoff,
     "hierarchical": teams,
+    "debate": _debate,
 }
 """What a kind of topology has beside the roles; its template is named after it."""
-UNPLANNED = frozenset({"sop"})
+WITHOUT_POLICY = frozenset({"sop"})
+"""Kinds in which the fan-in policy has no say."""
+UNPLANNED = frozenset({"sop", "debate"})
 """Kinds whose runs nobody plans."""
 
 

@@ -25,6 +25,8 @@ _TOPOLOGY: Mapping[str, str] = {
     "topology.plan_critic": "agents",
     "topology.finalizer": "agents",
     "topology.handover": "agents",
+    "topology.critics": "agents",
+    "topology.judge": "agents",
     "topology.plan.briefs.*.agent": "agents",
     "topology.procedure.*.agent": "agents",
 }
@@ -120,6 +122,8 @@ LABELS: Mapping[str, str] = {
     "topology.passes": "Who may pass on to whom",
     "topology.plan.briefs.*.agent": "Worker",
     "topology.plan.exit_criteria": "Exit criteria, one a line",
+    "topology.rounds": "Rounds",
+    "topology.critics": "Critics of the sides",
     "topology.teams.*.run_usd_micros": "Own cap of money",
     "topology.teams.*.run_tokens": "Own cap of tokens",
     "gates.max_outcome_chars": "Longest answer",

@@ -23,6 +23,7 @@ from console.views.drawing import (
 from console.views.talk_picture import GRAPH, HANDOFF
 from console.views.workers_parts import Area, Drawn, Link
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_debate import DebateTopology
 from fabric.core.spec_hierarchical import HierarchicalTopology, Team
 from fabric.core.spec_sop import SopTopology
 
@@ -148,6 +149,51 @@ def _in_order(spec: FabricSpec) -> str:
     return "procedure, one item after the other"
 
 
+# -- in rounds: a debate's ---------------------------------------------------------------------------------------------
+
+
+def _debate(spec: FabricSpec, top: int) -> Drawn:
+    """The sides in rows of four, their critics beneath them, then who decides."""
+    named = cast(DebateTopology, spec.topology)
+    rows = [(named.workers, "side", ""), (named.critics, "critic of the sides", "crit")]
+    rows.append(((named.judge,) if named.judge else (), "judge", "lead"))
+    parts: list[SafeString] = []
+    y, step = top + 6, NODE_H + 16
+    for names, note, looks in rows:
+        for n, name in enumerate(names):
+            row, column = divmod(n, COLUMNS)
+            parts.append(box(Box(name, note, looks, LEFT + COLUMN_W * column, y + step * row)))
+        y += step * -(-len(names) // COLUMNS)
+    return parts, y
+
+
+def _heard(spec: FabricSpec, planner: str) -> list[Link]:
+    named = cast(DebateTopology, spec.topology)
+    found = [Link(planner, side, f"its side, for {named.rounds} rounds", "fan-out") for side in named.workers]
+    again = "the proposal of the round before"
+    found += [Link(one, to, again, "fan-out") for one in named.workers for to in named.workers if named.rounds > 1]
+    for critic in named.critics:
+        found += [Link(side, critic, "the proposal of each round", "fan-out") for side in named.workers]
+        found += [Link(critic, side, "criticism, for the next round", "fan-out") for side in named.workers]
+    if named.judge:
+        spoke = (*named.workers, *named.critics)
+        found += [Link(one, named.judge, "all that was said", "fan-out") for one in spoke]
+    return found
+
+
+def _decided(spec: FabricSpec, joiner: str) -> list[Link]:
+    named = cast(DebateTopology, spec.topology)
+    if named.judge:
+        return [Link(named.judge, joiner, "the verdict", "fan-in")]
+    return [Link(side, joiner, "a vote", "fan-in") for side in named.workers]
+
+
+def _in_rounds(spec: FabricSpec) -> str:
+    named = cast(DebateTopology, spec.topology)
+    rounds = f"{named.rounds} rounds" if named.rounds > 1 else "1 round"
+    return f"debate of {rounds}, then {'a verdict' if named.judge else 'a vote'}"
+
+
 AREAS: Mapping[str, Area] = {
     "supervisor": Area(
         _side_by_side, _briefs, _summaries, _at_once, "fixed plan", ("engine joins", "in order"), policy=True
@@ -157,6 +203,15 @@ AREAS: Mapping[str, Area] = {
     ),
     "handoff": HANDOFF,
     "graph": GRAPH,
+    "debate": Area(
+        _debate,
+        _heard,
+        _decided,
+        _in_rounds,
+        "the sides",
+        ("the verdict", "or most votes"),
+        policy=True,
+    ),
     "sop": Area(
         _procedure,
         _artifacts,

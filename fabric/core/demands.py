@@ -56,7 +56,7 @@ def unmet_next(stage: Stage, payload: JSON, spec: FabricSpec) -> list[str]:
 
 def _plan(payload: JSON, spec: FabricSpec) -> list[str]:
     """A fan-out is given to its own workers, and to no more than it may have."""
-    briefs, workers = payload["briefs"], spec.topology.workers
+    briefs, workers = payload["briefs"], spec.topology.speakers()
     found = [
         f"briefs.{n}.agent: {brief['agent']!r} is not one of the workers ({', '.join(workers)})"
         for n, brief in enumerate(briefs)

@@ -73,6 +73,13 @@ class Judgement(_Payload):
         return self
 
 
+class Verdict(Summary):
+    """Output of who decides a debate, and of each vote: for whom, and in ``text`` why."""
+
+    winner: Line
+    """The side that it is for, by its name."""
+
+
 class Part(_Payload):
     """One branch's place in the fan-out's output: where its summary stands, or the gap it left."""
 
@@ -147,6 +154,7 @@ AGENT_OUTPUT: dict[str, type[BaseModel]] = {
     "summary": Summary,
     "critique": Critique,
     "judgement": Judgement,
+    "verdict": Verdict,
 }
 """The shapes an agent may be asked for, by name (``Step.output``)."""
 

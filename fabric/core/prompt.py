@@ -27,7 +27,9 @@ OUTPUT: Mapping[Stage, str] = {
 
 
 def output_of(step: Step) -> str:
-    """The shape that a step's agent is asked for; of a judge it is a verdict, whatever its stage."""
+    """The shape that a step's agent is asked for; of a judge it is a judgement, whatever its stage, and of who decides a debate a verdict."""
+    if step.turn is not None and step.turn.choices:
+        return "verdict"
     return "judgement" if is_judge(step) else OUTPUT[step.stage]
 
 

@@ -60,6 +60,8 @@ class Seat:
     told_ref: str = ""
     chooses: bool = False
     """Who speaks after it is chosen once it is over."""
+    choices: tuple[str, ...] = ()
+    """Of a verdict or a vote: whom it may be for."""
 
 
 @value()

@@ -41,6 +41,11 @@ class HierarchicalTopology(PlannedTopology):
             found |= {f"teams.{lead}.topology.{field}": name for field, name in team.topology.roles().items()}
         return found
 
+    def in_json(self) -> Iterator[str]:
+        """The same of its teams."""
+        for lead, team in self.teams.items():
+            yield from (f"teams.{lead}.topology.{field}" for field in team.topology.in_json())
+
     def everybody(self) -> tuple[str, ...]:
         """Its workers and those of its teams, each once."""
         below = (name for team in self.teams.values() for name in team.topology.workers)

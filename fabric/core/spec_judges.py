@@ -21,9 +21,13 @@ def unknown_judges(spec: FabricSpec) -> Iterator[str]:
     for n, check in enumerate(spec.gates.oracle or ()):
         if check.tool is not None and check.tool not in tools:
             yield f"gates.oracle.{n}.tool: no tool is named {check.tool!r}"
+    shaped = set(spec.topology.in_json())
     roles = spec.topology.roles().items()
-    asked = {f"topology.{field}": name for field, name in roles if field.rpartition(".")[2] in IN_JSON}
+    asked = {
+        f"topology.{field}": name for field, name in roles if field.rpartition(".")[2] in IN_JSON or field in shaped
+    }
     for field, name in (asked | spec.judging).items():
         if name in agents and spec.agent(name).answers == "text":
             role = "critic" if field.startswith("gates.") else field.rpartition(".")[2]
+            role = "side that votes" if role.isdecimal() else role
             yield f"{field}: {name!r} answers in text, but a {role} must answer in json"

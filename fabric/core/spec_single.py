@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
+from fabric.core.spec_debate import DebateTopology
 from fabric.core.spec_sop import SopTopology
 from fabric.core.spec_topology import DEFAULT_KIND, SupervisorTopology
 
@@ -18,6 +19,8 @@ def kind_of(given: Any) -> str:
 
 
 Single = Annotated[
-    Annotated[SupervisorTopology, Tag("supervisor")] | Annotated[SopTopology, Tag("sop")],
+    Annotated[SupervisorTopology, Tag("supervisor")]
+    | Annotated[SopTopology, Tag("sop")]
+    | Annotated[DebateTopology, Tag("debate")],
     Discriminator(kind_of),
 ]

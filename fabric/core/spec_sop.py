@@ -48,6 +48,14 @@ class SopTopology(TopologySpec):
                     )
         return self
 
+    def order(self) -> tuple[str, ...]:
+        """Whose the items are."""
+        return tuple(duty.agent for duty in self.procedure)
+
+    def made(self) -> int:
+        """A brief for each item."""
+        return len(self.procedure)
+
     def begun(self) -> tuple[str, ...]:
         """Whoever has an item, once."""
         return tuple(dict.fromkeys(duty.agent for duty in self.procedure))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Tag
 
+from fabric.core.spec_debate import DebateTopology
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.spec_hierarchical import HierarchicalTopology
@@ -20,6 +21,7 @@ KINDS: tuple[type[TopologySpec], ...] = (
     GraphTopology,
     HandoffTopology,
     HierarchicalTopology,
+    DebateTopology,
 )
 BY_KIND: Mapping[str, type[TopologySpec]] = {str(kind.model_fields["kind"].default): kind for kind in KINDS}
 
@@ -29,6 +31,7 @@ Topology = Annotated[
     | Annotated[SopTopology, Tag("sop")]
     | Annotated[GraphTopology, Tag("graph")]
     | Annotated[HandoffTopology, Tag("handoff")]
-    | Annotated[HierarchicalTopology, Tag("hierarchical")],
+    | Annotated[HierarchicalTopology, Tag("hierarchical")]
+    | Annotated[DebateTopology, Tag("debate")],
     Discriminator(kind_of),
 ]

@@ -64,6 +64,22 @@ class TopologySpec(SpecGroup):
         found = {field: name for field, name in named.items() if name is not None}
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
 
+    def speakers(self) -> tuple[str, ...]:
+        """Whom briefs may be for."""
+        return self.workers
+
+    def made(self) -> int:
+        """How many briefs the plan has that it makes itself; 0: it makes none."""
+        return 0
+
+    def order(self) -> tuple[str, ...]:
+        """The agents of the branches that every run begins with, as far as the topology fixes them; none: they are chosen in each run."""
+        return () if self.plan is None else tuple(brief.agent for brief in self.plan.briefs)
+
+    def in_json(self) -> Iterator[str]:
+        """Fields that name agents whose answers have a shape that plain words have not, beside the roles that all kinds have."""
+        return iter(())
+
     def everybody(self) -> tuple[str, ...]:
         """Its workers, and whoever works below them."""
         return self.workers

@@ -18,8 +18,8 @@ def contract(run: Run, spec: FabricSpec, step: Step) -> str:
     if step.stage is Stage.FAN_OUT:
         named = run.stages[step.stage].agents
         name = named[step.branch] if step.branch < len(named) else ""
-        if step.turn is not None:
-            name = step.turn.agent
+        if step.turn is not None:  # A verdict has no data.
+            name = "" if step.turn.choices else step.turn.agent
     else:
         name = {Stage.FAN_IN: spec.topology.aggregator, Stage.FINALIZE: spec.topology.finalizer}.get(step.stage) or ""
     return name if name in spec.typed else ""

@@ -20,6 +20,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "templates"
 TEMPLATES = (
     "research",
     "team-research",
+    "debate",
+    "procedure",
     "document-check",
     "extraction",
     "payment-approval",

@@ -11,8 +11,12 @@ from fabric.services.fabric_yaml import Problem
 
 def branches(spec: FabricSpec, where: object) -> Iterator[Problem]:
     """A fixed plan that is larger than a fan-out may be."""
-    briefs = len(spec.topology.plan.briefs) if spec.topology.plan else 0
-    limits = spec.policy.limits
+    plan, limits = spec.topology.plan, spec.policy.limits
+    briefs = len(plan.briefs) if plan else 0
+    made = spec.topology.made()
+    if made > limits.plan_branches:
+        sentence = f"what is done in it comes to {made} briefs, more than policy.limits.plan_branches ({limits.plan_branches}) allows"
+        yield Problem("topology.workers", f"{sentence}; shorten it or raise the limit")
     for field in ("plan_branches", "sub_agents_alive", "sub_agents_spawned"):
         if briefs > getattr(limits, field):
             sentence = (

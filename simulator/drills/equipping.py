@@ -12,6 +12,7 @@ from typing import Any
 from fabric.core.payloads import Brief
 from fabric.core.spec import AgentSpec, FabricSpec
 from fabric.core.spec_tools import ToolSpec
+from fabric.core.spec_topology import SupervisorTopology, TopologySpec
 from fabric.core.taxonomy import FailureType
 from simulator.kernel.published import QUERY
 
@@ -43,12 +44,21 @@ def with_role(role: str) -> Callable[[FabricSpec], Equipped]:
             return spec, ""
         agent = _named(spec, role)
         fields = {role: agent.name} | ({"plan": None} if role == "planner" else {})
-        topology = spec.topology.model_copy(update=fields)
+        kept = _planned(spec.topology) if role == "planner" else spec.topology
+        topology = kept.model_copy(update=fields)
         return spec.model_copy(
             update={"agents": (*spec.agents, agent), "topology": topology}
         ), f"{ARTICLE[role]} {role}"
 
     return equip
+
+
+def _planned(topology: TopologySpec) -> TopologySpec:
+    """The topology as somebody can plan it: where it is its own plan, all who speak in it as workers of a supervisor, with the roles around them."""
+    if not topology.made():
+        return topology
+    around = {name: getattr(topology, name) for name in ("aggregator", "critic", "finalizer", "handover")}
+    return SupervisorTopology.model_construct(workers=topology.speakers(), plan=None, plan_critic=None, **around)
 
 
 def _with_whoever_spends(spec: FabricSpec) -> Equipped:

@@ -38,7 +38,7 @@ class Places:
     tool: str
     """...and that tool."""
     branch: str
-    """Of a fixed plan the first branch of that worker; empty: whichever branches a planner gives it."""
+    """The first branch or turn of that worker, where the topology fixes it; empty: whichever it is given."""
     aggregator: str
     finalizer: str
     cap_usd_micros: int
@@ -68,8 +68,7 @@ def places(spec: FabricSpec) -> Places:
 def _branch(spec: FabricSpec, worker: str) -> str:
     if is_conversation(spec.topology):
         return "fan_out.0."  # Whoever speaks first.
-    briefs = spec.topology.plan.briefs if spec.topology.plan is not None else ()
-    return next((f"fan_out.{n}." for n, brief in enumerate(briefs) if brief.agent == worker), "")
+    return next((f"fan_out.{n}." for n, name in enumerate(spec.topology.order()) if name == worker), "")
 
 
 Answer = Callable[["Places", ModelRequest], ModelReplied | CallFailed]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fabric.runtime.prompts import DATA_SCHEMA
+from fabric.runtime.prompt_shapes import DATA_SCHEMA
 
 JSON = Any
 

@@ -23,6 +23,7 @@ from simulator.kernel.conversing import asked_of_conversation, conversing
 from simulator.kernel.faults import Rates
 from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
+from simulator.kernel.scripted_verdicts import choices_in
 from simulator.kernel.services import PROBE, TOOLS, Service
 
 JSON = Any
@@ -146,6 +147,7 @@ class Agents:
             "critique": self._critique,
             "summary": self._summary,
             "judgement": self._judgement,
+            "verdict": self._verdict,
         }
         value = shapes[request.output](request)
         if self.spec.agent(request.agent).answers == "text":
@@ -175,6 +177,10 @@ class Agents:
         if self._strikes("objects"):
             return {"accept": False, "findings": ["It lacks something."], "evidence": ["It was read."]}
         return {"accept": True, "score": 0.3 if self._strikes("unsure") else None, "evidence": ["It was read."]}
+
+    def _verdict(self, request: ModelRequest) -> JSON:
+        named = ["nobody"] if self._strikes("votes_for_nobody") else choices_in(request)
+        return {**self._summary(request), "winner": self._rng.choice(named)}
 
     def _summary(self, request: ModelRequest) -> JSON:
         cited = ["missing.md"] if self._strikes("bad_citation") else ["report.md"]

@@ -97,6 +97,14 @@ def fitting(lines: Sequence[str], room: int) -> list[str]:
     return kept
 
 
+_cited = re.compile(r"\[([^\[\]\n]{1,200})\]$")
+
+
+def cites(text: str) -> list[str]:
+    """The documents that paragraphs rest on: named at their ends. What else stands in brackets is the documents' own text."""
+    return list(dict.fromkeys(name for paragraph in text.split("\n\n") for name in _cited.findall(paragraph.strip())))
+
+
 def listing(names: Sequence[str]) -> str:
     """One, two and three."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

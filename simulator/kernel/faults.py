@@ -59,6 +59,7 @@ FAULTS: Mapping[str, Fault] = {
     "nameless_call": Fault("answer", "a call without an id", 0.2),
     "eager_output": Fault("answer", "an output that comes together with calls", 0.4),
     "objects": Fault("answer", "a judge, or what an oracle asks, says no", 0.5),
+    "votes_for_nobody": Fault("answer", "a verdict, or a vote, for somebody who is no side", 0.5),
     "cost_spike": Fault("answer", "an answer that costs more than was reserved", 0.1),
     # Tools.
     "tool_error": Fault("tool", "the tool answers with an error", 0.3),
@@ -120,7 +121,7 @@ FAULTS: Mapping[str, Fault] = {
 }
 """Every fault, by name."""
 
-LATER = ("twin_briefs", "fruitless", "objects", "self_approval", "role_lost", "untyped")
+LATER = ("twin_briefs", "fruitless", "objects", "self_approval", "role_lost", "untyped", "votes_for_nobody")
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

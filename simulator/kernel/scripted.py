@@ -5,7 +5,7 @@ is offered, and answers with their own sentences that fit the request best. The 
 demonstrations. Which one answers stands in ``ModelSpec.options``:
 
 ``script`` (see ``SCRIPTS``), ``slips`` (misbehave in the first N turns of a step only), ``agents`` (options by agent name, over the others),
-``workers`` (who gets a brief), ``score`` (the critic's), ``findings`` (a judge's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
+``workers`` (who gets a brief), ``about`` (words by which passages are chosen in place of the request's), ``winner`` (whom a verdict is for), ``score`` (the critic's), ``findings`` (a judge's), ``delay_s``, ``bytes`` (pad answers to that size), ``input_tokens``, ``output_tokens``,
 ``calls`` (a list for each turn: ``{"tool", "args"}``, with ``if_asked`` only where the request has one of those words; then the agent answers),
 ``fail`` (``{"cause", "times", "status", "retry_after_s"}``: the first N attempts of each call fail).
 """
@@ -23,9 +23,10 @@ from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
 from fabric.core.taxonomy import Cause
 from fabric.core.text import parse_json_object
 from fabric.runtime.call_ports import ModelRequest
-from simulator.kernel.extract import cut, first_line, fitting, listing, quotes, shared_words, terms_of
+from simulator.kernel.extract import cites, cut, first_line, fitting, listing, quotes, shared_words, terms_of
 from simulator.kernel.schema_values import value as value_of
 from simulator.kernel.scripted_options import calls_of, done, failed, failure, heard, judgement, options_of
+from simulator.kernel.scripted_verdicts import verdict
 
 JSON = Any
 
@@ -48,7 +49,6 @@ _result = re.compile(
 )
 _checked = re.compile(r"^Checked result:\n(.*?)\nCitations: ([^\n]*)$", re.DOTALL | re.MULTILINE)
 _judged = re.compile(r"^Exit criteria:\n((?:- .*\n)+)\nResult:\n(.*)\nCitations: ([^\n]*)$", re.DOTALL | re.MULTILINE)
-_cited = re.compile(r"\[([^\[\]\n]{1,200})\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,11 @@ class _Seen:
         """The caller's request, or the whole first message where it is not marked."""
         found = _request.search(self.opening)
         return (found.group(1) if found else self.opening).strip()
+
+    @property
+    def sought(self) -> str:
+        """What passages are chosen by."""
+        return str(self.options.get("about") or self.question)
 
     @cached_property
     def part(self) -> str:
@@ -166,6 +171,8 @@ def cooperative(seen: _Seen) -> Said:
         return _shaped(seen, _critique(seen))
     if seen.request.output == "judgement":
         return _shaped(seen, judgement(seen.options))
+    if seen.request.output == "verdict":
+        return _shaped(seen, verdict(seen.request, seen.question, seen.options))
     calls = _told(seen) or _reading(seen)
     return Said(calls=calls) if calls else _shaped(seen, _summary(seen))
 
@@ -215,7 +222,7 @@ def _reading(seen: _Seen) -> tuple[ToolCall, ...]:
     if "read_document" in seen.offered:
         calls = [seen.call("read_document", {"name": name}, number) for number, name in enumerate(seen.share[:8])]
     if "search_documents" in seen.offered:
-        query = " ".join(terms_of(seen.question)[:20]) or "summary"
+        query = " ".join(terms_of(seen.sought)[:20]) or "summary"
         calls.append(seen.call("search_documents", {"query": query, "limit": 6}, len(calls)))
     return tuple(calls)
 
@@ -225,11 +232,11 @@ def _summary(seen: _Seen) -> JSON:
     if checked:
         text = checked.group(1).strip()
         listed = [name for name in checked.group(2).split(", ") if name and name != "none"]
-        return {"text": cut(text, seen.room), "citations": listed or _cites(text)}
+        return {"text": cut(text, seen.room), "citations": listed or cites(text)}
     results = _result.findall(seen.opening)
     if results:
         return _merged(seen, results)
-    quoted = {name: quotes(text, seen.question) for name, text in seen.read.items()}
+    quoted = {name: quotes(text, seen.sought) for name, text in seen.read.items()}
     lines = [f"{name} says: {' '.join(said)} [{name}]" for name, said in quoted.items() if said]
     if lines:
         kept = fitting(lines, seen.room)
@@ -240,16 +247,11 @@ def _summary(seen: _Seen) -> JSON:
     if outside := done(seen.request):
         return {"text": cut(" ".join(outside), seen.room), "citations": []}
     if spoken := heard(seen.request):  # Nothing of its own to add: the one before said it.
-        return {"text": cut(spoken[-1], seen.room), "citations": _cites(spoken[-1])}
+        return {"text": cut(spoken[-1], seen.room), "citations": cites(spoken[-1])}
     topic = seen.part.partition("\n")[0].strip() or "the request"
     why = "nothing in the documents could be read" if seen.listed else "no document is attached"
     text = f"{topic[:1].upper()}{topic[1:]}: {first_line(seen.question, 600)} (Restated from the request alone: {why}.)"
     return {"text": cut(text, seen.room), "citations": []}
-
-
-def _cites(text: str) -> list[str]:
-    """The documents that paragraphs rest on: named at their ends. What else stands in brackets is the documents' own text."""
-    return list(dict.fromkeys(name for paragraph in text.split("\n\n") for name in _cited.findall(paragraph.strip())))
 
 
 def _merged(seen: _Seen, results: Sequence[tuple[str, str, str]]) -> JSON:
@@ -263,7 +265,7 @@ def _merged(seen: _Seen, results: Sequence[tuple[str, str, str]]) -> JSON:
             if paragraph.strip():
                 paragraphs[paragraph.strip()] = None
     text = "\n\n".join(fitting(list(paragraphs), seen.room))
-    return {"text": text, "citations": _cites(text)}
+    return {"text": text, "citations": cites(text)}
 
 
 def _critique(seen: _Seen) -> JSON:
@@ -288,6 +290,8 @@ def _echo(seen: _Seen) -> Said:
         return _shaped(seen, {**_plan(seen), "goal": first_line(said, 1_000)})
     if seen.request.output == "critique":
         return _shaped(seen, {"score": _critique(seen)["score"], "reasons": [first_line(said, 1_000)]})
+    if seen.request.output == "verdict":
+        return _shaped(seen, {**verdict(seen.request, said, seen.options), "text": cut(said, seen.room)})
     if seen.request.output == "judgement":
         return _shaped(seen, {**judgement(seen.options), "evidence": [first_line(said, 1_000)]})
     return _shaped(seen, {"text": cut(said, seen.room), "citations": []})

@@ -36,6 +36,8 @@ def _works(step: Any) -> bool:
 def _whose(seen: Seen, run: Run, step: Any) -> str:
     """Whose work a step is: its brief's worker, the aggregator, the finalizer."""
     topology = seen.compiled.spec.topology
+    if step.turn is not None and step.turn.choices:  # Who decides a debate promises no data.
+        return ""
     if _works(step):
         return str(run.stages[Stage.FAN_OUT].agents[step.branch] if step.turn is None else step.turn.agent)
     if step.stage is Stage.FAN_IN:

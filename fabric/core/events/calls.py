@@ -45,6 +45,8 @@ class TurnOpened:
     """True: who speaks after it is chosen once it is over, by what was called and written in it."""
     due_at: int = 0
     """When the first of the graph's expectations of it fires; 0: none does."""
+    choices: tuple[str, ...] = ()
+    """Of a verdict or a vote: whom it may be for. None: it is neither."""
     kind: ClassVar[str] = "turn_opened"
     version: ClassVar[int] = 1
 

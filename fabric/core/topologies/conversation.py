@@ -33,6 +33,8 @@ class Turn:
     """Who speaks after it is chosen once it is over."""
     due_at: int = 0
     """When the first expectation of its pace fires; 0: none does."""
+    choices: tuple[str, ...] = ()
+    """Of a verdict or a vote: whom it may be for. None: it is neither."""
 
 
 Following = Callable[[Work, list[Step]], Iterable[Turn] | Failure]
@@ -43,18 +45,22 @@ def concluded(work: Work, steps: list[Step], following: Following) -> Concluded 
     """Opens the turns that follow once those that are open are over; the fan-out's output after the last. A turn without a result is a failure, unless the
     fabric accepts its gap, or its conversation goes on after it.
     """
+    over = all(step.status in ("done", "failed") for step in steps)
+    failed = [step for step in steps if step.status == "failed" and not (step.partial or step.routed)]
+    return without(failed, len(steps)) if over and failed else opened(work, steps, following)
+
+
+def opened(work: Work, steps: list[Step], following: Following) -> Concluded | Failure | None:
+    """The same where turns that failed stand in nobody's way."""
     if any(step.status not in ("done", "failed") for step in steps):
         return None
-    failed = [step for step in steps if step.status == "failed" and not (step.partial or step.routed)]
-    if failed:
-        return _without(failed, len(steps))
     turns = following(work, steps)
     if isinstance(turns, Failure):
         return turns
     turns = list(turns)
     if not turns:
         over = any(step.status == "done" for step in steps)
-        return Concluded(parts(work)) if over else _without(steps, len(steps))
+        return Concluded(parts(work)) if over else without(steps, len(steps))
     for branch, turn in enumerate(turns, start=len(steps)):
         _open(work, branch, turn)
     return None
@@ -72,12 +78,14 @@ def _open(work: Work, branch: int, turn: Turn) -> None:
             first=not spoke,
             chooses=turn.chooses,
             due_at=turn.due_at,
+            choices=turn.choices,
         ),
         {"text": turn.told} if turn.told else None,
     )
 
 
-def _without(failed: list[Step], turns: int) -> Failure:
+def without(failed: list[Step], turns: int) -> Failure:
+    """What turns that failed, and whose results are needed, come to."""
     evidence = Evidence(turns, turns - len(failed), "turns", "stage:fan_out", details={"turns": turns})
     why = "; ".join(f"turn {step.branch + 1} ({step.agent}): {step.message}" for step in failed[:3])
     message = f"{len(failed)} of {turns} turns ended without a result, all are needed; {why}"

@@ -9,7 +9,7 @@ from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.judges import is_judge
 from fabric.core.run import Step
-from fabric.core.topologies import graph, handoff, hierarchical, sop, supervisor
+from fabric.core.topologies import debate, graph, handoff, hierarchical, sop, supervisor
 from fabric.core.topologies.shape import Concluded, Topology
 from fabric.core.work import Work
 
@@ -20,6 +20,7 @@ TOPOLOGIES: Mapping[str, Topology] = {
     "graph": graph,
     "handoff": handoff,
     "hierarchical": hierarchical,
+    "debate": debate,
 }
 """The module of each kind. Total over ``spec_topologies.BY_KIND``, by test."""
 

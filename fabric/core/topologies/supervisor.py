@@ -54,20 +54,20 @@ def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
         return _slice(work, steps, policy, tally)
     needed = _needed(policy, tally.branches, tally.accepted)
     if tally.branches - tally.failed < needed:
-        _cancel_rest(work, steps, "the fan-in policy cannot be met any more")
+        cancel_rest(work, steps, "the fan-in policy cannot be met any more")
         return _partial(work, policy, tally, needed)
     enough = policy.mode == "quorum" and tally.done >= needed
     if not enough and not tally.over:
         return None
     if enough:
-        _cancel_rest(work, steps, "the quorum is met")
+        cancel_rest(work, steps, "the quorum is met")
     return Concluded(parts(work))
 
 
 def _slice(work: Work, steps: list[Step], policy: FanIn, tally: Tally) -> Concluded | None:
     """A slice judges nothing: it gives its parent what it has, at once where a missing branch is one too many."""
     if tally.failed and policy.mode == "all":
-        _cancel_rest(work, steps, "the fan-in policy cannot be met any more")
+        cancel_rest(work, steps, "the fan-in policy cannot be met any more")
     elif not tally.over:
         return None
     return Concluded(parts(work))
@@ -114,7 +114,8 @@ def _needed(policy: FanIn, branches: int, accepted: int) -> int:
     return min(policy.k or 1, branches) if policy.mode == "quorum" else 1
 
 
-def _cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
+def cancel_rest(work: Work, steps: list[Step], reason: str) -> None:
+    """Lets go of the branches that are not over."""
     for step in steps:
         if step.status in ("active", "delegated", "parked"):
             calls.let_go_all(work, reason, step.id)

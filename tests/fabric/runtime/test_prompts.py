@@ -17,6 +17,7 @@ from fabric.core.taxonomy import Tier
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolOffer
 from fabric.runtime.ports import Document
+from fabric.runtime.prompt_shapes import SHAPES
 from tests.fabric.core.fabrics import agent, lone, spec, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, broken, call, fails, gives, planned, say, scored, summary
@@ -35,14 +36,14 @@ def test_every_template_that_is_named_exists_and_every_one_is_named():
 
 
 def test_every_shape_that_is_asked_for_is_explained():
-    assert set(prompt.OUTPUT.values()) | {"judgement", "text", "typed"} == set(prompts.SHAPES)
-    assert set(prompts.SHAPES) - {"text", "typed"} == set(AGENT_OUTPUT)
+    assert set(prompt.OUTPUT.values()) | {"judgement", "verdict", "text", "typed"} == set(SHAPES)
+    assert set(SHAPES) - {"text", "typed"} == set(AGENT_OUTPUT)
 
 
 @pytest.mark.parametrize("shape", sorted(AGENT_OUTPUT))
 def test_what_an_agent_is_told_names_the_fields_of_the_schema(shape):
     required = AGENT_OUTPUT[shape].model_json_schema()["properties"]
-    assert all(f'"{name}"' in prompts.SHAPES[shape] for name in required)
+    assert all(f'"{name}"' in SHAPES[shape] for name in required)
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,8 @@ def test_undisturbed_a_sample_completes_and_decides_nothing(path, tier):
 
 
 LACKS = {
+    "contract-check": {"a planner", "a finalizer"},
+    "vendor-debate": {"a planner", "an aggregator and a finalizer", "a finalizer"},
     "checked-answer": {"a finalizer"},
     "document-review": {"a finalizer"},
     "incident-triage": {"a planner", "an aggregator", "a finalizer"},
