@@ -36,7 +36,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Decisions in their order, and the state in which the run ends. ``asked``: questions that people were asked."""
+    """Decisions in their order, and the state in which the run ends. ``asked``: questions that people were asked, but for those before a call."""
 
     links: tuple[Link, ...]
     state: RunState
@@ -57,7 +57,7 @@ def chain_of(facts: Iterable[tuple[str, Mapping[str, Any]]], state: RunState) ->
         if kind == "escalation_opened" and fact["item"] == "ticket":
             links.append(Link("left", links[-1].rung, Accompaniment.TICKET))
         else:
-            asked += kind == "escalation_opened"
+            asked += kind == "escalation_opened" and fact["item"] != "pre_action"
     return Chain(tuple(links), state, asked)
 
 

@@ -188,6 +188,8 @@ class Outside:
             if world.strikes("late_decision")
             else world.rng.random() * world.setup.answers_within
         )
+        if self._everyday(change):
+            share = world.setup.answers_within  # What comes to a run as a matter of course takes as long each time.
         world.later(due_s * share, self._decide, run_id, change, "reviewer")
         if world.strikes("two_reviewers"):
             world.later(due_s * share * world.rng.choice((1.0, 1.0, 1.01)), self._decide, run_id, change, "second")
@@ -205,6 +207,10 @@ class Outside:
         share = self.world.rng.random() * self.world.setup.answers_within
         after_s = 0.5 if self._answering else due_s * share
         self.world.later(after_s, self._decide, run_id, change, people.other_than(change))
+
+    def _everyday(self, change: EscalationChange) -> bool:
+        """Whether it is a drill, and no failure that a person is asked about: a call whose tool's rule asks."""
+        return self.world.setup.verb is not None and people.by_rule(change)
 
     def _say(self, run_id: str, change: EscalationChange, verb: str, actor: str) -> None:
         """An answer as it was scripted, whatever has become of the question meanwhile."""
@@ -224,6 +230,8 @@ class Outside:
             world.later(1.0, self._decide, run_id, change, actor, True)
             actor = people.REQUESTER
         verb = world.setup.verb or ("approve" if world.rng.random() < 0.6 else change.verbs[-1])
+        if self._everyday(change):
+            verb = "approve"
         wrong = world.strikes("wrong_verb")
         stale = world.strikes("stale_digest")
         if verb != "approve" and world.setup.verb is None and not self._answering:

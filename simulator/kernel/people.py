@@ -32,6 +32,11 @@ def other_than(change: EscalationChange) -> str:
     return next(name for name in REVIEWERS if name not in (*change.agreed, change.proposed_by))
 
 
+def by_rule(change: EscalationChange) -> bool:
+    """Whether a person is asked about a call because its tool's rule says so."""
+    return change.item == "pre_action" and "rule" in json.loads(change.content)
+
+
 def instead_of(change: EscalationChange, number: int) -> str:
     """The tool that somebody has called in place of the one that they are shown, now and then; one that there is not as well; empty: that one."""
     shown = json.loads(change.content)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fabric.core.envelope import from_row
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.fabric_yaml import fabric_read
@@ -132,3 +133,23 @@ def test_what_is_struck_is_the_run_itself_where_its_agents_work_in_teams_as_well
     teams = {**spec.topology.teams, "analyst": team.model_copy(update={"topology": within})}
     given = spec.model_copy(update={"topology": spec.topology.model_copy(update={"teams": teams})})
     assert drill(given, failure, Tier.BATCH).verdict == "pass"
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_fabric_whose_rules_ask_about_each_reading_is_drilled_all_the_same(tier):
+    """Who is asked before a call of everyday lets it pass, also where they reject whatever failed."""
+    tree = sample("document-review").model_dump(mode="json", by_alias=True)
+    for tool in tree["tools"]:
+        tool["approve_when"] = "size(args) >= 0"
+    ruled = baseline.scripted_models(FabricSpec.model_validate(tree))
+    before = baseline.undisturbed(ruled, tier, seed=1)
+    assert before.why == ""
+    assert any(fact.item == "pre_action" for fact in _opened(before.world))
+    assert drill(ruled, FailureType.TOOL_LOOP, tier).verdict == "pass"
+
+
+def _opened(world: Any) -> list[Any]:
+    rows = (row for run_id in world.store.run_ids() for row in world.store.rows(run_id))
+    return [
+        from_row(row.seq, row.kind, row.version, row.header).fact for row in rows if row.kind == "escalation_opened"
+    ]
