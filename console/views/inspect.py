@@ -332,6 +332,7 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "speaker_chosen": _speaker_chosen,
     "turn_overdue": _turn_overdue,
     "call_issued": calls.issued,
+    "call_streamed": calls.streamed,
     "model_answered": calls.model_answered,
     "tool_answered": calls.tool_answered,
     "call_refused": calls.refused,

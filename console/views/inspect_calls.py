@@ -221,6 +221,7 @@ def attempt_failed(seen: Seen) -> list[Section]:
         Pair("cause", words(fact["cause"]), tone="warn"),
         Pair("class", words(fact["error_class"])),
         Pair("message", fact["message"]),
+        Pair("came", "a part of the answer" if fact.get("partial") else None),
         Pair("not sent", f"held back by the {words(fact['trip']['mechanism'])}" if fact.get("trip") else None),
         Pair("breaker opens in", int(wait * 1e6) if (wait := fact.get("breaker_wait_s")) is not None else None, "us"),
         Pair(
@@ -269,6 +270,7 @@ def repeated(seen: Seen) -> list[Section]:
     facts = pairs(
         "Asked again",
         Pair("tool", fact["tool"], "code", f"turn {fact['turn']}"),
+        Pair("made for", "an answer that broke off" if fact.get("begun") else None),
         Pair("first answer", found, "seq", f"{fact['result_bytes']:,} bytes"),
         Pair("call id", fact["call_id"], "code"),
         Pair("arguments hash", fact["args_hash"], "code"),
@@ -294,6 +296,14 @@ def planned(seen: Seen) -> list[Section]:
     facts = _otherwise("What it refers to" if known else "Left out", seen)
     shown = part(seen.record, "calls", "Arguments", "as they run") if known else part(seen.record, "skipped", "Why")
     return [facts, *shown]
+
+
+def streamed(seen: Seen) -> list[Section]:
+    """A call of an answer that was still coming in."""
+    fact = seen.fact
+    waits = Pair("waits for", ", ".join(fact["after"]) or None, "code")
+    facts = _otherwise("Asked for while the answer came in", seen, Pair("attempt", fact["attempt"]), waits)
+    return [facts, *part(seen.record, "calls", "Arguments", "as they came")]
 
 
 def _otherwise(title: str, seen: Seen, *more: Pair) -> Section:

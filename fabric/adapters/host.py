@@ -28,7 +28,7 @@ from fabric.adapters.shared import Shared, desk_of, guards_of
 from fabric.adapters.timers import LateTimers, Timers
 from fabric.adapters.writer import OnDone
 from fabric.core.commands import AbortCall, Command
-from fabric.core.inputs import Result
+from fabric.core.inputs import CallStreamed, Result
 from fabric.runtime.batches import merged
 from fabric.runtime.call_ports import Ending
 from fabric.runtime.driver import RunDriver
@@ -46,6 +46,7 @@ from fabric.runtime.happenings import (
     Quarantine,
     Refused,
     Release,
+    Streamed,
     Taken,
     WakeAt,
 )
@@ -174,6 +175,11 @@ class RunHost(Asking, LettingGo):
             self.counters.uncovered += len(kept)
             self._step(run_id, CutShort(self.calls.unsent(run_id) | kept))
 
+    def _streamed(self, owned: Owned, key: Key, given: CallStreamed) -> None:
+        """A call of an answer that is still coming in, unless the answer was let go of, or its run is somebody else's."""
+        if self.owned.get(key[0]) is owned and key in owned.out:
+            self._step(key[0], Streamed(given))
+
     def _all_written(self, fates: Iterable[tuple[Owned, Batch, Written | Exception]]) -> None:
         for owned, batch, fate in fates:
             self._written(owned, batch, fate)
@@ -298,7 +304,11 @@ class RunHost(Asking, LettingGo):
             return
         owned.out.add(key)
         self.shared.performs(owned, command)
-        self.calls.begin(key, partial(called, owned, command, self.ports, self.lease, self.shared.breakers))
+
+        def streamed(given: CallStreamed) -> None:
+            self.loop.put(("streamed", owned, key, given))
+
+        self.calls.begin(key, partial(called, owned, command, self.ports, self.lease, self.shared.breakers, streamed))
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -343,6 +353,7 @@ _MESSAGES: Mapping[str, Callable[..., None]] = {
     "offer": RunHost._offered,
     "found": RunHost._take,
     "results": RunHost._answered,
+    "streamed": RunHost._streamed,
     "written": RunHost._all_written,
     "freed": RunHost._given_back,
     "stop": RunHost._begin_stopping,

@@ -16,7 +16,7 @@ from fabric.adapters.tools.outbound import SENDING, Sending
 from fabric.adapters.writer import JournalWriter
 from fabric.core.commands import CallModel, CallTool
 from fabric.core.context import Compiled
-from fabric.core.inputs import CallFailed, Result
+from fabric.core.inputs import CallFailed, CallStreamed, Result
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
 from fabric.runtime import prompts
@@ -87,9 +87,15 @@ class Owned:
 
 
 async def called(
-    owned: Owned, command: CallModel | CallTool, ports: Ports, lease: Lease, breakers: Breakers
+    owned: Owned,
+    command: CallModel | CallTool,
+    ports: Ports,
+    lease: Lease,
+    breakers: Breakers,
+    streamed: Callable[[CallStreamed], None] | None = None,
 ) -> Result | None:
-    """Makes one call: fetches what it needs, on a thread where that waits, asks the port, and gives back what came of it.
+    """Makes one call: fetches what it needs, on a thread where that waits, asks the port, and gives back what came of it. ``streamed``: told of the calls of
+    an answer as they come.
 
     None: nobody was asked, since the run may be another's by now. The lease says whether it surely is not, and is asked right before the port is, and
     by ports that go out by HTTP once more when the bytes are about to leave: a process may have been stopped at any place in between. What cannot be prepared (a content that was erased, documents that cannot be read) is a failed call that says so.
@@ -97,7 +103,7 @@ async def called(
     try:
         if owned.documents is None and _shows_documents(owned, command):
             owned.documents = await asyncio.to_thread(ports.store.documents, owned.claimed.run_id)
-        call = _prepared(owned, command, ports)
+        call = _prepared(owned, command, ports, streamed)
     except Exception as error:
         log.exception("call %s of run %s could not be prepared", command.command_id, owned.claimed.run_id)
         away = isinstance(error, StoreUnavailable)
@@ -128,7 +134,9 @@ def _shows_documents(owned: Owned, command: CallModel | CallTool) -> bool:
     return bool(owned.driver.compiled.spec.agent(command.agent).inline_document_chars)
 
 
-def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call:
+def _prepared(
+    owned: Owned, command: CallModel | CallTool, ports: Ports, streamed: Callable[[CallStreamed], None] | None
+) -> Call:
     def documents() -> tuple[Document, ...]:
         if owned.documents is None:
             owned.documents = ports.store.documents(claimed.run_id)
@@ -145,6 +153,7 @@ def _prepared(owned: Owned, command: CallModel | CallTool, ports: Ports) -> Call
             documents=documents,
             offers=owned.offers,
             workspace=claimed.workspace_id,
+            streamed=streamed,
         )
         return lambda: ports.models.ask(asked)
     wanted = prompts.tool_request(

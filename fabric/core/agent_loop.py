@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import answers, calls, conversation_tools, judging, mutations, proposed, wave, write_conflicts
+from fabric.core import (
+    answers,
+    calls,
+    conversation_tools,
+    judging,
+    mutations,
+    proposed,
+    streamed,
+    wave,
+    write_conflicts,
+)
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.inputs import ModelReplied
@@ -104,9 +114,11 @@ def answered(work: Work, pending: Pending, reply: ModelReplied) -> Failure | Non
             cost_usd_micros=_cost(work, issued, reply),
             problems=tuple(problems) if verdict == "rejected" else (),
             sanitized=reply.sanitized,
+            handled=streamed.handled(step, proposals),
         ),
         content,
     )
+    streamed.drop_rest(work, step.id)
     if work.run.ending is not None or work.run.steps[step.id].status != "active":
         return None
     if reply.finish == "content_filter":
@@ -130,10 +142,12 @@ def _cost(work: Work, issued: ev.CallIssued, reply: ModelReplied) -> int:
 
 
 def unanswered(work: Work, pending: Pending, trip: Trip, reason: str) -> None:
-    """Lets go of a call that will not be tried again while its step goes on: a tool's model is told why there is no result."""
+    """Lets go of a call that will not be tried again while its step goes on: a tool's model is told why there is no result, if it asked for one."""
     issued = pending.issued
     calls.let_go(work, pending, reason)
-    if issued.call == "tool" and issued.agent:
+    step = work.run.steps.get(issued.step_id)
+    told = step is None or not streamed.broken(step, pending)
+    if issued.call == "tool" and issued.agent and told:
         one = proposed.Proposed(issued.call_id, issued.target, None, "", issued.args_hash)
         wave.refuse(
             work, issued.step_id, one, trip.cause, trip.mechanism, trip.advice or trip.message, correction=False

@@ -114,9 +114,10 @@ def tool_proposal(
     *,
     in_doubt: bool = False,
     args: JSON = None,
+    args_ref: str = "",
 ) -> Proposal:
     """What the guard is asked before a tool call. ``in_doubt``: it may have been executed under its key already. ``args``: None where they were
-    judged before.
+    judged before. ``args_ref``: where they stand; empty: where those of a call of the step's present turn do.
     """
     tool = work.compiled.spec.tool(call.tool)
     return Proposal(
@@ -130,7 +131,7 @@ def tool_proposal(
         call_id=call.call_id,
         args_hash=call.args_hash,
         args=args,
-        args_ref=_args_ref(step, call.call_id),
+        args_ref=args_ref or _args_ref(step, call.call_id),
         wave=wave,
         effect=tool.effect,
         compensated=tool.compensation is not None,
@@ -142,7 +143,10 @@ def tool_proposal(
 
 
 def _args_ref(step: Step, call_id: str) -> str:
-    """Where a call's arguments stand: in the step's last answer, or in what a person wrote instead."""
+    """Where a call's arguments stand: in the step's last answer, by themselves where that is still coming in, or in what a person wrote instead."""
+    coming = next((one for one in step.begun if not one.broken and one.record.call_id == call_id), None)
+    if coming is not None:
+        return coming.record.args_ref or coming.ref
     if not step.history:
         return step.note_ref  # The engine asks, and not a model.
     last = step.history[-1]
@@ -152,7 +156,17 @@ def _args_ref(step: Step, call_id: str) -> str:
 
 def command_id_of(step: Step, turn: int, index: int) -> str:
     """The identity of a tool call: the step, the turn, and which call of its answer."""
-    return f"{step.id}.t{turn}.c{index}"
+    return f"{step.id}.t{turn}.c{index + offset(step)}"
+
+
+def index_of(step: Step, command_id: str) -> int:
+    """Which call of the step's last answer a tool call is."""
+    return int(command_id.rpartition(".c")[2]) - offset(step)
+
+
+def offset(step: Step) -> int:
+    """Where the numbers of an answer's calls begin: behind those that began for answers to the same request that broke off."""
+    return max((one.index + 1 for one in step.begun if one.broken), default=0)
 
 
 def key_of_tool(work: Work, step: Step, call: ev.ProposedCall) -> str:
@@ -191,7 +205,9 @@ def again(work: Work, pending: Pending) -> list[Trip]:
         return ask_model(work, step, turn=issued.turn, attempt=issued.attempt + 1) if pending.failed else []
     call = ev.ProposedCall(call_id=issued.call_id, tool=issued.target, args_hash=issued.args_hash)
     in_doubt = mutations.in_doubt(by_command(work.run.saga, issued.command_id))
-    proposal = tool_proposal(work, step, call, (), issued.turn, issued.attempt + 1, in_doubt=in_doubt)
+    proposal = tool_proposal(
+        work, step, call, (), issued.turn, issued.attempt + 1, in_doubt=in_doubt, args_ref=issued.args_ref
+    )
     trips = [t for t in guard.judge(proposal, work.view, work.compiled.spec.policy) if t.mechanism != "loop_detector"]
     if trips:
         return trips

@@ -32,6 +32,12 @@ def out(run: Run, step: Step) -> frozenset[str]:
     return frozenset(sent)
 
 
+def twin(step: Step, one: Proposed) -> CallRecord | None:
+    """The same call, made for an answer to the same request that broke off, whose result is there or on its way."""
+    alike = (begun for begun in step.begun if (begun.record.tool, begun.record.args_hash) == (one.tool, one.args_hash))
+    return next((begun.record for begun in alike if begun.broken and begun.record.state in ("open", "done")), None)
+
+
 def free(step: Step, record: CallRecord) -> bool:
     """Whether an open call waits for no other of its answer."""
     if not record.after:
@@ -47,15 +53,17 @@ def ready(work: Work, step: Step) -> bool:
     if not step.agent or not step.history:
         return False
     last = step.history[-1]
-    if not any(record.after and record.state == "open" for record in last.calls):
+    if all(record.state != "open" for record in last.calls):
         return False
     sent = out(work.run, step)
     if not sent:
         return False  # The model itself is out, or nothing is: the step moves by itself.
+    kept = {(one.record.tool, one.record.args_hash) for one in step.begun if one.record.state == "open"}
     return any(
         record.state == "open"
         and record.call_id not in sent
         and free(step, record)
+        and (record.tool, record.args_hash) not in kept
         and _effect(work, record.tool) is not Effect.IRREVERSIBLE
         for record in last.calls
     )
@@ -73,7 +81,10 @@ def refers(one: Proposed) -> bool:
 
 
 def record_of(step: Step, call_id: str) -> CallRecord | None:
-    """The latest call under an id."""
+    """The latest call under an id; of an answer that is coming in too."""
+    coming = next((one.record for one in step.begun if not one.broken and one.record.call_id == call_id), None)
+    if coming is not None:
+        return coming
     found = (record for turn in reversed(step.history) for record in turn.calls if record.call_id == call_id)
     return next(found, None)
 
@@ -98,17 +109,25 @@ def settled(work: Work, step: Step, one: Proposed) -> Proposed | None:
         return replace(one, problem=problem, cause=Cause.DEPENDENCY_FAILED)
     if problem:
         return replace(one, problem=f"when: {problem}")
-    return _bound(work, step, one) if wanted else one
+    if not wanted:
+        return one
+    told = bound(work, step, one)
+    if not told.problem:
+        journal_bound(work, step, one.args_hash, told)
+    return told
 
 
 def handled(work: Work, step: Step, call_id: str) -> bool:
     """Whether a call of the last answer asks about another's error: by its condition, or by what it refers to. Such an error is data that the plan goes on with."""
     if not step.history or not any(record.after for record in step.history[-1].calls):
         return False
-    return any(
-        call_id in named_in(one.when) or any(ref.call_id == call_id and ref.part == "error" for ref in _references(one))
-        for one in of_last_answer(work, step)
-    )
+    return any(asks_about(one, call_id) for one in of_last_answer(work, step))
+
+
+def asks_about(one: Proposed, call_id: str) -> bool:
+    """Whether a call asks about another's error."""
+    refers_to_it = (ref.call_id == call_id and ref.part == "error" for ref in _references(one))
+    return call_id in named_in(one.when) or any(refers_to_it)
 
 
 def _references(one: Proposed) -> list[Reference]:
@@ -153,8 +172,8 @@ def _skip(work: Work, step: Step, one: Proposed, why: str) -> None:
     )
 
 
-def _bound(work: Work, step: Step, one: Proposed) -> Proposed:
-    """The call with its references looked up, journaled before it is judged."""
+def bound(work: Work, step: Step, one: Proposed) -> Proposed:
+    """The call with its references looked up, or with what is wrong with them."""
     try:
         args = resolved(one.args, lambda call_id: _answer(work, step, call_id))
     except Unresolved as error:
@@ -162,11 +181,12 @@ def _bound(work: Work, step: Step, one: Proposed) -> Proposed:
     size, most = len(encode(args)), work.compiled.spec.policy.limits.content_bytes
     if size > most:
         return replace(one, problem=f"with what it refers to it has {size:,} bytes, and at most {most:,} are sent")
-    args_hash = fingerprint(args)
-    work.emit(
-        ev.CallResolved(
-            step_id=step.id, call_id=one.call_id, tool=one.tool, args_hash=args_hash, proposed_hash=one.args_hash
-        ),
-        {"calls": [{"call_id": one.call_id, "tool": one.tool, "args": args}]},
+    return replace(one, args=args, args_hash=fingerprint(args), bound=True)
+
+
+def journal_bound(work: Work, step: Step, proposed_hash: str, one: Proposed) -> None:
+    """Journals what its references came to, before it is judged. ``proposed_hash``: of its arguments as they were proposed."""
+    fact = ev.CallResolved(
+        step_id=step.id, call_id=one.call_id, tool=one.tool, args_hash=one.args_hash, proposed_hash=proposed_hash
     )
-    return replace(one, args=args, args_hash=args_hash, bound=True)
+    work.emit(fact, {"calls": [{"call_id": one.call_id, "tool": one.tool, "args": one.args}]})

@@ -148,6 +148,17 @@ class ToolCall:
 
 
 @value(kw_only=True)
+class CallStreamed:
+    """A call of an answer that is still coming in is whole. ``calls``: all that are, in order, this one last."""
+
+    command_id: str
+    attempt: int
+    calls: tuple[ToolCall, ...]
+    kind: Literal["call_streamed"] = "call_streamed"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
 class ModelReplied:
     """A model answered: text, proposed calls, or both."""
 
@@ -207,6 +218,8 @@ class CallFailed:
     """Its circuit breaker is open, for it was refused or was a probe that failed: so long, unless a person acts sooner."""
     shut: tuple[str, ...] = ()
     """Models that could have stood in, and whose call a circuit breaker would have refused when this came back."""
+    partial: bool = False
+    """True: a part of the answer had come before it broke off."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 
@@ -270,6 +283,7 @@ InboxInput = (
 
 Input = (
     InboxInput
+    | CallStreamed
     | ModelReplied
     | ToolFinished
     | CallFailed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fabric.core import asking_before, mutations, wave
+from fabric.core import asking_before, calls, mutations, wave
 from fabric.core import events as ev
 from fabric.core.fingerprint import encode, fingerprint
 from fabric.core.inputs import DecisionMade
@@ -114,7 +114,8 @@ ANSWERS: Mapping[str, Callable[[Work, OpenQuestion, DecisionMade, str], None]] =
 
 def _asked(work: Work, fact: ev.EscalationOpened) -> Proposed:
     """The call that the question is about, as its model proposed it."""
-    return of_last_answer(work, work.run.steps[fact.step_id])[int(fact.scope.rpartition(".c")[2])]
+    step = work.run.steps[fact.step_id]
+    return of_last_answer(work, step)[calls.index_of(step, fact.scope)]
 
 
 def _shown(work: Work, question: OpenQuestion) -> dict[str, JSON]:

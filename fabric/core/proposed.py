@@ -132,10 +132,11 @@ def of_last_answer(work: Work, step: Step) -> list[Proposed]:
     """The calls of the step's last answer as they were journaled with it; with the arguments that took the place of the proposed ones."""
     turn = step.history[-1]
     journaled = work.ctx.contents.read(turn.answer_ref)["calls"]
-    return [_read(work, record, call) for record, call in zip(turn.calls, journaled, strict=True)]
+    return [read(work, record, call) for record, call in zip(turn.calls, journaled, strict=True)]
 
 
-def _read(work: Work, record: CallRecord, call: JSON) -> Proposed:
+def read(work: Work, record: CallRecord, call: JSON) -> Proposed:
+    """A call as it was journaled."""
     return Proposed(
         record.call_id,
         record.tool,

@@ -39,6 +39,21 @@ class CallRecord:
 
 
 @value()
+class Begun:
+    """A call that is known although the answer that proposes it is still coming in, or broke off."""
+
+    record: CallRecord
+    index: int
+    """Which call of its turn: the last part of its command id."""
+    proposed_hash: str
+    ref: str
+    """Where it is journaled by itself."""
+    result_bytes: int = 0
+    broken: bool = False
+    """Its answer never came whole: if the one that does proposes the same, what this came to stands for it."""
+
+
+@value()
 class Turn:
     """One journaled answer of the model with its calls; ``notes`` are corrective messages that came after it."""
 
@@ -89,6 +104,8 @@ class Step:
     """The model whose chain of fallbacks it is taken from; empty: it is nobody's stand-in."""
     tried: tuple[str, ...] = ()
     """Models that the call which is out was given to before."""
+    begun: tuple[Begun, ...] = ()
+    """Calls of the answer that is coming in, and before them those of the attempts at it that broke off."""
     note_ref: str = ""
     output_ref: str = ""
     prompt_bytes: int = 0

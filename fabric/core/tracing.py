@@ -32,7 +32,7 @@ def parties(fact: Any) -> tuple[str, str]:
     match fact.kind:
         case "call_issued":
             return f"agent/{fact.agent}", f"{fact.call}/{fact.target}"
-        case "model_answered":
+        case "model_answered" | "call_streamed":
             return "model/", f"step/{fact.step_id}"
         case "tool_answered":
             return f"tool/{fact.tool}", f"step/{fact.step_id}"

@@ -143,6 +143,7 @@ SINCE: Mapping[str, int] = {
     "call_edited": 9,
     "call_deduplicated": 9,
     "model_answered": 9,
+    "call_streamed": 9,
     "call_resolved": 9,
     "call_skipped": 9,
     "turn_opened": 9,

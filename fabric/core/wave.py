@@ -44,15 +44,15 @@ def run(work: Work, step: Step) -> Failure | None:
         _stopped(work, step)
         return None
     allowed = work.compiled.spec.policy.limits.calls_per_turn
-    checked = [_checked(work, step, one, n, allowed) for n, one in enumerate(of_last_answer(work, step))]
+    judged = [looked_at(work, step, one, n, allowed) for n, one in enumerate(of_last_answer(work, step))]
     tripped: list[Trip] = []
     returned: list[Trip] = []
-    for index in _decidable(work, step, checked, allowed):
-        one = checked[index]
+    for index in _decidable(work, step, judged, allowed):
+        one = judged[index]
         if one.problem:
             refuse(work, step.id, one, one.cause, NAME, one.problem, correction=one.cause not in FREE)
-        else:
-            wave = tuple((each.tool, each.args_hash) for each in checked if not each.problem)
+        elif not _kept(work, step.id, one):
+            wave = tuple((each.tool, each.args_hash) for each in judged if not each.problem)
             withheld, answered = _one(work, step.id, one, index, wave)
             tripped += withheld
             returned += answered
@@ -71,10 +71,10 @@ def _decidable(work: Work, step: Step, checked: list[Proposed], allowed: int) ->
         if record.state != "open" or record.call_id in sent or not dependencies.free(step, record):
             continue
         one = dependencies.settled(work, work.run.steps[step.id], waited)
-        if one is None:
+        if one is None or _on_its_way(step, one):
             continue
         if one.bound and not waited.bound:
-            one = _checked(work, step, one, index, allowed)
+            one = looked_at(work, step, one, index, allowed)
         checked[index] = one
         still.append(index)
     sure = {checked[index].call_id for index in still}
@@ -104,8 +104,9 @@ def _now(work: Work, step: Step, checked: list[Proposed], still: list[int], *, w
 
 def _stopped(work: Work, step: Step) -> None:
     """The agent was stopped while calls of its answer had not begun: they never do."""
+    sent = dependencies.out(work.run, step)
     for one in of_last_answer(work, step):
-        if _open(step, one.call_id):
+        if one.call_id not in sent and _open(step, one.call_id):
             refuse(work, step.id, one, Cause.LOOP_DETECTED, NAME, "the agent was stopped", correction=False)
 
 
@@ -169,7 +170,7 @@ def _known(work: Work, step: Step, one: Proposed, turn: int, before: Mutation | 
 # -- what is wrong with a call -----------------------------------------------------------------------------------------
 
 
-def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) -> Proposed:
+def looked_at(work: Work, step: Step, one: Proposed, index: int, allowed: int) -> Proposed:
     """The call with its structural problem, found before anything is executed."""
     if one.problem:
         return one
@@ -185,9 +186,14 @@ def _checked(work: Work, step: Step, one: Proposed, index: int, allowed: int) ->
         return replace(one, problem=f"call id {one.call_id!r} was used for another call", cause=Cause.DUPLICATE_CALL)
     if not one.bound and dependencies.refers(one):
         return one  # They are looked at once it is known what they are.
-    validate = work.compiled.validators.get(one.tool)
-    problems = validate(one.args) if validate else []
+    problems = misfits(work, one)
     return replace(one, problem="; ".join(problems[:5]), cause=Cause.SCHEMA_INVALID) if problems else one
+
+
+def misfits(work: Work, one: Proposed) -> Sequence[str]:
+    """What of a call's arguments does not fit its tool."""
+    validate = work.compiled.validators.get(one.tool)
+    return validate(one.args) if validate else []
 
 
 def _deduplicated(work: Work, step: Step, one: Proposed, turn: int) -> bool:
@@ -199,9 +205,26 @@ def _deduplicated(work: Work, step: Step, one: Proposed, turn: int) -> bool:
     return True
 
 
-def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str) -> None:
+def _on_its_way(step: Step, one: Proposed) -> bool:
+    """Whether the same call is out already, for an answer that broke off."""
+    twin = dependencies.twin(step, one)
+    return twin is not None and twin.state == "open"
+
+
+def _kept(work: Work, step_id: str, one: Proposed) -> bool:
+    """Answers a call from what it came to when it was made for an answer that broke off; True when it was."""
+    step = work.run.steps[step_id]
+    twin = dependencies.twin(step, one)
+    if twin is None or twin.state != "done":
+        return False
+    _repeat(work, step, one, step.turns, twin.result_ref, begun=True)
+    return True
+
+
+def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str, *, begun: bool = False) -> None:
     """The result that there is stands for this call too."""
     result = work.ctx.contents.read(result_ref)
+    error = isinstance(result, dict) and "error" in result
     work.emit(
         ev.CallDeduplicated(
             step_id=step.id,
@@ -212,7 +235,9 @@ def _repeat(work: Work, step: Step, one: Proposed, turn: int, result_ref: str) -
             result_ref=result_ref,
             result_bytes=work.ctx.contents.size((result_ref,)),
             masked_hash=masked_fingerprint(result),
-            error=isinstance(result, dict) and "error" in result,
+            error=error,
+            correction=error and begun and not dependencies.handled(work, step, one.call_id),
+            begun=begun,
         )
     )
 

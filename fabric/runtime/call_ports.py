@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from fabric.core.frozen import value
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
+from fabric.core.inputs import CallFailed, CallStreamed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import ModelSpec
 from fabric.core.spec_mcp import McpServer
 from fabric.core.spec_tools import ToolSpec
@@ -63,6 +63,8 @@ class ModelRequest:
     deadline_at: int
     workspace: str = ""
     """The id of the workspace that asks: whose stored keys may be used; empty: nobody's."""
+    streamed: Callable[[CallStreamed], None] | None = None
+    """Told of each call that is whole while the rest of the answer is still coming in; None: nobody begins any before."""
 
 
 @value(kw_only=True)

@@ -52,6 +52,7 @@ from fabric.runtime.happenings import (
     Quarantine,
     Refused,
     Release,
+    Streamed,
     Taken,
     WakeAt,
 )
@@ -158,9 +159,6 @@ class RunDriver:
             return self._rested(now) if self._arrivals.format else self._rewoken()
         todo = self._read([item])
         return self._decided(todo, now) if todo else self._rested(now)
-
-    def _answered(self, happening: Answered, now: int) -> list[Effect]:
-        return self._given(happening.result, now)
 
     def _due(self, happening: Due, now: int) -> list[Effect]:
         if self._draining:  # The next owner meets it at once.
@@ -388,7 +386,8 @@ class RunDriver:
 _STEPS: Mapping[type[Any], Callable[[RunDriver, Any, int], list[Effect]]] = {
     Taken: RunDriver._taken,
     Arrived: RunDriver._arrived,
-    Answered: RunDriver._answered,
+    Streamed: lambda driver, happening, now: driver._given(happening.given, now),
+    Answered: lambda driver, happening, now: driver._given(happening.result, now),
     Due: RunDriver._due,
     Committed: RunDriver._committed,
     Refused: RunDriver._refused,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabric.core.commands import Command
 from fabric.core.frozen import value
 from fabric.core.grants import Given, Need, Refusal, TokenWant, Want
-from fabric.core.inputs import Result
+from fabric.core.inputs import CallStreamed, Result
 from fabric.runtime.loading import Damage
 from fabric.runtime.ports import Batch, Claimed, InboxItem
 
@@ -56,6 +56,13 @@ class Answered:
 
 
 @value()
+class Streamed:
+    """A call is whole of an answer that is still coming in."""
+
+    given: CallStreamed
+
+
+@value()
 class Draining:
     """The process stops: what comes in is recorded, nothing more is issued, and the run is released once nothing of it is out."""
 
@@ -83,7 +90,7 @@ class Denied:
     refusal: Refusal
 
 
-Happening = Taken | Committed | Refused | Due | Arrived | Answered | Draining | CutShort | Granted | Denied
+Happening = Taken | Committed | Refused | Due | Arrived | Streamed | Answered | Draining | CutShort | Granted | Denied
 
 # -- effects -----------------------------------------------------------------------------------------------------------
 
@@ -147,6 +154,7 @@ __all__ = [
     "Quarantine",
     "Refused",
     "Release",
+    "Streamed",
     "Taken",
     "WakeAt",
 ]

@@ -75,6 +75,7 @@ _NONE = (
     "ownership_taken",
     "attempt_interrupted",
     "call_issued",
+    "call_streamed",
     "call_aborted",
     "call_deduplicated",
     "call_edited",

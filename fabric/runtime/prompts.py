@@ -12,7 +12,7 @@ from typing import Any
 from fabric.core.commands import CallModel, CallTool, Message
 from fabric.core.context import Contents
 from fabric.core.grounding import passages
-from fabric.core.inputs import ToolCall
+from fabric.core.inputs import CallStreamed, ToolCall
 from fabric.core.memory import Origin
 from fabric.core.payloads import AGENT_OUTPUT, asked_json_schema, json_schema
 from fabric.core.spec import AgentSpec, FabricSpec
@@ -39,8 +39,9 @@ def model_request(
     documents: Documents,
     offers: Mapping[str, ToolOffer],
     workspace: str = "",
+    streamed: Callable[[CallStreamed], None] | None = None,
 ) -> ModelRequest:
-    """The request for one attempt. Raises MissingContent when a content of the prompt was erased."""
+    """The request for one attempt. ``streamed``: told of its calls as they come. Raises MissingContent when a content of the prompt was erased."""
     agent = spec.agent(command.agent)
     data = spec.typed[command.typed] if command.typed else None
     fill = _Fill(spec, agent, command.output, contents, documents, data)
@@ -64,6 +65,7 @@ def model_request(
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         workspace=workspace,
+        streamed=streamed,
     )
 
 

@@ -117,10 +117,16 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
     )
     rest = replace(run, steps={}, guards={})
     moves = run.guards.get(deadlock_monitor.NAME)
-    said = tuple(state_of(run.guards, loop_detector, step).answers for step in run.steps)
+    said = tuple(_compared(run, step) for step in run.steps.values())
     found: dict[str, None] = {}
     _refer((rest, steps, moves, said), known, found)
     return tuple(found)
+
+
+def _compared(run: Run, step: Step) -> tuple[tuple[str, ...], ...]:
+    """What the loop detector may still compare: a step's answers, and the arguments of its calls, of which some may stand in no answer that came whole."""
+    window = state_of(run.guards, loop_detector, step.id)
+    return window.answers, tuple(call.args_ref for call in window.calls) if _goes_on(run, step) else ()
 
 
 def unsent_refs(commands: Iterable[Command]) -> Iterator[str]:

@@ -29,6 +29,7 @@ from simulator.kernel import faults, scripted, swarm
 from simulator.kernel.agents import Reply
 from simulator.kernel.published import Fabric
 from simulator.kernel.services import BOOK, CANCEL, FIND
+from simulator.kernel.streams import coming
 from simulator.kernel.swarm import AS_DRAWN, Names
 from simulator.kernel.world import World
 
@@ -65,7 +66,7 @@ def published(spec: FabricSpec) -> Fabric:
 
 def cooperative(request: ModelRequest) -> Reply:
     """A model's answer where nothing disturbs it."""
-    return Reply(SECONDS, scripted.answer(request).result)
+    return coming(request, Reply(SECONDS, scripted.answer(request).result))
 
 
 def serving(spec: FabricSpec, run: Serve) -> Serve:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from fabric.core.gates import HTTP_TEST
-from fabric.core.inputs import CallFailed, ModelReplied, Result, ToolCall, ToolFinished
+from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_conversation import is_conversation
 from fabric.core.taxonomy import Cause
@@ -25,18 +24,11 @@ from simulator.kernel.remembering import Remembering, asked_of_memory, recalling
 from simulator.kernel.schema_values import value
 from simulator.kernel.scripted_verdicts import choices_in
 from simulator.kernel.services import PROBE, TOOLS, Service
+from simulator.kernel.streams import Reply, Streaming
+
+__all__ = ["CHANGING", "FRUITLESS", "TWIN", "Agents", "Reply"]
 
 JSON = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What comes back and after how many seconds. ``silent``: not before the deadline, and perhaps billed."""
-
-    delay_s: float
-    result: Result
-    silent: bool = False
-    billed: bool = False
 
 
 MODEL_FAILURES: tuple[tuple[str, Cause, int | None], ...] = (
@@ -71,6 +63,9 @@ class Agents:
         # Drawn beside the others, so that what a seed draws else stays as it was.
         self._chains = Random(str(rng.getstate()[1][:8]))  # noqa: S311 - nothing is secret here
         self._chaining = self._chains.random() < CHAINING
+        beside = Random(f"streams {self._chains.getstate()[1][:8]}")  # noqa: S311 - the same
+        self._streaming = Streaming(beside, self._strikes)
+        self._streams = any(model.options.get("stream") for model in spec.models)
         self.remembering: Remembering | None = None
         """The way to the fabric's memories."""
         self.service = Service(self._strikes, lambda: bool(self.rates["compensation_stuck"]))
@@ -109,7 +104,8 @@ class Agents:
         billed = self._strikes("timeout_billed")
         if self._strikes("straggler"):
             delay_s *= 10
-        return Reply(delay_s, result, silent=billed or self._strikes("timeout"), billed=billed)
+        reply = Reply(delay_s, result, silent=billed or self._strikes("timeout"), billed=billed)
+        return self._streaming.comes(request, reply)
 
     def _failed_call(self, request: ModelRequest) -> CallFailed | None:
         for name, cause, status in MODEL_FAILURES:
@@ -133,6 +129,7 @@ class Agents:
             if calls and self._plans(request):
                 return self._planned(calls), (), False
             if calls:
+                calls = self._streaming.proposed(request, calls)
                 return text, tuple(map(self._worded, calls)), False
         if self._strikes("filtered_answer"):
             return "", (), True
@@ -275,7 +272,7 @@ class Agents:
 
     def run(self, request: ToolRequest) -> Reply:
         """A tool's result, or its failure."""
-        delay_s = 0.01 + 0.5 * self._rng.random()
+        delay_s = self._streaming.slowed(0.01 + 0.5 * self._rng.random(), streaming=self._streams)
         if request.memory is not None:
             assert self.remembering is not None
             kept = self.remembering.run(request, self._strikes)

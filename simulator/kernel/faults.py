@@ -34,6 +34,7 @@ FAULTS: Mapping[str, Fault] = {
     "bad_key": Fault("model", "401: the endpoint does not know the key", 0.05),
     "quota": Fault("model", "the account's quota is spent", 0.05),
     "filtered": Fault("model", "the endpoint's content filter refuses the request", 0.05),
+    "dropped_stream": Fault("model", "the connection breaks in the middle of an answer that streams in", 0.4),
     "straggler": Fault("model", "an answer that takes many times as long as the others", 0.4),
     # An answer that is not what was asked for.
     "malformed": Fault("answer", "JSON that is cut off", 0.4),
@@ -121,7 +122,10 @@ FAULTS: Mapping[str, Fault] = {
 }
 """Every fault, by name."""
 
-LATER = ("twin_briefs", "fruitless", "objects", "self_approval", "role_lost", "untyped", "votes_for_nobody")
+LATER = (
+    *("twin_briefs", "fruitless", "objects", "self_approval", "role_lost", "untyped", "votes_for_nobody"),
+    "dropped_stream",
+)
 """Faults that are drawn by themselves, so that the seeds without them stay as they were."""
 DENSITIES = (0.0, 0.1, 0.25, 0.5)
 """Which share of the faults a seed has: swarm testing wants runs where few things go wrong as much as runs where many do."""

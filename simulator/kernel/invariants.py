@@ -34,6 +34,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     reference_checks,
     saga_checks,
     speaker_checks,
+    stream_checks,
     swap_checks,
     token_checks,
     typed_checks,
@@ -178,6 +179,8 @@ def turns_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     step = seen.run.steps[fact.step_id]
     if step.status != "active":
         return f"its step is {step.status}"
+    if fact.call == "model":
+        seen.calls[fact.step_id, fact.turn] = 0  # Each attempt is another answer.
     if fact.call == "tool":
         seen.calls[fact.step_id, fact.turn] += fact.attempt == 1
         many = seen.calls[fact.step_id, fact.turn]

@@ -31,13 +31,17 @@ def loops_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         for n, (tool, args_hash, call_id, masked, turn) in enumerate(window):
             if call_id == fact.call_id and not masked:
                 window[n] = (tool, args_hash, call_id, fact.masked_hash, turn)
-    elif fact.kind == "call_deduplicated":
+    elif fact.kind == "call_deduplicated" and not fact.begun:
         window.append((fact.tool, fact.args_hash, fact.call_id, fact.masked_hash, fact.turn))
-    elif fact.call == "tool" and fact.attempt == 1:
+    elif fact.kind == "call_issued" and fact.call == "tool" and fact.attempt == 1:
         window.append((fact.target, fact.args_hash, fact.call_id, "", fact.turn))
         polls = seen.compiled.spec.tool(fact.target).polling
         return "" if polls else _looped(seen, fact.step_id, window)
-    elif fact.call == "model" and seen.compiled.spec.policy.loop_detector.preset == "fabro":
+    elif (
+        fact.kind == "call_issued"
+        and fact.call == "model"
+        and seen.compiled.spec.policy.loop_detector.preset == "fabro"
+    ):
         return _fabro(seen, fact.step_id, window)
     return ""
 

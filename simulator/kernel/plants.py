@@ -31,6 +31,7 @@ from simulator.kernel.people_plants import IN_STORE as OF_PEOPLE
 from simulator.kernel.people_plants import PEOPLE_PLANTS
 from simulator.kernel.saga_plants import SAGA_PLANTS
 from simulator.kernel.speaker_plants import SPEAKER_PLANTS
+from simulator.kernel.stream_plants import STREAM_PLANTS
 from simulator.kernel.swap_plants import SWAP_PLANTS
 
 MINUTE_US = 60_000_000
@@ -148,6 +149,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **JUDGE_PLANTS,
     **LAYER_PLANTS,
     **SAGA_PLANTS,
+    **STREAM_PLANTS,
     **GRANT_PLANTS,
     **DURABLE_PLANTS,
 }

@@ -14,7 +14,7 @@ from fabric.adapters.owned import given_back, makes_room
 from fabric.core.commands import AbortCall, Command
 from fabric.core.flow import FORMAT
 from fabric.core.frozen import replace
-from fabric.core.inputs import Result
+from fabric.core.inputs import CallStreamed, Result
 from fabric.runtime.batches import merged
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.fates import fate_of
@@ -33,6 +33,7 @@ from fabric.runtime.happenings import (
     Quarantine,
     Refused,
     Release,
+    Streamed,
     Taken,
     WakeAt,
 )
@@ -308,10 +309,11 @@ class Process(Acting):
             self.later(delay_s, self._answer, owned, flight, result)
         self._point("performed")
 
-    def _answer(self, owned: Owned, flight: Flight, result: Result) -> None:
-        if flight.wanted:
-            key = (flight.command.command_id, flight.command.attempt)
-            owned.flights.pop(key, None)
+    def _answer(self, owned: Owned, flight: Flight, result: Result | CallStreamed) -> None:
+        if isinstance(result, CallStreamed):
+            self.step(owned, Streamed(result))
+        elif flight.wanted:
+            owned.flights.pop(key := (flight.command.command_id, flight.command.attempt), None)
             noted = self.breakers.noted(owned.claimed.fabric_id, owned.driver, flight.command, result)
             self.step(owned, Answered(noted))
             self.breakers.answered((owned.claimed.run_id, *key), result, owned.driver)

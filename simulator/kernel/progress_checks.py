@@ -21,21 +21,28 @@ BROUGHT = (
 CAME_BACK = ("tool_answered", "call_deduplicated", "call_refused", "call_responded")
 
 
-@on("model_answered", "call_issued", *CAME_BACK, *BROUGHT, "step_opened", "message_injected")
+@on("call_streamed", "model_answered", "call_issued", *CAME_BACK, *BROUGHT, "step_opened", "message_injected")
 def progress_in_bounds(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """No model is asked again after as many turns that all came to the same as the policy allows, while the run brought nothing."""
     if fact.kind in BROUGHT:
         seen.fruitless.clear()
+        seen.streaming.clear()
     elif fact.kind in ("step_opened", "message_injected"):
         seen.fruitless.pop(fact.step_id, None)
+        seen.streaming.pop(fact.step_id, None)
+    elif fact.kind == "call_streamed":
+        seen.streaming.setdefault(fact.step_id, set())
     elif fact.kind == "model_answered":
         if fact.verdict == "output":
             seen.fruitless.clear()
+            seen.streaming.clear()
         else:
-            seen.fruitless.setdefault(fact.step_id, []).append(set())
+            seen.fruitless.setdefault(fact.step_id, []).append(seen.streaming.pop(fact.step_id, set()))
     elif fact.kind in CAME_BACK:
         turns = seen.fruitless.get(fact.step_id)
-        if turns:
+        if fact.step_id in seen.streaming:
+            seen.streaming[fact.step_id].add(_came_to(seen, fact))
+        elif turns:
             turns[-1].add(_came_to(seen, fact))
     elif fact.call == "model" and fact.attempt == 1 and not fact.final:
         return _too_many(seen, fact)
@@ -46,7 +53,7 @@ def _came_to(seen: Seen, fact: Any) -> str:
     tool = next((one for one in seen.compiled.spec.all_tools if one.name == fact.tool), None)
     told = fact.kind == "tool_answered" and tool is not None and not tool.polling and tool.effect == "read_only"
     # Whatever is not a plain result of a tool that only reads is taken as something new: this invariant is the laxer one.
-    return str(fact.masked_hash) if told else f"{fact.kind} {fact.step_id} {len(seen.fruitless[fact.step_id])}"
+    return str(fact.masked_hash) if told else f"{fact.kind} {fact.step_id} {len(seen.fruitless.get(fact.step_id, ()))}"
 
 
 def _too_many(seen: Seen, fact: Any) -> str:

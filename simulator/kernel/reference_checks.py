@@ -6,7 +6,7 @@ from typing import Any
 
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode, fingerprint
-from fabric.core.run import Run
+from fabric.core.run import CallRecord, Run
 from fabric.core.taxonomy import Cause
 from simulator.kernel.seen import Seen, on
 
@@ -17,8 +17,16 @@ WAITED = (Cause.TOOL_CONSTRAINT, Cause.DEPENDENCY_FAILED, Cause.SCHEMA_INVALID)
 
 
 @on(
-    *("model_answered", "tool_answered", "call_refused", "call_skipped", "call_resolved", "call_issued"),
-    *("call_edited", "call_responded"),
+    *(
+        "call_streamed",
+        "model_answered",
+        "tool_answered",
+        "call_refused",
+        "call_skipped",
+        "call_resolved",
+        "call_issued",
+    ),
+    *("call_edited", "call_responded", "call_deduplicated"),
 )
 def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """A call that refers to others is sent after all of them, with what they brought; and none that refers to what failed is."""
@@ -32,15 +40,24 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
         known["when"] = {one["call_id"]: one.get("when", "") for one in proposed}
         known["wrote"], known["edited"] = {}, {}
         return ""
+    if fact.kind == "call_streamed":
+        known.setdefault("proposed", {})[fact.call_id] = decode(seen.content)["calls"][0]["args"]
+        return ""
     if fact.kind == "call_issued":
         return _sent(known, fact, after) if fact.call == "tool" else ""
+    if fact.kind == "call_deduplicated":
+        if fact.begun:
+            known.setdefault("answers", {})[fact.call_id] = known["by_ref"][fact.result_ref]
+        return ""
     if fact.kind == "call_resolved":
         known.setdefault("resolved", {})[fact.call_id] = decode(seen.content)["calls"][0]["args"]
         return ""
     if fact.kind == "call_edited":
         known["edited"][fact.call_id] = decode(seen.content)["calls"][0]
         return ""
-    known.setdefault("answers", {})[fact.call_id] = decode(seen.content)
+    known.setdefault("answers", {})[fact.call_id] = known.setdefault("by_ref", {})[event.content_ref] = decode(
+        seen.content
+    )
     return _refused(fact, after) if fact.kind == "call_refused" and fact.cause in WAITED else ""
 
 
@@ -51,7 +68,7 @@ def writes_do_not_meet(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     if fact.call != "tool" or not fact.agent or verb not in ("write", "delete"):
         return ""
     known = seen.referred[fact.step_id]
-    written = known["edited"].get(fact.call_id, {}).get("args")
+    written = known.get("edited", {}).get(fact.call_id, {}).get("args")
     args = written or known.get("resolved", {}).get(fact.call_id) or known["proposed"][fact.call_id]
     wrote: dict[str, tuple[str, str]] = known["wrote"]
     others = [call_id for call_id, path in wrote.items() if path == (memory, args["key"]) and call_id != fact.call_id]
@@ -91,20 +108,26 @@ def _refused(fact: Any, after: Run) -> str:
 
 def _early(after: Run, fact: Any) -> str:
     """A call that this one refers to and that is not over; empty: all of them are."""
-    turn = after.steps[fact.step_id].history[-1]
-    waits = next((one.after for one in turn.calls if one.call_id == fact.call_id), ())
-    return next((one.call_id for one in turn.calls if one.call_id in waits and one.state not in OVER), "")
+    records = _records(after, fact)
+    waits = next((one.after for one in records if one.call_id == fact.call_id), ())
+    return next((one.call_id for one in records if one.call_id in waits and one.state not in OVER), "")
+
+
+def _records(after: Run, fact: Any) -> list[CallRecord]:
+    """The calls of the answer that is coming in, or of the last one."""
+    step = after.steps[fact.step_id]
+    coming = [one.record for one in step.begun if not one.broken]
+    return coming or list(step.history[-1].calls if step.history else ())
 
 
 def _sent(known: dict[str, JSON], fact: Any, after: Run) -> str:
     args = known.get("proposed", {}).get(fact.call_id)
-    turn = after.steps[fact.step_id].history[-1]
-    record = next((one for one in turn.calls if one.call_id == fact.call_id), None)
+    record = next((one for one in _records(after, fact) if one.call_id == fact.call_id), None)
     if record is None or not isinstance(args, dict):
         return ""
     if early := _early(after, fact):
         return f"{fact.call_id} was sent before {early}, which it refers to"
-    if (written := known["edited"].get(fact.call_id)) is not None:
+    if (written := known.get("edited", {}).get(fact.call_id)) is not None:
         as_written = (written["tool"], fingerprint(written["args"])) == (fact.target, fact.args_hash)
         return "" if as_written else f"{fact.call_id} was not sent as a person wrote it"
     if not record.args_ref or fact.call_id not in known.get("resolved", {}):

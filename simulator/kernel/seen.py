@@ -95,6 +95,10 @@ class Seen:
     """Bytes of contents so far."""
     fruitless: dict[str, list[set[str]]] = field(default_factory=dict)
     """Of each step the results of its turns, since the run last brought something."""
+    streaming: dict[str, set[str]] = field(default_factory=dict)
+    """The same of calls that began before their answer was whole."""
+    begun: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By step: what is known of the calls of its present turn (``stream_checks``)."""
     visits: Counter[str] = field(default_factory=Counter)
     """How often each stage was entered."""
     node_retries: Counter[str] = field(default_factory=Counter)

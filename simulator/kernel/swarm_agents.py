@@ -17,6 +17,7 @@ def owning(tree: JSON, number: int) -> None:
     """Adds to a fabric, in place."""
     _caps(tree["policy"]["budget"], Random(f"own caps {number}"))  # noqa: S311 - a simulation is to be repeatable
     _persona(tree, Random(f"persona {number}"))  # noqa: S311 - the same
+    _streams(tree, Random(f"streams {number}"))  # noqa: S311 - the same
 
 
 def _caps(budget: JSON, rng: Random) -> None:
@@ -26,6 +27,12 @@ def _caps(budget: JSON, rng: Random) -> None:
         if not own or rng.random() < 0.4:
             own["tokens"] = rng.choice((3_000, 15_000, 200_000))
         budget["agents"] = {WORKER: own}
+
+
+def _streams(tree: JSON, rng: Random) -> None:
+    """In some fabrics the answers of the dear model stream in, a call at a time."""
+    if rng.random() < 0.4:
+        tree["models"][0]["options"] = {"stream": True}
 
 
 def _persona(tree: JSON, rng: Random) -> None:

@@ -290,6 +290,8 @@ class Watch:
             count[f"decided_{'by_system' if fact.system else fact.verb}"] += 1
         elif fact.kind == "call_issued" and fact.grants:
             count["granted_call"] += 1
+        elif fact.kind == "call_deduplicated" and fact.begun:
+            count["stream_kept"] += 1
         elif fact.kind == "mutation_settled":
             count[f"mutation_{fact.outcome}"] += 1
         elif fact.kind == "reconciliation_ended":

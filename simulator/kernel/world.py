@@ -15,7 +15,7 @@ from typing import Any
 from fabric.adapters.journal_rows import ends
 from fabric.core.commands import Call, CallModel
 from fabric.core.fingerprint import digest
-from fabric.core.inputs import CallFailed, Result
+from fabric.core.inputs import CallFailed, CallStreamed, Result
 from fabric.core.taxonomy import Cause
 from fabric.runtime import prompts
 from fabric.runtime.call_ports import ToolRequest
@@ -318,8 +318,8 @@ class World:
 
     # -- models and tools ----------------------------------------------------------------------------------------------
 
-    def call(self, owned: Owned, command: Call) -> Iterator[tuple[float, Result]]:
-        """Executes a call: what comes back, and after how many seconds each."""
+    def call(self, owned: Owned, command: Call) -> Iterator[tuple[float, Result | CallStreamed]]:
+        """Executes a call: what comes back, and after how many seconds each; of an answer that streams in, its calls before it."""
         left_s = (command.deadline_at - self.clock.now()) / US
         if left_s <= 0:
             # The process stood still before it could send it.
@@ -329,6 +329,7 @@ class World:
         reply = self._reply(owned, command)
         late = reply.silent or reply.delay_s > left_s
         self.watch.billed(owned, command, reply)
+        yield from (told for told in reply.streamed if told[0] < left_s)
         if late:
             yield left_s, _timeout(command, billed=not reply.silent or reply.billed)
             if self.strikes("late_result"):

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.core.frozen import replace
-from fabric.core.inputs import CallFailed, ModelReplied, ToolCall
+from fabric.core.inputs import CallFailed, CallStreamed, ModelReplied, ToolCall
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text, parse_json_object
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.sustained import Places
+from simulator.kernel import streams
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
 from simulator.kernel.schema_values import arguments, value
 
@@ -83,12 +84,21 @@ def _hang(struck: Struck) -> Reply:
 def _trickle(struck: Struck) -> Reply:
     came = int(struck.left_s * struck.parameters.bytes_per_s)
     message = f"{ENDPOINT} did not finish within {struck.left_s:.1f} seconds: {came} bytes of an answer had come"
-    return Reply(struck.left_s, _failed(struck, Cause.TIMEOUT, message, status=200, billed=True))
+    failed = _failed(struck, Cause.TIMEOUT, message, status=200, billed=True, partial=came > 0)
+    return Reply(struck.left_s, failed, streamed=_before(struck, struck.left_s))
+
+
+def _before(struck: Struck, seconds: float) -> tuple[tuple[float, CallStreamed], ...]:
+    """What of an answer that streams in has come by then."""
+    told = streams.coming(struck.request, struck.undisturbed()).streamed
+    return tuple((at_s, given) for at_s, given in told if at_s < seconds)
 
 
 def _dropped(struck: Struck) -> Reply:
     message = f"{ENDPOINT} broke the connection inside its answer"
-    return Reply(struck.parameters.after_s, _failed(struck, Cause.DROPPED_STREAM, message, status=200, billed=True))
+    after_s = struck.parameters.after_s
+    failed = _failed(struck, Cause.DROPPED_STREAM, message, status=200, billed=True, partial=True)
+    return Reply(after_s, failed, streamed=_before(struck, after_s))
 
 
 def _html(struck: Struck) -> Reply:

@@ -18,6 +18,7 @@ from fabric.core.events.calls import (
     CallResolved,
     CallResponded,
     CallSkipped,
+    CallStreamed,
     HandedOff,
     InputIgnored,
     LateResultIgnored,
@@ -125,6 +126,7 @@ Fact = (
     | RunEnded
     | StepOpened
     | CallIssued
+    | CallStreamed
     | ModelAnswered
     | ToolAnswered
     | CallRefused
@@ -212,6 +214,7 @@ __all__ = [
     "CallResolved",
     "CallResponded",
     "CallSkipped",
+    "CallStreamed",
     "CancelAccepted",
     "Candidate",
     "CapRaised",

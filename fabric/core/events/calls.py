@@ -82,6 +82,27 @@ class CallIssued:
 
 
 @value(kw_only=True)
+class CallStreamed:
+    """A call of an answer that is still coming in: it is whole, and is made at once or waits only for such calls. Content: ``{"calls": [...]}``, the one as
+    an answer has it.
+    """
+
+    command_id: str
+    """The model call whose answer it is."""
+    attempt: int
+    step_id: str
+    call_id: str
+    tool: str
+    args_hash: str
+    index: int
+    """Which call of its turn; the last part of its own command id."""
+    after: tuple[str, ...] = ()
+    """Calls of the same answer that it waits for."""
+    kind: ClassVar[str] = "call_streamed"
+    version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
 class ModelAnswered:
     """A model's answer, journaled. Content: ``{"output": ...}``, ``{"text", "calls"}`` or the raw text of what was refused."""
 
@@ -96,6 +117,8 @@ class ModelAnswered:
     problems: tuple[str, ...] = ()
     """What was wrong with it, told to the model; each non-empty answer of this kind costs a correction."""
     sanitized: bool = False
+    handled: tuple[str, ...] = ()
+    """Calls that came back with an error before the answer was whole, where others of its calls ask about that error."""
     kind: ClassVar[str] = "model_answered"
     version: ClassVar[int] = 2
 
@@ -145,7 +168,7 @@ class CallRefused:
 
 @value(kw_only=True)
 class CallDeduplicated:
-    """The same call id with equal arguments came again: the first result stands for both."""
+    """The same call id with equal arguments came again: the first result stands for both. Or the same call was made for an answer that broke off."""
 
     step_id: str
     call_id: str
@@ -157,6 +180,10 @@ class CallDeduplicated:
     masked_hash: str = ""
     error: bool = False
     """True: that result is an error."""
+    correction: bool = False
+    """True: a structural or runtime error, which costs the step a correction at the end of the wave."""
+    begun: bool = False
+    """True: it was made for an answer to the same request that broke off, and is proposed anew by the one that came whole."""
     kind: ClassVar[str] = "call_deduplicated"
     version: ClassVar[int] = 2
 
@@ -263,6 +290,8 @@ class AttemptFailed:
     """Its circuit breaker is open for so long: it refused the call, or the call was its probe."""
     shut: tuple[str, ...] = ()
     """Models that may stand in for the one that was asked, and whose call a circuit breaker would have refused then."""
+    partial: bool = False
+    """True: a part of the answer had come. What is done about it is decided like any failure; nobody asks again by themselves."""
     kind: ClassVar[str] = "attempt_failed"
     version: ClassVar[int] = 5
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fabric.core import events as ev
@@ -11,7 +11,7 @@ from fabric.core.evolve.parts import Evolve, calls_kept, extended, rungs_kept, u
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.judges import is_judge
-from fabric.core.run import CallRecord, Pending, Run, Seat, Step, Turn
+from fabric.core.run import Begun, CallRecord, Pending, Run, Seat, Step, Turn
 
 VOIDED_MAX = 1_024
 """How many calls that were let go of are remembered: as many as may be pending at once."""
@@ -51,17 +51,39 @@ def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
 def _call_issued(run: Run, event: Event, fact: ev.CallIssued) -> Run:
     pending = {**run.pending, fact.command_id: Pending(fact, run.epoch)}
     timers = without(run.timers, fact.command_id) if fact.command_id in run.timers else run.timers
+    step = run.steps.get(fact.step_id)
+    if fact.call == "tool" and step is not None and step.begun:
+        step = _of_begun(step, (fact.call_id, fact.target, fact.args_hash), {"args_ref": fact.args_ref}) or step
+        return with_step(run, step, pending=pending, timers=timers)
     if fact.call == "tool" or fact.attempt > 1:
         return replace(run, pending=pending, timers=timers)
-    step = replace(run.steps[fact.step_id], turns=fact.turn, tried=())
+    step = replace(run.steps[fact.step_id], turns=fact.turn, tried=(), begun=())
     return with_step(run, step, pending=pending, timers=timers)
 
 
-def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
-    calls = tuple(CallRecord(call.call_id, call.tool, call.args_hash, after=call.after) for call in fact.calls)
+def _call_streamed(run: Run, event: Event, fact: ev.CallStreamed) -> Run:
+    record = CallRecord(fact.call_id, fact.tool, fact.args_hash, after=fact.after)
     step = run.steps[fact.step_id]
+    one = Begun(record, fact.index, fact.args_hash, event.content_ref)
+    return with_step(run, replace(step, begun=(*step.begun, one)))
+
+
+def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
+    step = run.steps[fact.step_id]
+    mine = {one.record.call_id: one for one in step.begun if not one.broken}
+    calls = tuple(
+        _whole(mine[call.call_id].record, call, handled=call.call_id in fact.handled)
+        if call.call_id in mine
+        else CallRecord(call.call_id, call.tool, call.args_hash, after=call.after)
+        for call in fact.calls
+    )
+    step = extended(step, event.content_ref, event.content_bytes)
+    for one in mine.values():
+        if one.record.result_ref:
+            step = extended(step, one.record.result_ref, one.result_bytes)
     turn = Turn(event.content_ref, fact.verdict, calls)
-    step = extended(step, event.content_ref, event.content_bytes, history=(*step.history, turn))
+    kept = tuple(one for one in step.begun if one.broken)
+    step = _closed(replace(step, history=(*step.history, turn), begun=kept))
     if fact.verdict == "output":
         step = replace(step, status="done", output_ref=event.content_ref)
     elif fact.verdict == "rejected":
@@ -70,44 +92,76 @@ def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
 
 
 def _resolved(step: Step, call_id: str, **changes: Any) -> Step:
-    """The step with one call of its last turn resolved; a wave that closes with an error costs a correction (S2)."""
+    """The step with one call of its last turn resolved."""
     turn = step.history[-1]
     calls = list(turn.calls)
     index = next(n for n, call in enumerate(calls) if call.call_id == call_id and call.state == "open")
     calls[index] = replace(calls[index], **changes)
-    corrections = step.corrections
+    return _closed(replace(step, history=(*step.history[:-1], replace(turn, calls=tuple(calls)))))
+
+
+def _whole(record: CallRecord, call: ev.ProposedCall, *, handled: bool) -> CallRecord:
+    """A call that began before its answer was whole, as it stands in that."""
+    return replace(record, after=call.after, correction=record.correction and not handled)
+
+
+def _closed(step: Step) -> Step:
+    """The step after a call of its last turn was resolved: a wave that closes with an error costs a correction (S2)."""
+    calls = step.history[-1].calls
     if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
-        corrections += 1
-    return replace(step, history=(*step.history[:-1], replace(turn, calls=tuple(calls))), corrections=corrections)
+        return replace(step, corrections=step.corrections + 1)
+    return step
+
+
+def _of_begun(
+    step: Step, call: tuple[str, str, str], changes: Mapping[str, Any], size: int = 0, *, broken: bool = False
+) -> Step | None:
+    """The step with one open ``call`` (its id, tool and arguments) changed that stands in no answer yet; None: it is none of those. ``broken``: of answers that
+    broke off alone.
+    """
+    for n, one in enumerate(step.begun):
+        record = one.record
+        open_ = record.state == "open" and (one.broken or not broken)
+        if open_ and (record.call_id, record.tool, record.args_hash) == call:
+            changed = replace(one, record=replace(record, **changes), result_bytes=one.result_bytes + size)
+            return replace(step, begun=(*step.begun[:n], changed, *step.begun[n + 1 :]))
+    return None
 
 
 def _tool_answered(run: Run, event: Event, fact: ev.ToolAnswered) -> Run:
-    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
+    old, pending = run.steps[fact.step_id], without(run.pending, fact.command_id)
+    came: dict[str, Any] = {"state": "done", "result_ref": event.content_ref, "error": fact.error}
+    came |= {"correction": fact.error and not fact.handled, "hands_to": fact.hands_to, "ends": fact.ends}
+    early = _of_begun(old, (fact.call_id, fact.tool, fact.args_hash), came, event.content_bytes) if old.begun else None
+    if early is not None:
+        return with_step(run, early, pending=pending)
+    step = extended(old, event.content_ref, event.content_bytes)
     if not step.agent:  # The engine asked, for an oracle: what came back is all there is to the step.
         step = replace(step, status="done", output_ref=event.content_ref)
-        return with_step(run, step, pending=without(run.pending, fact.command_id))
-    step = _resolved(
-        step,
-        fact.call_id,
-        state="done",
-        result_ref=event.content_ref,
-        error=fact.error,
-        correction=fact.error and not fact.handled,
-        hands_to=fact.hands_to,
-        ends=fact.ends,
-    )
-    return with_step(run, step, pending=without(run.pending, fact.command_id))
+        return with_step(run, step, pending=pending)
+    return with_step(run, _resolved(step, fact.call_id, **came), pending=pending)
 
 
 def _call_refused(run: Run, event: Event, fact: ev.CallRefused) -> Run:
-    step = extended(run.steps[fact.step_id], event.content_ref, event.content_bytes)
-    refused = {"state": "refused", "result_ref": event.content_ref, "error": True, "correction": fact.correction}
-    return with_step(run, _resolved(step, fact.call_id, **refused))
+    old = run.steps[fact.step_id]
+    refused: dict[str, Any] = {
+        "state": "refused",
+        "result_ref": event.content_ref,
+        "error": True,
+        "correction": fact.correction,
+    }
+    early = (
+        _of_begun(old, (fact.call_id, fact.tool, fact.args_hash), refused, event.content_bytes) if old.begun else None
+    )
+    if early is not None:
+        return with_step(run, early)
+    return with_step(run, _resolved(extended(old, event.content_ref, event.content_bytes), fact.call_id, **refused))
 
 
 def _call_deduplicated(run: Run, event: Event, fact: ev.CallDeduplicated) -> Run:
     step = extended(run.steps[fact.step_id], fact.result_ref, fact.result_bytes)
-    return with_step(run, _resolved(step, fact.call_id, state="done", result_ref=fact.result_ref, error=fact.error))
+    came = {"state": "done", "result_ref": fact.result_ref, "error": fact.error, "correction": fact.correction}
+    return with_step(run, _resolved(step, fact.call_id, **came))
 
 
 def _call_skipped(run: Run, event: Event, fact: ev.CallSkipped) -> Run:
@@ -116,8 +170,10 @@ def _call_skipped(run: Run, event: Event, fact: ev.CallSkipped) -> Run:
 
 
 def _other_arguments(run: Run, event: Event, fact: ev.CallEdited | ev.CallResolved) -> Run:
-    changed = {"tool": fact.tool, "args_hash": fact.args_hash, "args_ref": event.content_ref}
-    return with_step(run, _resolved(run.steps[fact.step_id], fact.call_id, state="open", **changed))
+    step: Step = run.steps[fact.step_id]
+    other: dict[str, Any] = {"tool": fact.tool, "args_hash": fact.args_hash, "args_ref": event.content_ref}
+    early = _of_begun(step, (fact.call_id, fact.tool, fact.proposed_hash), other) if step.begun else None
+    return with_step(run, early or _resolved(step, fact.call_id, state="open", **other))
 
 
 def _call_responded(run: Run, event: Event, fact: ev.CallResponded) -> Run:
@@ -132,13 +188,34 @@ def _output_accepted(run: Run, event: Event, fact: ev.OutputAccepted) -> Run:
 
 def _failed_call(run: Run, event: Event, fact: ev.AttemptFailed | ev.AttemptInterrupted) -> Run:
     pending = replace(run.pending[fact.command_id], failed=True)
-    return replace(run, pending={**run.pending, fact.command_id: pending})
+    run = replace(run, pending={**run.pending, fact.command_id: pending})
+    step = run.steps.get(pending.issued.step_id)
+    if step is None or not step.begun or pending.issued.call == "tool":
+        return run
+    issued = (one.issued for one in run.pending.values() if one.issued.step_id == step.id)
+    out = {(one.call_id, one.target, one.args_hash) for one in issued}
+    return with_step(run, replace(step, begun=tuple(_broken(one, out) for one in step.begun)))
+
+
+def _broken(one: Begun, out: Collection[tuple[str, str, str]]) -> Begun:
+    """A call whose answer broke off. One that had not been sent by then never is."""
+    record = one.record
+    sent = record.state != "open" or (record.call_id, record.tool, record.args_hash) in out
+    return replace(one, broken=True, record=record if sent else replace(record, state="skipped"))
 
 
 def _call_aborted(run: Run, event: Event, fact: ev.CallAborted) -> Run:
     timers = without(run.timers, fact.command_id)
-    kept = without(run.pending, fact.command_id)
-    return replace(run, pending=kept, timers=timers, voided=(*run.voided, fact.command_id)[-VOIDED_MAX:])
+    kept, pending = without(run.pending, fact.command_id), run.pending.get(fact.command_id)
+    run = replace(run, pending=kept, timers=timers, voided=(*run.voided, fact.command_id)[-VOIDED_MAX:])
+    step = None if pending is None else run.steps.get(pending.issued.step_id)
+    if pending is None or step is None or not any(one.broken for one in step.begun):
+        return run
+    issued = pending.issued
+    return with_step(
+        run,
+        _of_begun(step, (issued.call_id, issued.target, issued.args_hash), {"state": "skipped"}, broken=True) or step,
+    )
 
 
 def _late_result(run: Run, event: Event, fact: ev.LateResultIgnored) -> Run:
@@ -149,6 +226,7 @@ TABLE: Mapping[str, Evolve] = {
     "step_opened": _step_opened,
     "turn_opened": _turn_opened,
     "call_issued": _call_issued,
+    "call_streamed": _call_streamed,
     "model_answered": _model_answered,
     "tool_answered": _tool_answered,
     "call_refused": _call_refused,

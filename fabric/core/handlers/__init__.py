@@ -11,6 +11,7 @@ from fabric.core.child_inputs import ChildEnded, ChildRequested, ChildStuck, Chi
 from fabric.core.handlers import children, clocks, control, ownership, people, results, start
 from fabric.core.inputs import (
     CallFailed,
+    CallStreamed,
     CancelRequested,
     DecisionMade,
     ForkRequested,
@@ -39,6 +40,7 @@ HANDLERS: Mapping[type[Any], Callable[[Work, Any], None]] = {
     ChildWaits: children.waits,
     ChildStuck: children.stuck,
     ChildEnded: children.ended,
+    CallStreamed: results.call_streamed,
     ModelReplied: results.replied,
     ToolFinished: results.finished,
     CallFailed: results.failed,

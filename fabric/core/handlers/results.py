@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from fabric.core import agent_loop, calls, command_ids, mutations, reactions, unwinding
+from fabric.core import agent_loop, calls, command_ids, mutations, reactions, streamed, unwinding
 from fabric.core import events as ev
 from fabric.core.failure import Failure, of_call, record
 from fabric.core.fingerprint import encode
 from fabric.core.handlers import clocks, errands
-from fabric.core.inputs import CallFailed, ModelReplied, ToolFinished
+from fabric.core.inputs import CallFailed, CallStreamed, ModelReplied, ToolFinished
 from fabric.core.run import Pending
 from fabric.core.saga import Outcome, by_command
 from fabric.core.taxonomy import CLASSIFY, Cause
 from fabric.core.tool_answers import tool_answered
 from fabric.core.work import Work
+
+RAW_CHARS = 4_000
+"""Of an answer that contradicts itself."""
 
 
 def replied(work: Work, given: ModelReplied) -> None:
@@ -21,8 +24,36 @@ def replied(work: Work, given: ModelReplied) -> None:
     if _too_large(work, given, size, billed=True):
         return
     pending = _answers(work, given)
-    if pending is not None:
+    if pending is None:
+        return
+    differs = streamed.contradiction(work, pending, given)
+    if (
+        differs
+    ):  # What began because of it may not be taken back, and nothing is made twice: it counts as one that broke off.
+        _failed(work, pending, _broken_off(given, differs))
+    else:
         _react_to(work, agent_loop.answered(work, pending, given))
+
+
+def call_streamed(work: Work, given: CallStreamed) -> None:
+    """Takes in a call of an answer that is still coming in."""
+    pending = work.run.pending.get(given.command_id)
+    current = pending is not None and pending.epoch == work.run.epoch and not pending.failed
+    if pending is not None and current and pending.issued.attempt == given.attempt:
+        streamed.came(work, pending, given)
+
+
+def _broken_off(given: ModelReplied, differs: str) -> CallFailed:
+    told = [{"call_id": call.call_id, "tool": call.tool, "args": call.args} for call in given.calls]
+    return CallFailed(
+        command_id=given.command_id,
+        attempt=given.attempt,
+        cause=Cause.MALFORMED_ANSWER,
+        message=differs,
+        raw=encode({"text": given.text, "calls": told}).decode()[:RAW_CHARS],
+        billed=True,
+        partial=True,
+    )
 
 
 def finished(work: Work, given: ToolFinished) -> None:
@@ -45,6 +76,7 @@ def finished(work: Work, given: ToolFinished) -> None:
         )
         return
     _react_to(work, tool_answered(work, pending, given))
+    streamed.unblocked(work, pending.issued.step_id)
 
 
 def failed(work: Work, given: CallFailed) -> None:
@@ -72,6 +104,7 @@ def _failed(work: Work, pending: Pending, given: CallFailed) -> None:
         trip=None if given.trip is None else record(given.trip),
         breaker_wait_s=given.breaker_wait_s,
         shut=given.shut,
+        partial=given.partial,
     )
     work.emit(fact, {"raw": given.raw} if given.raw else None)
     mutations.settle(work, given.command_id, mutations.outcome_of(given), reason=given.message[:500], cause=given.cause)

@@ -76,6 +76,8 @@ def observe(state: State, event: Event) -> State:
         seen = Seen(fact.target, fact.args_hash, fact.turn, fact.call_id, args_ref=fact.args_ref)
         return replace(state, calls=(*state.calls, seen)[-KEPT:])
     if fact.kind == "call_deduplicated":
+        if fact.begun:  # It stands here since it was made.
+            return state
         seen = Seen(fact.tool, fact.args_hash, fact.turn, fact.call_id, fact.masked_hash)
         return replace(state, calls=(*state.calls, seen)[-KEPT:])
     if fact.kind == "call_refused":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fabric.core.fingerprint import digest
 from fabric.core.flow import Stage
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fabric.core.policy import FlowPolicy
     from fabric.core.spec import FabricSpec
 
+T = TypeVar("T")
 NAME = "progress"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"model"})
@@ -34,7 +35,7 @@ CALLED = frozenset({"tool_answered", "call_deduplicated", "call_refused", "call_
 BROUGHT = frozenset({"stage_entered", "stage_left", "output_accepted", "output_kept", "step_failed", "child_answered"})
 """What changes the open plan items or the artifacts."""
 BEGINS_ANEW = frozenset({"step_opened", "message_injected"})
-OBSERVES: frozenset[str] = CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned"}
+OBSERVES: frozenset[str] = CALLED | BROUGHT | BEGINS_ANEW | {"model_answered", "replanned", "call_streamed"}
 TURNS_KEPT = 100
 """As many as a policy may ask for."""
 
@@ -65,6 +66,8 @@ class State:
     around: str = ""
     turns: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)
     """By step id, oldest first."""
+    early: Mapping[str, tuple[Call, ...]] = field(default_factory=dict)
+    """By step id: what calls came to that began before their answer was whole. They are the next turn's."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -77,6 +80,8 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind in CALLED:
         return _called(state, fact)
+    if fact.kind == "call_streamed":
+        return replace(state, early={fact.step_id: (), **state.early})
     if fact.kind == "replanned":
         return State(digest(state.around, fact.kind, event.seq))
     if fact.kind == "step_opened":
@@ -84,35 +89,45 @@ def observe(state: State, event: Event) -> State:
     if fact.kind in BEGINS_ANEW:
         return _without(state, fact.step_id)
     if fact.kind == "model_answered" and fact.verdict != "output":
-        turns = (*state.turns.get(fact.step_id, ()), Turn(state.around))[-TURNS_KEPT:]
-        return replace(state, turns={**state.turns, fact.step_id: turns})
+        last = Turn(state.around, state.early.get(fact.step_id, ()))
+        turns = (*state.turns.get(fact.step_id, ()), last)[-TURNS_KEPT:]
+        early = _but(state.early, fact.step_id) if state.early else state.early
+        return replace(state, turns={**state.turns, fact.step_id: turns}, early=early)
     brought = replace(state, around=digest(state.around, fact.kind, event.content_ref, event.seq))
     if fact.kind == "stage_left":
-        return replace(brought, turns={})
+        return replace(brought, turns={}, early={})
     return _without(brought, getattr(fact, "step_id", ""))
 
 
 def _without(state: State, step_id: str) -> State:
-    if step_id not in state.turns:
+    if step_id not in state.turns and step_id not in state.early:
         return state
-    return replace(state, turns={key: turns for key, turns in state.turns.items() if key != step_id})
+    return replace(state, turns=_but(state.turns, step_id), early=_but(state.early, step_id))
+
+
+def _but(kept: Mapping[str, T], step_id: str) -> dict[str, T]:
+    return {key: one for key, one in kept.items() if key != step_id}
 
 
 def _replaced(state: State, step_id: str) -> State:
     """Without the turns of those whose place the step takes: they are asked nothing more, and a run that goes on for long has had many."""
     place = step_id.rpartition(".e")[0] + "."
     kept = {key: turns for key, turns in state.turns.items() if not key.startswith(place)}
-    return state if len(kept) == len(state.turns) else replace(state, turns=kept)
+    early = {key: calls for key, calls in state.early.items() if not key.startswith(place)}
+    same = len(kept) == len(state.turns) and len(early) == len(state.early)
+    return state if same else replace(state, turns=kept, early=early)
 
 
 def _called(state: State, fact: Any) -> State:
-    turns = state.turns.get(fact.step_id, ())
-    if not turns:
+    turns, coming = state.turns.get(fact.step_id, ()), state.early.get(fact.step_id)
+    if coming is None and not turns:
         return state
     came_to = getattr(fact, "masked_hash", "") or digest(fact.kind, getattr(fact, "cause", ""), fact.call_id)
     if fact.kind == "call_refused":
         came_to = digest(fact.kind, fact.cause, fact.problem)
     call = Call(fact.tool, fact.args_hash, came_to)
+    if coming is not None:
+        return replace(state, early={**state.early, fact.step_id: (*coming, call)})
     last = replace(turns[-1], around=state.around, calls=(*turns[-1].calls, call))
     return replace(state, turns={**state.turns, fact.step_id: (*turns[:-1], last)})
 

@@ -44,6 +44,11 @@ def _call_issued(fact: Fact) -> str:
     return f"{fact['agent']} asks {fact['target']}, turn {fact['turn']}{again}{last}{held}"
 
 
+def _call_streamed(fact: Fact) -> str:
+    waits = f", after {', '.join(fact['after'])}" if fact["after"] else ""
+    return f"{fact['tool']} is asked for while the answer is still coming in{waits}"
+
+
 def _model_answered(fact: Fact) -> str:
     used = f"{fact['input_tokens']:,} + {fact['output_tokens']:,} tokens, {dollars(fact['cost_usd_micros'])}"
     if fact["verdict"] == "calls":
@@ -64,6 +69,8 @@ def _call_refused(fact: Fact) -> str:
 
 
 def _call_deduplicated(fact: Fact) -> str:
+    if fact.get("begun"):
+        return f"{fact['tool']} was called for an answer that broke off; what it came to stands"
     return f"{fact['tool']} was asked the same again; its first answer stands"
 
 
@@ -96,7 +103,8 @@ def _handed_off(fact: Fact) -> str:
 def _attempt_failed(fact: Fact) -> str:
     status = str(fact["status"]) if fact["status"] else ""
     after = f"Retry-After {duration(fact['retry_after_s'])}" if fact["retry_after_s"] is not None else ""
-    told = joined(status, after, charged(fact))
+    part = "a part of the answer had come" if fact.get("partial") else ""
+    told = joined(status, after, part, charged(fact))
     return f"attempt {fact['attempt']} failed, {words(fact['cause'])}: {cut(fact['message'])}" + (
         f" ({told})" if told else ""
     )
@@ -124,6 +132,7 @@ ROWS: Mapping[str, Display] = {
     "speaker_chosen": Display("Next speaker", "info", "agent", 2, _speaker_chosen),
     "turn_overdue": Display("Turn overdue", "warn", "late", 2, _turn_overdue),
     "call_issued": Display("Call", "neutral", "call", 1, _call_issued),
+    "call_streamed": Display("Call streamed in", "neutral", "call", 0, _call_streamed),
     "model_answered": Display("Model answered", "ok", "model", 2, _model_answered),
     "tool_answered": Display("Tool answered", "ok", "tool", 1, _tool_answered),
     "call_refused": Display("Call refused", "warn", "block", 2, _call_refused),

@@ -21,7 +21,7 @@ from fabric.core.cost import Price
 from fabric.core.envelope import Event, Row, from_row, verify_chain
 from fabric.core.evolve import fold
 from fabric.core.fingerprint import ZERO_HASH
-from fabric.core.inputs import INBOX, CancelRequested, InboxInput, Result, RunRequested
+from fabric.core.inputs import INBOX, CallStreamed, CancelRequested, InboxInput, Result, RunRequested
 from fabric.core.run import Run
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
@@ -41,6 +41,7 @@ from fabric.runtime.happenings import (
     Need,
     Perform,
     Release,
+    Streamed,
     Taken,
     WakeAt,
 )
@@ -327,6 +328,14 @@ class World(Told):
         if given is None or at >= command.deadline_at:
             at, given = command.deadline_at, fails(Cause.TIMEOUT, "no answer in time", billed=True).make
         assert given is not None
+        for n, (seconds, _) in enumerate(answer.told):
+            coming = CallStreamed(
+                command_id=command.command_id,
+                attempt=command.attempt,
+                calls=tuple(one for _, one in answer.told[: n + 1]),
+            )
+            self._order += 1
+            heappush(self._queue, (self.now + int(seconds * US), self._order, Streamed(coming)))
         self._order += 1
         heappush(self._queue, (at, self._order, Answered(given(command))))
 

@@ -22,6 +22,8 @@ class Answer:
 
     make: Callable[[Command], Result] | None
     after_s: float = 1.0
+    told: tuple[tuple[float, ToolCall], ...] = ()
+    """Calls that are whole before the answer is, and after how many seconds each."""
 
     def after(self, seconds: float) -> Answer:
         return replace(self, after_s=seconds)
@@ -30,6 +32,11 @@ class Answer:
 def say(text: str = "", *calls: ToolCall, **fields: Any) -> Answer:
     given = {"input_tokens": 50, "output_tokens": 20, **fields}
     return Answer(lambda c: ModelReplied(command_id=c.command_id, attempt=c.attempt, text=text, calls=calls, **given))
+
+
+def streams(ends: Answer, *told: tuple[float, ToolCall]) -> Answer:
+    """The same end, before which calls come in one by one."""
+    return replace(ends, told=told)
 
 
 def summary(text: str = "Found it.", *, citations: tuple[str, ...] = (), **fields: Any) -> Answer:

@@ -47,6 +47,9 @@ FOUND_BY = {
     "compensate_unexecuted": {"newest_first"},
     "stuck_skipped_silently": {"dealt_with"},
     "key_with_round": {"way_back_before_effect"},
+    # Answers that stream in.
+    "begun_is_made_again": {"nothing_is_made_twice"},
+    "writes_begin_early": {"only_what_reads_begins_early"},
     # Who answers.
     "roles_unchecked": {"answers_by_right"},
     "roles_believed": {"answers_by_right", "nobodys_own"},

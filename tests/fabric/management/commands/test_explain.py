@@ -118,7 +118,7 @@ def test_a_journal_with_a_hole_is_one_sentence(actor):
 SAID_ELSEWHERE = frozenset(
     {
         *("attempt_failed", "attempt_interrupted", "call_aborted", "call_deduplicated", "call_edited", "call_issued"),
-        *("call_resolved", "call_skipped"),
+        *("call_resolved", "call_skipped", "call_streamed"),
         *("call_refused", "call_responded", "cancel_accepted", "child_answered", "child_freed", "child_let_go"),
         *("child_quarantined", "child_spawned", "child_waiting", "compensation_abandoned", "compensation_answered"),
         *("compensation_by_hand", "compensation_failed", "compensation_interrupted", "compensation_issued"),
@@ -128,7 +128,7 @@ SAID_ELSEWHERE = frozenset(
         *("output_kept", "ownership_taken", "reaction_decided", "reconciliation_ended", "reconciliation_failed"),
         *("reconciliation_issued", "run_forked", "run_paused", "run_released_from_quarantine", "run_resumed"),
         *("run_started", "rung_skipped", "stage_entered", "stage_left", "step_opened", "terminate_accepted"),
-        *("tool_answered", "turn_opened", "unwinding_omitted"),
+        *("speaker_chosen", "tool_answered", "turn_opened", "turn_overdue", "unwinding_omitted"),
     }
 )
 """What a decision does not come to: the work that goes on, what others ask of the run, its clocks, and the decision's own rungs."""
