@@ -21,11 +21,13 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 
-from fabric.adapters.providers.errors import Asked, Names, classify, failed
+from fabric.adapters.providers.errors import Asked, Names, came_in_part, classify, failed
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
 from fabric.adapters.providers.messages import definitions, replied
+from fabric.adapters.providers.streaming import STREAMED, wanted
 from fabric.adapters.providers.wire import KEY, Wire, WireTransport, host_of, origin, shown
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, Exchange, Gate, call_name
+from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, ModelReplied
 from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
@@ -86,7 +88,7 @@ class HttpModel(ABC, Generic[C]):
         if isinstance(asked, CallFailed):
             return asked
         exchange = Exchange()
-        token, key = EXCHANGE.set(exchange), KEY.set(asked.key)
+        token, key, streamed = EXCHANGE.set(exchange), KEY.set(asked.key), STREAMED.set(wanted(request))
         try:
             async with asyncio.timeout((request.deadline_at - self._now()) / 1e6) as limit:
                 response = await self._request(request, url, asked)
@@ -100,6 +102,7 @@ class HttpModel(ABC, Generic[C]):
         finally:
             EXCHANGE.reset(token)
             KEY.reset(key)
+            STREAMED.reset(streamed)
 
     async def aclose(self) -> None:
         """Closes the clients. Call it on the loop they were used on."""
@@ -253,5 +256,6 @@ def _late(asked: Asked, exchange: Exchange, elapsed_s: float) -> CallFailed:
     else:
         got = "no answer had begun" if exchange.sent else "it could not even be connected to"
     message = f"{asked.where} did not finish within {elapsed_s:.1f} seconds: {got}"
-    raw = bytes(exchange.body[:4_000]).decode("utf-8", "replace")
-    return failed(asked, Cause.TIMEOUT, message, raw=raw, status=exchange.status, billed=exchange.sent)
+    raw = exchange.said or bytes(exchange.body[:4_000]).decode("utf-8", "replace")
+    late = failed(asked, Cause.TIMEOUT, message, raw=raw, status=exchange.status, billed=exchange.sent)
+    return replace(late, partial=came_in_part(exchange))

@@ -16,6 +16,7 @@ import httpx2
 
 from fabric.adapters.providers.waiting import wait_s
 from fabric.adapters.tools.outbound import Exchange, causes, transport_failure
+from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text
@@ -226,9 +227,21 @@ def fit(text: str, key: str, limit: int) -> str:
     return clean_text(shown[:limit])[0]
 
 
+def came_in_part(exchange: Exchange) -> bool:
+    """Whether a part of the answer had come: of a stream what the model says, of what comes at once any of its bytes."""
+    streams = exchange.headers.get("content-type", "").startswith("text/event-stream")
+    return exchange.output or (exchange.status == 200 and not streams and not exchange.complete and bool(exchange.body))
+
+
 def classify(error: BaseException, exchange: Exchange, asked: Asked, now: float) -> CallFailed:
     """The failure that an exception or a refusal stands for. ``now`` is seconds since the epoch, for a Retry-After date."""
-    raw = exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
+    found = _classified(error, exchange, asked, now)
+    # What has said something of its answer may bill it, whatever it says next.
+    return replace(found, partial=came_in_part(exchange), billed=found.billed or exchange.output)
+
+
+def _classified(error: BaseException, exchange: Exchange, asked: Asked, now: float) -> CallFailed:
+    raw = exchange.said or exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
     if exchange.status is None or not exchange.complete:
         if exchange.status is None and not exchange.sent and not _is_transport(error):
             return failed(

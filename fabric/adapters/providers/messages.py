@@ -66,7 +66,7 @@ def replied(request: ModelRequest, response: ai.ModelResponse, *, mended: bool, 
     """
     text, dirty = clean_text("".join(part.content for part in response.parts if isinstance(part, ai.TextPart)))
     parts = [part for part in response.parts if isinstance(part, ai.ToolCallPart)]
-    calls = [_call(part, _number(request, n) if numbered else "") for n, part in enumerate(parts)]
+    calls = [call_of(part, _number(request, n) if numbered else "") for n, part in enumerate(parts)]
     finish = response.finish_reason
     input_tokens, output_tokens = _usage(request, response, text)
     return ModelReplied(
@@ -87,7 +87,7 @@ def _number(request: ModelRequest, n: int) -> str:
     return f"call_{blake2b(request.command_id.encode(), digest_size=6).hexdigest()}_{n}"
 
 
-def _call(part: ai.ToolCallPart, number: str) -> tuple[ToolCall, bool]:
+def call_of(part: ai.ToolCallPart, number: str) -> tuple[ToolCall, bool]:
     """A proposed call, and whether cleaning changed it. ``number``: its id where the endpoint gave none."""
     raw: Any = part.args
     text, dirty = clean_text(raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import httpx2
 from openai import AsyncOpenAI
-from pydantic_ai.direct import model_request
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.profiles import ModelProfile, merge_profile
@@ -17,6 +17,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from fabric.adapters.providers.asking import Endpoint, HttpModel, parameters_of, settings_of
 from fabric.adapters.providers.errors import Asked, Names
 from fabric.adapters.providers.messages import history
+from fabric.adapters.providers.streaming import OPTION, drained, wanted
 from fabric.adapters.providers.wire import ANSWER_BYTES_MAX, Wire, host_of
 from fabric.core.spec import ModelSpec
 from fabric.runtime.call_ports import ModelRequest
@@ -30,12 +31,26 @@ def _has_choices(value: dict[str, Any]) -> bool:
     return isinstance(value.get("choices"), list) and bool(value["choices"])
 
 
+def _choices(value: dict[str, Any]) -> list[dict[str, Any]]:
+    found = value.get("choices")
+    return [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
+
+
+def _ends(value: dict[str, Any]) -> bool:
+    return any(choice.get("finish_reason") for choice in _choices(value))
+
+
+def _says(value: dict[str, Any]) -> bool:
+    deltas = [choice.get("delta") for choice in _choices(value)]
+    return any(isinstance(delta, dict) and (delta.get("content") or delta.get("tool_calls")) for delta in deltas)
+
+
 class OpenAICompatible(HttpModel[AsyncOpenAI]):
     """The ``ModelPort`` for OpenAI-compatible endpoints.
 
     Options: ``max_tokens_field``: max_tokens or max_completion_tokens. ``response_format``: json_schema (default) or json_object, which
     carries the schema beside it as llama-cpp-python wants it. ``schema_with_tools``: the endpoint can be asked for a schema and offered
-    tools at once, as OpenAI's can.
+    tools at once, as OpenAI's can. ``stream``: where tools are on offer the answer is asked for as a stream, so that calls begin as they come.
     """
 
     WIRE = Wire(
@@ -44,10 +59,12 @@ class OpenAICompatible(HttpModel[AsyncOpenAI]):
         key_header=lambda key: ("Authorization", f"Bearer {key}"),
         is_answer=_has_choices,
         url_hint="; the URL usually ends in /v1",
+        ends=_ends,
+        says=_says,
     )
     NAMES = Names()
     OPTIONS = frozenset(
-        {*_PASSED_ON, "parallel_tool_calls", "max_tokens_field", "response_format", "schema_with_tools"}
+        {*_PASSED_ON, "parallel_tool_calls", "max_tokens_field", "response_format", "schema_with_tools", OPTION}
     )
 
     async def _request(self, request: ModelRequest, url: str, asked: Asked) -> ModelResponse:
@@ -57,12 +74,15 @@ class OpenAICompatible(HttpModel[AsyncOpenAI]):
             profile=_profile(request.model, url),
         )
         as_object = request.model.options.get("response_format") == "json_object"
-        return await model_request(
-            model,
-            history(request.messages),
-            model_settings=_settings(request, schema=asked.schema and as_object),
-            model_request_parameters=parameters_of(request, schema=asked.schema and not as_object),
-        )
+        messages = history(request.messages)
+        settings = _settings(request, schema=asked.schema and as_object)
+        parameters = parameters_of(request, schema=asked.schema and not as_object)
+        if not wanted(request):
+            return await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
+        async with model_request_stream(
+            model, messages, model_settings=settings, model_request_parameters=parameters
+        ) as stream:
+            return await drained(request, stream)
 
     def _made(self, url: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
         return AsyncOpenAI(base_url=url, api_key="none", http_client=http, max_retries=0, timeout=None)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
+from fabric.adapters.providers.streaming import OPTION, STREAM_TYPE, STREAMED, EventStream
 from fabric.adapters.tools.outbound import (
     CALL_HEADER,
     EXCHANGE,
@@ -46,6 +47,10 @@ class Wire:
     """How the URL usually looks, for one that leads nowhere; begins with "; "."""
     headers: tuple[str, ...] = ()
     """What the protocol wants beside HTTP's own. Nothing else leaves: client libraries add headers from the environment."""
+    ends: Callable[[dict[str, Any]], bool] = lambda value: False
+    """Whether an event of a stream says that its answer is over."""
+    says: Callable[[dict[str, Any]], bool] = lambda value: False
+    """Whether an event of a stream is a part of its answer."""
     settle: Callable[[dict[str, Any]], bool] = lambda value: False
     """Changes what its client library would trip over, or ask again for; True: it changed something."""
 
@@ -76,10 +81,16 @@ class WireTransport(VettedTransport):
             request.headers[name] = text
         return await super().handle_async_request(request)
 
+    def _passed_on(self, response: httpx2.Response, exchange: Exchange) -> httpx2.AsyncByteStream | None:
+        streams = response.headers.get("content-type", "").partition(";")[0].strip().lower() == STREAM_TYPE
+        plain = response.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
+        if not (STREAMED.get() and streams and plain and response.status_code == 200):
+            return None
+        wire = self._wire
+        return EventStream(response, exchange, _fit, wire.ends, wire.says, ANSWER_BYTES_MAX)
+
     def _mended(self, body: bytes, exchange: Exchange) -> bytes:
-        mended, key = body.decode("utf-8", "replace").encode(), KEY.get()
-        if len(key) >= ANSWERED_KEY_CHARS_MIN:
-            mended = mended.replace(key.encode(), b"[key]")
+        mended = _fit(body)
         exchange.mended = mended != body
         exchange.body[:] = mended
         if exchange.status == 200:
@@ -105,8 +116,16 @@ class WireTransport(VettedTransport):
                 if error_of(body)
                 else f"with JSON that has no {wire.wanted} in it"
             )
+        if STREAMED.get():
+            raise Malformed(f"at once, where a stream was asked for; set the model's option `{OPTION}` to false")
         exchange.headers["content-type"] = "application/json"
         return json.dumps(value).encode() if wire.settle(value) else body
+
+
+def _fit(body: bytes) -> bytes:
+    """What came, as UTF-8 and without the key that was sent."""
+    mended, key = body.decode("utf-8", "replace").encode(), KEY.get()
+    return mended.replace(key.encode(), b"[key]") if len(key) >= ANSWERED_KEY_CHARS_MIN else mended
 
 
 def host_of(url: str) -> str:

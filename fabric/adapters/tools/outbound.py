@@ -204,6 +204,10 @@ class Exchange:
     body: bytearray = field(default_factory=bytearray)
     """What came of the answer so far."""
     complete: bool = False
+    output: bool = False
+    """True: a part of the answer itself has come."""
+    said: str = ""
+    """Of an answer that streamed in and broke off: what the model had said."""
     mended: bool = False
     """True: the body was changed before it was parsed."""
 
@@ -265,13 +269,15 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         """Raises Refused, OSError (the name has no address) and httpx2's transport errors."""
         exchange = EXCHANGE.get() or Exchange()
         response = await self.opened(request, exchange)
+        kept = [(k, v) for k, v in response.headers.multi_items() if k not in ("content-length", "transfer-encoding")]
+        if (passed_on := self._passed_on(response, exchange)) is not None:
+            return httpx2.Response(response.status_code, headers=kept, stream=passed_on, request=request)
         try:
             body = await self._read(response, exchange)
         finally:
             await response.aclose()
         if self._mend is not None:
             body = self._mend(body, exchange)
-        kept = [(k, v) for k, v in response.headers.multi_items() if k not in ("content-length", "transfer-encoding")]
         return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
 
     async def opened(self, request: httpx2.Request, exchange: Exchange) -> httpx2.Response:
@@ -295,6 +301,10 @@ class VettedTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         exchange.status, exchange.headers = response.status_code, response.headers
         return response
+
+    def _passed_on(self, response: httpx2.Response, exchange: Exchange) -> httpx2.AsyncByteStream | None:
+        """A body that is handed up as it comes; None: it is read whole first."""
+        return None
 
     async def _read(self, response: httpx2.Response, exchange: Exchange) -> bytes:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()

@@ -1,0 +1,169 @@
+"""A host with the real adapter, a real endpoint and real tools: a call begins while its answer is still coming in, and nothing is made twice when the stream breaks off."""
+
+import threading
+
+import pytest
+
+from fabric.adapters.clock import SYSTEM_CLOCK
+from fabric.adapters.host import HostConfig, Ports, RunHost
+from fabric.adapters.nudge import NullNudge
+from fabric.adapters.owned import Revision
+from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
+from fabric.adapters.providers.streaming import STREAM_TYPE
+from fabric.adapters.tools.registry import ToolRunner, offers
+from fabric.adapters.writer import JournalWriter
+from fabric.core.context import compile_spec
+from fabric.core.fingerprint import decode
+from fabric.core.spec import FabricSpec
+from fabric.runtime.prompts import overhead_bytes
+from simulator.endpoint import ScriptedEndpoint, Step, answer, call
+from simulator.endpoint.streaming import streamed
+from tests.fabric.adapters.host_scenes import NEVER_S, WAIT_S, Site, Watched
+
+BRIEF = {"agent": "worker", "title": "Sums", "instructions": "Work them out."}
+SPEC = FabricSpec.model_validate(
+    {
+        "name": "sums",
+        "title": "Sums",
+        "tiers": {"default": "batch", "allowed": ["batch"]},
+        "models": [
+            {
+                "name": "small",
+                "provider": "openai",
+                "model": "small",
+                "price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"},
+                "options": {"stream": True},
+            }
+        ],
+        "tools": [{"name": "calculator", "kind": "builtin"}],
+        "agents": [{"name": "worker", "instructions": "You work out sums.", "model": "small", "tools": ["calculator"]}],
+        "topology": {
+            "workers": ["worker"],
+            "plan": {"goal": "The sums.", "briefs": [BRIEF], "exit_criteria": ["They are right."]},
+        },
+        "policy": {"budget": {"run_usd_micros": 10_000_000}, "retry": {"base_s": 0.01}},
+        "reviewers": ["reviewer"],
+    }
+)
+OFFERS = {tool.name: offers(tool) for tool in SPEC.all_tools}
+FABRIC = compile_spec(
+    SPEC,
+    prices={model.name: model.price.price() for model in SPEC.models if model.price},
+    prompt_overhead={agent.name: overhead_bytes(SPEC, agent, OFFERS) for agent in SPEC.agents},
+)
+CALLS = [call("calculator", {"expression": "1 + 1"}, "a"), call("calculator", {"expression": "2 + 2"}, "b")]
+ASKED = {"stream": True, "stream_options": {"include_usage": True}}
+DONE = answer('{"text": "2 and 4.", "citations": []}')
+
+
+class Tools(ToolRunner):
+    """The real tools, and the word that one was run."""
+
+    def __init__(self):
+        super().__init__()
+        self.ran = threading.Event()
+        self.keys = []
+
+    async def run(self, request):
+        self.keys.append(request.idempotency_key)
+        result = await super().run(request)
+        self.ran.set()
+        return result
+
+
+class Sums(Site):
+    """A site whose models are an endpoint's."""
+
+    def over(self, endpoint, tools):
+        revision = Revision(FABRIC, OFFERS)
+        ports = Ports(
+            store=self.store,
+            writer=JournalWriter(self.store, NullNudge()),
+            models=OpenAICompatible(Endpoint(endpoint.url, "small", "")),
+            tools=tools,
+            clock=SYSTEM_CLOCK,
+            revision=lambda _: revision,
+            grants=self.tokens[0],
+            buckets=self.tokens[1],
+        )
+        config = HostConfig(sweep_s=NEVER_S, beat_s=NEVER_S, lease_s=NEVER_S)
+        host = RunHost(ports, "host-of-sums", config, self.released.put)
+        self.hosts.append(host)
+        host.start()
+        return host
+
+    def seqs(self, run_id, kind):
+        return [row.seq for row in self.store.journal(run_id) if row.kind == kind]
+
+
+@pytest.fixture
+def site():
+    made = Sums(Watched())
+    yield made
+    made.close()
+
+
+def played(site, script):
+    tools = Tools()
+    with ScriptedEndpoint(lambda received: script(received, tools)) as endpoint:
+        host, run_id = site.over(endpoint, tools), site.create()
+        host.offer()
+        site.until_released(run_id)
+        return run_id, tools, endpoint.received
+
+
+def parts():
+    """The events up to the beginning of the second call, and the rest."""
+    events = list(streamed(answer(None, CALLS), ASKED).pieces)
+    at = next(n for n, event in enumerate(events) if b'"b"' in event) + 1
+    return events[:at], events[at:]
+
+
+def test_a_tool_runs_before_the_answer_that_asks_for_it_has_ended(site):
+    first, rest = parts()
+
+    def script(received, tools):
+        if received.number > 1:
+            return DONE
+
+        def held():
+            yield from first
+            assert tools.ran.wait(WAIT_S), "no tool ran while the answer was coming in"
+            yield from rest
+
+        return Step(content_type=STREAM_TYPE, pieces=held())
+
+    run_id, tools, received = played(site, script)
+    assert site.outcome(run_id) == "completed"
+    assert len(tools.keys) == len(set(tools.keys)) == 2
+    began, *_ = site.seqs(run_id, "call_streamed")
+    answered = site.seqs(run_id, "model_answered")[0]
+    assert began < site.seqs(run_id, "tool_answered")[0] < answered < site.seqs(run_id, "tool_answered")[1]
+    assert [one["tool_call_id"] for one in received[1].body["messages"] if one["role"] == "tool"] == ["a", "b"]
+
+
+def test_a_stream_that_drops_after_the_first_call_is_asked_again_in_the_open_and_makes_nothing_twice(site):
+    first, _ = parts()
+
+    def script(received, tools):
+        if received.number > 1:
+            return answer(None, CALLS) if received.number == 2 else DONE
+
+        def cut():
+            yield from first
+            assert tools.ran.wait(WAIT_S)
+            raise ConnectionError("the endpoint goes away")
+
+        return Step(content_type=STREAM_TYPE, pieces=cut())
+
+    run_id, tools, received = played(site, script)
+    assert site.outcome(run_id) == "completed"
+    (failed,) = site.facts(run_id, "attempt_failed")
+    assert (failed["cause"], failed["partial"]) == ("dropped_stream", True)
+    assert failed["charged_usd_micros"] > 0
+    assert [one["attempt"] for one in site.facts(run_id, "retry_scheduled")] == [2]
+    assert [one["begun"] for one in site.facts(run_id, "call_deduplicated")] == [True]
+    assert len(tools.keys) == len(set(tools.keys)) == 2
+    assert len(received) == 3
+    (raw,) = [decode(row.payload)["raw"] for row in site.store.journal(run_id) if row.kind == "attempt_failed"]
+    assert "calculator" in raw
