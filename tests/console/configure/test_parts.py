@@ -17,12 +17,17 @@ from fabric.selectors.drafts import DraftView
 from fabric.services.samples import SAMPLES
 
 SOURCES = {path.stem: path.read_text() for path in sorted(SAMPLES.glob("*.yaml"))}
+SOURCES["mcp-servers"] = f"""{SOURCES["research-desk"]}
+mcp_servers:
+  - {{name: files, transport: stdio, command: mcp-files, args: [/srv/docs, --quiet], variables: [FILES_KEY]}}
+  - {{name: crm, transport: http, url: 'https://crm.example/mcp', headers_from: {{Authorization: CRM}}}}
+"""
 NO_FABRICS = {
     "nothing": "",
     "a list": "[1, 2]",
     "a text": "hello",
     "lists that are none": "models: 3\ntools: x\nagents: {a: 1}\nmemories: null\ntopology: []\ngates: 5\npolicy: []\n",
-    "things that are none": "models: [1, null]\ntools: [[]]\nagents: [x, {name: 5, tools: 3}]\nmemories: [{}]\n",
+    "things that are none": "models: [1, null]\ntools: [[]]\nagents: [x, {name: 5, tools: 3}]\nmemories: [{}]\nmcp_servers: [1, {transport: [x], args: 3}]\n",
     "types that are wrong": "name: 5\ntitle: [x]\ntiers: {default: {}, allowed: x}\npolicy: {budget: 3, limits: {turns: [1]}, humans: 7}\n"
     "decision_table: {provider_failure: 3}\nreviewers: {a: b}\n",
     "no YAML": "name: [unclosed",
@@ -75,6 +80,7 @@ def test_a_part_of_what_is_no_fabric_is_drawn_all_the_same(part: str, kind: str)
         ("agents.2.model", "agents"),
         ("models.0.price", "models"),
         ("tools.1.compensation", "tools"),
+        ("mcp_servers.0.url", "tools"),
         ("policy.limits.turns", "limits"),
         ("policy.humans.due_s", "people"),
         ("reviewers", "people"),
@@ -98,7 +104,7 @@ def test_a_part_has_a_control_for_everything_that_it_owns(part: str, sample: str
             continue
         if f'id="f.{shape.place}"' not in html and shape.place not in ELSEWHERE:
             lacking.append(shape.place)
-    for listed in ("agents", "models", "tools", "memories"):
+    for listed in ("agents", "models", "tools", "mcp_servers", "memories"):
         for n in range(found.count(listed) if part_of(listed).name == part else 0):
             inner = (one.place.split(".", 2)[2] for one in places(listed) if one.place.count(".") > 1)
             names = {name for name in inner if name not in ("price", "persona")}
