@@ -1,7 +1,7 @@
 """What a page of the editor sent, as edits of the draft: the fields whose text is another than the page had shown, and at most one button.
 
 A button is a word and a path: ``add agents``, ``remove agents.2``, ``up agents.2``, ``down agents.2``, ``reset policy.tau``, ``set tiers.default=batch``,
-``append topology.workers=ana``, ``turn gates.oracle.0=critic``.
+``append topology.workers=ana``, ``turn gates.oracle.0=critic``, ``declare mcp_servers.0``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from console.configure.fields import FIELD, SEVERAL, SHOWN, at, field_at, named_
 from console.configure.forms import FOLLOWS, FORMS, turned
 from console.configure.fresh import BEFORE_LAST, fresh
 from console.configure.kinds import followed, team_of
+from console.configure.offered import declarations
 from console.configure.places import KEYED, REFERS
 from console.configure.shape import MISSING, place_of, shape_of
 from console.typed_fields import same
@@ -290,6 +291,12 @@ def _lead(tree: JSON, path: str) -> list[Edit]:
     return [Put(path_of(path), team_of(tree, lead))] if at(tree, path) is MISSING else []
 
 
+def _declare(tree: JSON, path: str) -> list[Edit]:
+    if place_of(path) != "mcp_servers.*":
+        raise ButtonProblem(f"{path[:80]} is no MCP server, which could be asked what it offers")
+    return declarations(tree, path)
+
+
 BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
     "add": _add,
     "remove": _remove,
@@ -300,5 +307,6 @@ BUTTONS: Mapping[str, Callable[[JSON, str], list[Edit]]] = {
     "append": _append,
     "turn": _turn,
     "lead": _lead,
+    "declare": _declare,
 }
 """What a button does to the draft; what it is followed by is a path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,8 +58,10 @@ def server_at(url: str) -> McpServer:
     return McpServer(name=tool_name(host.split(".")[0], ()), transport="http", url=url)
 
 
-def offers_of(server: McpServer, gate: Gate, permits: Permits) -> tuple[list[Declared], list[LeftOut]]:
-    """Asks a server what it offers: a declaration each, and what cannot be one. Refused where it cannot be asked."""
+def offers_of(
+    server: McpServer, gate: Gate, permits: Permits, *, taken: Collection[str] = ()
+) -> tuple[list[Declared], list[LeftOut]]:
+    """Asks a server what it offers: a declaration each, and what cannot be one. ``taken``: names of other tools. Refused where it cannot be asked."""
 
     async def asked() -> list[Offer]:
         servers = McpServers(gate, permits)
@@ -72,10 +74,12 @@ def offers_of(server: McpServer, gate: Gate, permits: Permits) -> tuple[list[Dec
         offered = asyncio.run(asked())
     except CallBroken as error:
         raise Refused(error.message, code="invalid", field="server") from None
-    return declared(server, offered)
+    return declared(server, offered, taken)
 
 
-def declared(server: McpServer, offered: Iterable[Offer]) -> tuple[list[Declared], list[LeftOut]]:
+def declared(
+    server: McpServer, offered: Iterable[Offer], taken: Collection[str] = ()
+) -> tuple[list[Declared], list[LeftOut]]:
     """A declaration of each tool that a server offers."""
     found: list[Declared] = []
     left: list[LeftOut] = []
@@ -83,7 +87,7 @@ def declared(server: McpServer, offered: Iterable[Offer]) -> tuple[list[Declared
         path = f"{server.name}/{one.name}"
         try:
             compile_schema(one.schema)
-            tool = _tool(server, one, [each.tool.name for each in found])
+            tool = _tool(server, one, [*taken, *(each.tool.name for each in found)])
         except (SchemaProblem, ValidationError) as error:
             said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             left.append(LeftOut(path, f"it cannot be declared: {said}"))

@@ -15,6 +15,7 @@ from fabric.selectors.drafts import draft_get
 from fabric.services.drafts import draft_change, draft_of_fabric
 from fabric.services.yaml_edit import Put
 from fabric.services.yaml_tree import read_yaml
+from tests.fabric.adapters.tools.mcp_worlds import permits, stdio
 from tests.people import member, signed_in
 
 WITH = {"HX-Request": "true"}
@@ -189,3 +190,19 @@ def test_a_page_costs_the_same_statements_whatever_the_draft_holds(
     assert counts[0] == counts[1]
     # PostgreSQL is asked for its clock as well.
     assert counts[0] <= (22 if connection.vendor == "postgresql" else 21)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["without a script", "with one"])
+def test_a_server_declares_its_tools_by_a_button_and_one_that_may_not_be_asked_is_told(
+    browser: Client, actor: Actor, address: str, settings: Any, script: bool
+) -> None:
+    sent(browser, address, script, do="add mcp_servers")
+    names = {"transport": "stdio", "command": stdio().command, "args": "\n".join(stdio().args), "url": ""}
+    fields = {f"f.mcp_servers.0.{name}": text for name, text in names.items()}
+    refused = sent(browser, address, script, part="tools", do="declare mcp_servers.0", **fields)
+    assert refused.status_code == 422
+    assert "have the operator add it to FABRIC_MCP_COMMANDS" in refused.content.decode()
+    settings.FABRIC_MCP_COMMANDS = permits(stdio()).commands
+    answer = sent(browser, address, script, part="tools", do="declare mcp_servers.0", **fields)
+    assert answer.status_code == (200 if script else 302)
+    assert "server/add" in {tool.get("target") for tool in tree(actor)["tools"]}
