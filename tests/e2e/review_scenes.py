@@ -70,13 +70,25 @@ policy:
 reviewers: [owner]
 """
 """Its call has a list of objects with objects in them, and a part that may be of two shapes."""
-WORDS = {"paying": "Pay Ana what we owe her.", "ordering": "Order the parts for the front."}
+WORDS = {
+    "paying": "Pay Ana what we owe her.",
+    "ordering": "Order the parts for the front.",
+    "counting": "Pay Ana what we owe her.",
+}
 STRICT = (
     PAYING.replace("name: paying", "name: settling")
     .replace("title: Paying desk", "title: Settling desk")
     .replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n", 1)
 )
 """The same in high-stakes."""
+RULED = (
+    PAYING.replace("name: paying", "name: counting")
+    .replace("title: Paying desk", "title: Counting desk")
+    .replace("effect: irreversible", "effect: idempotent\n    approve_when: args.usd > 50")
+    .replace("tools:\n", "tools:\n  - {name: calculator}\n", 1)
+    .replace("tools: [pay]", "tools: [pay, calculator]")
+)
+"""A rule asks about its call, in whose place somebody may have another one made."""
 COSTLY = FABRIC.format(
     name="dear",
     title="Dear desk",
@@ -125,13 +137,14 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
     home.publish(
         FABRIC.format(name="contract-check", title=title, description=description, options=options, budget=budget)
     )
-    for source in (PAYING, STRICT, COSTLY, ORDERING, UNPLANNED):
+    for source in (PAYING, STRICT, RULED, COSTLY, ORDERING, UNPLANNED):
         home.publish(source)
     ids = {name: waiting(page, home, "paying") for name in ("call", "mine", "undone", "faster", "rejected")}
     ids |= {name: waiting(page, home, "contract-check") for name in ("doubt", "overdue", "onward", "theirs")}
     ids["ticket"] = ticketed(page, home)
     ids["strict"] = waiting(page, home, "settling", HIGH_STAKES)
     ids["cap"] = waiting(page, home, "dear", HIGH_STAKES)
+    ids["ruled"] = waiting(page, home, "counting")
     ids |= {name: waiting(page, home, "ordering") for name in ("rows", "rows-wrong")}
     now = time.time_ns() // 1_000
     home.stored("UPDATE fabric_escalation SET due_at = ? WHERE id = ?", now - 600_000_000, ids["overdue"])
@@ -205,6 +218,21 @@ def edited(page: Page) -> None:
     page.locator("#e-0").fill("Karosserie Brandt GmbH")
     page.locator("#e-1").fill("40")
     page.locator("#changes .add").first.wait_for()
+
+
+def replaced(page: Page) -> None:
+    """Another call in place of the one that is shown, about to be sent."""
+    page.locator("label[data-press=verb-edit]").click()
+    page.get_by_text("Another call in its place").click()
+    page.get_by_label("Tool", exact=True).select_option("calculator")
+    page.get_by_label("Its arguments").fill('{"expression": "2 * 45"}')
+
+
+def misplaced(page: Page) -> None:
+    replaced(page)
+    page.get_by_label("Its arguments").fill('{"sum": "2 * 45"}')
+    page.keyboard.press("Control+Enter")
+    page.locator("[id^=instead-e-]").wait_for()
 
 
 def wrong(page: Page) -> None:
@@ -308,6 +336,8 @@ def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
         Scene("review-rows", at["rows"], rowed),
         Scene("review-rows-wrong", at["rows-wrong"], rows_wrong, 422),
         Scene("review-strict", at["strict"], edited),
+        Scene("review-instead", at["ruled"], replaced),
+        Scene("review-instead-wrong", at["ruled"], misplaced, 422),
         Scene("review-cap", at["cap"], picked("approve")),
         Scene("review-rejected", at["rejected"]),
         Scene("review-conflict", at["faster"], partial(too_late, home, ids["faster"]), 409),
