@@ -81,6 +81,13 @@ def arrow_right(x1: int, x2: int, y: int) -> SafeString:
     )
 
 
+def arrow_left(x1: int, x2: int, y: int) -> SafeString:
+    """To the left."""
+    return format_html(
+        '<path class="e" d="M{0} {1}H{2}"/><path class="arrow" d="M{2} {3}v8l-6-4z"/>', x1, y, x2 + 6, y - 4
+    )
+
+
 def hook(x: int, y1: int, y2: int, x2: int) -> SafeString:
     """Down and to what hangs beneath, without a point."""
     return format_html('<path class="e thin" d="M{} {}V{}H{}"/>', x, y1, y2, x2)

@@ -135,10 +135,15 @@ def agents_of(spec: FabricSpec) -> list[AgentLine]:
     ]
 
 
+LISTED = {"workers": "worker", "critics": "critic of the sides"}
+"""Roles that several agents may have."""
+
+
 def _role(field: str) -> str:
     """What a field of a topology makes of the agent that it names."""
     whole, _, inner = field.rpartition(".topology.")
-    role = "worker" if inner.startswith("workers.") else inner.replace("_", " ")
+    listed = inner.partition(".")[0]
+    role = LISTED.get(listed) or inner.replace("_", " ")
     return f"{role} in the team of {whole.removeprefix('teams.')}" if whole else role
 
 

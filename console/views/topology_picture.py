@@ -120,7 +120,8 @@ def topology_svg(spec: FabricSpec) -> SafeString:
         *workers,
         *judging,
     ]
-    title = f"{plan.name} plans for {len(named.workers)} worker{'s' if len(named.workers) > 1 else ''}; {ends[0].name}, {ends[1].name}, {ends[2].name}"
+    plans = "plans for" if named.planner else "for"
+    title = f"{plan.name} {plans} {len(named.workers)} worker{'s' if len(named.workers) > 1 else ''}; {ends[0].name}, {ends[1].name}, {ends[2].name}"
     body = format_html_join("", "{}", ((part,) for part in parts))
     return format_html(
         '<svg class="topo" viewBox="0 0 {} {}" role="img" aria-labelledby="topo-title"><title id="topo-title">{}</title>{}</svg>',

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import cast
 
 from django.utils.safestring import SafeString
@@ -13,6 +14,8 @@ from console.views.drawing import (
     TOOL_H,
     WIDTH,
     Box,
+    arrow_down,
+    arrow_left,
     arrow_right,
     box,
     elbow,
@@ -153,18 +156,40 @@ def _in_order(spec: FabricSpec) -> str:
 
 
 def _debate(spec: FabricSpec, top: int) -> Drawn:
-    """The sides in rows of four, their critics beneath them, then who decides."""
+    """The sides in rows of four, face to face; beneath them their critics, then who decides."""
     named = cast(DebateTopology, spec.topology)
-    rows = [(named.workers, "side", ""), (named.critics, "critic of the sides", "crit")]
-    rows.append(((named.judge,) if named.judge else (), "judge", "lead"))
-    parts: list[SafeString] = []
-    y, step = top + 6, NODE_H + 16
-    for names, note, looks in rows:
-        for n, name in enumerate(names):
-            row, column = divmod(n, COLUMNS)
-            parts.append(box(Box(name, note, looks, LEFT + COLUMN_W * column, y + step * row)))
-        y += step * -(-len(names) // COLUMNS)
-    return parts, y
+    sides, y = _centred(named.workers, "side", "", top + 6)
+    parts: list[SafeString] = [
+        part for one, other in pairwise(sides) if one.y == other.y for part in _facing(one, other)
+    ]
+    rows = [sides]
+    for names, note, looks in ((named.critics, "critic of the sides", "crit"), (_judges(named), "judge", "lead")):
+        if names:
+            below, y = _centred(names, note, looks, y + 24)
+            parts.append(arrow_down(WIDTH // 2, rows[-1][-1].y + NODE_H, below[0].y))
+            rows.append(below)
+    return [*parts, *(box(one) for row in rows for one in row)], y + 14
+
+
+def _judges(named: DebateTopology) -> tuple[str, ...]:
+    return (named.judge,) if named.judge else ()
+
+
+def _centred(names: Sequence[str], note: str, looks: str, top: int) -> tuple[list[Box], int]:
+    """Nodes in rows of four, each row in the middle, and where they end."""
+    found = []
+    for n, name in enumerate(names):
+        row, column = divmod(n, COLUMNS)
+        many = min(COLUMNS, len(names) - row * COLUMNS)
+        left = (WIDTH - COLUMN_W * many + COLUMN_W - NODE_W) // 2
+        found.append(Box(name, note, looks, left + COLUMN_W * column, top + (NODE_H + 16) * row))
+    return found, found[-1].y + NODE_H
+
+
+def _facing(one: Box, other: Box) -> Iterator[SafeString]:
+    """What two sides say to each other."""
+    yield arrow_right(one.x + NODE_W, other.x, one.y + NODE_H // 2 - 5)
+    yield arrow_left(other.x, one.x + NODE_W, one.y + NODE_H // 2 + 5)
 
 
 def _heard(spec: FabricSpec, planner: str) -> list[Link]:
