@@ -127,6 +127,7 @@ UNWINDS: Mapping[str, Unwinds] = {
     "wait_for_breaker": Unwinds.NO,
     "retry_node": Unwinds.NO,
     "accept_partial": Unwinds.NO,
+    "route": Unwinds.NO,
     "inject": Unwinds.NO,
     "retry": Unwinds.NO,
 }
