@@ -58,7 +58,7 @@ count = Count()
 # The random and the exhaustive ones have run already; where Django is makes no difference to what they find.
 # What gates ask of libraries is compiled by an adapter.
 again = ("purity", "any_run", "saga_exhaustive", "text", "guardrail_runs", "invariant_runs", "policy_runs", "oracle_runs")
-again += ("judge_runs", "releases", "typed_output", "asking_before")
+again += ("judge_runs", "releases", "typed_output", "asking_before", "the_agents_answers")
 suite = ["tests/fabric/core", "tests/fabric/runtime", *(f"--ignore=tests/fabric/core/test_{name}.py" for name in again)]
 suite += ["--ignore=tests/fabric/runtime/test_simulated.py"]
 plugins = ["-p", "no:django", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:schemathesis", "--noconftest"]
