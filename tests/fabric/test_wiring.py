@@ -347,7 +347,7 @@ from fabric import wiring
 from fabric.adapters.invariants import program_of
 wiring.model_port()
 program_of("1 < 2")
-print(*sorted({"anthropic", "google.genai", "openai", "prompt_toolkit", "pydantic_ai", "typer"} & set(sys.modules)))
+print(*sorted({"anthropic", "google.genai", "mcp", "openai", "prompt_toolkit", "pydantic_ai", "typer"} & set(sys.modules)))
 """
 
 

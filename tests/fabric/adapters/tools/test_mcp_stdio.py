@@ -117,9 +117,9 @@ def test_a_variable_that_is_not_allowed_or_not_set_is_told(allowed, set_here, sa
             "it was gone before it answered the first greeting: it ended with exit code 3",
         ),
         (
-            program("import sys; print('Listening!', flush=True); sys.stdin.read()", connect_s=1),
+            program("import sys; print('Listening!', flush=True); sys.stdin.read()", connect_s=4),
             Cause.TIMEOUT,
-            "within 1 seconds; 1 line of its output were no message, the last: 'Listening!'",
+            "within 4 seconds; 1 line of its output were no message, the last: 'Listening!'",
         ),
         (
             program("""import sys; print('{"jsonrpc": "1.0", "id": 1}', flush=True); sys.stdin.read()"""),
@@ -188,7 +188,7 @@ def test_one_that_never_returns_is_left_at_the_deadline_and_its_process_with_it(
 
     async def scene():
         await call(port, server, "whoami")
-        out = asyncio.create_task(call(port, server, "never", within_s=3))
+        out = asyncio.create_task(call(port, server, "never", within_s=6))
         pid = int(await asyncio.to_thread((tmp_path / "never").read_text))
         stuck = await out
         return pid, stuck, await call(port, server, "whoami")
@@ -236,7 +236,7 @@ def test_noise_on_standard_output_harms_nothing():
 
 
 def test_noise_instead_of_an_answer_is_told_at_the_deadline():
-    found = one("act", server=saying('{"level": "error"}'), within_s=3)
+    found = one("act", server=saying('{"level": "error"}'), within_s=5)
     assert (found.cause, found.outcome) == (Cause.TIMEOUT, Outcome.UNKNOWN)
     assert found.message.endswith('; 1 line of its output were no message, the last: \'{"level": "error"}\'')
 
