@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 JSON = Any
 PAGES_MAX, OFFERED_MAX = 50, 2_000
 """Pages of a listing, and tools, that are read of one server."""
+SESSION_GONE, NO_WORD = "Session terminated", "Server returned an error response"
+"""What the SDK puts in place of an HTTP refusal that says nothing in the protocol's own words; one that does is judged by its code."""
 KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
 """What a call carries in its ``_meta``: its key, the same for all its attempts, and ``call_name``."""
 
@@ -245,13 +247,13 @@ class McpSession:
                 return ToolError(told, outcome=asked.failure.outcome, code=asked.failure.code)
             asked.failure.message = told
             return asked.failure
-        if asked.status == 404:
+        if asked.status == 404 and error.error.message == SESSION_GONE:
             # The server has forgotten the session: it did nothing, and the next call begins another one.
             self.retire()
             sentence = f"MCP server {name!r} does not know this session any more"
             return CallBroken(Cause.DROPPED_STREAM, sentence, status=404, outcome=Outcome.REJECTED)
-        if asked.status is not None and asked.status >= 400:
-            sentence = f"MCP server {name!r} answered HTTP {asked.status}: {error.error.message}"
+        if asked.status is not None and asked.status >= 400 and error.error.message == NO_WORD:
+            sentence = f"MCP server {name!r} answered HTTP {asked.status}"
             return ToolError(sentence, outcome=outcome_of(asked.status))
         if error.error.code == CONNECTION_CLOSED:
             self._died = True

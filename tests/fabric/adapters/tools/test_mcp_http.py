@@ -207,3 +207,23 @@ def test_an_answer_that_is_compressed_unasked_is_not_read():
     found, _ = acted(Step(body=b"\x1f\x8b", content_type="application/json", headers={"Content-Encoding": "gzip"}))
     assert "answers compressed although that was not asked for" in found.error
     assert found.outcome is Outcome.ANSWERED
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "outcome", "said"),
+    [
+        (400, -32602, Outcome.UNKNOWN, "MCP server 'things' says: it is locked"),
+        (404, -32601, Outcome.REJECTED, "MCP server 'things' says: it is locked"),
+        (403, None, Outcome.REJECTED, "MCP server 'things' answered HTTP 403"),
+    ],
+)
+def test_a_refusal_by_http_is_judged_by_its_code_where_it_has_one(status, code, outcome, said):
+    def script(received):
+        if (received.body or {}).get("method") != "tools/call":
+            return greeting(received)
+        error = {"jsonrpc": "2.0", "id": received.body["id"], "error": {"code": code, "message": "it is locked"}}
+        return Step(status=status, body=json.dumps(error).encode() if code else b"no", content_type="application/json")
+
+    with ScriptedEndpoint(script) as endpoint:
+        found = of(endpoint.authority, "act", {})
+    assert (found.error, found.outcome) == (said, outcome)
