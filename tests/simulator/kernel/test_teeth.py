@@ -385,8 +385,8 @@ def a_rule_that_nobody_can_evaluate_lets_pass(patch):
 
 @bug("references_are_followed")
 def a_replaced_call_goes_to_the_tool_that_its_model_proposed(patch):
-    read = proposed._read
-    patch.setattr(proposed, "_read", lambda work, record, call: replace(read(work, record, call), tool=call["tool"]))
+    read = proposed.read
+    patch.setattr(proposed, "read", lambda work, record, call: replace(read(work, record, call), tool=call["tool"]))
 
 
 @pytest.mark.parametrize("name", BUGS)
