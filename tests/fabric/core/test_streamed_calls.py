@@ -211,10 +211,8 @@ def test_an_error_that_a_call_of_a_broken_answer_came_to_stands_too_and_costs_it
 
 
 def test_a_call_that_is_still_out_when_its_answer_breaks_off_is_waited_for():
-    script = {
-        "worker": [streams(DROPPED.after(2), (1.0, ONE)), asks(ONE, OTHER), summary()],
-        "look": gives("late").after(15),
-    }
+    again = asks(call("look", "other-id", q="x"), OTHER)
+    script = {"worker": [streams(DROPPED.after(2), (1.0, ONE)), again, summary()], "look": gives("late").after(15)}
     world = ran(lone(tools=TWO), script)
     assert world.end.state is RunState.COMPLETED
     assert [tool for tool, _ in world.executed] == ["look", "find"]
@@ -267,11 +265,21 @@ def test_the_same_id_and_arguments_for_another_tool_are_another_call():
 
 
 def test_a_call_of_a_broken_answer_that_fails_is_tried_again_and_judged_where_its_arguments_stand():
-    script = {"worker": [streams(DROPPED.after(2), (1.0, ONE)), asks(ONE, OTHER).after(9), summary()]}
-    script["look"] = [fails(Cause.SERVER_ERROR).after(3), gives("now")]
+    words = "what stands about lighthouses and their keepers in the"
+    first, like = call("look", "z", q=f"{words} first"), call("look", "a", q=f"{words} second")
+    other = call("look", "y", q="something else")
+    script = {
+        "worker": [asks(other, first), streams(DROPPED.after(2), (1.0, like)), asks(like, OTHER).after(9), summary()]
+    }
+    script["look"] = [gives("then"), gives("then"), fails(Cause.SERVER_ERROR).after(3), gives("now")]
     world = ran(lone(tools=TWO), script)
     assert world.end.state is RunState.COMPLETED
-    assert [fact.attempt for fact in issued(world) if fact.target == "look"] == [1, 2]
+    assert [(fact.call_id, fact.attempt) for fact in issued(world) if fact.target == "look"] == [
+        ("y", 1),
+        ("z", 1),
+        ("a", 1),
+        ("a", 2),
+    ]
     assert [fact.begun for fact in world.of(ev.CallDeduplicated)] == [True]
 
 
