@@ -22,6 +22,8 @@ TEMPLATES = (
     "team-research",
     "debate",
     "procedure",
+    "handover",
+    "routing",
     "document-check",
     "extraction",
     "payment-approval",
