@@ -46,6 +46,7 @@ REFERS: Mapping[str, str] = {
     "topology.transitions.*.when.**.tool": "tools",
     "topology.default_target.agent": "agents",
     "topology.first": "agents",
+    "topology.goal_target": "agents",
     **{f"{_TEAM}{place}": listed for place, listed in _TOPOLOGY.items()},
     "gates.oracle.*.tool": "tools",
     "gates.oracle.*.critic": "agents",

@@ -88,6 +88,10 @@ class TopologySpec(SpecGroup):
         """Its workers that do their work themselves, and here alone."""
         return self.workers
 
+    def visits_of(self, worker: str) -> int | None:
+        """How often a worker may have a turn, where its topology says that of it; None: it does not."""
+        return None
+
     def begun(self) -> tuple[str, ...]:
         """The agents that each of its fan-outs starts; none: that is its planner's to say."""
         return ()

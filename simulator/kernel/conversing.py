@@ -50,6 +50,8 @@ def _graph(rng: Random, tree: JSON, workers: list[str]) -> JSON:
         "default_target": rng.choice((None, {"kind": "round_robin"}, {"kind": "terminate", "reason": "over"})),
         "max_turns": rng.choice((2, 4, 9)),
         "context": rng.choice(({}, {"topic": "billing"})),
+        "max_visits": rng.choice(({}, {}, {workers[0]: 2})),
+        "goal_target": rng.choice((None, workers[-1])),
         "ttl_s": rng.choice((None, None, 30.0)),
         **rng.choice(({}, {"expectations": quick}, {"expectations": []})),
     }

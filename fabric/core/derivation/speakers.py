@@ -58,6 +58,11 @@ class Speakers:
     begins_with: Mapping[str, JSON]
     """Context variables of its beginning."""
     read: Read
+    goals: frozenset[str] = frozenset()
+    """Who must have come back with a result before it may end, where it then goes on..."""
+    goal_target: str = ""
+    """...with somebody; empty: it ends all the same."""
+    met: set[str] = field(default_factory=set)
     turns: dict[int, _Turn] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     accepted: int = 0
@@ -74,7 +79,8 @@ def speakers_of(spec: FabricSpec, read: Read) -> Speakers | None:
     """The conversation that a run of a fabric has; None: it has none that a graph drives."""
     topology = spec.topology
     if isinstance(topology, GraphTopology):
-        return Speakers(topology.graph, topology.context, read)
+        goals = frozenset(spec.policy.goal_gates.nodes) & frozenset(topology.workers)
+        return Speakers(topology.graph, topology.context, read, goals, topology.goal_target or "")
     return Speakers(topology.graph, {}, read) if isinstance(topology, HandoffTopology) else None
 
 
@@ -83,6 +89,7 @@ def speakers_of(spec: FabricSpec, read: Read) -> Speakers | None:
 
 def _anew(seen: Speakers, event: Event, fact: Any) -> None:
     seen.turns.clear()
+    seen.met.clear()
     seen.steps.clear()
     seen.accepted, seen.expected, seen.context = 0, "", None
 
@@ -153,6 +160,8 @@ def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | Non
     except _Unknown:
         found = None
     seen.accepted, seen.expected = fact.turn, fact.speaker
+    if turn is not None and turn.outcome == "success" and fact.why not in OUTSIDE:
+        seen.met.add(turn.speaker)
     seen.context = None if told is None else dict(told["context"])
     if found is None or told is None:
         return None
@@ -226,6 +235,9 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
     speaker, why, place, reason, tool = _walk(seen.graph, turn, context)
     if speaker and seen.graph.max_turns is not None and seen.accepted + 1 >= seen.graph.max_turns:
         speaker, why, reason = "", "max_turns", "max_turns"
+    met = seen.met | ({turn.speaker} if turn.outcome == "success" else set())
+    if not speaker and seen.goal_target and not seen.goals <= met and seen.accepted + 1 < (seen.graph.max_turns or 0):
+        speaker, why, reason = seen.goal_target, "goal", ""
     found = {"speaker": speaker, "why": why, "transition": place, "close_reason": reason, "tool": tool}
     return {
         **found,

@@ -39,6 +39,8 @@ class Why(StrEnum):
     DEFAULT = "default"
     NO_DEFAULT = "no_default"
     MAX_TURNS = "max_turns"
+    GOAL = "goal"
+    """It would have ended, and a goal is not met yet."""
     EXPECTATION = "expectation"
     """From outside: a turn took too long."""
     TTL = "ttl"

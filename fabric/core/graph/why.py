@@ -32,6 +32,7 @@ TELLS: Mapping[Why, _Tells] = {
     Why.DEFAULT: lambda graph, one: "no rule held, and the default target decides then",
     Why.NO_DEFAULT: lambda graph, one: "no rule held, and there is no default target that leads to a participant",
     Why.MAX_TURNS: lambda graph, one: f"{graph.max_turns} turns were taken, as many as there may be",
+    Why.GOAL: lambda graph, one: "it would have ended, and a goal is not met yet",
     Why.EXPECTATION: lambda graph, one: "a turn took longer than it may",
     Why.TTL: lambda graph, one: "it has lived as long as it may",
 }

@@ -40,7 +40,7 @@ class State:
     hops: int = 0
     spawned: int = 0
     visits: Mapping[str, int] = field(default_factory=dict)
-    """By node, which today is a stage."""
+    """By node: a stage, or an agent whose turns a graph leads to (``of_agent``)."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -60,13 +60,23 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "handed_off":
         return replace(state, hops=state.hops + 1)
     if fact.kind == "turn_opened":  # Whoever speaks again is no further agent.
-        return replace(state, spawned=state.spawned + 1) if fact.first else state
+        state = replace(state, spawned=state.spawned + 1) if fact.first else state
+        return _visited(state, of_agent(fact.agent)) if fact.chooses else state
     if fact.kind == "stage_entered":
-        state = replace(state, visits={**state.visits, fact.stage: state.visits.get(fact.stage, 0) + 1})
+        state = _visited(state, fact.stage)
     if fact.stage != "fan_out":
         return state
     opened = len(fact.agents) if fact.kind == "stage_entered" else 1
     return replace(state, spawned=state.spawned + opened)
+
+
+def _visited(state: State, node: str) -> State:
+    return replace(state, visits={**state.visits, node: state.visits.get(node, 0) + 1})
+
+
+def of_agent(name: str) -> str:
+    """An agent as a node: no stage is named so."""
+    return f"agent:{name}"
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
@@ -85,7 +95,7 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
             return []
         return [(Cause.TURN_LIMIT, config.turns, proposal.turn, "turns", f"step:{proposal.step_id}")]
     if proposal.kind == "visit":
-        return _visits(config, state, proposal)
+        return _visits(config, state, proposal, view)
     if proposal.kind == "handoff":
         if proposal.by_rule:
             return []  # A graph bounds those moves itself: max_turns, visits.
@@ -133,18 +143,27 @@ DRY_RUN_VISITS = 10
 
 def visits_allowed(config: Config, node: str, *, dry_run: bool = False) -> int | None:
     """How often a node may be visited: its own limit beats the graph's, which beats a dry run's; None: as often as it likes."""
-    own = (config.max_visits or {}).get(Stage(node))
+    return _allowed(config, (config.max_visits or {}).get(Stage(node)), dry_run=dry_run)
+
+
+def _allowed(config: Config, own: int | None, *, dry_run: bool) -> int | None:
     limit = own if own is not None else config.max_node_visits
     if limit is None:
         return DRY_RUN_VISITS if dry_run else None
     return limit - 1 if config.visits_preset == "fabro" else limit
 
 
-def _visits(config: Config, state: State, proposal: Proposal) -> list[tuple[Cause, int, int, str, str]]:
-    limit = visits_allowed(config, proposal.stage, dry_run=proposal.dry_run)
+def _visits(config: Config, state: State, proposal: Proposal, view: View) -> list[tuple[Cause, int, int, str, str]]:
+    if proposal.agent:
+        own = view.spec.topology.visits_of(proposal.agent)
+        node, scope = of_agent(proposal.agent), f"agent:{proposal.agent}"
+        limit = _allowed(config, own, dry_run=proposal.dry_run)
+    else:
+        node, scope = proposal.stage, f"stage:{proposal.stage}"
+        limit = visits_allowed(config, proposal.stage, dry_run=proposal.dry_run)
     if limit is None:
         return []
-    return [(Cause.VISIT_LIMIT, limit, state.visits.get(proposal.stage, 0) + 1, "visits", f"stage:{proposal.stage}")]
+    return [(Cause.VISIT_LIMIT, limit, state.visits.get(node, 0) + 1, "visits", scope)]
 
 
 def _lineage(proposal: Proposal, run: Run) -> dict[str, Any]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import conversation_tools, conversations, paces
+from fabric.core import conversation_tools, conversations, guard, paces
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
+from fabric.core.frozen import replace
 from fabric.core.graph.conversation import Decision, fold
 from fabric.core.graph.state import Why
 from fabric.core.graph.view import Message, default_view
+from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step
 from fabric.core.spec_conversation import TRANSFER
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.topologies import conversation, slices
 from fabric.core.topologies.conversation import Turn
 from fabric.core.topologies.shape import Concluded, steps_of
@@ -62,7 +65,11 @@ def _following(work: Work, steps: list[Step]) -> list[Turn] | Failure:
             return failure
     if work.run.talk.closed:
         return []
-    return [_turn(work, steps, work.run.talk.speaker or conversations.graph_of(work).initial_speaker)]
+    speaker = work.run.talk.speaker or conversations.graph_of(work).initial_speaker
+    visit = Proposal(kind="visit", stage=Stage.FAN_OUT, agent=speaker)
+    if trips := guard.judge(visit, work.view, work.compiled.spec.policy):
+        return Failure(tuple(trips), Stage.FAN_OUT)
+    return [_turn(work, steps, speaker)]
 
 
 def _turn(work: Work, steps: list[Step], speaker: str) -> Turn:
@@ -86,8 +93,8 @@ def _chosen(work: Work, step: Step) -> Failure | None:
     """Commits a turn that is over, and journals who speaks next and why; gives back what speaks against it."""
     graph, ended = conversations.graph_of(work), conversations.over(work, step)
     found = fold(graph, conversations.state_of(work, step), ended.packet, work.compiled.registry)
-    decision = found.decision
-    assert decision is not None, found.refused  # Its speaker is the one that was expected.
+    assert found.decision is not None, found.refused  # Its speaker is the one that was expected.
+    decision = _not_yet(work, found.decision, found.state.turns)
     text = work.ctx.output(step.output_ref)["text"] if step.status == "done" else ""
     brief = ended.reasons.get(decision.tool) or text
     if trips := _against(work, step, decision, brief):
@@ -112,6 +119,19 @@ def _chosen(work: Work, step: Step) -> Failure | None:
         handed = ev.HandedOff(step_id=step.id, from_agent=speaker, to_agent=decision.speaker or "")
         work.emit(handed, {"text": brief})
     return None
+
+
+def _not_yet(work: Work, decision: Decision, turns: int) -> Decision:
+    """An end that comes before a goal is met leads to the graph's goal target, while there are turns left."""
+    topology, graph = conversations.topology_of(work), conversations.graph_of(work)
+    target = topology.goal_target if isinstance(topology, GraphTopology) else None
+    if target is None or decision.speaker is not None or graph.max_turns is None or turns >= graph.max_turns:
+        return decision
+    met = {conversations.speaker_of(step) for step in steps_of(work, Stage.FAN_OUT) if step.status == "done"}
+    goals = set(work.compiled.spec.policy.goal_gates.nodes) & set(graph.participants)
+    if goals <= met:
+        return decision
+    return replace(decision, speaker=target, why=Why.GOAL, close_reason="")
 
 
 def _against(work: Work, step: Step, decision: Decision, brief: str) -> list[Trip]:

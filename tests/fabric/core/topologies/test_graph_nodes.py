@@ -1,0 +1,130 @@
+"""Graphs: how often a worker may be visited, goals before the end, and what tools and an installation's own rules say (semantics.md 5; S1; S4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+
+from fabric.core import events as ev
+from fabric.core.flow import RunState
+from fabric.core.graph.registry import Next, Register, Registry
+from fabric.core.graph.state import Finish, Handoff, Why
+from fabric.core.inputs import ToolFinished
+from fabric.core.taxonomy import Cause
+from tests.fabric.core.harness import World, ran
+from tests.fabric.core.scripts import Answer, asks, call, summary
+from tests.fabric.core.topologies.fabrics import graph, rule, talks
+from tests.fabric.core.topologies.test_graph import END, SAYS, TWO, called, closed, spoken, using
+
+# -- visits and goals --------------------------------------------------------------------------------------------------
+
+
+def visited(**fields):
+    """Two who go round for ever, as far as visits let them."""
+    again = rule("always", {"kind": "round_robin"})
+    return ran(graph(again, topology={"max_turns": 9, **fields.pop("topology", {})}, **fields), talks("alice", "bob"))
+
+
+def test_a_worker_has_as_many_turns_as_it_may_be_visited():
+    world = visited(topology={"max_visits": {"bob": 2}})
+    assert spoken(world) == ["alice", "bob"] * 2 + ["alice"]
+    tripped = world.of(ev.ReactionDecided)[0].cause
+    assert (tripped.mechanism, tripped.cause, tripped.evidence.scope) == ("hop_limit", Cause.VISIT_LIMIT, "agent:bob")
+
+
+def test_of_a_worker_that_says_nothing_of_its_visits_the_fabrics_limit_holds():
+    limits = {"limits": {"max_node_visits": 3, "max_visits": {"plan": 9}}}
+    assert spoken(visited(topology={"max_visits": {"bob": 1}}, **limits)) == ["alice", "bob", "alice"]
+    assert spoken(visited(**limits)) == ["alice", "bob"] * 3
+    fabro = {"limits": {"max_node_visits": 3, "visits_preset": "fabro"}}
+    assert spoken(visited(**fabro)) == ["alice", "bob"] * 2
+
+
+def test_an_end_before_a_goal_is_met_leads_to_the_goals_target():
+    goals = {"goal_gates": {"nodes": ["bob"]}}
+    ends = rule("always", END)
+    world = ran(graph(ends, topology={"goal_target": "bob", "max_turns": 5}, **goals), SAYS)
+    assert (spoken(world), closed(world)) == (["alice", "bob"], "enough")
+    assert [str(fact.why) for fact in world.of(ev.SpeakerChosen)] == ["goal", "transition"]
+    assert world.end.state is RunState.COMPLETED
+
+
+def test_a_goal_without_a_target_or_without_turns_left_does_not_let_the_run_exit():
+    goals, ends = {"goal_gates": {"nodes": ["bob"]}}, rule("always", END)
+    for topology in ({"max_turns": 5}, {"goal_target": "bob", "max_turns": 1}):
+        world = ran(graph(ends, topology=topology, **goals), SAYS)
+        assert spoken(world) == ["alice"]
+        assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.GOAL_UNMET
+
+
+@pytest.mark.parametrize(
+    ("topology", "sentence"),
+    [
+        ({"max_visits": {"carl": 2}}, "topology.max_visits.carl: 'carl' is not one of the workers"),
+        ({"goal_target": "carl", "max_turns": 3}, "topology.goal_target: 'carl' is not one of the workers"),
+        ({"goal_target": "bob"}, "topology.goal_target: a goal that is never met would be gone back to for ever"),
+    ],
+)
+def test_nodes_that_there_are_not_and_goals_without_an_end_are_refused(topology, sentence):
+    with pytest.raises(ValidationError, match=sentence):
+        graph(topology=topology)
+
+
+# -- what tools and an installation's own rules say --------------------------------------------------------------------
+
+
+def returning(returned):
+    """A tool's result that means something to the conversation."""
+    return Answer(
+        lambda c: ToolFinished(command_id=c.command_id, attempt=c.attempt, result="seen", returned=returned), 0.1
+    )
+
+
+LOOKS = {"agents": {"alice": {"tools": ["look"]}}, "tools": ("look",)}
+
+
+def test_a_tool_that_hands_over_beats_the_rule_for_it_and_its_agent_has_the_word_still():
+    fabric = graph(rule(called("look"), "carol"), workers=("alice", "bob", "carol"), topology=TWO, **LOOKS)
+    script = {**SAYS, "alice": [asks(call()), summary("It is for bob.")], "look": returning(Handoff("bob"))}
+    world = ran(fabric, script)
+    assert (spoken(world), world.asked("alice")) == (["alice", "bob"], 2)
+    first = world.of(ev.SpeakerChosen)[0]
+    assert (first.why, first.tool) == (Why.HANDOFF, "look")
+    assert world.content_of(ev.HandedOff) == [{"text": "It is for bob."}]
+
+
+def test_a_name_that_leads_to_nobody_is_told_and_the_rules_decide():
+    fabric = graph(rule(called("look"), "bob"), topology=TWO, **LOOKS)
+    script = {**SAYS, "alice": [asks(call()), summary("For carl?")], "look": returning(Handoff("carl"))}
+    first = ran(fabric, script).of(ev.SpeakerChosen)[0]
+    assert (first.speaker, first.why) == ("bob", Why.TRANSITION)
+    assert first.errors == ("tool look hands over to 'carl', who takes no part; there are: alice, bob",)
+
+
+def test_a_tool_that_ends_the_conversation_does_so():
+    fabric = graph(rule("always", "bob"), **LOOKS)
+    script = {**SAYS, "alice": [asks(call()), summary("That was it.")], "look": returning(Finish("found"))}
+    world = ran(fabric, script)
+    assert (spoken(world), closed(world)) == (["alice"], "found")
+
+
+def test_conditions_and_targets_of_an_installation_decide_where_it_has_them():
+    own = Registry(
+        Register("condition").having("late", lambda args: lambda turn: turn.state.turns >= args["from"]),
+        Register("target").having("last", lambda args: lambda turn: Next(turn.state.participants[-1])),
+    )
+    rules = rule({"kind": "registered", "name": "late", "args": {"from": 1}}, {"kind": "registered", "name": "last"})
+    world = World(graph(rules, workers=("alice", "bob", "carol"), topology=TWO), SAYS)
+    world.compiled = replace(world.compiled, registry=own)
+    world.deriving.compiled = world.compiled
+    assert spoken(world.start().go()) == ["alice", "carol"]
+
+
+def test_what_comes_late_from_a_turn_that_was_begun_anew_changes_nothing():
+    fabric = graph(topology=TWO, agents=using("alice"))
+    world = World(fabric, {"alice": [summary("Too late.").after(200), summary("In time.")]}, late=True).start().go()
+    world.go()
+    assert world.outcome["text"] == "In time."
+    assert [fact.turn for fact in world.of(ev.SpeakerChosen)] == [1]
