@@ -253,6 +253,10 @@ def _speaker_chosen(seen: Seen) -> list[Section]:
     return [facts, *content(seen.record, "Context variables from now on")]
 
 
+def _person_said(seen: Seen) -> list[Section]:
+    return [pairs("Message", Pair("from", seen.fact["actor"])), *content(seen.record, "What whoever speaks next reads")]
+
+
 def _turn_overdue(seen: Seen) -> list[Section]:
     fact = seen.fact
     facts = pairs(
@@ -331,6 +335,7 @@ INSPECT: Mapping[str, Callable[[Seen], list[Section]]] = {
     "turn_opened": _turn,
     "speaker_chosen": _speaker_chosen,
     "turn_overdue": _turn_overdue,
+    "person_said": _person_said,
     "call_issued": calls.issued,
     "call_streamed": calls.streamed,
     "model_answered": calls.model_answered,

@@ -75,6 +75,8 @@ class Act(StrEnum):
     TERMINATE_SENT = "terminate_sent"
     PAUSE_SENT = "pause_sent"
     RESUME_SENT = "resume_sent"
+    MESSAGE_SENT = "message_sent"
+    """A person sent a message into a run's conversation."""
     RUN_ERASED = "run_erased"
     """The contents of an ended run were erased, as its workspace's retention says."""
     RUN_EXPORTED = "run_exported"

@@ -107,6 +107,17 @@ class ResumeRequested:
 
 
 @value(kw_only=True)
+class PersonSpoke:
+    """A person sends a message into a run's conversation: whoever speaks next reads it. No turn is taken by it."""
+
+    input_id: str
+    actor: str
+    text: str
+    kind: Literal["person_spoke"] = "person_spoke"
+    version: Literal[1] = 1
+
+
+@value(kw_only=True)
 class Kept:
     """A content that a fork takes over: whose it is (``ContentKept.what``), and its JSON."""
 
@@ -274,6 +285,7 @@ InboxInput = (
     | TerminateRequested
     | PauseRequested
     | ResumeRequested
+    | PersonSpoke
     | ChildRequested
     | ChildWaits
     | ChildStuck
@@ -301,6 +313,7 @@ _BY_KIND: Mapping[str, Any] = {
     "terminate_requested": TerminateRequested,
     "pause_requested": PauseRequested,
     "resume_requested": ResumeRequested,
+    "person_spoke": PersonSpoke,
     "child_requested": ChildRequested,
     "child_waits": ChildWaits,
     "child_stuck": ChildStuck,

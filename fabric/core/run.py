@@ -170,6 +170,8 @@ class Talk:
     """When the next expectation of its pace fires; 0: none does."""
     fired: tuple[int, ...] = ()
     """Expectations of the latest turn that have fired, by their place."""
+    waiting: tuple[str, ...] = ()
+    """Where people's messages stand that nobody has read yet, the first first."""
     stopped_at: int = 0
     """Since when its clocks stand still; 0: they run."""
 

@@ -48,7 +48,7 @@ def parties(fact: Any) -> tuple[str, str]:
             return ENGINE, f"human/{getattr(fact, 'required_role', '')}"
         case "escalation_decided" | "cap_raised" | "budget_raised":
             return f"human/{fact.actor}", ENGINE
-        case "cancel_accepted" | "terminate_accepted" | "run_paused" | "run_resumed":
+        case "cancel_accepted" | "terminate_accepted" | "run_paused" | "run_resumed" | "person_said":
             return f"human/{fact.actor}", ENGINE
         case "run_ended":
             return ENGINE, "caller/"

@@ -48,6 +48,7 @@ _STEPS = (
     "output_accepted",
     "handed_off",
     "speaker_chosen",
+    "person_said",
     "attempt_failed",
     "input_ignored",
     "mutation_settled",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import uuid4
 
 from fabric.core.actor import Actor
 from fabric.core.audit import Act
 from fabric.core.flow import TERMINAL, RunState
-from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, ResumeRequested, TerminateRequested
+from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, PersonSpoke, ResumeRequested, TerminateRequested
 from fabric.core.roles import Right
+from fabric.core.spec_conversation import is_conversation
 from fabric.core.text import clean_text
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.runtime.quarantine import WAKES_QUARANTINED
 from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
+from fabric.selectors.fabrics import revision_spec
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
@@ -23,6 +26,9 @@ CANCEL_ID = "cancel"
 """Input id of a cancellation: a second one is the same."""
 TERMINATE_ID = "terminate"
 """Input id of a termination: a second one is the same."""
+SAY = "say:"
+"""What the input id of a message begins with."""
+MESSAGE_CHARS_MAX = 20_000
 
 
 def run_cancel(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, reason: str = "") -> bool:
@@ -91,12 +97,34 @@ def run_resume(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str) 
     return _put(store, nudge, actor, run_id, ResumeRequested(input_id=f"{RESUME}{pauses}", actor=actor.name))
 
 
-Asked = CancelRequested | TerminateRequested | PauseRequested | ResumeRequested
+def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, text: str, key: str = "") -> bool:
+    """Sends a message into a run's conversation: whoever speaks next reads it, once the turn in flight is over. False: it was sent before.
+
+    ``key``: what makes it the same message, sent again; empty: it is another one. Raises Refused: forbidden, not_found, invalid (no text), conflict (the
+    run has ended, or has no conversation), unavailable.
+    """
+    right_wanted(actor, Right.CONTROL, "send messages to runs")
+    run = run_get(actor, run_id)
+    _going_on(run, "be told anything")
+    said = clean_text(text)[0].strip()[:MESSAGE_CHARS_MAX]
+    if not said:
+        raise Refused("a message without words says nothing: write what is to be read", code="invalid", field="text")
+    if not is_conversation(revision_spec(run.revision_id).topology):
+        message = (
+            f"run {run.id} has no conversation: the workers of its fabric take no turns by a graph or by handing over"
+        )
+        raise Refused(message, code="conflict", field="run")
+    asked = PersonSpoke(input_id=f"{SAY}{key[:64] or uuid4().hex}", actor=actor.name, text=said)
+    return _put(store, nudge, actor, run_id, asked)
+
+
+Asked = CancelRequested | TerminateRequested | PauseRequested | ResumeRequested | PersonSpoke
 _ACTS: Mapping[type[Asked], Act] = {
     CancelRequested: Act.CANCEL_SENT,
     TerminateRequested: Act.TERMINATE_SENT,
     PauseRequested: Act.PAUSE_SENT,
     ResumeRequested: Act.RESUME_SENT,
+    PersonSpoke: Act.MESSAGE_SENT,
 }
 _ENDS = (CancelRequested, TerminateRequested)
 """What reaches a quarantined run too."""

@@ -60,7 +60,7 @@ OF_A_BRANCH = frozenset({_F.TOOL_LOOP, _F.NO_PROGRESS})
 
 MET_IN: Mapping[FailureType, Stage] = {
     _F.TOOL_LOOP: Stage.FAN_OUT,
-    _F.DEADLOCK: Stage.PLAN,
+    _F.DEADLOCK: Stage.FAN_OUT,  # A plan is looked at as it goes out.
     _F.COST_OVERRUN: Stage.FINALIZE,
     _F.PROVIDER: Stage.FINALIZE,
     _F.SCHEMA_GROUNDING: Stage.FINALIZE,
@@ -78,10 +78,11 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
     cannot: dict[str, str] = {str(one): why for one, why in CANNOT[failure].items()}
     if spec.topology.planner is None:
         cannot[Reaction.REPLAN] = "the plan is fixed"
-    whose = spec.topology.planner if MET_IN[failure] is Stage.PLAN else spec.topology.finalizer
+    planned = failure in (_F.DEADLOCK, _F.PLAN_MALFORMED)
+    whose = spec.topology.planner if planned else spec.topology.finalizer
     if spec.topology.handover is None:
         cannot[Reaction.HANDOVER] = "nobody stands above"
-    elif spec.topology.handover == whose and MET_IN[failure] in (Stage.PLAN, Stage.FINALIZE):
+    elif spec.topology.handover == whose and (planned or MET_IN[failure] is Stage.FINALIZE):
         cannot[Reaction.HANDOVER] = "whoever stands above does it already"
     if failure is FailureType.SCHEMA_GROUNDING and spec.gates.citations == "off":
         cannot[Reaction.RETRY] = "the agent was corrected as often as it may be"
@@ -185,4 +186,4 @@ def _stage(spec: FabricSpec, failure: FailureType) -> Stage:
     """Where the failure is met as ``sustained`` makes it. After the one who spends it all the critic is asked, where there is one."""
     if failure is FailureType.COST_OVERRUN and spec.topology.critic is not None:
         return Stage.VALIDATE
-    return Stage.FAN_OUT if failure is FailureType.DEADLOCK else MET_IN[failure]  # A plan is looked at as it goes out.
+    return MET_IN[failure]

@@ -52,7 +52,7 @@ from fabric.core.events.control import (
     RunResumed,
     TerminateAccepted,
 )
-from fabric.core.events.conversation import SpeakerChosen, TurnOverdue
+from fabric.core.events.conversation import PersonSaid, SpeakerChosen, TurnOverdue
 from fabric.core.events.decisions import (
     AlertRaised,
     BudgetRaised,
@@ -139,6 +139,7 @@ Fact = (
     | TurnOpened
     | SpeakerChosen
     | TurnOverdue
+    | PersonSaid
     | HandedOff
     | AttemptFailed
     | AttemptInterrupted
@@ -265,6 +266,7 @@ __all__ = [
     "OutputKept",
     "OwnershipTaken",
     "PassedModel",
+    "PersonSaid",
     "ProposedCall",
     "ReactionDecided",
     "ReconciliationEnded",

@@ -53,3 +53,12 @@ class TurnOverdue:
     """When the next expectation fires; 0: none does."""
     kind: ClassVar[str] = "turn_overdue"
     version: ClassVar[int] = 1
+
+
+@value(kw_only=True)
+class PersonSaid:
+    """A person's message stands in the conversation, and waits for the turn in flight: whoever speaks next reads it. Content: ``{"text"}``."""
+
+    actor: str
+    kind: ClassVar[str] = "person_said"
+    version: ClassVar[int] = 1

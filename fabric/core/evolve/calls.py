@@ -44,7 +44,7 @@ def _turn_opened(run: Run, event: Event, fact: ev.TurnOpened) -> Run:
     seat = Seat(fact.agent, fact.brief, fact.hears, event.content_ref, fact.chooses, fact.choices)
     step = Step(fact.step_id, Stage.FAN_OUT, fact.branch, run.epoch, 0, fact.agent, turn=seat)
     opened_at = run.talk.opened_at or event.at
-    talk = replace(run.talk, opened_at=opened_at, turn_at=event.at, due_at=fact.due_at, fired=())
+    talk = replace(run.talk, opened_at=opened_at, turn_at=event.at, due_at=fact.due_at, fired=(), waiting=())
     return with_step(run, step, talk=talk)
 
 

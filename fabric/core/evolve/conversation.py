@@ -28,6 +28,10 @@ def _turn_overdue(run: Run, event: Event, fact: ev.TurnOverdue) -> Run:
     return replace(run, talk=replace(run.talk, due_at=fact.due_at, fired=(*run.talk.fired, fact.place)))
 
 
+def _person_said(run: Run, event: Event, fact: ev.PersonSaid) -> Run:
+    return replace(run, talk=replace(run.talk, waiting=(*run.talk.waiting, event.content_ref)))
+
+
 def halted(talk: Talk, at: int) -> Talk:
     """A conversation whose clocks stand still from now on, if they did not already."""
     return talk if talk.stopped_at or not talk.due_at else replace(talk, stopped_at=at)
@@ -47,4 +51,8 @@ def going(talk: Talk, at: int) -> Talk:
     )
 
 
-TABLE: Mapping[str, Evolve] = {"speaker_chosen": _speaker_chosen, "turn_overdue": _turn_overdue}
+TABLE: Mapping[str, Evolve] = {
+    "speaker_chosen": _speaker_chosen,
+    "turn_overdue": _turn_overdue,
+    "person_said": _person_said,
+}

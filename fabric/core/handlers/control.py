@@ -10,9 +10,11 @@ from fabric.core.inputs import (
     InboxInput,
     InputUnreadable,
     PauseRequested,
+    PersonSpoke,
     ResumeRequested,
     TerminateRequested,
 )
+from fabric.core.spec_conversation import is_conversation
 from fabric.core.work import Work
 
 TERMINATED = "terminated"
@@ -71,6 +73,18 @@ def resumed(work: Work, given: ResumeRequested) -> None:
     work.emit(ev.RunResumed(actor=given.actor))
     children.hold(work, given)
     questions.resume_held(work, *left)
+
+
+def spoke(work: Work, given: PersonSpoke) -> None:
+    """Keeps a person's message for whoever speaks next in the run's conversation."""
+    if not is_conversation(work.compiled.spec.topology):
+        _ignored(work, given, "the run has no conversation that a message could be read in")
+    elif work.run.ending is not None:
+        _ignored(work, given, "the run is ending")
+    elif work.run.talk.closed:
+        _ignored(work, given, f"its conversation is closed ({work.run.talk.closed}); nobody speaks any more")
+    else:
+        work.emit(ev.PersonSaid(actor=given.actor), {"actor": given.actor, "text": given.text})
 
 
 def _ignored(work: Work, given: InboxInput, reason: str) -> None:

@@ -43,7 +43,7 @@ MET: Mapping[FailureType, Met] = {
         (_S.FAN_OUT,), Cause.LOOP_DETECTED, "loop_detector", "the same call again and again", blocked=True, answers=True
     ),
     _F.DEADLOCK: Met(
-        (_S.PLAN,), Cause.BRIEF_REPEATED, "deadlock_monitor", "two briefs say the same", whole=True, cured=False
+        (_S.FAN_OUT,), Cause.BRIEF_REPEATED, "deadlock_monitor", "two briefs say the same", whole=True, cured=False
     ),
     _F.COST_OVERRUN: Met(
         (_S.VALIDATE, _S.FINALIZE), Cause.BUDGET_GATE, "budget", "the budget is spent", whole=True, cured=False

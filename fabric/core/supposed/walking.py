@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.core import calls, node_retries, reactions, wave
+from fabric.core import calls, conversations, node_retries, reactions, wave
 from fabric.core import events as ev
 from fabric.core.context import Compiled, Contents, Context
 from fabric.core.decision_table import COUNTED_PER, Accompaniment, Reaction
 from fabric.core.endpoints import provider_scope
 from fabric.core.failure import Failure, of_call
 from fabric.core.flow import RunState, Stage, StageOutcome
+from fabric.core.graph.state import Why
 from fabric.core.handlers import people
 from fabric.core.mechanisms import circuit_breaker
 from fabric.core.proposed import Proposed
 from fabric.core.retry_layers import layer_of
-from fabric.core.run import Pending, Run, Step
+from fabric.core.run import Pending, Run, Step, step_id
+from fabric.core.spec_conversation import is_conversation
 from fabric.core.supposed.met import NotSupposed, agent_in, first_worker, met_in
 from fabric.core.supposed.models import Laid, Line, Supposed, Supposing
 from fabric.core.supposed.telling import told
@@ -145,11 +147,23 @@ class _Walk:
             name = agent_in(self.spec, stage, self.worker, work.run.planner) if last and not self.whole else ""
             stage_s = self.spec.policy.deadlines_of(work.run.tier).stage_s
             deadline = min(work.ctx.now + int(stage_s * US), work.run.deadline_at)
-            agents = (name,) if name else ()
+            turns = name and stage is Stage.FAN_OUT and is_conversation(self.spec.topology)
+            agents = (name,) if name and not turns else ()
             work.emit(ev.StageEntered(stage=stage, epoch=work.run.epoch, deadline_at=deadline, agents=agents))
+            if turns:
+                self._open_turn(name)
             if not last:
                 passed = ev.StageLeft(stage=stage, epoch=work.run.epoch, outcome=StageOutcome.PASSED)
                 work.emit(passed, {"output": self._output(stage)})
+
+    def _open_turn(self, name: str) -> None:
+        """The first turn of a conversation, as if it were that agent's."""
+        work = self.work
+        if name != conversations.graph_of(work).initial_speaker:
+            chosen = ev.SpeakerChosen(step_id="", turn=0, from_agent="", speaker=name, why=Why.DEFAULT)
+            work.emit(chosen, {"context": dict(conversations.context_of(work)), "reason": ""})
+        key = step_id(Stage.FAN_OUT, 0, work.run.epoch, 0)
+        work.emit(ev.TurnOpened(step_id=key, branch=0, agent=name, brief=0, first=True, chooses=True))
 
     def _output(self, stage: Stage) -> JSON:
         if stage is Stage.PLAN:
@@ -249,6 +263,8 @@ class _Walk:
         self._wait(facts)
         if reaction == Reaction.TERMINATE and self.met.answers:
             self.ended = (RunState.COMPLETED, "the agent answers with what it has")
+        elif reaction == Reaction.ROUTE:
+            self.ended = (RunState.COMPLETED, "a rule of the graph leads on from it")
         elif reaction == Reaction.HANDOVER and self.met.cured:
             self.ended = (RunState.COMPLETED, f"{self.spec.topology.handover} does it")
         elif any(isinstance(one.fact, ev.Replanned) for one in facts):

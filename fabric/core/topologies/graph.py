@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fabric.core import conversation_tools, conversations, guard, paces
@@ -83,10 +84,17 @@ def _turn(work: Work, steps: list[Step], speaker: str) -> Turn:
         agent=speaker,
         brief=brief,
         hears=tuple(int(one.ref) for one in view.messages),
-        told=view.summary,
+        told="\n\n".join(filter(None, (view.summary, *_said_by_people(work)))),
         chooses=True,
         due_at=paces.first_due(work),
     )
+
+
+def _said_by_people(work: Work) -> Iterator[str]:
+    """People's messages that nobody has read yet."""
+    for ref in work.run.talk.waiting:
+        told = work.ctx.contents.read(ref)
+        yield f"{told['actor']}, a person, says: {told['text']}"
 
 
 def _chosen(work: Work, step: Step) -> Failure | None:

@@ -19,7 +19,7 @@ from fabric.management.following import Following, silent
 from fabric.management.reporting import progress, question, report, summary
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_get
-from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
+from fabric.services.control import run_cancel, run_pause, run_resume, run_say, run_terminate
 from fabric.services.errors import Refused
 from fabric.services.forks import REQUEST, Edit, run_fork
 from fabric.services.runs import TEXT_BYTES_MAX, run_start
@@ -32,7 +32,7 @@ class Command(FabricCommand):
     """Starts a run and follows it."""
 
     help = (
-        "Start a run and follow it, or take hold of one: run cancel|terminate|pause|resume|fork RUN. Uses the engine that is "
+        "Start a run and follow it, or take hold of one: run cancel|terminate|pause|resume|say|fork RUN. Uses the engine that is "
         "running on this data, or hosts the run itself. Exit code: 0 completed, 1 ended otherwise, 2 bad input, 3 waits or is paused."
     )
 
@@ -159,6 +159,12 @@ def _held(service: Callable[..., bool], *given: str) -> Callable[[Ports, dict[st
     return act
 
 
+def _say(ports: Ports, options: dict[str, Any]) -> str:
+    """A message of a person, which whoever speaks next reads."""
+    run_say(**ports, text=options["text"] or "")
+    return str(ports["run_id"])
+
+
 def _fork(ports: Ports, options: dict[str, Any]) -> str:
     if options["event"] is None:
         raise Refused("say which event to go on from with --event N", code="invalid", field="event")
@@ -184,6 +190,7 @@ VERBS: Mapping[str, Callable[[Ports, dict[str, Any]], str]] = {
     "terminate": _held(run_terminate, "reason"),
     "pause": _held(run_pause, "reason"),
     "resume": _held(run_resume),
+    "say": _say,
     "fork": _fork,
 }
 """What can be done with a run; each gives the id of the run that goes on."""

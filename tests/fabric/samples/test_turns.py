@@ -2,11 +2,16 @@
 
 import pytest
 
+from fabric import wiring
 from fabric.core.flow import RunState
+from fabric.management.following import Following
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import run_events, run_outcome
+from fabric.services.control import run_say
+from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
-from tests.fabric.services.world import ran, sample
+from fabric.services.runs import run_start
+from tests.fabric.services.world import HeardNudge, ran, sample
 
 RUNBOOK = Document(
     "runbook.md",
@@ -75,3 +80,23 @@ def test_a_desk_that_fails_is_stood_in_for(actor):
     run, spoken, events = played(actor, "support-routing", "When is the refund paid?", PRICES, change=broken)
     assert (run.state, spoken) == (RunState.COMPLETED, ["router", "billing", "front-office", "reviewer"])
     assert [one.fact["reaction"] for one in events if one.kind == "reaction_decided"] == ["route"]
+
+
+def test_a_message_is_sent_into_a_conversation_once_and_nowhere_else(actor):
+    source = sample("incident-triage").replace("delay_s: 0.3", "delay_s: 0")
+    fabric_publish(actor=actor, source=source)
+    ports = {"store": wiring.store(), "nudge": HeardNudge(), "actor": actor}
+    run = run_start(**ports, fabric="incident-triage", text="The disk is full.")
+    asked = {**ports, "run_id": run.run_id}
+    assert run_say(**asked, text=" Mind the archive. ", key="one") is True
+    assert run_say(**asked, text="Mind the archive.", key="one") is False
+    with pytest.raises(Refused, match="a message without words"):
+        run_say(**asked, text="  ")
+    Following(actor, run.run_id).to_rest()
+    (said,) = [event for event in run_events(actor, run.run_id) if event.kind == "person_said"]
+    assert said.fact["actor"] == "owner"
+    with pytest.raises(Refused, match="already ended"):
+        run_say(**asked, text="Too late.")
+    desk = ran(actor, fabric_publish(actor=actor, source=sample("research-desk")).name)
+    with pytest.raises(Refused, match="already ended|no conversation"):
+        run_say(**{**asked, "run_id": desk.id}, text="Hello?")

@@ -11,11 +11,12 @@ from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.graph.registry import Next, Register, Registry
 from fabric.core.graph.state import Finish, Handoff, Why
-from fabric.core.inputs import ToolFinished
+from fabric.core.inputs import PersonSpoke, ToolFinished
 from fabric.core.taxonomy import Cause
+from tests.fabric.core.fabrics import plan
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, summary
-from tests.fabric.core.topologies.fabrics import graph, rule, talks
+from tests.fabric.core.topologies.fabrics import graph, rule, talks, team
 from tests.fabric.core.topologies.test_graph import END, SAYS, TWO, called, closed, spoken, using
 
 # -- visits and goals --------------------------------------------------------------------------------------------------
@@ -128,3 +129,35 @@ def test_what_comes_late_from_a_turn_that_was_begun_anew_changes_nothing():
     world.go()
     assert world.outcome["text"] == "In time."
     assert [fact.turn for fact in world.of(ev.SpeakerChosen)] == [1]
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def speaks(world, text, number=1):
+    world.put(PersonSpoke(input_id=f"say:{number}", actor="bob", text=text))
+    return world
+
+
+def test_a_persons_message_waits_for_the_turn_in_flight_and_takes_none():
+    world = World(graph(rule("always", "bob"), topology=TWO), talks("alice", "bob")).start().go(until_s=0.5)
+    speaks(world, "Mind the VAT.").go()
+    assert world.kinds.index("person_said") < world.kinds.index("speaker_chosen")
+    assert spoken(world) == ["alice", "bob"]
+    first, second = ("\n".join(message.text for message in one.messages) for one in world.requests)
+    assert "Mind the VAT." not in first
+    assert "bob, a person, says: Mind the VAT." in second
+    assert world.run.talk.waiting == ()
+
+
+def test_a_message_where_nobody_speaks_any_more_changes_nothing():
+    world = World(graph(topology={"aggregator": "editor"}), SAYS | {"editor": summary("All.").after(20)}).start()
+    speaks(world.go(until_s=5), "Too late.").go()
+    (ignored,) = world.of(ev.InputIgnored)
+    assert "its conversation is closed (done)" in ignored.reason
+    other = World(team({"workers": ["alice"], "plan": plan(1, briefs=[BRIEF])}), SAYS).start().go(until_s=0.5)
+    speaks(other, "Hello?").go()
+    assert "no conversation" in other.of(ev.InputIgnored)[0].reason
+
+
+BRIEF = {"agent": "alice", "title": "Look", "instructions": "Look at it."}
