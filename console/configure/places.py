@@ -115,6 +115,8 @@ LABELS: Mapping[str, str] = {
     "topology.transitions.*.then": "Then",
     "topology.transitions.*.order": "Order",
     "topology.initial_speaker": "Speaks first",
+    "topology.max_visits": "Turns of single workers, at most",
+    "topology.goal_target": "Goes on with, where a goal is not met",
     "topology.max_turns": "Turns, at most",
     "topology.context": "Context variables at the beginning",
     "topology.default_target": "Target where no rule holds",

@@ -31,6 +31,7 @@ AS_JSON = {
     "topology.transitions.*.then.args",
     "topology.default_target.args",
     "topology.context",
+    "topology.max_visits",
     "topology.passes",
 }
 """Places that may hold any JSON; all others have a type."""
