@@ -161,3 +161,17 @@ def test_a_message_where_nobody_speaks_any_more_changes_nothing():
 
 
 BRIEF = {"agent": "alice", "title": "Look", "instructions": "Look at it."}
+
+
+def test_once_the_hops_are_used_up_rules_lead_on_all_the_same():
+    fabric = graph(
+        rule("always", {"kind": "round_robin"}),
+        topology={"max_turns": 4},
+        agents=using("alice"),
+        limits={"hops": 1},
+    )
+    says = talks("alice", "bob")
+    script = {**says, "alice": [asks(call("transfer", to="bob", brief="The invoice is yours.")), *says["alice"]]}
+    world = ran(fabric, script)
+    assert (spoken(world), closed(world)) == (["alice", "bob"] * 2, "max_turns")
+    assert len(world.of(ev.HandedOff)) == 1
