@@ -19,6 +19,8 @@ from fabric.core.spec_topology import SupervisorTopology, TopologySpec
 from fabric.services.trying.parts import sketch
 
 JSON = Any
+MADE = ("memory", "conversation")
+"""Kinds of the tools that the engine makes of other parts."""
 _TOPOLOGY: TypeAdapter[TopologySpec] = TypeAdapter(Topology)
 ROLES = ("planner", "plan_critic", "aggregator", "critic", "finalizer", "handover")
 
@@ -46,8 +48,13 @@ def drawn(tree: JSON, spec: FabricSpec | None) -> Drawn:
 
 
 def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
+    topology = _group(tree, "topology")
+    whole = _whole(topology, frozenset(one["name"] for one in _items(tree, "agents")))
     read = sketch(tree, Gates())
-    tools = {one.name: one for one in (*_tools(tree), *(made for made in read.all_tools if made.kind == "memory"))}
+    if whole is not None:
+        read = read.model_copy(update={"topology": whole})  # Before anything is worked out of it.
+    made = {one.name: one for one in read.all_tools if one.kind in MADE}
+    tools = {one.name: one for one in _tools(tree)} | made
     agents = {one.name: one for one in _agents(tree, frozenset(tools))}
     left_out: list[str] = []
 
@@ -58,8 +65,6 @@ def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
             left_out.append(f"The {role} {name!r} is no agent of this fabric."[:160])
         return None
 
-    topology = _group(tree, "topology")
-    whole = _whole(topology, frozenset(agents))
     roles: dict[str, Any] = {role: there(topology.get(role), role.replace("_", " ")) for role in ROLES}
     listed = topology.get("workers")
     workers = [there(one, "worker") for one in listed] if isinstance(listed, list) else []
@@ -67,7 +72,7 @@ def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
     spec = read.model_copy(
         update={
             "models": tuple(_models(tree, agents.values())),
-            "tools": tuple(one for one in tools.values() if one.kind != "memory"),
+            "tools": tuple(one for one in tools.values() if one.kind not in MADE),
             "agents": tuple(agents.values()),
             "topology": whole
             or SupervisorTopology.model_construct(

@@ -158,14 +158,18 @@ def _share(work: Work, step: Step, weight: int) -> tuple[int, int | None]:
     )
     whole = slices.briefs_in(work)
     usd, tokens = budget.left(policy.budget, state_of(work.run.guards, budget), step.stage)
-    most = policy.budget.run_usd_micros
-    if step.agent in work.ctx.compiled.nested:
-        most = work.ctx.compiled.nested[step.agent].spec.policy.budget.run_usd_micros
+    most = _own_cap(work, step)
 
     def part(left: int) -> int:
         return max(0, left) * 3 * weight // (3 * max(waiting, weight) + whole)
 
     return min(part(usd), most), None if tokens is None else part(tokens)
+
+
+def _own_cap(work: Work, step: Step) -> int:
+    """Most that a child may spend by itself: its team's cap, or that of a run."""
+    within = work.ctx.compiled.nested.get(step.agent, work.compiled)
+    return within.spec.policy.budget.run_usd_micros
 
 
 def _agents(work: Work, step: Step, weight: int, purpose: Purpose) -> tuple[int, int]:

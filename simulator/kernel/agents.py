@@ -153,7 +153,7 @@ class Agents:
         return json.dumps(value)
 
     def _plan(self, request: ModelRequest) -> JSON:
-        workers, rng = self.spec.topology.workers, self._rng
+        workers, rng = self._team(request.agent), self._rng
         limit = self.spec.policy.limits.plan_branches
         many = limit + 1 if self._strikes("big_plan") else min(limit, 1 + rng.randrange(4))
         if is_conversation(self.spec.topology) and not self._strikes("big_plan"):
@@ -166,6 +166,13 @@ class Agents:
         if self._strikes("twin_briefs"):
             briefs = [{**briefs[0], "instructions": TWIN}] * 2
         return {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
+
+    def _team(self, planner: str) -> tuple[str, ...]:
+        """Whom somebody plans for: the team that they plan in, else the whole fabric."""
+        teams = getattr(self.spec.topology, "teams", {}).values()
+        return next(
+            (one.topology.workers for one in teams if one.topology.planner == planner), self.spec.topology.workers
+        )
 
     def _critique(self, request: ModelRequest) -> JSON:
         return {"score": 0.3 if self._strikes("unsure") else 1.0, "reasons": ["It was read."]}

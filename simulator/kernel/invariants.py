@@ -37,6 +37,7 @@ from simulator.kernel import (  # noqa: F401 - importing them registers their ch
     stream_checks,
     swap_checks,
     token_checks,
+    turn_checks,
     typed_checks,
 )
 from simulator.kernel.clock import CLOCKS_APART_US

@@ -33,6 +33,7 @@ from simulator.kernel.saga_plants import SAGA_PLANTS
 from simulator.kernel.speaker_plants import SPEAKER_PLANTS
 from simulator.kernel.stream_plants import STREAM_PLANTS
 from simulator.kernel.swap_plants import SWAP_PLANTS
+from simulator.kernel.turn_plants import TURN_PLANTS
 
 MINUTE_US = 60_000_000
 
@@ -143,6 +144,7 @@ PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **BREAKER_PLANTS,
     **SWAP_PLANTS,
     **SPEAKER_PLANTS,
+    **TURN_PLANTS,
     **DECISION_PLANTS,
     **MEMORY_PLANTS,
     **PEOPLE_PLANTS,

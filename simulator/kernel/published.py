@@ -28,13 +28,13 @@ class Fabric:
     offers: Mapping[str, ToolOffer]
 
 
-def publish(spec: FabricSpec, revision_id: str, nested: Mapping[str, FabricSpec] | None = None) -> Fabric:
+def publish(spec: FabricSpec, revision_id: str) -> Fabric:
     """A fabric as the virtual world runs it: priced by its own list, its arguments checked for a query."""
     offers = {
         tool.name: ToolOffer(name=tool.name, description=tool.description, parameters=tool.parameters or QUERY)
         for tool in spec.asked_tools
     }
-    below = {name: _compiled(inner, offers) for name, inner in (nested or specs_of(spec)).items()}
+    below = {name: _compiled(inner, offers) for name, inner in specs_of(spec).items()}
     return Fabric(revision_id, _compiled(spec, offers, below), offers)
 
 

@@ -182,6 +182,8 @@ class Seen:
     """Who was chosen last, and how many turns there had been; None: nobody yet."""
     hops: int = 0
     """Handovers so far."""
+    turns: list[Any] = field(default_factory=list)
+    """The turns of this epoch."""
     ledger: Ledger = field(init=False)
     """What decisions are derived from anew."""
 

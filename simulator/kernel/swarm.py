@@ -24,8 +24,9 @@ from simulator.kernel.services import BOOK, CANCEL, FIND, WIRE
 from simulator.kernel.swarm_agents import owning
 from simulator.kernel.swarm_breakers import named
 from simulator.kernel.swarm_gates import judged
-from simulator.kernel.swarm_layers import layered, without_ways
+from simulator.kernel.swarm_layers import layered
 from simulator.kernel.swarm_outputs import asking, overwriting, planning, typed
+from simulator.kernel.swarm_shapes import shaped
 
 JSON = Any
 VARIANTS = 600
@@ -140,9 +141,8 @@ def variant(number: int) -> Fabric:
     overwriting(tree, number)
     asking(tree, number)
     conversing.drawn(tree, number)
-    spec = FabricSpec.model_validate(tree)
-    lead = family.random() < 0.2 and len(spec.topology.workers) > 1 and spec.topology.kind == "supervisor"
-    return publish(spec, f"revision-{number}", _leads(tree) if lead else {})
+    shaped(tree, number, lead=family.random() < 0.2)
+    return publish(FabricSpec.model_validate(tree), f"revision-{number}")
 
 
 def _above(tree: JSON, rng: Random) -> None:
@@ -190,15 +190,6 @@ def _remembers(tree: JSON, rng: Random) -> None:
     for agent in tree["agents"]:
         if agent["tools"] or agent["name"].startswith("worker"):
             agent["tools"] = [*agent["tools"], *named]
-
-
-def _leads(tree: JSON) -> dict[str, FabricSpec]:
-    """The first worker is a supervisor of the others."""
-    first, *others = tree["topology"]["workers"]
-    briefs = [{"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in others]
-    plan = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
-    topology = {"workers": others, "plan": plan, "aggregator": tree["topology"].get("aggregator")}
-    return {first: FabricSpec.model_validate({**tree, "topology": topology, "policy": without_ways(tree["policy"])})}
 
 
 # -- drawing a fabric --------------------------------------------------------------------------------------------------

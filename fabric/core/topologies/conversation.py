@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core import guard
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
+from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step, step_id
 from fabric.core.taxonomy import Cause
 from fabric.core.topologies.shape import Concluded, parts
@@ -61,13 +63,25 @@ def opened(work: Work, steps: list[Step], following: Following) -> Concluded | F
     if not turns:
         over = any(step.status == "done" for step in steps)
         return Concluded(parts(work)) if over else without(steps, len(steps))
+    if trips := _refused(work, turns):
+        return Failure(tuple(trips), Stage.FAN_OUT)
     for branch, turn in enumerate(turns, start=len(steps)):
         _open(work, branch, turn)
     return None
 
 
+def _refused(work: Work, turns: list[Turn]) -> list[Trip]:
+    """What speaks against those who have had no turn yet: turns that were begun again may have taken the place that was there when the stage was entered."""
+    new = tuple(dict.fromkeys(turn.agent for turn in turns if not _spoke(work, turn.agent)))
+    spawn = Proposal(kind="spawn", stage=Stage.FAN_OUT, branches=len(new), agents=new, depth=work.run.depth)
+    return guard.judge(spawn, work.view, work.compiled.spec.policy) if new else []
+
+
+def _spoke(work: Work, agent: str) -> bool:
+    return any(step.stage is Stage.FAN_OUT and step.agent == agent for step in work.run.steps.values())
+
+
 def _open(work: Work, branch: int, turn: Turn) -> None:
-    spoke = any(step.stage is Stage.FAN_OUT and step.agent == turn.agent for step in work.run.steps.values())
     work.emit(
         ev.TurnOpened(
             step_id=step_id(Stage.FAN_OUT, branch, work.run.epoch, 0),
@@ -75,7 +89,7 @@ def _open(work: Work, branch: int, turn: Turn) -> None:
             agent=turn.agent,
             brief=turn.brief,
             hears=turn.hears,
-            first=not spoke,
+            first=not _spoke(work, turn.agent),
             chooses=turn.chooses,
             due_at=turn.due_at,
             choices=turn.choices,

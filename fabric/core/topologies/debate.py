@@ -163,7 +163,7 @@ def joined(work: Work) -> Concluded:
     voting = len(topology.workers) + len(topology.critics)
     given = [work.ctx.output(step.output_ref) for step in steps if step.brief >= voting and step.status == "done"]
     votes = Counter(str(one["winner"]) for one in given)
-    tied = [name for name in topology.workers if votes[name] == max(votes.values(), default=0)]
+    tied = _tied(topology, votes)
     winner = tied[0]
     won = _last_of(work, steps, topology.workers.index(winner))
     if topology.judge is not None:
@@ -171,6 +171,12 @@ def joined(work: Work) -> Concluded:
         text = f"The verdict is for {winner}.\n\n{verdict['text']}"
         return Concluded({"text": text, "citations": _cited(verdict, won)})
     return Concluded({"text": f"{_counted(votes, winner, tied)}\n\n{won['text']}", "citations": _cited(won)})
+
+
+def _tied(topology: DebateTopology, votes: Mapping[str, int]) -> list[str]:
+    """The sides that have most votes, in their order."""
+    most = max(votes.values(), default=0)
+    return [name for name in topology.workers if votes.get(name, 0) == most]
 
 
 def _last_of(work: Work, steps: list[Step], side: int) -> JSON:

@@ -263,7 +263,7 @@ def test_a_lead_that_is_called_otherwise_keeps_its_team_and_its_roles_in_it() ->
     assert list(renamed["teams"]) == ["auditor", "scout"]
     inner = renamed["teams"]["scout"]
     assert (inner["topology"]["planner"], inner["topology"]["aggregator"]) == ("scout", "scout")
-    assert inner["run_usd_micros"] == 30000
+    assert inner["run_usd_micros"] == 20000
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

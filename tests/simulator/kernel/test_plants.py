@@ -76,6 +76,12 @@ FOUND_BY = {
     "writes_forgotten": {"speaker_follows_from_the_graph"},
     "turns_unbounded": {"speaker_follows_from_the_graph"},
     "hops_unbounded": {"hops_are_in_bounds"},
+    # Debates, procedures, teams.
+    "side_speaks_twice": {"turns_in_order"},
+    "round_missed": {"turns_in_order"},
+    "votes_uncounted": {"votes_are_counted"},
+    "artifacts_left_out": {"turns_in_order"},
+    "team_without_cap": {"teams_are_those_of_their_leads"},
     # Retry layers.
     "node_wait_skipped": {"nodes_wait"},
     "node_retries_not_counted": {"node_retries_in_bounds", "decision_derives"},
@@ -148,6 +154,10 @@ def _conversing(setup: Setup) -> bool:
     return bool(setup.fabric.compiled.spec.conversation_tools)
 
 
+def _of_kind(kind: str) -> Callable[[Setup], bool]:
+    return lambda setup: setup.fabric.compiled.spec.topology.kind == kind
+
+
 WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "old_epoch_accepted": lambda setup: setup.rates["late_result"] > 0,
     "suspects_together": lambda setup: len(setup.runs) > 1 and _dies(setup),
@@ -159,6 +169,11 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "writes_forgotten": _conversing,
     "turns_unbounded": _conversing,
     "hops_unbounded": _conversing,
+    "side_speaks_twice": _of_kind("debate"),
+    "round_missed": _of_kind("debate"),
+    "votes_uncounted": _of_kind("debate"),
+    "artifacts_left_out": _of_kind("sop"),
+    "team_without_cap": _of_kind("hierarchical"),
     "node_wait_skipped": _layered,
     "node_retries_not_counted": _layered,
     "nothing_is_a_part": _accepts_gaps,

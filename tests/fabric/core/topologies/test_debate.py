@@ -277,6 +277,23 @@ def test_a_turn_that_is_run_again_is_given_the_same_and_may_choose_the_same():
     assert asked[0].messages == asked[1].messages
 
 
+@pytest.mark.parametrize(("spawned", "ends"), [(4, RunState.COMPLETED), (3, RunState.ABORTED)])
+def test_whoever_would_be_one_agent_too_many_gets_no_turn(spawned, ends):
+    # Both sides, and whoever takes over from one of them: of three there is no place left for the judge.
+    rungs = {"rungs": [{"reaction": "handover", "times": 1}, {"reaction": "surface"}]}
+    table = {"schema_grounding_fail": {"interactive": rungs}}
+    bad = [say(f"No JSON, for {why}.") for why in ("one reason", "another", "a third", "none at all")]
+    script = {**TWO, "bob": bad, "max": summary("Taken over."), "jo": verdict("ann")}
+    fabric = debate(judge="jo", rounds=1, handover="max", limits={"sub_agents_spawned": spawned}, table=table)
+    world = ran(fabric, script)
+    assert [fact.agent for fact in world.of(ev.StepOpened)] == ["max"]
+    assert world.end.state is ends
+    assert world.asked("jo") == spawned - 3
+    assert world.run.guards["hop_limit"].spawned == spawned
+    refused = [fact for fact in world.of(ev.ReactionDecided) if fact.cause.cause is Cause.SUB_AGENT_CAP]
+    assert bool(refused) is (ends is RunState.ABORTED)
+
+
 def test_it_goes_on_where_it_was_after_a_crash():
     whole = ran(debate(judge="jo", critics=["eve"]), {**TWO, "eve": summary("No."), "jo": verdict("ann")})
     for at in range(1, 40, 3):

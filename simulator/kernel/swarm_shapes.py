@@ -1,0 +1,120 @@
+"""How workers of the swarm's fabrics work together where nobody is a plain supervisor: teams, debates, procedures (semantics.md 5).
+
+Each is drawn from a generator of its own, so that fabrics without them stay as they were.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from simulator.kernel.swarm_layers import without_ways
+
+JSON = Any
+SHARE = 0.16
+"""How many of the fabrics whose workers lead no teams debate or follow a procedure."""
+PLANNED = ("planner", "plan", "plan_critic")
+ROOM = 16
+
+
+def shaped(tree: JSON, number: int, *, lead: bool) -> None:
+    """Gives some fabrics another kind of topology, in place. ``lead``: the first worker leads a team."""
+    topology, workers = tree["topology"], tree["topology"]["workers"]
+    rng = Random(f"shape {number}")  # noqa: S311 - a simulation is to be repeatable
+    if "kind" in topology:
+        return
+    if lead and len(workers) > 1:
+        _led(tree, rng)
+    elif rng.random() < SHARE:
+        made = _debate(tree, workers, rng) if len(workers) > 1 and rng.random() < 0.6 else _procedure(workers, rng)
+        roles = {name: held for name, held in topology.items() if name not in PLANNED}
+        tree["topology"] = {**roles, **made}
+        tree["policy"] = without_ways(tree["policy"])
+        _roomy(tree["policy"])
+
+
+def _roomy(policy: JSON) -> None:
+    """What is done in it may be done; and as it is never cut, no gap is accepted where a plan of that size would be."""
+    policy["limits"]["plan_branches"] = ROOM
+    if policy["limits"].get("fan_out_inline_max", 64) < ROOM:
+        for node in policy.get("retry_layers", {}).get("stages", {}).values():
+            node.pop("allow_partial", None)
+
+
+def _in_json(tree: JSON, *names: str) -> None:
+    for agent in tree["agents"]:
+        if agent["name"] in names:
+            agent["answers"] = "json"
+
+
+def _beside(tree: JSON, name: str) -> str:
+    """One more agent, as the first one is."""
+    if all(agent["name"] != name for agent in tree["agents"]):
+        like = tree["agents"][0]
+        more = {"name": name, "instructions": f"You are {name}.", "answers": "json"}
+        tree["agents"].append(
+            {key: held for key, held in like.items() if key not in ("persona", "output_schema")} | more
+        )
+    return name
+
+
+def _debate(tree: JSON, sides: list[str], rng: Random) -> JSON:
+    found: JSON = {"kind": "debate", "workers": sides, "rounds": rng.choice((1, 2, 2, 3))}
+    found["critics"] = [_beside(tree, "sceptic")] if rng.random() < 0.4 else []
+    if rng.random() < 0.5:
+        found["judge"] = _beside(tree, "arbiter")
+    else:
+        _in_json(tree, *sides)
+    return found
+
+
+def _procedure(workers: list[str], rng: Random) -> JSON:
+    items = []
+    for n in range(1 + rng.randrange(5)):
+        reads = None if rng.random() < 0.6 else [m + 1 for m in range(n) if rng.random() < 0.5]
+        item = {"agent": rng.choice(workers), "title": f"Item {n + 1}", "instructions": "Do what comes next."}
+        items.append({**item, "reads": reads})
+    return {"kind": "sop", "workers": workers, "procedure": items}
+
+
+def _led(tree: JSON, rng: Random) -> None:
+    """The first worker leads the others; in some fabrics the second leads those behind it, too."""
+    first, *others = tree["topology"]["workers"]
+    teams = {first: _team(tree, first, others, rng)}
+    if len(others) > 1 and rng.random() < 0.4 and "kind" not in teams[first]["topology"]:
+        teams[others[0]] = _team(tree, others[0], others[1:], rng)
+    tree["topology"] = {**tree["topology"], "kind": "hierarchical", "teams": teams}
+    if rng.random() < 0.15 and "retry_layers" not in tree["policy"]:
+        # Runs beside runs, with less room for them than for their agents: the family is full before its agents are counted out.
+        tree["policy"]["limits"] |= {"fan_out_inline_max": 1, "sub_agents_alive": 2, "sub_agents_spawned": 64}
+
+
+def _team(tree: JSON, lead: str, others: list[str], rng: Random) -> JSON:
+    roles = {"workers": others, "aggregator": tree["topology"].get("aggregator")}
+    kind = rng.choice(("plan", "plan", "planner", "sop", "debate"))
+    if kind == "planner":
+        _in_json(tree, lead)
+        _without_data(tree, lead)
+        roles["planner"] = lead
+    elif kind == "sop":
+        roles |= _procedure(others, rng)
+    elif kind == "debate" and len(others) > 1:
+        roles |= _debate(tree, others, rng)
+    else:
+        briefs = [
+            {"agent": name, "title": f"Part of {name}", "instructions": "Say what bears on it."} for name in others
+        ]
+        roles["plan"] = {"goal": "Answer the brief.", "briefs": briefs, "exit_criteria": ["The brief is answered."]}
+    if roles.get("kind"):
+        _roomy(tree["policy"])
+    return {
+        "topology": roles,
+        "run_usd_micros": rng.choice((None, None, 5_000, 60_000)),
+        "run_tokens": rng.choice((None, None, 9_000)),
+    }
+
+
+def _without_data(tree: JSON, name: str) -> None:
+    for agent in tree["agents"]:
+        if agent["name"] == name:
+            agent.pop("output_schema", None)
