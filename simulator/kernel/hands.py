@@ -1,4 +1,4 @@
-"""People who take hold of runs: they cancel, terminate, pause and resume them, and fork new ones from their events."""
+"""People who take hold of runs: they cancel, terminate, pause and resume them, speak in their conversations, and fork new ones from their events."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from fabric.core.inputs import (
     InboxInput,
     Kept,
     PauseRequested,
+    PersonSpoke,
     ResumeRequested,
     TerminateRequested,
 )
 from fabric.core.run import Run
+from fabric.core.spec_conversation import is_conversation
 from fabric.runtime.ports import Batch
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ SOONER_OR_LATER = (1.0, 10.0, 60.0, 2_000.0)
 """Virtual seconds after its start within which somebody takes hold of a run."""
 FORKS_MAX = 2
 HALF = 0.5
-"""How often a fork goes on from where some agent had done its part."""
+"""How often a fork goes on from where some agent had done its part, and how often somebody speaks in a conversation."""
 
 
 class Hands:
@@ -50,6 +52,10 @@ class Hands:
         for name, act in (("cancel", self._cancel), ("terminate", self._terminate), ("held", self._pause)):
             if rng.random() < world.rates[name]:
                 world.later(rng.choice(SOONER_OR_LATER) * rng.random(), act, run_id, name)
+        drawn = Random(f"said {world.setup.seed} {run_id}")  # noqa: S311 - of its own, so that worlds without conversations stay as they were
+        if is_conversation(world.setup.fabric.compiled.spec.topology) and drawn.random() < HALF:
+            for n in range(2):
+                world.later(drawn.choice(SOONER_OR_LATER) * drawn.random(), self._say, run_id, f"said:{run_id}:{n}")
 
     def ending(self, run_id: str) -> None:
         """A run is about to end: the moment for somebody to cancel it."""
@@ -81,6 +87,9 @@ class Hands:
 
     def _terminate(self, run_id: str, why: str) -> None:
         self._put(run_id, why, TerminateRequested(input_id=f"{why}:{run_id}", actor="operator", reason=why))
+
+    def _say(self, run_id: str, input_id: str) -> None:
+        self._put(run_id, "said", PersonSpoke(input_id=input_id, actor="ana", text=f"Mind this: {input_id}."))
 
     # -- pausing -------------------------------------------------------------------------------------------------------
 

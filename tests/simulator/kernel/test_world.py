@@ -81,7 +81,7 @@ def test_every_fault_and_every_path_is_met(reports):
     met = sum((report.sometimes for report in reports), Counter())
     wanted = {*FAULTS, *PATHS, *(f"crash_at_{point}" for point in CRASHES), *(f"ended_{state}" for state in TERMINAL)}
     wanted |= {f"reaction_{reaction}" for reaction in Reaction}
-    wanted |= {kind for kind in KINDS if kind not in ("handed_off", "turn_opened")}  # There are no peers yet.
+    wanted |= set(KINDS)
     assert {name for name in wanted if not met[name]} == set()
 
 
