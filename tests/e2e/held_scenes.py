@@ -68,12 +68,12 @@ def take_hold(home: Installation, page: Page, desk: str) -> dict[str, str]:
     home.publish(PAYING)
     ids = {"unwound": unwound}
     ids["asks-first"] = started(page, "paying", "Pay Ana what we owe her.", notes, PATIENT)
-    ids["paused"] = started(page, "contract-check", REQUESTS[0], notes, PATIENT)
+    ids["paused"] = started(page, "contract-advice", REQUESTS[0], notes, PATIENT)
     page.goto(f"/runs/{ids['paused']}/pause")
     page.get_by_label("Reason").fill("Until the auditor is back.")
     page.get_by_role("button", name="Pause the run").click()
     page.locator("#panel-head .badge", has_text="Paused").wait_for()
-    ids["quarantined"] = started(page, "contract-check", REQUESTS[1], notes, PATIENT)
+    ids["quarantined"] = started(page, "contract-advice", REQUESTS[1], notes, PATIENT)
     home.stored("UPDATE fabric_run SET claims = 6 WHERE id = ?", ids["quarantined"])
     page.get_by_role("button", name="Approve").click()
     page.get_by_role("button", name="Continue now").click()
@@ -83,7 +83,7 @@ def take_hold(home: Installation, page: Page, desk: str) -> dict[str, str]:
 
 def answered(page: Page, notes: Path) -> None:
     """An answer that can still be taken back, of a run of its own: another picture takes longer than that."""
-    started(page, "contract-check", REQUESTS[2], notes, PATIENT)
+    started(page, "contract-advice", REQUESTS[2], notes, PATIENT)
     undo = page.get_by_role("button", name="Undo")
     page.get_by_label("Message").fill("The clause binds us until Friday; the rest is fine.")
     page.get_by_role("button", name="Approve").click()

@@ -16,7 +16,7 @@ from fabric.services.workspaces import owner_actor
 from tests.fabric.decided import US, decided, many
 draw, now, actor = random.Random(7), time.time_ns() // 1000, owner_actor()
 texts = ("May the supplier's draft be signed as it stands?", "Does the price list of October match the order?")
-runs = [run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric="contract-check", text=text).run_id for text in texts]
+runs = [run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric="contract-advice", text=text).run_id for text in texts]
 people = ("owner", "dana.whitfield", "ines.de-la-cruz-montenegro", "kai")
 rows = []
 for n in range(260):
@@ -54,9 +54,9 @@ BROKEN = (Scene(f"{NAME}-without-figures", "/reviews/history"),)
 
 def filled(home: Installation) -> None:
     """Decisions of six weeks, by three people and by nobody."""
-    title, description, options, budget = FABRICS["contract-check"]
+    title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
-        FABRIC.format(name="contract-check", title=title, description=description, options=options, budget=budget)
+        FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)
     )
     home.manage("shell", "--verbosity", "0", "-c", DECIDED)
 

@@ -50,13 +50,13 @@ def fill(home: Installation, other: ScriptedEndpoint, page: Page) -> None:
     price = "price: {input_usd_per_mtok: 0.08, output_usd_per_mtok: 0.24}"
     own = f"model: qwen3-32b-instruct, {price}, capabilities: [reasoning], context_tokens: 32768"
     vendor = "base_url: 'https://api.openai.com/v1'"
-    home.publish(fabric("contract-check", own, f"model: gpt-4o-mini, {vendor}", f"model: gpt-4.1, {vendor}, {PRICED}"))
+    home.publish(fabric("contract-advice", own, f"model: gpt-4o-mini, {vendor}", f"model: gpt-4.1, {vendor}, {PRICED}"))
     claude = "provider: anthropic, model: claude-sonnet-4-5, capabilities: [vision, reasoning]"
     home.publish(fabric("claims-desk", claude, "provider: google, model: gemini-2.5-flash"))
     free = "price: {input_usd_per_mtok: 0, output_usd_per_mtok: 0}"
     home.publish(fabric("night-shift", f"model: local-9b, base_url: '{other.url}', {free}, tool_calls: false"))
     home.manage("shell", "--verbosity", "0", "-c", KEYED)
-    for name in ("contract-check", "night-shift"):
+    for name in ("contract-advice", "night-shift"):
         page.goto(PAGE)
         asked = page.get_by_role("row").filter(has_text=name).filter(has_not_text="gpt-")
         asked.get_by_role("button", name="Test").click()

@@ -43,14 +43,14 @@ def telling(data: Path) -> Iterator[Installation]:
 
 def ask(home: Installation, page: Page) -> None:
     """Questions of two runs, and what became of telling them; the last is answered before everybody was told."""
-    title, description, options, budget = FABRICS["contract-check"]
+    title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
-        FABRIC.format(name="contract-check", title=title, description=description, options=options, budget=budget)
+        FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)
     )
     notes = home.data / "notes.md"
     notes.write_text(NOTES)
     for text in REQUESTS[:2]:
-        started(page, "contract-check", text, notes, PATIENT)
+        started(page, "contract-advice", text, notes, PATIENT)
     settled = "SELECT id FROM fabric_notification WHERE state != 'waiting' OR error != ''"
     while len(home.stored(settled)) < TOLD_IN_ALL:
         page.wait_for_timeout(200)

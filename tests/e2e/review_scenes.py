@@ -133,14 +133,14 @@ def ticketed(page: Page, home: Installation) -> str:
 
 def filled(home: Installation, page: Page) -> dict[str, str]:
     """Questions of several kinds; their ids by what they are to show."""
-    title, description, options, budget = FABRICS["contract-check"]
+    title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
-        FABRIC.format(name="contract-check", title=title, description=description, options=options, budget=budget)
+        FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)
     )
     for source in (PAYING, STRICT, RULED, COSTLY, ORDERING, UNPLANNED):
         home.publish(source)
     ids = {name: waiting(page, home, "paying") for name in ("call", "mine", "undone", "faster", "rejected")}
-    ids |= {name: waiting(page, home, "contract-check") for name in ("doubt", "overdue", "onward", "theirs")}
+    ids |= {name: waiting(page, home, "contract-advice") for name in ("doubt", "overdue", "onward", "theirs")}
     ids["ticket"] = ticketed(page, home)
     ids["strict"] = waiting(page, home, "settling", HIGH_STAKES)
     ids["cap"] = waiting(page, home, "dear", HIGH_STAKES)

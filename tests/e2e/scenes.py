@@ -50,7 +50,7 @@ policy:
 reviewers: [owner]
 """
 FABRICS = {
-    "contract-check": ("Contract check", "Asks a person before it says anything binding.", "{score: 0.55}", 1_000_000),
+    "contract-advice": ("Contract check", "Asks a person before it says anything binding.", "{score: 0.55}", 1_000_000),
     "goes-round": (
         "Goes round",
         "Its reader makes one call for ever.",
@@ -122,7 +122,7 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
         ids[name] = started(page, name, REQUESTS[0], notes)
     family = f"SELECT id FROM fabric_run WHERE parent_run_id = '{ids['many-readers']}' ORDER BY parent_command"
     ids["child"] = str(home.stored(family)[0][0])
-    waiting = [started(page, "contract-check", text, notes, PATIENT) for text in REQUESTS[:3]]
+    waiting = [started(page, "contract-advice", text, notes, PATIENT) for text in REQUESTS[:3]]
     page.get_by_label("Message").fill("The notes say otherwise: the deadline moved.")
     page.get_by_role("button", name="Reject").click()
     page.locator("#live[data-live=ended]").wait_for()
@@ -130,7 +130,7 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
     page.get_by_label("Reason").fill("Asked twice.")
     page.get_by_role("button", name="Cancel the run").click()
     page.locator("#live[data-live=ended]").wait_for()
-    approved = started(page, "contract-check", REQUESTS[3], notes, PATIENT)
+    approved = started(page, "contract-advice", REQUESTS[3], notes, PATIENT)
     page.get_by_role("button", name="Approve").click()
     page.locator("#live[data-live=ended]").wait_for()
     return ids | {"waiting": waiting[0], "cancelled": waiting[1], "rejected": waiting[2], "approved": approved}
@@ -305,13 +305,17 @@ LISTS = (
     Scene("breakers", "/breakers"),
     Scene("protections", "/protections"),
     *(
-        Scene(f"fabric-{tab}", f"/fabrics/contract-check?tab={tab}")
+        Scene(f"fabric-{tab}", f"/fabrics/contract-advice?tab={tab}")
         for tab in ("agents", "topology", "stages", "limits", "table", "memory", "yaml", "versions")
     ),
     Scene("fabric-research-desk", "/fabrics/research-desk?tab=topology"),
     Scene("fabric-checked-answer", "/fabrics/checked-answer?tab=topology"),
+    *(
+        Scene(f"fabric-{name}", f"/fabrics/{name}?tab=topology")
+        for name in ("contract-check", "incident-triage", "research-teams", "support-routing", "vendor-debate")
+    ),
     Scene("fabric-checked-answer-stages", "/fabrics/checked-answer?tab=stages"),
-    Scene("fabric-revision", "/fabrics/contract-check/r1"),
+    Scene("fabric-revision", "/fabrics/contract-advice/r1"),
     Scene("fabric-not-found", "/fabrics/nosuch", status=404),
 )
 VIEWS = ("events", "graph", "protections", "cost", "io")

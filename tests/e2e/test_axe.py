@@ -14,6 +14,7 @@ from console.configure.parts import PARTS
 from console.views.fabrics import TABS
 from console.views.run_events import DENSITIES
 from console.views.run_page import VIEWS
+from fabric.services.samples import SAMPLES
 from tests.e2e import publish_scenes
 from tests.e2e.accessibility import NARROW, WIDE, at_both_sizes, axe, in_both_themes, looked_at
 from tests.e2e.asked import asked
@@ -199,6 +200,19 @@ def drill_id(installation) -> str:
 def test_an_installation_where_much_has_happened(visit, run_id, drill_id):
     known = {**KNOWN, "run_id": run_id, "drill_id": drill_id}
     assert looked_at(visit(NOWHERE).page, [*pages(known), *views(run_id), *ALSO]) == {}
+
+
+def test_fabrics_whose_workers_take_turns(visit, installation):
+    routed = asked(installation, "support-routing", "I was charged twice for one parcel.")
+    installation.manage("fabric", "import", str(SAMPLES / "support-routing.yaml"))
+    installation.manage("fabric", "import", str(SAMPLES / "contract-check.yaml"))
+    topologies = ("support-routing", "incident-triage", "research-teams", "vendor-debate")
+    addresses = [
+        f"/runs/{routed}?view=graph",
+        *(f"/fabrics/{name}?tab=topology" for name in topologies),
+        *(f"/fabrics/{name}/draft?part=topology" for name in ("support-routing", "contract-check")),
+    ]
+    assert looked_at(visit(NOWHERE).page, addresses) == {}
 
 
 @pytest.fixture(scope="module")
