@@ -95,6 +95,7 @@ WHY: Mapping[Why, Callable[[SpeakerChosen, Sequence[Transition]], str]] = {
     Why.DEFAULT: lambda fact, rules: "no rule held: who speaks then is named",
     Why.NO_DEFAULT: lambda fact, rules: "nothing leads on",
     Why.MAX_TURNS: _bounded,
+    Why.GOAL: lambda fact, rules: "it would have ended, and a goal is not met yet",
     Why.EXPECTATION: lambda fact, rules: "a turn took longer than it may",
     Why.TTL: lambda fact, rules: "it has lived as long as it may",
 }

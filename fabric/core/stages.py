@@ -6,6 +6,7 @@ from typing import Any
 
 from fabric.core import children, demands, guard, judging, permissions, releases, rests
 from fabric.core import events as ev
+from fabric.core.conversations import CUT_SHORT
 from fabric.core.failure import Failure
 from fabric.core.flow import End, RunState, Stage, StageOutcome
 from fabric.core.frozen import replace
@@ -222,7 +223,7 @@ def complete(work: Work) -> None:
     outcome = {**output, "gaps": gaps} if gaps or not ref else None
     partial = any(step.partial for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
-    closed = f", its conversation was closed with {run.talk.closed}" if run.talk.closed else ""
+    closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed in CUT_SHORT else ""
     reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else finished
     work.emit(
         ev.RunEnded(

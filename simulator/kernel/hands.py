@@ -53,7 +53,8 @@ class Hands:
             if rng.random() < world.rates[name]:
                 world.later(rng.choice(SOONER_OR_LATER) * rng.random(), act, run_id, name)
         drawn = Random(f"said {world.setup.seed} {run_id}")  # noqa: S311 - of its own, so that worlds without conversations stay as they were
-        if is_conversation(world.setup.fabric.compiled.spec.topology) and drawn.random() < HALF:
+        talks = is_conversation(world.setup.fabric.compiled.spec.topology) and world.rates["held"] > 0
+        if talks and drawn.random() < HALF:
             for n in range(2):
                 world.later(drawn.choice(SOONER_OR_LATER) * drawn.random(), self._say, run_id, f"said:{run_id}:{n}")
 

@@ -66,7 +66,7 @@ FORMS = {
         (302, 409, 413, 422),
     ),
     "decide": FormCase(
-        ("verb", "digest", "message", "edited", "typed", "cap_usd", "model", "lease", "page"),
+        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model", "lease", "page"),
         {"verb": "approve", "digest": "{digest}"},
         409,
         "was answered by owner",
@@ -78,7 +78,7 @@ FORMS = {
         ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
     ),
     "review-changes": FormCase(
-        ("verb", "digest", "message", "edited", "typed", "cap_usd", "model"),
+        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model"),
         {"verb": "approve", "digest": "{digest}"},
         200,
         "",
@@ -89,7 +89,7 @@ FORMS = {
     "review-release": FormCase(("lease",), {"lease": "1"}, 302, "", (302, 400, 413)),
     "review-reassign": FormCase(("to",), {"to": "owner"}, 302, "", (302, 400, 413)),
     "review-close": FormCase(
-        ("message", "how", "seq", "verb", "digest", "edited", "typed", "cap_usd", "model"),
+        ("message", "how", "seq", "verb", "digest", "edited", "typed", "instead", "tool", "cap_usd", "model"),
         {"message": "Done."},
         422,
         "is no ticket",

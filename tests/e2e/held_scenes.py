@@ -62,7 +62,7 @@ def take_hold(home: Installation, page: Page, desk: str) -> dict[str, str]:
     notes = home.data / "notes.md"
     home.publish(TRIP.read_text().replace(TRIP_DESK, desk))
     unwound = started(page, "trip-desk", "Book a flight to Lisbon and a hotel for two nights.", notes, PATIENT)
-    page.get_by_label("Message").fill("Not this month.")
+    page.get_by_role("textbox", name="Message").fill("Not this month.")
     page.get_by_role("button", name="Reject").click()
     page.locator("#live[data-live=ended]").wait_for()
     home.publish(PAYING)
@@ -85,7 +85,7 @@ def answered(page: Page, notes: Path) -> None:
     """An answer that can still be taken back, of a run of its own: another picture takes longer than that."""
     started(page, "contract-advice", REQUESTS[2], notes, PATIENT)
     undo = page.get_by_role("button", name="Undo")
-    page.get_by_label("Message").fill("The clause binds us until Friday; the rest is fine.")
+    page.get_by_role("textbox", name="Message").fill("The clause binds us until Friday; the rest is fine.")
     page.get_by_role("button", name="Approve").click()
     undo.wait_for()
 

@@ -123,7 +123,7 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
     family = f"SELECT id FROM fabric_run WHERE parent_run_id = '{ids['many-readers']}' ORDER BY parent_command"
     ids["child"] = str(home.stored(family)[0][0])
     waiting = [started(page, "contract-advice", text, notes, PATIENT) for text in REQUESTS[:3]]
-    page.get_by_label("Message").fill("The notes say otherwise: the deadline moved.")
+    page.get_by_role("textbox", name="Message").fill("The notes say otherwise: the deadline moved.")
     page.get_by_role("button", name="Reject").click()
     page.locator("#live[data-live=ended]").wait_for()
     page.goto(f"/runs/{waiting[1]}/cancel")

@@ -124,7 +124,7 @@ def test_it_works_without_javascript(visit):
     start(visitor, "doubtful")
     while page.locator("article.question").count() == 0:
         page.locator("#live").click()
-    page.get_by_label("Message").fill("the notes say otherwise")
+    page.get_by_role("textbox", name="Message").fill("the notes say otherwise")
     page.get_by_role("button", name="Reject").click()
     while page.locator("#live[data-live=ended]").count() == 0:
         page.locator("#live").click()

@@ -16,6 +16,7 @@ from fabric.core.work import US
 
 OnViolation = Literal["warn", "auto_close"]
 TTL = "ttl"
+TURN_WITHIN = "expectation_violated:turn_within"
 Fired = frozenset[tuple[int, int]]
 """What has fired already: the turns that were taken, and the place of the expectation."""
 
@@ -45,7 +46,7 @@ class Violation:
     @property
     def close_reason(self) -> str:
         """Why the conversation is closed, where it is."""
-        return "expectation_violated:turn_within"
+        return TURN_WITHIN
 
 
 def violations(

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.core.graph import conditions, conversation, state, targets, why
+from fabric.core.graph import conditions, conversation, state, targets
 from fabric.core.graph.conditions import Always, ContextEquals, Not, RegisteredCondition
-from fabric.core.graph.conversation import Decision, opened
+from fabric.core.graph.conversation import opened
 from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
 from fabric.core.graph.spec import EXPECTATIONS, TransitionGraph, Unreadable, from_dict, loads
 from fabric.core.graph.state import Why
 from fabric.core.graph.targets import RegisteredTarget
-from fabric.core.graph.why import told
 from tests.fabric.core.graph.drawn import graphs
 from tests.fabric.core.graph.graphs import decided, graph, packet, rule, sets
 
@@ -27,22 +26,6 @@ def test_every_kind_has_its_row():
     assert set(conditions.HOLDS) == set(conditions.KINDS) == set(get_args(get_args(conditions.Condition)[0]))
     assert set(targets.RESOLVES) == set(targets.KINDS) == set(get_args(get_args(targets.Target)[0]))
     assert set(conversation.FOLDS) == set(get_args(state.Happening))
-    assert set(why.TELLS) == set(Why)
-
-
-@pytest.mark.parametrize("reason", Why)
-def test_every_decision_is_told_in_one_sentence(reason):
-    on = graph(rule(Always(), "bob", 3), max_turns=7)
-    decision = Decision("bob", reason, transition=0, tool="route", reason="it knows")
-    assert told(on, decision).startswith("bob speaks next, since ")
-    assert told(on, decision).count("\n") == 0
-
-
-def test_the_sentence_names_the_rule():
-    on = graph(rule(Always(), "bob", 3))
-    assert told(on, decided(on, packet("alice"))) == (
-        "bob speaks next, since rule 0 (always to agent, order 3) was the first that held"
-    )
 
 
 # -- dict and bytes ----------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_a_sequence_closes_after_its_turns():
     last = world.of(ev.SpeakerChosen)[-1]
     assert (last.turn, last.speaker, last.close_reason) == (3, "", "sequence_complete")
     assert world.outcome["text"] == "carol has looked at it."
-    assert "closed with sequence_complete" in world.end.reason
+    assert world.end.reason == "finished"
 
 
 def test_a_round_robin_takes_exactly_its_turns():
