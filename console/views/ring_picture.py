@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, hypot, pi, sin
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
@@ -26,12 +26,11 @@ HEAD = 7
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A node: what it is called, a second line, and how it looks (``data-tone``, CSS classes)."""
+    """A node: what it is called, a second line, and how it looks (CSS classes)."""
 
     key: str
     name: str
     note: str = ""
-    tone: str = ""
     css: str = ""
     title: str = ""
     """What else a pointer is told."""
@@ -45,7 +44,6 @@ class Arrow:
     target: str
     label: str = ""
     title: str = ""
-    tone: str = ""
     css: str = ""
     """``ctx``: dashed."""
 
@@ -61,45 +59,39 @@ class Ring:
 Point = tuple[float, float]
 
 
-def ring(spots: Sequence[Spot], arrows: Iterable[Arrow], *, top: int = 0, middle: Spot | None = None) -> Ring:
-    """At most ``NODES_MAX`` nodes on a ring below ``top``, one in its middle where there is one, and the arrows among those that are drawn."""
-    shown = list(spots[:NODES_MAX])
-    places = _places(len(shown), top, middle is not None)
-    height = _height(len(shown), middle is not None)
-    if middle is not None:
-        shown.append(middle)
-        places.append((WIDTH / 2, top + height / 2))
-    at = {spot.key: place for spot, place in zip(shown, places, strict=True)}
+def ring(spots: Sequence[Spot], arrows: Iterable[Arrow], *, top: int = 0) -> Ring:
+    """At most ``NODES_MAX`` nodes on a ring below ``top``, and the arrows among those that are drawn."""
+    shown = spots[:NODES_MAX]
+    at = {spot.key: place for spot, place in zip(shown, _places(len(shown), top), strict=True)}
     drawn = [_arrow(at, arrow) for arrow in arrows if arrow.source in at and arrow.target in at]
-    return Ring((*drawn, *(_spot(spot, *at[spot.key]) for spot in shown)), height)
+    return Ring((*drawn, *(_spot(spot, *at[spot.key]) for spot in shown)), _height(len(shown)))
 
 
-def _height(count: int, hub: bool) -> int:
-    rows = 1 if count <= 2 and not hub else 2 if count <= 4 else 3 if count <= 7 else 4
+def _height(count: int) -> int:
+    rows = 1 if count <= 2 else 2 if count <= 4 else 3 if count <= 7 else 4
     return 40 + rows * (NODE_H + 44)
 
 
-def _places(count: int, top: int, hub: bool) -> list[Point]:
+def _places(count: int, top: int) -> list[Point]:
     """The middles of the nodes: clockwise from the top; two stand side by side."""
-    height = _height(count, hub)
-    across, down = WIDTH / 2 - NODE_W / 2 - 16, height / 2 - NODE_H / 2 - 22
-    begins = pi if count == 2 else -pi / 2
-    angles = [begins + 2 * pi * n / max(count, 1) for n in range(count)]
-    if count == 1 and not hub:
+    height = _height(count)
+    if count == 1:
         return [(WIDTH / 2, top + height / 2)]
-    if count <= 2 and not hub:
+    across, down = WIDTH / 2 - NODE_W / 2 - 16, height / 2 - NODE_H / 2 - 22
+    if count == 2:
         across *= 0.6
+    begins = pi if count == 2 else -pi / 2
+    angles = [begins + 2 * pi * n / count for n in range(count)]
     return [(WIDTH / 2 + across * cos(angle), top + height / 2 + down * sin(angle)) for angle in angles]
 
 
 def _spot(spot: Spot, x: float, y: float) -> SafeString:
     left, up = round(x - NODE_W / 2), round(y - NODE_H / 2)
     name, note = _cut(spot.name, CHARS), _cut(spot.note, NOTE_CHARS)
-    edge = format_html('<rect class="edge" x="{}" y="{}" width="4" height="{}" rx="2"/>', left, up, NODE_H)
     return format_html(
-        '<g data-tone="{}"><title>{}</title><rect class="node {}" x="{}" y="{}" width="{}" height="{}" rx="4"/>{}'
+        '<g><title>{}</title><rect class="node {}" x="{}" y="{}" width="{}" height="{}" rx="4"/>'
         '<text x="{}" y="{}">{}</text><text class="t2" x="{}" y="{}">{}</text></g>',
-        *(spot.tone, inert(spot.title or spot.name), spot.css, left, up, NODE_W, NODE_H, edge if spot.tone else ""),
+        *(inert(spot.title or spot.name), spot.css, left, up, NODE_W, NODE_H),
         *(left + 13, up + 17, name, left + 13, up + 32, note),
     )
 
@@ -142,8 +134,8 @@ def _line(arrow: Arrow, path: str, head: str, label: Point) -> SafeString:
         else ""
     )
     return format_html(
-        '<g data-tone="{}">{}<path class="e {}" d="{}"/><path class="arrow {}" d="{}"/>{}</g>',
-        *(arrow.tone, told, arrow.css, path, arrow.css, head, said),
+        '<g>{}<path class="e {}" d="{}"/><path class="arrow {}" d="{}"/>{}</g>',
+        *(told, arrow.css, path, arrow.css, head, said),
     )
 
 
@@ -165,12 +157,3 @@ def _head(comes_from: Point, tip: Point) -> str:
 
 def _at(point: Point) -> str:
     return f"{point[0]:.1f} {point[1]:.1f}"
-
-
-def framed(parts: Iterable[SafeString], height: int, title: str, css: str, key: str) -> SafeString:
-    """A whole picture of parts, named by its title."""
-    body = format_html_join("", "{}", ((part,) for part in parts))
-    return format_html(
-        '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{}"><title id="{}">{}</title>{}</svg>',
-        *(css, WIDTH, height, key, key, inert(title), body),
-    )

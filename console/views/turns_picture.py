@@ -83,11 +83,6 @@ class Turns:
         """Whether something went round."""
         return any(row.circles for row in self.rows)
 
-    @property
-    def handed(self) -> int:
-        """How often an agent handed over to another."""
-        return sum(1 for row in self.rows if row.handed_to)
-
 
 def turns(story: RunStory, named: TopologySpec) -> Turns | None:
     """The turns of a run; None: its workers take none."""
@@ -112,7 +107,7 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
             state=lane.state,
             seq=lane.opened,
             circles=place in round_,
-            handed_to=story.handed.get(lane.id, ("", 0))[0],
+            handed_to=story.handed.get(lane.id, ""),
         )
         for place, (lane, chosen) in enumerate(zip(ordered, before, strict=False))
     )

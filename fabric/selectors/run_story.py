@@ -47,8 +47,8 @@ class RunStory:
         self.lanes: dict[str, Lane] = {}
         self.chosen: dict[str, tuple[SpeakerChosen, int]] = {}
         """Who speaks after a turn and why, with the event that says so, by the turn's step."""
-        self.handed: dict[str, tuple[str, int]] = {}
-        """Whom a step's agent handed over to, and the event that says so, by step."""
+        self.handed: dict[str, str] = {}
+        """Whom a step's agent handed over to, by step."""
         self.stage_waits: dict[str, list[Span]] = {}
         """Waits that belong to a stage and to no step."""
         self.stage_trips: dict[str, list[Tripped]] = {}

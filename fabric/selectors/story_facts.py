@@ -132,7 +132,7 @@ def _speaker_chosen(story: RunStory, event: Event, fact: Any) -> None:
 
 @_on("handed_off")
 def _handed_off(story: RunStory, event: Event, fact: Any) -> None:
-    story.handed[fact.step_id] = (fact.to_agent, event.seq)
+    story.handed[fact.step_id] = fact.to_agent
 
 
 @_on("call_issued")
