@@ -23,9 +23,11 @@ from console.views.drill_asking import NAME_MAX, AskForm, asked_words, cells_of
 from console.views.drill_going import Going
 from console.views.drill_last import last_of
 from console.views.drill_words import CELLS, STRIKES, Mark, cell_mark
-from console.views.fabric_table import RungLine, cell_anchor, table_of
+from console.views.fabric_table import RungLine, cell_anchor, ladder_in
 from console.views.overview import SHARED_S, fresh_part
 from fabric.core.actor import Actor
+from fabric.core.decision_table import table_with
+from fabric.core.retry_layers import Ladders, ladders
 from fabric.core.roles import Right
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.selectors.errors import Refused
@@ -33,6 +35,7 @@ from fabric.selectors.fabrics import FabricView, fabrics_list
 from fabric.selectors.standing import workers_alive_count
 from fabric.selectors.words import duration
 from simulator.drills import tasks
+from simulator.drills.layers import met_in
 from simulator.drills.lever import drills_frame, lever_of
 from simulator.drills.live_asking import may_ask_live
 from simulator.drills.models import LIVE, VIRTUAL, Status
@@ -58,6 +61,8 @@ class CellLine:
     view: CellView
     mark: Mark
     rungs: tuple[RungLine, ...]
+    met_in: str
+    """The stage whose retry layers, or rules of a graph, stand among them; empty: they are the cell's own, whatever the stage."""
     address: str
     """Of the drill that it is by, or that goes on; empty: it was never drilled."""
     before: int
@@ -286,21 +291,26 @@ def last_words(batch: BatchView | None) -> str:
 
 
 def _rows(seen: Coverage) -> list[RowLine]:
-    ladders = {(one.failure, one.tier): one.rungs for _, cells in table_of(seen.page.spec) for one in cells}
-    lines = [_line(seen, one, ladders[one.cell]) for one in seen.cells]
+    spec = seen.page.spec
+    found = ladders(table_with(spec.decision_table), spec)
+    lines = [_line(seen, one, found) for one in seen.cells]
     return [
         RowLine(failure, STRIKES[failure], tuple(one for one in lines if one.view.failure is failure))
         for failure in FailureType
     ]
 
 
-def _line(seen: Coverage, one: CellView, rungs: tuple[RungLine, ...]) -> CellLine:
+def _line(seen: Coverage, one: CellView, found: Ladders) -> CellLine:
+    """A cell with all that a drill of it goes down, in the stage in which drills meet the failure."""
+    stage = met_in(seen.page.spec, one.failure)
+    rungs, layered = ladder_in(found, one.failure, one.tier, stage)
     shown = one.now or one.last
     before = one.last.number if one.state is State.STALE and one.last else 0
     return CellLine(
         view=one,
         mark=cell_mark(one.state),
         rungs=rungs,
+        met_in=stage.replace("_", "-") if layered else "",
         address=reverse("drill", args=[shown.id]) if shown else "",
         before=before if before != seen.fabric.number else 0,
     )

@@ -142,6 +142,12 @@ def layers_of(spec: FabricSpec) -> list[LayersLine]:
     return lines
 
 
+def ladder_in(found: Ladders, failure: FailureType, tier: Tier, stage: Stage) -> tuple[tuple[RungLine, ...], bool]:
+    """All that a failure in that stage goes down, layers and ways by rules included; and whether that is more than its cell."""
+    ladder = found.at(failure, tier, stage)
+    return rungs_of(ladder), ladder.rungs != found.table[failure, tier].rungs
+
+
 def rungs_of(ladder: Ladder) -> tuple[RungLine, ...]:
     """A ladder's rungs, the last one marked."""
     return tuple(_rung(rung, rung is ladder.rungs[-1]) for rung in ladder.rungs)

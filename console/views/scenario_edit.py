@@ -202,7 +202,7 @@ def _editor(
         "view": seen,
         "text": text,
         "problems": [_told(one) for one in problems or []],
-        "faults": [(port, [one for one in FAULTS.values() if one.port == port and one.virtual]) for port in PORTS],
+        "faults": [(port, [one for one in FAULTS.values() if one.port == port]) for port in PORTS],
         "probes": PROBES.items(),
         "lines": max(18, min(text.count("\n") + 3, 60)),
     }

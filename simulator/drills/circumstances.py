@@ -19,7 +19,7 @@ from simulator.drills.bounds import NotComputed
 from simulator.drills.calling import Calling, Other
 from simulator.drills.earlier import before_the_end
 from simulator.drills.expectation import Chain, Circumstances, Person, expected
-from simulator.drills.layers import behind, node_waits, options
+from simulator.drills.layers import MET_IN, behind, met_in, node_waits, options
 from simulator.drills.shields import counts
 from simulator.drills.turns import NO_TURN, not_by_rule
 
@@ -58,17 +58,6 @@ OF_A_BRANCH = frozenset({_F.TOOL_LOOP, _F.NO_PROGRESS})
 """Failures of one branch of a fan-out: where it ends without a result, the fan-in policy decides about the stage."""
 
 
-MET_IN: Mapping[FailureType, Stage] = {
-    _F.TOOL_LOOP: Stage.FAN_OUT,
-    _F.DEADLOCK: Stage.FAN_OUT,  # A plan is looked at as it goes out.
-    _F.COST_OVERRUN: Stage.FINALIZE,
-    _F.PROVIDER: Stage.FINALIZE,
-    _F.SCHEMA_GROUNDING: Stage.FINALIZE,
-    _F.PLAN_MALFORMED: Stage.PLAN,
-    _F.NO_PROGRESS: Stage.FAN_OUT,
-    _F.UNSAFE_OUTPUT: Stage.FINALIZE,
-}
-"""The stage of each failure as ``sustained`` makes it. Total over the failure types, by test."""
 CLASSES = {_F.PROVIDER: ErrorClass.TRANSIENT_INFRA, _F.COST_OVERRUN: ErrorClass.BUDGET_EXHAUSTED}
 """The classes of failures that an edge may be for; the others' are deterministic."""
 
@@ -165,7 +154,7 @@ def promise(
     if not alone and failure is FailureType.PROVIDER and _shares(spec):
         raise NotComputed("other runs move the breakers, or take the retry tokens, that this cell hangs on")
     given = circumstances(spec, table, failure, tier, person)
-    ladder = options(spec, table[failure, tier], failure, tier, _stage(spec, failure))
+    ladder = options(spec, table[failure, tier], failure, tier, met_in(spec, failure))
     known(spec, failure, ladder)
     if failure not in OF_A_BRANCH:
         return expected(ladder, given, None, recovers_after)
@@ -180,10 +169,3 @@ def _shares(spec: FabricSpec) -> bool:
     """Whether a provider's failure hangs on what other runs of the same fabric or provider do."""
     layers, breakers = spec.policy.retry_layers, spec.policy.breakers
     return layers.layered or any(counts(one) and one.scope is not BreakerScope.TOOL for one in breakers)
-
-
-def _stage(spec: FabricSpec, failure: FailureType) -> Stage:
-    """Where the failure is met as ``sustained`` makes it. After the one who spends it all the critic is asked, where there is one."""
-    if failure is FailureType.COST_OVERRUN and spec.topology.critic is not None:
-        return Stage.VALIDATE
-    return MET_IN[failure]

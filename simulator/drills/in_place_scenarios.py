@@ -19,6 +19,7 @@ from simulator.drills.models import Drill
 from simulator.drills.putting_back import acting_in, tell
 from simulator.drills.strikes_told import struck_of
 from simulator.scenarios import catalogue
+from simulator.scenarios.handing import kept, promised
 from simulator.scenarios.judging import judged, lines_of, not_held
 from simulator.scenarios.meeting import ARMED
 from simulator.scenarios.playing import equipped_for, work_of
@@ -80,8 +81,15 @@ def _play(place: Place, came: Came, scenario: Scenario) -> None:
         return
     place.settle(back)
     after = _steady(place, came, scenario, "after", place.run("after"))
+    promise = promised(place.struck, scenario.disturbances(json.loads(place.one.parameters or "{}")))
     verdict, why = judged(
-        scenario, struck=struck_of(place.one.id), lines=lines, during=seen, usual=str(before.state), after=after
+        scenario,
+        struck=struck_of(place.one.id),
+        lines=lines,
+        during=seen,
+        usual=str(before.state),
+        after=after,
+        handed=None if promise is None else kept(promise, events),
     )
     came.judge(verdict, str(during.chain), why)
 

@@ -71,6 +71,26 @@ STANDS: Mapping[FailureType, tuple[Part, ...]] = {
     _F.UNSAFE_OUTPUT: ("rest",),
 }
 """Which layers a row has, in their order. Total over the failure types, by test."""
+MET_IN: Mapping[FailureType, Stage] = {
+    _F.TOOL_LOOP: Stage.FAN_OUT,
+    _F.DEADLOCK: Stage.FAN_OUT,  # A plan is looked at as it goes out.
+    _F.COST_OVERRUN: Stage.FINALIZE,
+    _F.PROVIDER: Stage.FINALIZE,
+    _F.SCHEMA_GROUNDING: Stage.FINALIZE,
+    _F.PLAN_MALFORMED: Stage.PLAN,
+    _F.NO_PROGRESS: Stage.FAN_OUT,
+    _F.UNSAFE_OUTPUT: Stage.FINALIZE,
+}
+"""The stage of each failure as ``sustained`` makes it. Total over the failure types, by test."""
+
+
+def met_in(spec: FabricSpec, failure: FailureType) -> Stage:
+    """Where the failure is met as ``sustained`` makes it. After the one who spends it all the critic is asked, where there is one."""
+    if failure is FailureType.COST_OVERRUN and spec.topology.critic is not None:
+        return Stage.VALIDATE
+    return MET_IN[failure]
+
+
 TAKEN_UP = (_R.RETRY, _R.FALLBACK_MODEL)
 """Rungs of a cell whose place the layers take."""
 LEADS = {"replan": _R.REPLAN, "handover": _R.HANDOVER}

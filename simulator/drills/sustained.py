@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core.children import is_child
@@ -20,6 +20,7 @@ from fabric.core.taxonomy import Cause, FailureType
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.drills.baseline import SECONDS, Ask, Disturbing, Serve
 from simulator.drills.equipping import reader
+from simulator.drills.handing import way
 from simulator.drills.observed import decided
 from simulator.kernel import scripted
 from simulator.kernel.agents import FRUITLESS, TWIN, Reply
@@ -46,6 +47,10 @@ class Places:
     """Whether citations are looked at."""
     briefed: tuple[str, ...] = ()
     """Who is briefed by every plan that fits: all who take part, where workers take turns."""
+    pair: Mapping[str, str] = field(default_factory=dict)
+    """Whom each hands on to so that two have the request in turn..."""
+    three: Mapping[str, str] = field(default_factory=dict)
+    """...or three have; empty: none can."""
 
 
 def places(spec: FabricSpec) -> Places:
@@ -62,6 +67,8 @@ def places(spec: FabricSpec) -> Places:
         cap_usd_micros=spec.policy.budget.run_usd_micros,
         cites=spec.gates.citations != "off",
         briefed=topology.workers if is_conversation(topology) else (),
+        pair=way(spec, 2),
+        three=way(spec, 3),
     )
 
 

@@ -135,11 +135,30 @@ def spawning(turn: Turn) -> Step:
     return calls(turn, words) if turn.tools and not turn.output else healthy(turn)
 
 
-def ping_pong(turn: Turn) -> Step:
-    """Hands over by the first tool that does; each side of two agents has the other's."""
-    if turn.hands_on:
-        return calls(turn, ["This is more in your line than in mine."], turn.hands_on)
-    return cycle(2)(turn) if not turn.output else healthy(turn)
+def ping_pong(peers: int) -> Saying:
+    """Hands over by the first tool that does; each side of two agents has the other's. Where the tool names whom it hands over to, so many of them have it in turn."""
+
+    def say(turn: Turn) -> Step:
+        tool = turn.hands_on
+        if tool is None:
+            return cycle(peers)(turn) if not turn.output else healthy(turn)
+        words = "This is more in your line than in mine. Please look at it once more."
+        return calls(turn, [words], _onward(tool, turn.received.agent, peers))
+
+    return say
+
+
+def _onward(tool: Mapping[str, Any], who: str, peers: int) -> Mapping[str, Any]:
+    """The tool with the one name left to hand over to whose turn it is, where it lists those who take part."""
+    parameters: Mapping[str, Any] = tool.get("parameters") or {}
+    fields: Mapping[str, Any] = parameters.get("properties") or {}
+    for name, listed in fields.items():
+        there = (listed.get("enum") if isinstance(listed, Mapping) else None) or []
+        if who in there and len(there) > 1:
+            ring = there[:peers]
+            to = ring[(ring.index(who) + 1) % len(ring)] if who in ring else ring[0]
+            return {**tool, "parameters": {**parameters, "properties": {**fields, name: {**listed, "enum": [to]}}}}
+    return tool
 
 
 def needs_more(turn: Turn) -> Step:

@@ -87,7 +87,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "flood": Scenario("Makes 200 calls in one answer, then does its work.", mis.flood),
     "cost_spike": Scenario("Says that each answer took 50,000 tokens, and makes another call each time.", mis.cost_spike),
     "spawning": Scenario("Gives the work to one more agent each time, or plans for 200 of them.", mis.spawning),
-    "ping_pong": Scenario("Hands the work over each time it gets it, A B A B.", mis.ping_pong),
+    "ping_pong": Scenario("Hands the work over each time it gets it, A B A B.", mis.ping_pong(2)),
+    "ping_pong_of_3": Scenario("Hands the work over in a ring of three, A B C A B C, where the tool says to whom.", mis.ping_pong(3)),
 }  # fmt: skip
 """By what ``--scenario`` takes."""
 

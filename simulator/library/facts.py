@@ -6,7 +6,7 @@ Each failed call is named by its agent, stage and branch, and by the how-manieth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fabric.core.taxonomy import Cause, FailureType
@@ -254,8 +254,33 @@ def _filtered(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
         reading.strike(reading.last(**_step_of(fact)), "unsafe", how="cut")
 
 
-def _twins(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
-    reading.strike(reading.last(stage="plan"), "twin_briefs")
+def _repeated(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
+    if tuple(fact["cause"]["evidence"]["details"].get("cycle", ())) in reading.moves:
+        _went_round("the_same")(reading, seq, fact)
+    else:
+        reading.strike(reading.last(stage="plan"), "twin_briefs")
+
+
+def _went_round(how: str) -> Deciding:
+    """Agents that handed on in a circle do so again, all the time; ``the_same`` words beat news, which the hop limit stops as well."""
+
+    def strike(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
+        peers = next((n for n in (2, 3) if _closes(reading.moves[-n:], n)), 0)
+        before = next((one for one in reading.others if one["fault"] == "handoff_cycle"), None)
+        if before is not None:
+            before["how"] = "the_same" if how == "the_same" else before["how"]
+        elif peers:
+            reading.others.append({"fault": "handoff_cycle", "peers": peers, "how": how})
+        else:
+            reading.leave(f"event {seq}, {fact['cause']['cause'].replace('_', ' ')}: {NO_FAULT}")
+
+    return strike
+
+
+def _closes(moves: Sequence[tuple[str, str]], peers: int) -> bool:
+    """Whether the last moves are a circle of so many."""
+    ends = [to for _, to in moves]
+    return len(moves) == peers == len(set(moves)) and [who for who, _ in moves] == [ends[-1], *ends[:-1]]
 
 
 def _stuck(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
@@ -274,13 +299,13 @@ DECISIONS: Mapping[Cause, Deciding | str] = {
     Cause.SCHEMA_INVALID: _last_is("off_schema"),
     Cause.BELOW_TAU: _unsure,
     Cause.CONTENT_FILTER: _filtered,
-    Cause.BRIEF_REPEATED: _twins,
+    Cause.BRIEF_REPEATED: _repeated,
+    Cause.HANDOFF_CYCLE: _went_round("the_same"),
+    Cause.HOP_LIMIT: _went_round("something_new"),
     Cause.SUPERVISOR_STUCK: _stuck,
-    **dict.fromkeys(
-        (Cause.INVARIANT, Cause.POLICY_DENIED, Cause.TURN_LIMIT, Cause.HOP_LIMIT, Cause.RECURSION_LIMIT), NO_FAULT
-    ),
+    **dict.fromkeys((Cause.INVARIANT, Cause.POLICY_DENIED, Cause.TURN_LIMIT, Cause.RECURSION_LIMIT), NO_FAULT),
     Cause.PERSONA_VIOLATION: NO_FAULT,
-    **dict.fromkeys((Cause.VISIT_LIMIT, Cause.HANDOFF_CYCLE, Cause.GOAL_UNMET, Cause.STALLED), NO_FAULT),
+    **dict.fromkeys((Cause.VISIT_LIMIT, Cause.GOAL_UNMET, Cause.STALLED), NO_FAULT),
     **dict.fromkeys((Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.EVENT_CAP, Cause.PAYLOAD_CAP), NO_FAULT),
     **dict.fromkeys((Cause.RETRY_BUDGET_EMPTY, Cause.QUEUE_FULL, Cause.PENDING_CAP), "other runs had a part in it"),
 }
@@ -300,6 +325,10 @@ def _decided(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
 
 
 # -- people, workers ---------------------------------------------------------------------------------------------------
+
+
+def _handed(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
+    reading.moves.append((fact["from_agent"], fact["to_agent"]))
 
 
 def _began(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
@@ -327,6 +356,7 @@ def _once(sentence: str) -> Deciding:
 READ: Mapping[str, Deciding] = {
     "run_started": _began,
     "call_issued": _issued,
+    "handed_off": _handed,
     "escalation_opened": _asked,
     "mutation_intended": _intended,
     "model_answered": _answered,

@@ -65,6 +65,8 @@ class Reading:
         """Tool calls: the tool, and the how-manieth of it it was."""
         self.stuck: set[str] = set()
         """Steps that said the same thing again and again: their answers are struck as a whole, not one by one."""
+        self.moves: list[tuple[str, str]] = []
+        """Handovers: who, to whom."""
         self.changes: dict[tuple[str, int], int] = {}
         self.asked = self.people = 0
         self.first: FailureType | None = None

@@ -57,6 +57,7 @@ MEANS: Mapping[str, Callable[[Any], str]] = {
     "bytes_per_s": lambda value: f"{value:g} bytes a second",
     "after_s": lambda value: f"after {duration(value)}",
     "period": lambda value: "one call" if value == 1 else f"{value} calls in turn",
+    "peers": lambda value: "two in turn" if value == 2 else f"{value} in turn",
     "calls": lambda value: f"{value:,} calls at once",
     "briefs": lambda value: f"{value:,} agents",
     "cap_share": lambda value: f"{value * 100:g} % of the run's cap",

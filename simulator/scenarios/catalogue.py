@@ -30,27 +30,19 @@ NOT_AT_THE_SEAM: Mapping[Port, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault. ``not_virtual``, ``not_live``: why it cannot be injected there; empty: it can."""
+    """One fault, which can be injected in virtual time. ``not_live``: why it cannot be live; empty: it can."""
 
     name: str
     port: Port
     says: str
     parameters: type[given.Parameters]
-    not_virtual: str = ""
     not_live: str = ""
-
-    @property
-    def virtual(self) -> bool:
-        """Whether it can be injected in virtual time."""
-        return not self.not_virtual
 
     @property
     def live(self) -> bool:
         """Whether it can be injected in front of the model of real workers."""
         return not self.not_live
 
-
-NO_PEERS = "handing over from agent to agent in a circle needs the peer topology, which does not exist yet"
 
 _SEAM: tuple[tuple[str, Port, str, type[given.Parameters]], ...] = (
     # A model call that brings no answer, or brings it late.
@@ -74,6 +66,12 @@ _SEAM: tuple[tuple[str, Port, str, type[given.Parameters]], ...] = (
     ("unknown_tool", "answer", "a call of a tool that was not offered", given.Calls),
     ("bad_arguments", "answer", "a tool call whose arguments are cut-off JSON", given.Calls),
     ("tool_flood", "answer", "far more tool calls in one answer than are executed", given.Flood),
+    (
+        "handoff_cycle",
+        "answer",
+        "agents that hand the same request to each other in a circle, A to B to A",
+        given.Handing,
+    ),
     ("twin_briefs", "answer", "a plan that gives one worker the same brief twice", given.Calls),
     (
         "supervisor_stuck",
@@ -119,14 +117,6 @@ FAULTS: Mapping[str, Fault] = {
     one.name: one
     for one in (
         *(Fault(*row) for row in _SEAM),
-        Fault(
-            "handoff_cycle",
-            "answer",
-            "two agents that hand the same thing to each other, A to B to A",
-            given.Calls,
-            not_virtual=NO_PEERS,
-            not_live=NO_PEERS,
-        ),
         *(Fault(*row, not_live=NOT_AT_THE_SEAM[row[1]]) for row in _WORLD),
     )
 }
@@ -142,13 +132,12 @@ class Refused(ValueError):
 
 
 def fault_named(name: str, at: Path = (), *, live: bool = False) -> Fault:
-    """The fault of that name. Raises Refused for one that there is not, or that cannot be injected there."""
+    """The fault of that name. Raises Refused for one that there is not; ``live``, for one that cannot be injected there."""
     fault = FAULTS.get(name)
     if fault is None:
         raise Refused([Problem((*at, "fault"), f"there is no fault {name!r}; {nearest(name, FAULTS)}")])
-    if why := fault.not_live if live else fault.not_virtual:
-        where = "live" if live else "in virtual time"
-        raise Refused([Problem((*at, "fault"), f"{name} cannot be injected {where}: {why}")])
+    if live and fault.not_live:
+        raise Refused([Problem((*at, "fault"), f"{name} cannot be injected live: {fault.not_live}")])
     return fault
 
 

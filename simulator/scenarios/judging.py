@@ -39,16 +39,21 @@ def judged(
     during: Observed,
     usual: str,
     after: Sequence[Checked],
+    handed: tuple[Verdict, str] | None = None,
 ) -> tuple[Verdict, str]:
-    """What a scenario that was played to its end has shown, and what the verdict rests on where it is no pass. ``usual``: the state in which the undisturbed run ended."""
+    """What a scenario that was played to its end has shown, and what the verdict rests on where it is no pass. ``usual``: the state in which the undisturbed run ended. ``handed``: whether a circle of handovers
+    ended as the fabric's limits promise; then those say which row it enters.
+    """
     if not any(struck.values()):
         return "unknown", "nothing was struck: the run made no such call"
-    failure = scenario.failure
+    failure = scenario.failure if handed is None else None
     if failure is not None and not lines:
         return "unknown", "the failure was met by nobody: no decision was made"
     if wrong := [line for line in lines if not line.same]:
         return "deviated", f"event {wrong[0].seq}: {wrong[0].observed}, where the table has {wrong[0].expected}"
-    if failure is None and not lines and during.state != usual:
+    if handed is not None and handed[0] != "pass":
+        return handed
+    if scenario.failure is None and not lines and during.state != usual:
         return "deviated", f"it promises a run that ends as ever, {usual}, and it ended {during.state}"
     if lines and not _may_decide(scenario):
         observed = during.chain

@@ -15,9 +15,10 @@ from fabric.core.spec_tools import ToolSpec
 from fabric.runtime.call_ports import ModelRequest
 from simulator.drills.baseline import Ask
 from simulator.drills.equipping import LOOKUP, reader, reads, with_lookup, with_role, with_tools
+from simulator.drills.handing import with_transfer
 from simulator.kernel.agents import Reply
 from simulator.kernel.schema_values import arguments
-from simulator.scenarios.parameters import Calls, ToolCalls
+from simulator.scenarios.parameters import Calls, Handing, ToolCalls
 from simulator.scenarios.scenario import Disturbance
 
 WORDS = "what the request is about"
@@ -80,6 +81,9 @@ def equipped(spec: FabricSpec, disturbances: Sequence[Disturbance]) -> tuple[Fab
         if (role == "armed" or name in ARMED) and not reader(spec)[1]:
             spec = with_lookup(spec)
             said.append("a tool that reads")
+        if isinstance(given, Handing):
+            spec, what = with_transfer(spec, given.peers)
+            said += [what] if what else []
         kind = None if isinstance(given, ToolCalls) and given.tool else CALLED.get(name)
         if kind is not None and not _callable(spec, kind):
             spec = with_tools(spec, *_OWN[kind])

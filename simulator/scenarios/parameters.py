@@ -102,6 +102,13 @@ class Loop(Calls):
     period: Literal[1, 2, 3] = 1
 
 
+class Handing(Calls):
+    """Turns that hand the request on in a circle. ``peers``: how many are in it; ``how``: what the brief says each time."""
+
+    peers: Literal[2, 3] = 2
+    how: Literal["the_same", "something_new"] = "the_same"
+
+
 class Flood(Calls):
     """Many tool calls in one answer."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from fabric.core.envelope import from_row
+from fabric.core.envelope import Event, from_row
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.call_ports import ToolRequest
@@ -28,6 +28,7 @@ from simulator.kernel.swarm import AS_DRAWN, DOCUMENTS, Names
 from simulator.kernel.world import World
 from simulator.scenarios import meeting
 from simulator.scenarios.catalogue import Refused
+from simulator.scenarios.handing import is_about, kept, promised
 from simulator.scenarios.injection import Injection
 from simulator.scenarios.journal import Journal, journal_of
 from simulator.scenarios.judging import Line, judged, lines_of, not_held
@@ -146,7 +147,9 @@ def play_told(
     during = observe(world, injection)
     if why := scenario.abort.reached(during.cost_usd_micros, during.duration_s):
         return told(played("error", f"aborted: {why}", world, aborted=True), world)
-    verdict, why = _judged(played("pass", "", world), steady)
+    promise = promised(ready.spec, injection.disturbances)
+    handed = None if promise is None else kept(promise, _events(world))
+    verdict, why = _judged(played("pass", "", world), steady, handed)
     return told(played(verdict, why, world), world)
 
 
@@ -185,7 +188,7 @@ def work_of(scenario: Scenario) -> Work:
 def equipped_for(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturbance, ...]) -> tuple[FabricSpec, str]:
     """The fabric with whoever the failure, and the disturbances, need to be met."""
     lacked = []
-    if scenario.failure is not None:
+    if scenario.failure is not None and not is_about(disturbances):
         spec, said = equipped(spec, scenario.failure)
         lacked.append(said)
     spec, said = meeting.equipped(spec, disturbances)
@@ -215,7 +218,7 @@ def _broken(world: World) -> str:
     return "".join(f"{one.invariant}: {one.sentence}" for one in broken)
 
 
-def _judged(played: Played, steady: World) -> tuple[Verdict, str]:
+def _judged(played: Played, steady: World, handed: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
     """What a scenario that was played to its end has shown."""
     assert played.during is not None
     return judged(
@@ -225,6 +228,7 @@ def _judged(played: Played, steady: World) -> tuple[Verdict, str]:
         during=played.during,
         usual=str(first(steady).state),
         after=played.after,
+        handed=handed,
     )
 
 
@@ -235,6 +239,9 @@ def _after(scenario: Scenario, world: World, injection: Injection) -> tuple[Chec
 
 def _lines(world: World, spec: FabricSpec) -> tuple[Line, ...]:
     """Each decision of the disturbed run, derived from its journal and the fabric's table alone."""
-    run = first(world)
-    events = [from_row(row.seq, row.kind, row.version, row.header) for row in world.store.rows(run.id)]
-    return lines_of(events, run.tier, baseline.published(spec).compiled)
+    return lines_of(_events(world), first(world).tier, baseline.published(spec).compiled)
+
+
+def _events(world: World) -> list[Event]:
+    rows = world.store.rows(first(world).id)
+    return [from_row(row.seq, row.kind, row.version, row.header) for row in rows]

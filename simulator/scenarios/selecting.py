@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from fabric.core.spec import FabricSpec
 from fabric.runtime.call_ports import ModelRequest
+from simulator.drills.handing import why_not
 from simulator.drills.sustained import Places
-from simulator.scenarios.parameters import Branches, Calls, Outage, Times
+from simulator.scenarios.parameters import Branches, Calls, Handing, Outage, Times
 from simulator.scenarios.problems import Path, Problem, nearest
 from simulator.scenarios.scenario import Disturbance
 from simulator.scenarios.strikes import NEEDS
@@ -58,6 +59,8 @@ def absent(disturbances: tuple[Disturbance, ...], spec: FabricSpec, where: Place
 
 
 def _absent(given: Calls, spec: FabricSpec, where: Places, at: Path) -> list[Problem]:
+    if isinstance(given, Handing) and (said := why_not(spec, given.peers)):
+        return [Problem(at, said)]
     names = [agent.name for agent in spec.agents]
     if given.agent is not None and given.agent not in names:
         said = f"fabric {spec.name} has no agent {given.agent!r}; {nearest(given.agent, names)}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from fabric.core.frozen import replace
 from fabric.core.inputs import CallFailed, CallStreamed, ModelReplied, ToolCall
+from fabric.core.spec_conversation import TRANSFER
 from fabric.core.taxonomy import Cause
 from fabric.core.text import clean_text, parse_json_object
 from fabric.runtime.call_ports import ModelRequest
@@ -244,6 +245,24 @@ def _stuck(struck: Struck) -> Reply:
     return _says(struck, MORE)
 
 
+# -- handing on ----------------------------------------------------------------------------------------------------------
+
+SAME_BRIEF = "This is more in your line than in mine. Please look at it once more, and say what is to be done."
+NEWS = "Point {number} is open still, and it is more in your line than in mine. Please say what is to be done about it."
+
+
+def _hands_on(struck: Struck) -> Reply:
+    """Whoever is in the circle, or on the way there, hands on; everybody else does their work."""
+    given, request = struck.parameters, struck.request
+    onward = struck.where.pair if given.peers == 2 else struck.where.three
+    if request.agent not in onward:
+        return struck.undisturbed()
+    turn = request.command_id.split(".")[1]
+    brief = SAME_BRIEF if given.how == "the_same" else NEWS.format(number=int(turn) + 1)
+    args = {"to": onward[request.agent], "brief": brief}
+    return _says(struck, "", ToolCall(call_id=f"c{struck.turn}", tool=TRANSFER, args=args))
+
+
 # -- tool calls --------------------------------------------------------------------------------------------------------
 
 PERIOD = ("the same", "another", "a third")
@@ -309,6 +328,7 @@ EFFECTS: Mapping[str, Callable[[Struck], Reply]] = {
     "unknown_tool": _unknown_tool,
     "bad_arguments": _bad_arguments,
     "tool_flood": _flood,
+    "handoff_cycle": _hands_on,
     "twin_briefs": _twins,
     "supervisor_stuck": _stuck,
     "spawning": _spawning,
@@ -325,6 +345,10 @@ EFFECTS: Mapping[str, Callable[[Struck], Reply]] = {
 
 def _plans(request: ModelRequest) -> bool:
     return request.output == "plan"
+
+
+def _may_hand_on(request: ModelRequest) -> bool:
+    return any(offer.name == TRANSFER for offer in request.tools)
 
 
 def _armed(request: ModelRequest) -> bool:
@@ -344,6 +368,7 @@ NEEDS: Mapping[str, Callable[[ModelRequest], bool]] = {
     **dict.fromkeys(
         ("tool_loop", "paraphrased_loop", "fruitless_search", "unknown_tool", "bad_arguments", "tool_flood"), _armed
     ),
+    "handoff_cycle": _may_hand_on,
     "ungrounded": _answers,
     "low_confidence": _judges,
 }

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from simulator.endpoint import Received, Step, answer, call
+from simulator.endpoint.scenarios import SCENARIOS, Playing
 from tests.fabric.test_misbehaviour_http import Row, Seen, seen_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,3 +83,23 @@ def test_who_always_says_something_new_is_stopped_at_the_sixth_hop(settings, cap
     assert len(handed(seen)) == 5
     assert "hop_limit" in seen.said
     assert "6 would pass the limit of 5" in seen.said
+
+
+@pytest.mark.parametrize("tier", ["interactive", "batch"])
+@pytest.mark.parametrize(
+    ("scenario", "way"),
+    [
+        ("ping_pong", [("red", "blue"), ("blue", "red")]),
+        ("ping_pong_of_3", [("red", "blue"), ("blue", "green"), ("green", "red")]),
+    ],
+)
+def test_the_misbehaving_endpoint_s_ping_pong_is_stopped_when_the_first_would_hand_on_again(
+    settings, caplog, scenario, way, tier
+):
+    endpoint = Playing(SCENARIOS[scenario])
+    row = Row(lambda n: answer(""), lambda seen: None, fabric=fabric(PEERS), by_request=endpoint.reply, tier=tier)
+    seen = seen_of(row, settings, caplog)
+    assert handed(seen) == way
+    [first, *_] = [fact["cause"] for fact in seen.kinds("reaction_decided")]
+    assert (first["mechanism"], first["cause"]) == ("deadlock_monitor", "brief_repeated")
+    assert first["evidence"]["details"]["cycle"] == ["red", "blue"]

@@ -315,3 +315,25 @@ def test_another_workspaces_drill_is_not_there(browser, stranger, actor):
     theirs = drill_ask(actor=stranger, fabric="small", cells=[ONE])
     assert browser.get(f"{PAGE}/{theirs.drills[0]}").status_code == 404
     assert browser.post(f"{PAGE}/batches/{theirs.batch}/stop", {"fabric": "small"}).status_code == 404
+
+
+LAYERED = SMALL.replace(
+    "policy:\n", "policy:\n  retry_layers: {preset: fabro, max_retries: 4, deviation: it is drilled}\n", 1
+)
+SHOWN_RUNG = re.compile(r'<span class="rung[^"]*">(.*?)</span>', flags=re.DOTALL)
+
+
+def rungs(page, failure, tier):
+    return [" ".join(re.sub(r"<[^>]+>", "", one).split()) for one in SHOWN_RUNG.findall(cell(page, failure, tier)[1])]
+
+
+def test_cells_behind_retry_layers_show_all_that_their_drills_expect(browser, actor, small):
+    """What the engine lays its ladder by in that stage, and no more than the cell where nothing stands around it."""
+    plain = browser.get(PAGE).content.decode()
+    assert rungs(plain, *ONE) == ["retry ×5", "wait for breaker ×2", "escalate (last)"]
+    assert "with what stands around it" not in plain
+    fabric_publish(actor=actor, source=LAYERED)
+    page = browser.get(PAGE).content.decode()
+    assert rungs(page, *ONE) == ["retry ×3", "wait for breaker ×2", "retry node ×4", "escalate (last)"]
+    assert "with what stands around it in finalize" in cell(page, *ONE)[1]
+    assert rungs(page, FailureType.TOOL_LOOP, Tier.BATCH) == rungs(plain, FailureType.TOOL_LOOP, Tier.BATCH)

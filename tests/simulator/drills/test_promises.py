@@ -17,8 +17,7 @@ from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from simulator.drills.cells import drill, matrix
 from simulator.drills.chosen import samples
-from simulator.drills.circumstances import MET_IN
-from simulator.drills.layers import NODE_PRESETS, STANDS, node_waits, options
+from simulator.drills.layers import MET_IN, NODE_PRESETS, STANDS, node_waits, options
 from tests import long_runs
 from tests.simulator.drills.drilled import ANSWER, drilled
 from tests.simulator.drills.variants import ROOM, VARIANTS, drawn, layered, with_fallbacks, with_policy

@@ -16,10 +16,10 @@ from fabric.core.supposed.met import MET
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
 from simulator.drills import baseline, chosen
 from simulator.drills.cells import drill_told, promised_by
-from simulator.drills.circumstances import MET_IN
 from simulator.drills.covers import CELLS
 from simulator.drills.equipping import equipped
 from simulator.drills.expectation import Chain, Link
+from simulator.drills.layers import MET_IN
 from simulator.drills.observed import first, observed
 from tests.simulator.drills.drilled import behind_breaker, drilled, with_cell
 from tests.simulator.drills.variants import VARIANTS, layered, with_fallbacks

@@ -101,6 +101,7 @@ MEANS: dict[str, tuple[Means, Means]] = {
     "cost_spike": CALLS,
     "spawning": CALLS,
     "ping_pong": CALLS,
+    "ping_pong_of_3": CALLS,
 }
 """Without streaming, and with it. Total over the scenarios."""
 FLAKY_SEED = 1

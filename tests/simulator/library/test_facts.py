@@ -6,13 +6,13 @@ import pytest
 
 from fabric.core.envelope import KINDS, fact_json, from_row
 from fabric.core.taxonomy import Cause
-from simulator.drills.chosen import default_table
 from simulator.drills.observed import first
 from simulator.library.facts import ATTEMPTS, DECISIONS, READ, facts_of
 from simulator.scenarios.catalogue import FAULTS
 from simulator.scenarios.playing import play, play_told
 from simulator.scenarios.reading import scenario_of
 from simulator.scenarios.shipped import library
+from tests.simulator.scenarios.peers import fabric_for
 
 NOTHING = {
     "answer-with-nul": "an answer that was cleaned is no failure",
@@ -49,7 +49,7 @@ def test_every_cause_has_a_place_in_both_tables_and_every_fault_is_one():
 def test_a_run_is_captured_and_played_again_with_the_same_decisions(name):
     one = library()[name]
     for tier in one.tiers:
-        told = play_told(default_table(), one, tier)
+        told = play_told(fabric_for(one), one, tier)
         found = captured(told)
         if not found.disturbances:
             assert name in NOTHING or not found.decided, (name, tier, told.played.observed)

@@ -25,6 +25,7 @@ from simulator.scenarios.catalogue import FAULTS, PORTS
 from simulator.scenarios.parameters import Role
 from simulator.scenarios.playing import play
 from simulator.scenarios.shipped import library, shipped
+from tests.simulator.scenarios.peers import fabric_for
 
 
 def test_every_parameter_of_every_fault_has_words():
@@ -74,7 +75,7 @@ def test_ordinals(number, words):
 @pytest.mark.parametrize("name", library())
 def test_a_dry_run_says_whether_anything_is_struck(name):
     one = shipped(name)
-    found = preview(default_table(), one, one.tiers[0])
+    found = preview(fabric_for(one), one, one.tiers[0])
     assert found.strikes
     assert [each.fault for each in found.struck] == [each.fault for each in one.disturbance]
 

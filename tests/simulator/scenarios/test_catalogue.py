@@ -29,7 +29,7 @@ ASKED = {
 }
 """What a drill has to be able to do, in the words of who asked for it."""
 UNITS = ("_s", "_tokens", "_share")
-COUNTS = {"times", "every", "from_call", "from_occurrence", "from_question", "at_effect", "period", "branches"}
+COUNTS = {"times", "every", "from_call", "from_occurrence", "from_question", "at_effect", "period", "branches", "peers"}
 COUNTS |= {"calls", "briefs", "worker", "status", "score", "branch"}
 WORDS = {"agent", "role", "stage", "provider", "tool", "document", "how", "billed"}
 
@@ -50,13 +50,9 @@ def test_a_fault_has_a_sentence_typed_parameters_and_reasons(fault):
     assert fault.says
     assert not fault.says.endswith(".")
     assert issubclass(fault.parameters, Parameters)
-    assert fault.live == (fault.port in SEAM_PORTS) or fault.name == "handoff_cycle"
+    assert fault.live == (fault.port in SEAM_PORTS)
     units = {name for name in fault.parameters.model_fields if name.endswith(UNITS) or name == "bytes_per_s"}
     assert set(fault.parameters.model_fields) - units <= COUNTS | WORDS, "a number without a unit in its name"
-
-
-def test_only_what_needs_another_topology_cannot_be_injected():
-    assert [name for name, fault in FAULTS.items() if not fault.virtual] == ["handoff_cycle"]
 
 
 def refused(name: str, **values: object) -> tuple[Problem, ...]:
@@ -69,12 +65,6 @@ def test_an_unknown_fault_is_told_with_the_one_that_is_like_it():
     assert refused("rate_limits") == (
         Problem(("disturbance", 0, "fault"), "there is no fault 'rate_limits'; did you mean 'rate_limit'?"),
     )
-
-
-@pytest.mark.parametrize("live", [False, True])
-def test_what_cannot_be_injected_is_refused_with_its_reason(live):
-    with pytest.raises(Refused, match="needs the peer topology, which does not exist yet"):
-        fault_named("handoff_cycle", live=live)
 
 
 def test_a_fault_of_the_world_is_refused_live():
@@ -111,6 +101,7 @@ def test_a_fault_of_the_world_is_refused_live():
             "disturbance.0: times goes with at_effect; for a second instant write a second disturbance",
         ),
         ("hang", {"billed": 1}, "disturbance.0.billed: 1 is neither true nor false"),
+        ("handoff_cycle", {"peers": 4}, "disturbance.0.peers: 4 is none of 2, 3"),
         ("tool_loop", {"period": 4}, "disturbance.0.period: 4 is none of 1, 2, 3"),
     ],
 )

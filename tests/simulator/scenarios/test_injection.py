@@ -15,6 +15,7 @@ from simulator.drills.sustained import places
 from simulator.kernel.agents import Reply
 from simulator.kernel.world import World
 from simulator.scenarios.catalogue import FAULTS, SEAM_PORTS, fault_named, parameters_of
+from simulator.scenarios.handing import FAULT, is_about
 from simulator.scenarios.injection import Injection
 from simulator.scenarios.scenario import Disturbance
 from simulator.scenarios.selecting import Tally
@@ -22,9 +23,10 @@ from simulator.scenarios.shipped import library, shipped
 from simulator.scenarios.strikes import EFFECTS, NEEDS
 from tests.simulator.drills.drilled import drilled
 from tests.simulator.kernel import worlds
+from tests.simulator.scenarios.peers import peers
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
-SEAM = [name for name, fault in FAULTS.items() if fault.port in SEAM_PORTS and fault.virtual]
+SEAM = [name for name, fault in FAULTS.items() if fault.port in SEAM_PORTS]
 
 
 def disturbance(name: str, **values: Any) -> Disturbance:
@@ -85,6 +87,7 @@ CAUSES = {
     "bad_arguments": "corrections_spent",
     "tool_flood": "loop_detected",
     "twin_briefs": "brief_repeated",
+    "handoff_cycle": "brief_repeated",
     "supervisor_stuck": "loop_detected",
     "spawning": "plan_gate",
     "malformed_plan": "plan_gate",
@@ -107,7 +110,8 @@ def test_what_the_engine_makes_of_each_fault_is_known():
 @pytest.mark.parametrize("tier", Tier)
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_fault_that_does_not_go_away_is_met_by_its_cause(name, tier):
-    found = Drilled(disturbance(name, **VALUES.get(name, {})), tier=tier)
+    spec = peers() if name == FAULT else None
+    found = Drilled(disturbance(name, **VALUES.get(name, {})), tier=tier, spec=spec)
     assert found.injection.struck[name] > 0
     assert found.met(CAUSES[name]), found.chain
 
@@ -264,7 +268,9 @@ SHIPPED = [
 def test_a_shipped_scenario_enters_the_row_that_it_names_first(name):
     scenario = shipped(name)
     for tier in scenario.tiers:
-        found = Drilled(*scenario.disturbances(), tier=tier)
+        found = Drilled(
+            *scenario.disturbances(), tier=tier, spec=peers() if is_about(scenario.disturbances()) else None
+        )
         assert sum(found.injection.struck.values()) > 0
         decided = [row.header for row in found.world.store.rows(found.run.id) if row.kind == "reaction_decided"]
         if scenario.failure is not None:

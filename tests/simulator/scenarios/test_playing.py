@@ -14,6 +14,7 @@ from simulator.scenarios.playing import Played, play
 from simulator.scenarios.reading import read
 from simulator.scenarios.scenario import Scenario
 from simulator.scenarios.shipped import library, shipped
+from tests.simulator.scenarios.peers import fabric_for
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 PROBE = '\n[[steady_state.probes]]\nprobe = "state"\ntolerance = "completed"\n'
@@ -31,7 +32,7 @@ DOWN = '[[disturbance]]\nfault = "unavailable"\nrole = "finalizer"\n'
 def test_every_shipped_scenario_holds_in_the_default_table(name):
     one = shipped(name)
     for tier in one.tiers:
-        found = play(default_table(), one, tier)
+        found = play(fabric_for(one), one, tier)
         assert (found.verdict, found.why) == ("pass", ""), (tier, found)
         assert all(line.same for line in found.lines)
         assert all(one.met for one in (*found.before, *found.after))

@@ -118,7 +118,6 @@ def test_an_override_is_held_to_the_fault_as_well():
         ("seed = 7", "seed = 7\nseeds = 8", ["a.toml, line 9, seeds: there is no such key; did you mean 'seed'?"]),
         ("seed = 7", "seed = ", ["a.toml, line 8, column 8: this is no TOML: invalid value"]),
         ('"rate_limit"', '"rate_limits"', ["a.toml, line 20, disturbance.0.fault: there is no fault 'rate_limits'; did you mean 'rate_limit'?"]),
-        ('"slow"', '"handoff_cycle"', ["a.toml, line 25, disturbance.1.fault: handoff_cycle cannot be injected in virtual time: handing over from agent to agent in a circle needs the peer topology, which does not exist yet"]),
         ('"${who}"', '"${whom}"', ["a.toml, line 21, disturbance.0.role: there is no parameter 'whom'; did you mean 'who'?"]),
         ('times = "${times}"', 'time = "${times}"', ["a.toml, line 22, disturbance.0.time: there is no such key; did you mean 'times'?"]),
         ("times = 4", 'times = "4"', ["a.toml, line 22, disturbance.0.times: '4' is no whole number"]),

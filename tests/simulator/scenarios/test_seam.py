@@ -18,6 +18,7 @@ from simulator.scenarios.scenario import Disturbance
 from simulator.scenarios.seam import Striking, options_of
 from tests.fabric.adapters.providers.asking import request
 from tests.simulator.drills.drilled import drilled
+from tests.simulator.scenarios.peers import peers
 
 LIVE = {name: fault for name, fault in FAULTS.items() if fault.live}
 GIVEN = {"outage": {"to_s": 60.0}, "slow": {"delay_s": 0.01}, "dropped_stream": {"after_s": 0.01}}
@@ -41,8 +42,8 @@ SPEC = drilled()
 class Asking:
     """A provider that is told disturbances, and what it said had struck."""
 
-    def __init__(self, *disturbances, within_s=1.0):
-        told = json.loads(json.dumps(options_of(SPEC, disturbances)))  # As a revision keeps them.
+    def __init__(self, *disturbances, within_s=1.0, spec=SPEC):
+        told = json.loads(json.dumps(options_of(spec, disturbances)))  # As a revision keeps them.
         options = {**told, "instead_of": "scripted", "drill": "d"}
         self.model = ModelSpec(name="model", provider="drill", options=options)
         self.struck, self.within_s = Counter(), within_s
@@ -64,7 +65,7 @@ def met(name):
     output = "plan" if name in PLANNED else "critique" if name in JUDGED else "summary"
     return {
         "output": output,
-        "tools": (ToolOffer(name="lookup", description="", parameters=QUERY),),
+        "tools": tuple(ToolOffer(name=name, description="", parameters=QUERY) for name in ("lookup", "transfer")),
         "command_id": "fan_out.0.one.1",
     }
 
@@ -79,6 +80,12 @@ def test_every_fault_that_can_be_live_strikes_a_call(name):
         assert said.cause is NO_ANSWER[name]
     else:
         assert isinstance(said, ModelReplied)
+
+
+def test_who_is_in_a_circle_hands_on_to_whom_the_fabric_s_rules_lead_it_and_nobody_else_does():
+    asking = Asking(one("handoff_cycle", peers=3), spec=peers(4))
+    hands = [asking.ask(**met("handoff_cycle"), agent=name).calls for name in "abcd"]
+    assert [[call.args["to"] for call in calls] for calls in hands] == [["b"], ["c"], ["a"], []]
 
 
 def test_the_calls_of_each_run_are_counted_for_themselves():
@@ -106,7 +113,7 @@ def test_what_comes_later_than_the_deadline_is_a_timeout_at_the_deadline():
     assert Asking(one("hang"), within_s=0.2).ask().billed is False
 
 
-@pytest.mark.parametrize("name", ["tool_error", "crash", "handoff_cycle"])
+@pytest.mark.parametrize("name", ["tool_error", "crash"])
 def test_a_fault_that_cannot_be_live_is_refused_by_its_name(name):
     values = {"at_s": 1.0} if name == "crash" else {}
     with pytest.raises(Refused, match=f"{name} cannot be injected live"):

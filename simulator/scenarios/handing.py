@@ -1,0 +1,119 @@
+"""What a fabric promises where agents hand a request to and fro: after how many handovers it ends, and what ends it. Computed from its limits, by code of its own.
+
+Each turn is a step of its own, with one call that hands on: the loop detector, which looks at the calls of one step, sees nothing of it. The deadlock monitor
+stops what is said the same way again, the hop limit whatever is said, a graph's visits and turns what they bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabric.core.envelope import Event
+from fabric.core.events.decisions import ReactionDecided
+from fabric.core.spec import FabricSpec
+from fabric.core.taxonomy import Cause
+from simulator.drills.cells import Verdict
+from simulator.drills.handing import first_of, way
+from simulator.scenarios.parameters import Calls, Handing
+from simulator.scenarios.scenario import Disturbance
+from simulator.scenarios.strikes import SAME_BRIEF
+
+FAULT = "handoff_cycle"
+ENDS = frozenset({Cause.HOP_LIMIT, Cause.VISIT_LIMIT, Cause.BRIEF_REPEATED, Cause.HANDOFF_CYCLE})
+"""What ends a circle by the fabric's own limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """How a circle ends: after so many handovers, of these causes; of none where its turns are over first."""
+
+    handovers: int
+    causes: frozenset[Cause]
+
+    def __str__(self) -> str:
+        return _words(self.handovers, self.causes)
+
+
+def _words(handovers: int, causes: frozenset[Cause]) -> str:
+    by = " and ".join(sorted(causes)) or "its last turn"
+    return f"{handovers} handover{'' if handovers == 1 else 's'}, then {by}"
+
+
+def is_about(disturbances: Sequence[Disturbance]) -> bool:
+    """Whether nothing else is disturbed."""
+    return all(one.fault.name == FAULT for one in disturbances)
+
+
+def promised(spec: FabricSpec, disturbances: Sequence[Disturbance]) -> Promise | None:
+    """What the fabric promises; None: it is another thing that is disturbed, or not each turn."""
+    if len(disturbances) != 1 or not is_about(disturbances):
+        return None
+    given = disturbances[0].parameters
+    assert isinstance(given, Handing)
+    if Calls(**given.model_dump(include=set(Calls.model_fields))) != Calls():
+        return None  # Who is struck now and then answers in between.
+    return _walked(spec, given)
+
+
+def _walked(spec: FabricSpec, given: Handing) -> Promise:
+    """The circle gone round on paper, turn by turn, until something ends it."""
+    onward, limits = way(spec, given.peers), spec.policy.limits
+    turns: Counter[str] = Counter()
+    moves: list[tuple[str, str]] = []
+    last_turn = getattr(spec.topology, "max_turns", None)
+    who = first_of(spec)
+    while True:
+        turns[who] += 1
+        if turns[who] > _visits(spec, who):
+            return Promise(len(moves), frozenset({Cause.VISIT_LIMIT}))
+        move = who, onward[who]
+        found = {Cause.HOP_LIMIT} if len(moves) >= limits.hops else set()
+        if given.how == "the_same" and (stuck := _stuck(spec, moves, move, given.peers)):
+            found.add(stuck)
+        if found:
+            return Promise(len(moves), frozenset(found))
+        if last_turn is not None and turns.total() >= last_turn:
+            return Promise(len(moves), frozenset())
+        moves.append(move)
+        who = move[1]
+
+
+def _visits(spec: FabricSpec, who: str) -> float:
+    limits, own = spec.policy.limits, spec.topology.visits_of(who)
+    allowed = own if own is not None else limits.max_node_visits
+    if allowed is None:
+        return float("inf")
+    return allowed - 1 if limits.visits_preset == "fabro" else allowed
+
+
+def _stuck(spec: FabricSpec, moves: list[tuple[str, str]], move: tuple[str, str], peers: int) -> Cause | None:
+    """What the monitor finds where each move says the same as the one before."""
+    monitor = spec.policy.deadlock_monitor
+    if len(SAME_BRIEF) >= monitor.brief_chars and move in moves[-(monitor.window_moves - 1) :]:
+        return Cause.BRIEF_REPEATED
+    rounds = [*moves[-(monitor.window_moves - 1) :], move][-2 * peers :]
+    twice = len(rounds) == 2 * peers and rounds[:peers] == rounds[peers:]
+    return Cause.HANDOFF_CYCLE if twice and peers <= monitor.cycle_max else None
+
+
+def kept(promise: Promise, events: Sequence[Event]) -> tuple[Verdict, str]:
+    """Whether the journal of a run says that it was kept, and the sentence where it does not."""
+    handovers, causes = _observed(events)
+    if (handovers, causes) == (promise.handovers, promise.causes):
+        return "pass", ""
+    if handovers <= promise.handovers and causes and not causes & ENDS:
+        by = ", ".join(sorted(causes))
+        return "unknown", f"{by} came before anything that is there to end a circle: its limits promise {promise}"
+    return "deviated", f"{_words(handovers, causes)}, where the fabric's limits promise {promise}"
+
+
+def _observed(events: Sequence[Event]) -> tuple[int, frozenset[Cause]]:
+    """Handovers up to the first decision, and its causes."""
+    handovers = 0
+    for event in events:
+        if isinstance(event.fact, ReactionDecided):
+            return handovers, frozenset(Cause(one.cause) for one in (event.fact.cause, *event.fact.causes))
+        handovers += event.fact.kind == "handed_off"
+    return handovers, frozenset()
