@@ -115,7 +115,7 @@ from celery import signals
 from console.celery import app
 
 def tell(**_):
-    print("loaded", *sorted(one for one in sys.modules if one.startswith(("console.views", "console.urls", "console.api"))), flush=True)
+    print("loaded", *sorted(one for one in list(sys.modules) if one.startswith(("console.views", "console.urls", "console.api"))), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 signals.worker_ready.connect(tell)

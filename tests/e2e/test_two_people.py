@@ -147,10 +147,13 @@ def test_a_question_is_in_one_hand_at_a_time(people, installation):
     ben.locator("#review-said", has_text="ana").wait_for()
     code, said = command(installation, "review", "claim", question)
     assert (code, "ana" in said) == (2, True), said
+    # Her network is away, so that her page cannot keep the lease.
+    ana.route("**/beat", lambda route: route.abort())
     installation.stored("UPDATE fabric_review_claim SET lease_until = 1 WHERE escalation = ?", question)
     ben.goto(f"/reviews/{question}")
     ben.keyboard.press("c")
     ben.get_by_text("taken over from ana").wait_for()
+    ana.unroute("**/beat")
     # Who had it is told so by the page, and what they send is refused.
     ana.locator("label[data-press=verb-approve]").click()
     ana.keyboard.press("Control+Enter")
