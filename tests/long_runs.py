@@ -43,7 +43,13 @@ LONG = {
 
 def of(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]]:
     """Those of the tests that are long, and the names here that none of them has."""
-    found = {pattern: [item for item in items if _named(item, pattern)] for pattern in LONG}
+    by_file: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        by_file.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    found = {
+        pattern: [item for item in by_file.get(pattern.partition("::")[0], ()) if _named(item, pattern)]
+        for pattern in LONG
+    }
     return {item for named in found.values() for item in named}, [name for name, named in found.items() if not named]
 
 

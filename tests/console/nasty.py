@@ -10,14 +10,14 @@ from tests import long_runs
 
 T = TypeVar("T")
 U = TypeVar("U")
-EACH = 6
+EACH = 12
 """In a run that is to be quick, so many of the second axis share the first one's things among them."""
 
 
 def crossed(first: Iterable[T], second: Iterable[U], each: int = EACH) -> Iterator[tuple[T, U]]:
-    """Each of the first with each of the second under ``--long``; else each with every sixth (``each``), one further each time: all of both, but not all pairs."""
-    every = 1 if os.environ.get(long_runs.ASKED) else each
+    """Each of the first with each of the second under ``--long``; else each with every twelfth (``each``), one further each time: all of both, but not all pairs."""
     others = list(second)
+    every = 1 if os.environ.get(long_runs.ASKED) else min(each, len(others))
     return ((one, other) for m, one in enumerate(first) for n, other in enumerate(others) if (m + n) % every == 0)
 
 

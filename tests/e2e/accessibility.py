@@ -80,19 +80,22 @@ def at_both_sizes(page: Page) -> list[str]:
     return found + [f"narrow, dark: {one}" for one in findings(page)]
 
 
-def looked_at(page: Page, addresses: Iterable[str]) -> dict[str, list[str]]:
-    """Findings by address. The script is told to the browser once, not to each page. Every second page is looked at wide and light, the others narrow and
-    dark, since what all are made of, and its colours, are the same; each in all four looks under ``--long``.
+def in_turn(page: Page, n: int) -> list[str]:
+    """Of many states one after the other the n-th: every second is looked at wide and light, the others narrow and dark, since what all are made of, and its
+    colours, are the same; each at both sizes and in both themes under ``--long``.
     """
+    if os.environ.get(long_runs.ASKED):
+        return at_both_sizes(page)
+    page.set_viewport_size(NARROW if n % 2 else WIDE)
+    themed(page, "dark" if n % 2 else "light")
+    return [f"{'narrow, dark: ' if n % 2 else ''}{one}" for one in findings(page)]
+
+
+def looked_at(page: Page, addresses: Iterable[str]) -> dict[str, list[str]]:
+    """Findings by address. The script is told to the browser once, not to each page."""
     page.add_init_script(axe())
     found = {}
     for n, address in enumerate(addresses):
-        if os.environ.get(long_runs.ASKED):
-            page.goto(address)
-            found[address] = at_both_sizes(page)
-            continue
-        page.set_viewport_size(NARROW if n % 2 else WIDE)
-        themed(page, "dark" if n % 2 else "light")
         page.goto(address)
-        found[address] = findings(page)
+        found[address] = in_turn(page, n)
     return {where: what for where, what in found.items() if what}

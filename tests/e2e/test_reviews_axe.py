@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.accessibility import at_both_sizes, axe
+from tests.e2e.accessibility import WIDE, axe, in_turn
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.installation import installed
 from tests.e2e.review_scenes import EMPTY, filled, scenes
@@ -24,12 +24,12 @@ def found(page, shown):
     """Findings by scene."""
     page.add_init_script(axe())
     grave = {}
-    for scene in shown:
-        page.set_viewport_size({"width": 1440, "height": 900})
+    for n, scene in enumerate(shown):
+        page.set_viewport_size(WIDE)
         page.goto(scene.address)
         page.wait_for_load_state("load")
         scene.act(page)
-        grave[scene.name] = at_both_sizes(page)
+        grave[scene.name] = in_turn(page, n)
     return {name: what for name, what in grave.items() if what}
 
 
