@@ -24,6 +24,7 @@ from console.views.turns_picture import turns
 from fabric.core.actor import Actor
 from fabric.core.flow import RunState
 from fabric.core.mechanisms import budget, hop_limit, state_of
+from fabric.core.teams import spec_within
 from fabric.selectors.breaker_margin import breaker_nearest
 from fabric.selectors.errors import Refused
 from fabric.selectors.families import children_of
@@ -131,7 +132,7 @@ def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
     """The topology as a picture and as a table."""
     if story is None:
         return {"topology": None}
-    spec = spec_of(run.revision_id)
+    spec = spec_within(spec_of(run.revision_id), "" if story.run is None else story.run.topology)
     hops = None
     if story.run is not None and story.handed:
         hops = (state_of(story.run.guards, hop_limit).hops, spec.policy.limits.hops)

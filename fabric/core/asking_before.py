@@ -109,7 +109,7 @@ def others(work: Work, step: Step, one: Proposed) -> tuple[str, ...]:
     """The tools of its agent that a person may have called in place of a call: those that its persona lets it use."""
     spec = work.compiled.spec
     agent = spec.agent(step.agent)
-    return tuple(name for name in agent.tools if name != one.tool and not barred(agent, spec.tool(name)))
+    return tuple(name for name in spec.tools_of(agent) if name != one.tool and not barred(agent, spec.tool(name)))
 
 
 def offered(work: Work, step: Step, one: Proposed, tool: str) -> dict[str, JSON]:

@@ -247,7 +247,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple
         agent=issued.agent,
         model=issued.target,
         messages=prompt.messages(run, step, opened),
-        tools=() if issued.final else agent.tools,
+        tools=() if issued.final else spec.tools_of(agent),
         output=prompt.output_of(step),
         max_output_tokens=issued.max_output_tokens,
         idempotency_key=issued.key,

@@ -51,8 +51,8 @@ def _unfit(work: Work, step: Step, failure: Failure, cause: Cause) -> str | Unfi
     def unfit(ruled_out: Ruling, reason: str, trip: Trip | None = None) -> Unfit:
         return Unfit(reason, _weighed(work, step, before, proposal, ruled_out, trip))
 
-    agent = work.compiled.spec.agent(step.agent)
-    if agent.tools and not step.final and Capability.TOOL_USE not in models[name].capable:
+    spec = work.compiled.spec
+    if spec.tools_of(spec.agent(step.agent)) and not step.final and Capability.TOOL_USE not in models[name].capable:
         return unfit("needs", f"the call needs {Capability.TOOL_USE}, which {name} lacks")
     if cause is Cause.QUOTA and endpoint_of(models[own]) == endpoint_of(models[name]):
         return unfit("endpoint", f"{name} is at the same endpoint, and {cause} is the endpoint's")

@@ -278,7 +278,18 @@ class FabricSpec(SpecGroup):
 
     def of_conversation(self, tool: str) -> bool:
         """Whether a tool is one of those."""
-        return tool in spec_conversation.BY_KIND.get(self.topology.kind, ())
+        return any(one.name == tool for one in self.conversation_tools)
+
+    def tools_of(self, agent: AgentSpec) -> tuple[str, ...]:
+        """The tools that an agent has in a run of this topology: those that it names, those of a conversation where it takes part in it alone."""
+        talks = agent.name in self.topology.workers
+        own = frozenset(spec_conversation.BY_KIND.get(self.topology.kind, ()) if talks else ())
+        return tuple(name for name in agent.tools if name in own or name in self._standing)
+
+    @cached_property
+    def _standing(self) -> frozenset[str]:
+        """The tools that are there whatever the topology is: the declared ones and those of memories."""
+        return frozenset({tool.name for tool in self.tools} | set(self._made))
 
     @cached_property
     def _made(self) -> dict[str, tuple[ToolSpec, MemorySpec, Verb]]:

@@ -1,6 +1,7 @@
 """Tools that the engine makes where workers take turns by a graph or pass a request on: handing over, ending, context variables (semantics.md 5).
 
-An agent has those that it names in its ``tools``. Calling them asks nobody: what they do is journaled in the decision that issues them.
+An agent has those that it names in its ``tools``, in the runs in which it takes part. Calling them asks nobody: what they do is journaled in the decision that
+issues them. Of a fabric whose teams have them each is there once, for the members of all those teams; in a team's run it is that team's alone.
 """
 
 from __future__ import annotations
@@ -29,10 +30,22 @@ def is_conversation(topology: TopologySpec) -> bool:
     return isinstance(topology, GraphTopology | HandoffTopology)
 
 
+def members(topology: TopologySpec, tool: str) -> tuple[str, ...]:
+    """Who may call such a tool: the workers of the topology, or of each of its teams, that has it; none: none has."""
+    having = (one for one in topology.every() if tool in BY_KIND.get(one.kind, ()))
+    return tuple(dict.fromkeys(name for one in having for name in one.workers))
+
+
+def made_in(topology: TopologySpec) -> tuple[str, ...]:
+    """The tools that a topology or one of its teams has."""
+    return tuple(name for name in SAYS if members(topology, name))
+
+
 def engine_made(topology: TopologySpec) -> Iterator[dict[str, JSON]]:
-    """The fields of each tool that a topology has."""
-    for name in BY_KIND.get(topology.kind, ()):
-        yield {"name": name, "kind": KIND, "description": SAYS[name], "parameters": _parameters(name, topology)}
+    """The fields of each of them."""
+    for name in made_in(topology):
+        parameters = _parameters(name, members(topology, name))
+        yield {"name": name, "kind": KIND, "description": SAYS[name], "parameters": parameters}
 
 
 SAYS = {
@@ -44,10 +57,10 @@ SAYS = {
 """What a model is told of each."""
 
 
-def _parameters(name: str, topology: TopologySpec) -> JSON:
+def _parameters(name: str, workers: tuple[str, ...]) -> JSON:
     made: dict[str, dict[str, JSON]] = {
         TRANSFER: {
-            "to": {"type": "string", "enum": list(topology.workers), "description": "Who takes over."},
+            "to": {"type": "string", "enum": list(workers), "description": "Who takes over."},
             "brief": {
                 "type": "string",
                 "minLength": 1,
@@ -81,9 +94,9 @@ def _parameters(name: str, topology: TopologySpec) -> JSON:
 
 def problems(topology: TopologySpec, tools: Iterable[tuple[str, str]]) -> Iterator[str]:
     """What is wrong with the tools, given by name and kind, that a fabric declares beside those: a sentence each, with its path."""
-    made = BY_KIND.get(topology.kind, ())
+    made = {name: one.kind for one in topology.every() for name in BY_KIND.get(one.kind, ())}
     for n, (name, kind) in enumerate(tools):
         if name in made:
-            yield f"tools.{n}.name: {name!r} is a tool that topology {topology.kind} has; take another name"
+            yield f"tools.{n}.name: {name!r} is a tool that topology {made[name]} has; take another name"
         if kind == KIND:
             yield f"tools.{n}.kind: tools of conversations are made by the engine; let an agent name transfer, finish, context_write or context_read"

@@ -47,6 +47,10 @@ class GraphTopology(TopologySpec, GraphRules):
             )
         return self
 
+    def begun(self) -> tuple[str, ...]:
+        """All who take part, who ever has a turn: each is let in at the beginning."""
+        return tuple(dict.fromkeys(self.workers))
+
     def hands(self) -> tuple[str, ...]:
         """Whoever speaks first: whether anybody else ever does is the rules' to say."""
         return (self.initial_speaker,)

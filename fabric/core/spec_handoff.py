@@ -39,6 +39,10 @@ class HandoffTopology(TopologySpec):
                 raise ValueError(f"topology.{field}: {name!r} is not one of the workers ({', '.join(self.workers)})")
         return self
 
+    def begun(self) -> tuple[str, ...]:
+        """All who take part, who ever has a turn: each is let in at the beginning."""
+        return tuple(dict.fromkeys(self.workers))
+
     def hands(self) -> tuple[str, ...]:
         """Whoever has the request first: whether anybody else ever does is its peers' to say."""
         return (self.first or self.workers[0],)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fabric.core.spec_parts import Name, SpecGroup, absent
 from fabric.core.spec_single import Single
-from fabric.core.spec_topology import PlannedTopology
+from fabric.core.spec_topology import PlannedTopology, TopologySpec
 
 
 class Team(SpecGroup):
@@ -45,6 +45,10 @@ class HierarchicalTopology(PlannedTopology):
         """The same of its teams."""
         for lead, team in self.teams.items():
             yield from (f"teams.{lead}.topology.{field}" for field in team.topology.in_json())
+
+    def every(self) -> tuple[TopologySpec, ...]:
+        """Its own, then those of its teams in their order."""
+        return (self, *(team.topology for team in self.teams.values()))
 
     def everybody(self) -> tuple[str, ...]:
         """Its workers and those of its teams, each once."""

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 
 from fabric.core.spec_debate import DebateTopology
+from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
 from fabric.core.spec_sop import SopTopology
 from fabric.core.spec_topology import DEFAULT_KIND, SupervisorTopology
 
@@ -21,6 +23,8 @@ def kind_of(given: Any) -> str:
 Single = Annotated[
     Annotated[SupervisorTopology, Tag("supervisor")]
     | Annotated[SopTopology, Tag("sop")]
+    | Annotated[GraphTopology, Tag("graph")]
+    | Annotated[HandoffTopology, Tag("handoff")]
     | Annotated[DebateTopology, Tag("debate")],
     Discriminator(kind_of),
 ]

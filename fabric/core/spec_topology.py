@@ -64,6 +64,10 @@ class TopologySpec(SpecGroup):
         found = {field: name for field, name in named.items() if name is not None}
         return found | {f"workers.{n}": name for n, name in enumerate(self.workers)}
 
+    def every(self) -> tuple[TopologySpec, ...]:
+        """It, then those of its teams."""
+        return (self,)
+
     def speakers(self) -> tuple[str, ...]:
         """Whom briefs may be for."""
         return self.workers

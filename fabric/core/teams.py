@@ -16,6 +16,11 @@ def specs_of(spec: FabricSpec) -> dict[str, FabricSpec]:
     return {lead: _within(spec, team) for lead, team in teams.items()}
 
 
+def spec_within(spec: FabricSpec, topology: str) -> FabricSpec:
+    """The fabric as a run sees it that runs this worker's topology; as it is for an empty name, and for one that leads no team."""
+    return specs_of(spec).get(topology, spec) if topology else spec
+
+
 def _within(spec: FabricSpec, team: Team) -> FabricSpec:
     given = {"run_usd_micros": team.run_usd_micros, "run_tokens": team.run_tokens}
     caps = {name: cap for name, cap in given.items() if cap is not None}

@@ -176,7 +176,8 @@ def looked_at(work: Work, step: Step, one: Proposed, index: int, allowed: int) -
         return one
     if index >= allowed:
         return replace(one, problem=f"only {allowed} calls of one answer are executed", cause=Cause.TURN_LIMIT)
-    offered = work.compiled.spec.agent(step.agent).tools
+    spec = work.compiled.spec
+    offered = spec.tools_of(spec.agent(step.agent))
     if one.tool not in offered:
         names = ", ".join(offered) or "none"
         return replace(one, problem=f"there is no tool {one.tool!r}; offered are: {names}")

@@ -55,7 +55,7 @@ def model_request(
         agent=command.agent,
         model=spec.model(command.model),
         messages=tuple(fill.message(message) for message in command.messages),
-        tools=tuple(offers[name] for name in command.tools),
+        tools=tuple(_offered(spec, name, offers) for name in command.tools),
         output=command.output,
         output_schema=None
         if agent.answers == "text" or fill.plans
@@ -108,11 +108,20 @@ def _memory(command: CallTool, run_id: str, spec: FabricSpec, fabric_id: str) ->
     return MemoryCall(memory=found[0], verb=found[1], fabric_id=fabric_id, origin=origin)
 
 
+def _offered(spec: FabricSpec, name: str, offers: Mapping[str, ToolOffer]) -> ToolOffer:
+    """A tool as an agent of this topology is offered it. ``offers``: of the whole fabric, whose conversations' tools are those of all its teams."""
+    if not spec.of_conversation(name):
+        return offers[name]
+    tool = spec.tool(name)
+    return ToolOffer(name=name, description=tool.description, parameters=tool.parameters or {})
+
+
 def overhead_bytes(spec: FabricSpec, agent: AgentSpec, offers: Mapping[str, ToolOffer]) -> int:
     """An upper bound of what templates, instructions and tool definitions add to any prompt of an agent, in bytes."""
     shapes = max(len(shape) for shape in SHAPES.values())
     schemas = max(len(json.dumps(json_schema(name))) for name in AGENT_OUTPUT)
-    tools = sum(len(json.dumps(_offer_json(offers[name]))) for name in agent.tools if name in offers)
+    had = (_offered(spec, name, offers) for name in spec.tools_of(agent) if name in offers)
+    tools = sum(len(json.dumps(_offer_json(offer))) for offer in had)
     roster = sum(len(worker.instructions.encode()) + 200 for worker in spec.agents)
     shapes += len(PLANNING) + 1 if agent.calls else 0
     return len(agent.instructions.encode()) + shapes + schemas + _data_bytes(spec, agent) + tools + roster + 4_000

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.core.actor import Actor
+from fabric.core.child_inputs import ChildRequested
 from fabric.core.flow import RunState
-from fabric.models import Run
+from fabric.core.inputs import INBOX
+from fabric.models import Inbox, Run
+from fabric.selectors.runs import RunView
 
 CHILDREN_SHOWN = 64
 """As many as one fan-out can have; of more, the list of runs shows the rest."""
@@ -26,6 +29,16 @@ class Relative:
     cost_usd_micros: int
     cap_usd_micros: int | None
     """What its parent reserved for it; None for a root."""
+
+
+def team_of(run: RunView) -> str:
+    """The worker whose team a run that goes on is of, by what it was begun with; empty: it runs the fabric's own topology."""
+    if run.parent_run_id is None:
+        return ""
+    begun = Inbox.objects.filter(run_id=run.id, workspace_id=run.workspace_id, input_id=f"start:{run.id}")
+    body = begun.values_list("body", flat=True).first()
+    given = None if body is None else INBOX.validate_json(bytes(body))
+    return given.topology if isinstance(given, ChildRequested) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from fabric.core.run import Run, clocks_stopped
 from fabric.core.saga import by_key, undo_order
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause
+from fabric.core.teams import spec_within
 from fabric.models import Event
 from fabric.selectors.escalations import EscalationView
 from fabric.selectors.explain import in_words
@@ -106,7 +107,7 @@ def evidence_of(actor: Actor, item: EscalationView) -> Evidence:
         round=fact.round if fact else 1,
         trip=trip,
         numbers=in_words(trip) if trip else "",
-        gates=tuple(_gates(trip, spec, item.stage)) if trip else (),
+        gates=tuple(_gates(trip, spec_within(spec, moment.run.topology if moment else ""), item.stage)) if trip else (),
         **known,
     )
 

@@ -11,11 +11,13 @@ from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, PersonSpoke, ResumeRequested, TerminateRequested
 from fabric.core.roles import Right
 from fabric.core.spec_conversation import is_conversation
+from fabric.core.teams import spec_within
 from fabric.core.text import clean_text
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.runtime.quarantine import WAKES_QUARANTINED
 from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.families import team_of
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
@@ -109,10 +111,8 @@ def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, tex
     said = clean_text(text)[0].strip()[:MESSAGE_CHARS_MAX]
     if not said:
         raise Refused("a message without words says nothing: write what is to be read", code="invalid", field="text")
-    if not is_conversation(revision_spec(run.revision_id).topology):
-        message = (
-            f"run {run.id} has no conversation: the workers of its fabric take no turns by a graph or by handing over"
-        )
+    if not is_conversation(spec_within(revision_spec(run.revision_id), team_of(run)).topology):
+        message = f"run {run.id} has no conversation: its workers take no turns by a graph or by handing over"
         raise Refused(message, code="conflict", field="run")
     asked = PersonSpoke(input_id=f"{SAY}{key[:64] or uuid4().hex}", actor=actor.name, text=said)
     return _put(store, nudge, actor, run_id, asked)

@@ -9,28 +9,37 @@ from fabric.core import spec_conversation
 from fabric.core.graph import problems as rules
 from fabric.core.graph.reach import Crew
 from fabric.core.spec import FabricSpec
-from fabric.core.spec_conversation import FINISH, TRANSFER
+from fabric.core.spec_conversation import FINISH, TRANSFER, is_conversation
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
 from fabric.services.fabric_yaml import Problem
+from fabric.services.publication_teams import everywhere
 
 
 def unsound_graphs(spec: FabricSpec, where: Any) -> Iterator[Problem]:
-    """Names that are wrong, rules that would end the conversation and never can, tools of the conversation in hands that take no part in it."""
-    for one in _found(spec):
-        if not one.warning:
-            yield Problem(_path(one.path), one.sentence)
-    made = spec_conversation.BY_KIND.get(spec.topology.kind, ())
+    """Names that are wrong, rules that would end a conversation and never can, tools of conversations in hands that take part in none; of teams too."""
+    yield from everywhere(spec, _unsound)
     for n, agent in enumerate(spec.agents):
         for m, name in enumerate(agent.tools):
-            if name in made and agent.name not in spec.topology.workers:
-                sentence = f"agent {agent.name!r} takes no part in the conversation, and only workers may call {name}; take it out"
+            if spec.of_conversation(name) and agent.name not in spec_conversation.members(spec.topology, name):
+                which = "the conversation" if is_conversation(spec.topology) else "any team's conversation that has it"
+                sentence = (
+                    f"agent {agent.name!r} takes no part in {which}, and only workers may call {name}; take it out"
+                )
                 yield Problem(f"agents.{n}.tools.{m}", sentence)
 
 
 def warnings(spec: FabricSpec) -> list[Problem]:
-    """Rules that can never decide, workers that nothing leads to, a conversation that nothing ends."""
-    return [Problem(_path(one.path), one.sentence) for one in _found(spec) if one.warning]
+    """Rules that can never decide, workers that nothing leads to, a conversation that nothing ends; of teams too."""
+    return list(everywhere(spec, _doubtful))
+
+
+def _unsound(spec: FabricSpec) -> Iterator[Problem]:
+    yield from (Problem(_path(one.path), one.sentence) for one in _found(spec) if not one.warning)
+
+
+def _doubtful(spec: FabricSpec) -> Iterator[Problem]:
+    yield from (Problem(_path(one.path), one.sentence) for one in _found(spec) if one.warning)
 
 
 def _found(spec: FabricSpec) -> list[rules.Problem]:
@@ -44,7 +53,7 @@ def _found(spec: FabricSpec) -> list[rules.Problem]:
 
 def crew_of(spec: FabricSpec) -> Crew:
     """What each worker may call, and which of those tools may hand over or end: the engine's own, and functions, whose results no declaration tells."""
-    tools = {name: frozenset(spec.agent(name).tools) for name in spec.topology.workers}
+    tools = {name: frozenset(spec.tools_of(spec.agent(name))) for name in spec.topology.workers}
     functions = {tool.name for tool in spec.tools if tool.kind == "callable" or tool.hands_over}
     made = {TRANSFER, FINISH} & set(spec_conversation.BY_KIND.get(spec.topology.kind, ()))
     return Crew(tools, frozenset(functions | made))

@@ -73,7 +73,7 @@ def agent_in(spec: FabricSpec, stage: Stage, worker: str = "", planner: str = ""
 def first_worker(spec: FabricSpec, *, armed: bool) -> str:
     """The first worker that does its work itself; ``armed``: the first of those that has a tool, where one has."""
     workers = spec.topology.hands() or spec.topology.workers
-    able = (name for name in workers if not armed or spec.agent(name).tools)
+    able = (name for name in workers if not armed or spec.tools_of(spec.agent(name)))
     return next(able, workers[0])
 
 

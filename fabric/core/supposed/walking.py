@@ -105,7 +105,7 @@ class _Walk:
         if not self.whole and not self.agent:
             raise NotSupposed(f"nobody is asked in stage {self.stage} of this fabric, so {failure} cannot be met there")
         self.blocked = self.met.blocked and self.cause is self.met.cause
-        if self.blocked and not self.spec.agent(self.agent).tools:
+        if self.blocked and not self.spec.tools_of(self.spec.agent(self.agent)):
             raise NotSupposed(f"agent {self.agent} has no tool, so there is no call that could be withheld")
         self.ended: tuple[RunState, str] = (RunState.RUNNING, "")
         context = Context(BEGAN_US, "supposed", "supposed", 0, compiled, Contents())
@@ -195,7 +195,7 @@ class _Walk:
 
     def _withheld(self, step: Step) -> Failure:
         """The step's agent proposes a call, which is not executed, and is told why."""
-        tool = self.spec.agent(step.agent).tools[0]
+        tool = self.spec.tools_of(self.spec.agent(step.agent))[0]
         if refused := calls.ask_model(self.work, step, turn=step.turns + 1):
             return Failure(tuple(refused), self.stage, step.id)
         sent = next(one for one in self.work.run.pending.values() if one.issued.step_id == step.id).issued

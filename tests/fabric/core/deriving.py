@@ -10,7 +10,7 @@ from fabric.core.context import Compiled
 from fabric.core.derivation import Derived, Ledger, Rules, noted
 from fabric.core.derivation.compare import carrying_out, derived_one, differing, follows
 from fabric.core.derivation.numbers import Scheduled
-from fabric.core.derivation.speakers import TAKES, speakers_of
+from fabric.core.derivation.speakers import TAKES, Speakers, speakers_of
 from fabric.core.envelope import Event
 from fabric.core.graph.registry import BUILT_IN
 from fabric.core.taxonomy import Tier
@@ -23,11 +23,15 @@ class Deriving:
         self.compiled, self.ledger = compiled, Ledger(tier)
         self.derived: list[Derived] = []
         self.contents: dict[str, Any] = {}
-        self.speakers = speakers_of(compiled.spec, self.contents.get)
+        self.speakers: Speakers | None = None
 
     def spoken(self, event: Event, read: Callable[[str], Any]) -> None:
         """The next event of a conversation; a choice of a speaker that does not follow from the journal fails the test."""
-        if self.speakers is None or event.fact.kind not in TAKES:
+        if event.fact.kind not in TAKES:
+            return
+        if self.speakers is None:  # By now the journal has said whose team it is.
+            self.speakers = speakers_of(self.compiled.within(self.ledger.topology).spec, self.contents.get)
+        if self.speakers is None:
             return
         if event.content_ref:
             self.contents[event.content_ref] = read(event.content_ref)

@@ -6,6 +6,7 @@ driver's state, and the chain verified.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -304,7 +305,9 @@ class Household:
         member.rows += batch.rows
         following = self.following.setdefault(member.run_id, Deriving(self.compiled, member.tier))
         new_events = [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
-        for event in new_events:
+        for event, row in zip(new_events, batch.rows, strict=True):
+            payload = row.payload
+            following.spoken(event, lambda ref, payload=payload: json.loads(payload or b"null"))
             following.take(event)
         member.events += new_events
         member.run = fold(member.run, new_events)

@@ -214,9 +214,16 @@ def test_writes_of_a_turn_that_is_run_again_are_reverted():
     assert "half" not in world.content_of(ev.SpeakerChosen)[0]["context"]
 
 
-def test_who_takes_no_part_writes_nothing():
+def test_who_takes_no_part_is_not_offered_its_tools():
     fabric = graph(topology={"aggregator": "editor"}, agents={"editor": {"tools": ["context_write"]}})
     world = ran(fabric, {**SAYS, "editor": [asks(sets(a=1)), summary("Merged.")]})
+    assert [one.tools for one in world.requests if one.agent == "editor"] == [(), ()]
+    assert not world.of(ev.ToolAnswered)
+
+
+def test_who_takes_part_writes_nothing_in_another_role():
+    fabric = graph(topology={"aggregator": "bob"}, agents={"bob": {"tools": ["context_write"]}})
+    world = ran(fabric, {**SAYS, "bob": [asks(sets(a=1)), summary("Merged.")]})
     (refused,) = [fact for fact in world.of(ev.ToolAnswered) if fact.error]
     assert refused.tool == "context_write"
     assert "takes no part" in world.content_of(ev.ToolAnswered)[0]["error"]["message"]
