@@ -21,6 +21,7 @@ from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
 from fabric.core.decision_table import DEFAULT_TABLE
 from fabric.core.policy import DEADLINES
+from fabric.core.spec_conversation import BY_KIND
 from fabric.core.spec_memories import OFFERED, tool_name
 from fabric.services.checking import Finding
 
@@ -199,12 +200,21 @@ def whole_of(tree: JSON, path: str) -> tuple[str, JSON] | None:
 
 
 def named_in(tree: JSON, listed: str) -> tuple[str, ...]:
-    """The names of the things in one of the draft's lists; of tools with those that the engine makes of memories."""
+    """The names of the things in one of the draft's lists; of tools with those that the engine makes of memories and of conversations."""
     items = at(tree, listed)
     found = [item["name"] for item in items if _has_name(item)] if isinstance(items, list) else []
     if listed == "tools" and isinstance(memories := at(tree, "memories"), list):
         found += [tool_name(verb, one["name"]) for one in memories if _has_name(one) for verb in OFFERED]
+    if listed == "tools":
+        kinds = [_kind_of(at(tree, "topology"))]
+        teams = at(tree, "topology.teams")
+        kinds += [_kind_of(at(one, "topology")) for one in teams.values()] if isinstance(teams, dict) else []
+        found += dict.fromkeys(name for kind in kinds for name in BY_KIND.get(kind, ()))
     return tuple(found)
+
+
+def _kind_of(topology: JSON) -> str:
+    return str(topology.get("kind")) if isinstance(topology, dict) else ""
 
 
 def _has_name(item: JSON) -> bool:

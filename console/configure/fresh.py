@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from console.configure.fields import at, named_in
+from console.configure.places import TEAM
 from console.configure.shape import place_of, shape_of
 
 JSON = Any
@@ -150,6 +151,8 @@ NEW: Mapping[str, Callable[[JSON], JSON]] = {
     "topology.procedure": _duty,
     "topology.transitions": _transition,
     "topology.expectations": _expectation,
+    f"{TEAM}topology.transitions": _transition,
+    f"{TEAM}topology.expectations": _expectation,
     "gates.invariants": _invariant,
     "gates.policies": _policy,
     "gates.oracle": _oracle,

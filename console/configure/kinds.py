@@ -124,7 +124,7 @@ def _graph(tree: JSON, group: JSON) -> dict[str, JSON]:
     return {"initial_speaker": named[0] if named else "", "transitions": [*rules, *ends]}
 
 
-_WHEN = ("topology.transitions.*.when",)
+_WHEN = ("topology.transitions.*.when", f"{TEAM}.transitions.*.when")
 Begins = Callable[[JSON, JSON], dict[str, JSON]]
 BEGINS: Mapping[tuple[str, str], Begins] = {
     ("topology", "supervisor"): _supervisor,
@@ -132,6 +132,7 @@ BEGINS: Mapping[tuple[str, str], Begins] = {
     ("topology", "hierarchical"): _hierarchical,
     (TEAM, "supervisor"): _supervisor,
     (TEAM, "sop"): _sop,
+    (TEAM, "graph"): _graph,
     ("topology", "graph"): _graph,
     **{(place, kind): _conditions for place in _WHEN for kind in ("all_of", "any_of")},
     **{(place, "not"): _condition for place in _WHEN},

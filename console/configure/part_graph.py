@@ -63,20 +63,35 @@ class RuleForm:
     then: KindForm
 
 
-def build(editing: Editing) -> dict[str, Any]:
-    """The rules in the order in which they are written, what holds where none applies, and the bounds."""
-    place = "topology.transitions"
+SHOWN = (
+    "initial_speaker",
+    "initiator",
+    "transitions",
+    "default_target",
+    "max_turns",
+    "ttl_s",
+    "context",
+    "expectations",
+)
+"""Fields of a graph that these forms have."""
+
+
+def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
+    """The rules in the order in which they are written, what holds where none applies, and the bounds. ``base``: where the graph stands, in a team elsewhere."""
+    place = f"{base}.transitions"
     rules = [_rule(editing, f"{place}.{n}", n + 1) for n in range(editing.count(place))]
-    given = editing.at("topology.default_target") not in (MISSING, None)
+    given = editing.at(f"{base}.default_target") not in (MISSING, None)
     return {
+        "base": base,
         "rules": rules,
         "about": editing.about(place),
-        "begins": editing.fields("topology", "initial_speaker", "initiator"),
-        "bounds": editing.fields("topology", "max_turns", "ttl_s", "context"),
-        "otherwise": _kind(editing, "topology.default_target", TARGETS) if given else None,
+        "begins": editing.fields(base, "initial_speaker", "initiator"),
+        "bounds": editing.fields(base, "max_turns", "ttl_s", "context"),
+        "otherwise": _kind(editing, f"{base}.default_target", TARGETS) if given else None,
         "expectations": [
-            (f"topology.expectations.{n}", editing.fields(f"topology.expectations.{n}", "seconds", "on_violation"))
-            for n in range(editing.count("topology.expectations"))
+            (path, editing.fields(path, "seconds", "on_violation"))
+            for n in range(editing.count(f"{base}.expectations"))
+            for path in (f"{base}.expectations.{n}",)
         ],
     }
 

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from console.configure import part_graph
 from console.configure.editing import Editing
 from console.configure.fields import EditField
 from console.configure.places import KIND_WORDS
 from console.configure.shape import kinds_at, shape_of
+from fabric.core.spec_graph import GraphTopology
 
 JSON = Any
 TEAMS = "topology.teams"
-FIRST = ("planner", "workers", "rounds", "critics", "judge", "aggregator", "critic", "finalizer")
+FIRST = ("planner", "workers", "rounds", "critics", "judge", "first", "passes", "aggregator", "critic", "finalizer")
 """Fields of a team that have a control whether they are given or not, where its kind has them; of others what is written."""
 
 
@@ -38,6 +40,8 @@ class TeamForm:
     lists: tuple[tuple[str, str], ...]
     """Lists that one more thing can be added to: path and noun."""
     about: tuple[Any, ...]
+    graph: dict[str, Any] | None = None
+    """Who speaks next, where its members take turns by a graph."""
 
 
 NOUNS = {"procedure": "item", "briefs": "brief"}
@@ -60,7 +64,10 @@ def _team(editing: Editing, path: str, lead: str) -> TeamForm:
     group = written if isinstance(written, dict) else {}
     fields = [*editing.fields(path, "run_usd_micros", "run_tokens"), editing.field(f"{within}.kind", **KIND_WORDS)]
     model = kinds_at(within).get(str(group.get("kind", "supervisor")))
+    graph = part_graph.build(editing, within) if model is GraphTopology else None
     names = dict.fromkeys((*(name for name in FIRST if model is not None and _may(model, name)), *group))
+    for name in part_graph.SHOWN if graph is not None else ():
+        names.pop(name, None)
     parts: list[Part] = []
     lists: list[tuple[str, str]] = []
     for name in names:
@@ -75,7 +82,7 @@ def _team(editing: Editing, path: str, lead: str) -> TeamForm:
                 ]
             elif name != "kind":
                 fields.append(editing.field(one))
-    return TeamForm(path, lead, tuple(fields), tuple(parts), tuple(lists), editing.about(path))
+    return TeamForm(path, lead, tuple(fields), tuple(parts), tuple(lists), editing.about(path), graph)
 
 
 def _may(model: type[Any], name: str) -> bool:

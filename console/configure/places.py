@@ -29,16 +29,6 @@ _TOPOLOGY: Mapping[str, str] = {
     "topology.judge": "agents",
     "topology.plan.briefs.*.agent": "agents",
     "topology.procedure.*.agent": "agents",
-}
-_TEAM = "topology.teams.*."
-REFERS: Mapping[str, str] = {
-    "agents.*.model": "models",
-    "agents.*.tools": "tools",
-    "models.*.fallbacks": "models",
-    "models.*.cheaper": "models",
-    "tools.*.compensation": "tools",
-    "tools.*.reconcile": "tools",
-    **_TOPOLOGY,
     "topology.initial_speaker": "agents",
     "topology.initiator": "agents",
     "topology.transitions.*.then.agent": "agents",
@@ -47,7 +37,18 @@ REFERS: Mapping[str, str] = {
     "topology.default_target.agent": "agents",
     "topology.first": "agents",
     "topology.goal_target": "agents",
-    **{f"{_TEAM}{place}": listed for place, listed in _TOPOLOGY.items()},
+}
+TEAM = "topology.teams.*."
+"""What stands before the places of a team's topology."""
+REFERS: Mapping[str, str] = {
+    "agents.*.model": "models",
+    "agents.*.tools": "tools",
+    "models.*.fallbacks": "models",
+    "models.*.cheaper": "models",
+    "tools.*.compensation": "tools",
+    "tools.*.reconcile": "tools",
+    **_TOPOLOGY,
+    **{f"{TEAM}{place}": listed for place, listed in _TOPOLOGY.items()},
     "gates.oracle.*.tool": "tools",
     "gates.oracle.*.critic": "agents",
     "gates.grounding_critic": "agents",
@@ -56,7 +57,7 @@ REFERS: Mapping[str, str] = {
 """Places that hold names, and the list whose names they are. ``**`` stands for conditions within conditions, as deep as they go."""
 KEYED: Mapping[str, str] = {"policy.budget.agents": "agents", "topology.teams": "agents"}
 """Tables whose keys are names, and the list whose names they are."""
-ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{_TEAM}topology.workers"})
+ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{TEAM}topology.workers"})
 """Of those with several names, where their order says something."""
 KINDS: Mapping[str, Kind] = {
     "gates.policies.*.text": "code",

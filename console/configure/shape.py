@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from console.configure.places import EXTRA_FIELDS, KINDS, LABELS, ORDERED, REFERS, UNITS, Kind
+from console.configure.places import EXTRA_FIELDS, KINDS, LABELS, ORDERED, REFERS, TEAM, UNITS, Kind
 from console.configure.sources import SOURCES
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
@@ -125,8 +125,8 @@ def _made(place: str, annotation: Any, field: FieldInfo | None, owner: type[Base
     return Shape(
         place=place,
         kind=kind,
-        label=LABELS.get(place) or label or _words(place),
-        unit=UNITS.get(place) or ("" if unit in _NO_UNIT else str(unit)),
+        label=LABELS.get(place) or LABELS.get(place.removeprefix(TEAM)) or label or _words(place),
+        unit=UNITS.get(place) or UNITS.get(place.removeprefix(TEAM)) or ("" if unit in _NO_UNIT else str(unit)),
         help=meaning,
         origin=origin,
         default=_default(field, kind),

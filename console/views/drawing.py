@@ -58,6 +58,11 @@ def label(x: int, y: int, text: str) -> SafeString:
     return format_html('<text class="tier" x="{}" y="{}">{}</text>', x, y, text)
 
 
+def frame(x: int, y: int, w: int, h: int) -> SafeString:
+    """A line round what belongs together."""
+    return format_html('<rect class="group" x="{}" y="{}" width="{}" height="{}" rx="4"/>', x, y, w, h)
+
+
 def arrow_down(x: int, y1: int, y2: int) -> SafeString:
     """Straight down."""
     return format_html(

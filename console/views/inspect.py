@@ -23,6 +23,7 @@ from console.views import inspect_saga as saga
 from console.views.sections import Pair, Section, content, listed, pairs, part, told
 from fabric.core.actor import Actor
 from fabric.core.events import CallIssued
+from fabric.selectors.families import team_of
 from fabric.selectors.moments import EventRecord, Moment, moment_at
 from fabric.selectors.runs import RunView
 from fabric.selectors.words import words
@@ -49,6 +50,11 @@ class Seen:
     def moment(self) -> Moment | None:
         """The run right after it; None where it cannot be had."""
         return moment_at(self.actor, self.run.id, self.record.row.seq)
+
+    @property
+    def topology(self) -> str:
+        """The worker whose team's topology the run runs; empty: the fabric's own."""
+        return self.moment.run.topology if self.moment else team_of(self.run)
 
     @property
     def call(self) -> tuple[int, CallIssued] | None:

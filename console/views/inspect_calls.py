@@ -82,7 +82,7 @@ def _prompt(seen: Seen) -> list[Section]:
         return [told("Prompt", TOO_FAR)]
     _, fact = seen.moment.issued[seen.fact["command_id"]]
     try:
-        spec = wiring.compiled(seen.run.revision_id).within(seen.moment.run.topology).spec
+        spec = wiring.compiled(seen.run.revision_id).within(seen.topology).spec
         asked = prompt_at(seen.actor, seen.run.id, seen.moment, fact, spec, {t.name: offers(t) for t in spec.all_tools})
     except Erased:
         return [erased("Prompt")]

@@ -115,7 +115,7 @@ def _cell(seen: Seen) -> Section:
     if fact["failure_type"] is None:
         body: dict[str, Any] = {"rungs": [], "direct": words(fact["reaction"]), "tier": TIERS[fact["tier"]]}
         return Section("cell", "Cell", "no row of the table: this cause always escalates", body)
-    table = wiring.compiled(seen.run.revision_id)
+    table = wiring.compiled(seen.run.revision_id).within(seen.topology)
     failure, tier = FailureType(fact["failure_type"]), Tier(fact["tier"])
     rungs = table.ladders.at(failure, tier, stage_of(fact["step_id"], fact["scope"])).rungs
     skipped = {s.rung: s.reason for s in seen.moment.skipped} if seen.moment else {}

@@ -88,7 +88,7 @@ def _rules(spec: FabricSpec) -> Iterator[tuple[str, str, int | None]]:
     """From whom to whom which rule can lead, by its place; None: where no rule holds. An end is ``END``."""
     topology = cast(GraphTopology, spec.topology)
     graph = topology.graph
-    reach = Reach(graph, Crew({name: frozenset(spec.agent(name).tools) for name in graph.participants}))
+    reach = Reach(graph, Crew({name: frozenset(spec.tools_of(spec.agent(name))) for name in graph.participants}))
     for speaker in graph.participants:
         for place, rule in enumerate(graph.transitions):
             if reach.decides(place, speaker):

@@ -28,6 +28,7 @@ from console.views.workers_picture import AREAS
 from fabric.core.flow import Stage
 from fabric.core.judges import GROUNDING_CRITIC, PLAN_CRITIC, judges_of
 from fabric.core.spec import FabricSpec
+from fabric.core.teams import specs_of
 
 JUDGES_SHOWN = 4
 
@@ -40,11 +41,7 @@ def topology_links(spec: FabricSpec) -> list[Link]:
     links = [Link("request", named.planner, "the request", "plan")] if named.planner else []
     links += _judged(spec, Stage.PLAN, planner)
     links += area.links(spec, planner)
-    for worker in dict.fromkeys(named.workers):
-        links += [
-            Link(worker, tool, f"calls, {spec.tool(tool).effect.replace('_', '-')}", "fan-out")
-            for tool in spec.agent(worker).tools
-        ]
+    links += _called(spec)
     links += area.ends(spec, joiner)
     links += _judged(spec, Stage.FAN_IN, joiner)
     if named.critic:
@@ -54,6 +51,17 @@ def topology_links(spec: FabricSpec) -> list[Link]:
     if named.finalizer:
         links.append(Link(named.finalizer, "outcome", "the answer", "finalize"))
     return links + _judged(spec, Stage.FINALIZE, named.finalizer or "outcome")
+
+
+def _called(spec: FabricSpec) -> list[Link]:
+    """The tools of whoever works in the fan-out, each once, wherever it has them: in the run itself or in a team's."""
+    found = [
+        Link(worker, tool, f"calls, {spec.tool(tool).effect.replace('_', '-')}", "fan-out")
+        for within in (spec, *specs_of(spec).values())
+        for worker in dict.fromkeys(within.topology.workers)
+        for tool in within.tools_of(spec.agent(worker))
+    ]
+    return list(dict.fromkeys(found))
 
 
 MADE = {Stage.PLAN: "the plan", Stage.FAN_IN: "the aggregate", Stage.FINALIZE: "the outcome"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
@@ -19,6 +20,7 @@ from console.views.drawing import (
     arrow_right,
     box,
     elbow,
+    frame,
     hook,
     label,
     tool_box,
@@ -29,11 +31,16 @@ from fabric.core.spec import FabricSpec
 from fabric.core.spec_debate import DebateTopology
 from fabric.core.spec_hierarchical import HierarchicalTopology, Team
 from fabric.core.spec_sop import SopTopology
+from fabric.core.teams import specs_of
 
 COLUMNS = 4
 COLUMN_W = 178
 LEFT = 10
 TOOLS_SHOWN = 3
+TEAMS_SHOWN = 6
+"""Teams that are drawn beneath the workers; the table has all."""
+AT_ONCE = ("supervisor", "hierarchical")
+"""Kinds whose workers work side by side."""
 
 # -- side by side: a supervisor's --------------------------------------------------------------------------------------
 
@@ -60,8 +67,9 @@ def _worker(spec: FabricSpec, name: str, x: int, y: int, parts: list[SafeString]
     y += NODE_H
     if team is not None:  # Its agent's tools are the team's to use.
         return y
-    shown = [(tool, spec.tool(tool).effect) for tool in agent.tools[:TOOLS_SHOWN]]
-    more = len(agent.tools) - len(shown)
+    tools = spec.tools_of(agent)
+    shown = [(tool, spec.tool(tool).effect) for tool in tools[:TOOLS_SHOWN]]
+    more = len(tools) - len(shown)
     for tool, effect in shown:
         parts += [hook(x + 14, y, y + 8 + TOOL_H // 2, x + 20), tool_box(tool, effect, x + 20, y + 8)]
         y += TOOL_H + 8
@@ -91,13 +99,29 @@ def _at_once(spec: FabricSpec) -> str:
 # -- with teams: a hierarchy's -----------------------------------------------------------------------------------------
 
 
+def _with_teams(spec: FabricSpec, top: int) -> Drawn:
+    """The workers side by side; beneath them, as its kind is drawn, each team whose members take turns. Of the others their lead names the members."""
+    parts, y = _side_by_side(spec, top)
+    taking = {lead: within for lead, within in specs_of(spec).items() if within.topology.kind not in AT_ONCE}
+    for lead, within in list(taking.items())[:TEAMS_SHOWN]:
+        area = AREAS[within.topology.kind]
+        drawn, below = area.draw(within, y + 40)
+        parts.append(frame(LEFT, y + 12, WIDTH - 2 * LEFT, below - y - 10))
+        parts += [label(LEFT + 8, y + 28, f"team of {lead}: {area.label(within)}"), *drawn]
+        y = below + 4
+    more = len(taking) - TEAMS_SHOWN
+    if more > 0:
+        parts.append(label(LEFT, y + 14, f"{more} more teams in the table below" if more > 1 else "1 more team below"))
+        y += 14
+    return parts, y + 8 if taking else y
+
+
 def _led(spec: FabricSpec, planner: str) -> list[Link]:
     found = _briefs(spec, planner)
-    for lead, team in _teams(spec).items():
-        found += [
-            Link(lead, name, f"work of its team ({team.topology.kind})", "fan-out") for name in team.topology.workers
-        ]
-        found += [Link(name, lead, "what it found", "fan-out") for name in team.topology.workers]
+    for lead, within in specs_of(spec).items():
+        area, joiner = AREAS[within.topology.kind], within.topology.aggregator or lead
+        inner = [*area.links(within, within.topology.planner or lead), *area.ends(within, joiner)]
+        found += [replace(one, what=f"team of {lead}: {one.what}", stage="fan-out") for one in inner]
     return found
 
 
@@ -224,7 +248,7 @@ AREAS: Mapping[str, Area] = {
         _side_by_side, _briefs, _summaries, _at_once, "fixed plan", ("engine joins", "in order"), policy=True
     ),
     "hierarchical": Area(
-        _side_by_side, _led, _summaries, _in_teams, "fixed plan", ("engine joins", "in order"), policy=True
+        _with_teams, _led, _summaries, _in_teams, "fixed plan", ("engine joins", "in order"), policy=True
     ),
     "handoff": HANDOFF,
     "graph": GRAPH,

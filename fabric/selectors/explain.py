@@ -6,7 +6,7 @@ Read from the journal's headers alone, so that it says the same after contents w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from fabric.core.decision_table import Rung
 from fabric.core.derivation import Derived, Rules, derived_all
 from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
-from fabric.core.events import TripRecord
+from fabric.core.events import LineagePinned, TripRecord
 from fabric.core.retry_layers import layer_of, stage_of
 from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
 from fabric.models import Event
@@ -133,7 +133,8 @@ def run_explain(actor: Actor, run_id: str, compiled: Callable[[str], Compiled]) 
     rows, events = _journal(view)
     revision = compiled(view.revision_id)
     derived = derived_all(events, Tier(view.tier), lambda topology, version: rules_at(revision, topology, version))
-    return RunExplained(view, tuple(_explained(one, rows, revision) for one in derived))
+    within = _within(revision, events)
+    return RunExplained(view, tuple(_explained(one, rows, within) for one in derived))
 
 
 def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[str], Compiled]) -> Explained | None:
@@ -147,7 +148,13 @@ def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[
         return None
     revision, tier = compiled(view.revision_id), Tier(view.tier)
     derived = derived_all(events, tier, lambda topology, version: rules_at(revision, topology, version))
-    return next((_explained(one, rows, revision) for one in derived if one.seq == seq), None)
+    return next((_explained(one, rows, _within(revision, events)) for one in derived if one.seq == seq), None)
+
+
+def _within(revision: Compiled, events: Iterable[Journaled]) -> Compiled:
+    """The revision as the run sees it whose events those are."""
+    topology = next((event.fact.topology for event in events if isinstance(event.fact, LineagePinned)), "")
+    return revision.within(topology) if topology in revision.nested else revision
 
 
 def rules_at(revision: Compiled, topology: str, version: str) -> Rules | None:

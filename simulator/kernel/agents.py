@@ -16,6 +16,7 @@ from fabric.core.gates import HTTP_TEST
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_conversation import is_conversation
+from fabric.core.spec_topology import TopologySpec
 from fabric.core.taxonomy import Cause
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
 from simulator.kernel.conversing import asked_of_conversation, conversing
@@ -127,10 +128,10 @@ class Agents:
         if request.tools:
             calls, text = self._calls(request)
             if calls and self._plans(request):
-                return self._planned(calls), (), False
+                return self._planned(request, calls), (), False
             if calls:
                 calls = self._streaming.proposed(request, calls)
-                return text, tuple(map(self._worded, calls)), False
+                return text, tuple(self._worded(request, call) for call in calls), False
         if self._strikes("filtered_answer"):
             return "", (), True
         for name, text in ANSWER_FAULTS.items():
@@ -153,10 +154,11 @@ class Agents:
         return json.dumps(value)
 
     def _plan(self, request: ModelRequest) -> JSON:
-        workers, rng = self._team(request.agent), self._rng
+        topology, rng = self._planned_in(request.agent), self._rng
+        workers = topology.workers
         limit = self.spec.policy.limits.plan_branches
         many = limit + 1 if self._strikes("big_plan") else min(limit, 1 + rng.randrange(4))
-        if is_conversation(self.spec.topology) and not self._strikes("big_plan"):
+        if is_conversation(topology) and not self._strikes("big_plan"):
             many = len(workers)
         names = ["nobody" if self._strikes("bad_plan") else workers[n % len(workers)] for n in range(many)]
         briefs = [
@@ -167,12 +169,10 @@ class Agents:
             briefs = [{**briefs[0], "instructions": TWIN}] * 2
         return {"goal": "Answer it.", "briefs": briefs, "exit_criteria": ["The request is answered."]}
 
-    def _team(self, planner: str) -> tuple[str, ...]:
-        """Whom somebody plans for: the team that they plan in, else the whole fabric."""
-        teams = getattr(self.spec.topology, "teams", {}).values()
-        return next(
-            (one.topology.workers for one in teams if one.topology.planner == planner), self.spec.topology.workers
-        )
+    def _planned_in(self, planner: str) -> TopologySpec:
+        """What somebody plans for: the team that they plan in, else the whole fabric."""
+        whole, *teams = self.spec.topology.every()
+        return next((one for one in teams if one.planner == planner), whole)
 
     def _critique(self, request: ModelRequest) -> JSON:
         return {"score": 0.3 if self._strikes("unsure") else 1.0, "reasons": ["It was read."]}
@@ -238,20 +238,20 @@ class Agents:
             return (_call(" ", name, query), _call(call_id, name, query)), ""
         return (_call(call_id, name, query),), self._output(request)
 
-    def _worded(self, call: ToolCall) -> ToolCall:
-        return asked_of_conversation(self.spec, asked_of_memory(self.spec, call))
+    def _worded(self, request: ModelRequest, call: ToolCall) -> ToolCall:
+        return asked_of_conversation(self.spec, asked_of_memory(self.spec, call), request.tools)
 
     def _plans(self, request: ModelRequest) -> bool:
         return self.spec.agent(request.agent).calls == "planned" and request.output != "judgement"
 
-    def _planned(self, calls: tuple[ToolCall, ...]) -> str:
+    def _planned(self, request: ModelRequest, calls: tuple[ToolCall, ...]) -> str:
         """The calls as a plan in JSON, some of them under a condition."""
         told: list[dict[str, JSON]] = []
         for call in calls:
             one: dict[str, JSON] = {
                 "id": call.call_id,
                 "tool": call.tool,
-                "args": self._worded(call).args,
+                "args": self._worded(request, call).args,
             }
             before = told[-1]["id"] if told else ""
             if before and self._chains.random() < 0.4:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from fabric.core.inputs import ToolCall
 from fabric.core.spec import FabricSpec
-from fabric.core.spec_conversation import BY_KIND, FINISH, READ, TRANSFER, WRITE
+from fabric.core.spec_conversation import BY_KIND, FINISH, READ, TRANSFER, WRITE, members
+from fabric.runtime.call_ports import ToolOffer
 
 JSON = Any
 SHARE = 0.12
@@ -25,10 +27,20 @@ def drawn(tree: JSON, number: int) -> None:
     roles = {name: held for name, held in tree["topology"].items() if name != "plan"}
     tree["topology"] = {**roles, **(_graph(rng, tree, workers) if rng.random() < 0.7 else _peers(rng, workers))}
     tree["policy"]["limits"]["hops"] = rng.choice((1, 2, 5))
+    _equip(rng, tree, workers, tree["topology"]["kind"])
+
+
+def talking(rng: Random, tree: JSON, workers: list[str]) -> JSON:
+    """How a team of those takes turns or passes its brief on; its members are given the tools for it, in place."""
+    made = _graph(rng, tree, workers) if len(workers) == 1 or rng.random() < 0.5 else _peers(rng, workers)
+    _equip(rng, tree, workers, made["kind"])
+    return made
+
+
+def _equip(rng: Random, tree: JSON, workers: list[str], kind: str) -> None:
     for agent in tree["agents"]:
         if agent["name"] in workers:
-            made = BY_KIND[tree["topology"]["kind"]]
-            agent["tools"] = [*agent["tools"], *(name for name in made if rng.random() < 0.7)]
+            agent["tools"] = [*agent["tools"], *(name for name in BY_KIND[kind] if rng.random() < 0.7)]
 
 
 def _peers(rng: Random, workers: list[str]) -> JSON:
@@ -91,12 +103,13 @@ def _target(rng: Random, workers: list[str]) -> JSON:
     )
 
 
-def asked_of_conversation(spec: FabricSpec, call: ToolCall) -> ToolCall:
-    """A query as a call of a conversation's tool asks it; every other call as it is."""
+def asked_of_conversation(spec: FabricSpec, call: ToolCall, offered: Sequence[ToolOffer]) -> ToolCall:
+    """A query as a call of a conversation's tool asks it; every other call as it is. ``offered``: what its agent was, which says whom there is to hand over to."""
     query = call.args.get("query") if isinstance(call.args, dict) else None
     if not spec.of_conversation(call.tool) or not isinstance(query, str):
         return call
-    number, workers = sum(query.encode()), spec.topology.workers
+    own = next((one.parameters["properties"]["to"]["enum"] for one in offered if one.name == TRANSFER), None)
+    number, workers = sum(query.encode()), own or members(spec.topology, call.tool)
     args: JSON = {
         TRANSFER: {"to": workers[number % len(workers)], "brief": f"What is left of {query}, as far as it is known."},
         FINISH: {"answer": f"All of {query}.", **({"reason": "known"} if number % 2 else {})},

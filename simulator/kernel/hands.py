@@ -52,9 +52,14 @@ class Hands:
         for name, act in (("cancel", self._cancel), ("terminate", self._terminate), ("held", self._pause)):
             if rng.random() < world.rates[name]:
                 world.later(rng.choice(SOONER_OR_LATER) * rng.random(), act, run_id, name)
+        self._speak(run_id)
+
+    def _speak(self, run_id: str) -> None:
+        """Draws what people say in a run's conversation, where the fabric, or one of its teams, has any."""
+        world = self.world
         drawn = Random(f"said {world.setup.seed} {run_id}")  # noqa: S311 - of its own, so that worlds without conversations stay as they were
-        talks = is_conversation(world.setup.fabric.compiled.spec.topology) and world.rates["held"] > 0
-        if talks and drawn.random() < HALF:
+        talks = any(map(is_conversation, world.setup.fabric.compiled.spec.topology.every()))
+        if talks and world.rates["held"] > 0 and drawn.random() < HALF:
             for n in range(2):
                 world.later(drawn.choice(SOONER_OR_LATER) * drawn.random(), self._say, run_id, f"said:{run_id}:{n}")
 
@@ -71,6 +76,8 @@ class Hands:
 
     def committed(self, batch: Batch) -> None:
         """A run that only now is seen to be held, since it was quarantined when everything else was released, is released as well."""
+        for new in batch.children:
+            self._speak(new.run_id)
         if self._releasing and any(row.kind in ("run_paused", "run_released_from_quarantine") for row in batch.rows):
             self.world.later(0.5, self._let_go_on, batch.run_id)
 

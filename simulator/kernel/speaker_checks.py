@@ -8,6 +8,7 @@ from fabric.core.derivation.speakers import TAKES, speakers_of
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode
 from fabric.core.run import Run
+from fabric.core.spec_conversation import SAYS
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
 from simulator.kernel.seen import Seen, on
@@ -46,6 +47,29 @@ def turns_are_taken_by_those_who_were_chosen(seen: Seen, event: Event, fact: Any
     if fact.agent != speaker:
         return f"{fact.agent} has the turn of {speaker or 'nobody: it is closed'}"
     return f"turn {turns + 1} of {graph.max_turns}" if graph.max_turns is not None and turns >= graph.max_turns else ""
+
+
+@on("call_issued")
+def conversations_are_their_members_alone(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Tools that hand over, end, write and read are called by who takes part, in a run that has a conversation; of a team in its own."""
+    if (
+        fact.call != "tool"
+        or fact.target not in SAYS
+        or any(one.name == fact.target for one in seen.compiled.spec.tools)
+    ):
+        return ""
+    topology = seen.compiled.spec.topology
+    if not isinstance(topology, GraphTopology | HandoffTopology):
+        return f"{fact.agent} calls {fact.target} in a run without a conversation"
+    return "" if fact.agent in topology.workers else f"{fact.agent} calls {fact.target} and takes no part"
+
+
+@on("handed_off")
+def passed_on_among_them(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Who hands over and who takes over take part in this run's conversation, and no other team's."""
+    workers = seen.compiled.spec.topology.workers
+    strangers = [name for name in (fact.from_agent, fact.to_agent) if name not in workers]
+    return f"{' and '.join(strangers)} of {', '.join(workers)}" if strangers else ""
 
 
 @on("handed_off")

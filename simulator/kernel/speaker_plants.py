@@ -9,6 +9,7 @@ from typing import Any
 from fabric.core import conversations
 from fabric.core.graph import conversation
 from fabric.core.mechanisms import hop_limit
+from fabric.core.spec import FabricSpec
 from simulator.kernel import planting
 
 
@@ -32,9 +33,15 @@ def _hops_unbounded() -> AbstractContextManager[None]:
     return planting.attribute(hop_limit, "_counts", counts)
 
 
+def _tools_for_all() -> AbstractContextManager[None]:
+    """Whoever names tools of a conversation is offered them wherever it works."""
+    return planting.attribute(FabricSpec, "tools_of", lambda spec, agent: agent.tools)
+
+
 SPEAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "writes_forgotten": _writes_forgotten,
     "turns_unbounded": _turns_unbounded,
     "hops_unbounded": _hops_unbounded,
+    "tools_for_all": _tools_for_all,
 }
 """By name."""

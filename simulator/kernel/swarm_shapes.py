@@ -1,4 +1,4 @@
-"""How workers of the swarm's fabrics work together where nobody is a plain supervisor: teams, debates, procedures (semantics.md 5).
+"""How workers of the swarm's fabrics work together where nobody is a plain supervisor: teams (some of which take turns or pass on their brief), debates, procedures (semantics.md 5).
 
 Each is drawn from a generator of its own, so that fabrics without them stay as they were.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from simulator.kernel import conversing
 from simulator.kernel.swarm_layers import without_ways
 
 JSON = Any
 SHARE = 0.16
 """How many of the fabrics whose workers lead no teams debate or follow a procedure."""
+TALKING = 0.45
+"""How many of the fabrics whose workers lead teams have one that takes turns by a graph, or passes its brief on."""
 PLANNED = ("planner", "plan", "plan_critic")
 ROOM = 16
 
@@ -24,7 +27,7 @@ def shaped(tree: JSON, number: int, *, lead: bool) -> None:
     if "kind" in topology:
         return
     if lead and len(workers) > 1:
-        _led(tree, rng)
+        _led(tree, rng, number)
     elif rng.random() < SHARE:
         made = _debate(tree, workers, rng) if len(workers) > 1 and rng.random() < 0.6 else _procedure(workers, rng)
         roles = {name: held for name, held in topology.items() if name not in PLANNED}
@@ -77,12 +80,16 @@ def _procedure(workers: list[str], rng: Random) -> JSON:
     return {"kind": "sop", "workers": workers, "procedure": items}
 
 
-def _led(tree: JSON, rng: Random) -> None:
+def _led(tree: JSON, rng: Random, number: int) -> None:
     """The first worker leads the others; in some fabrics the second leads those behind it, too."""
     first, *others = tree["topology"]["workers"]
     teams = {first: _team(tree, first, others, rng)}
     if len(others) > 1 and rng.random() < 0.4 and "kind" not in teams[first]["topology"]:
         teams[others[0]] = _team(tree, others[0], others[1:], rng)
+    talks = Random(f"talks {number}")  # noqa: S311 - of its own, so that teams that do not talk stay as they were
+    if talks.random() < TALKING:
+        last = list(teams)[-1]  # Nobody in it leads another.
+        _let_talk(tree, teams[last]["topology"], talks)
     tree["topology"] = {**tree["topology"], "kind": "hierarchical", "teams": teams}
     if rng.random() < 0.15 and "retry_layers" not in tree["policy"]:
         # Runs beside runs, with less room for them than for their agents: the family is full before its agents are counted out.
@@ -112,6 +119,16 @@ def _team(tree: JSON, lead: str, others: list[str], rng: Random) -> JSON:
         "run_usd_micros": rng.choice((None, None, 5_000, 60_000)),
         "run_tokens": rng.choice((None, None, 9_000)),
     }
+
+
+def _let_talk(tree: JSON, topology: JSON, rng: Random) -> None:
+    """The team takes turns by a graph or passes its brief on in place of what it did; who planned for it plans for its members now."""
+    kept = {name: held for name, held in topology.items() if name in ("workers", "aggregator", "planner")}
+    made = conversing.talking(rng, tree, kept["workers"])
+    topology.clear()
+    topology |= {**kept, **made}
+    tree["policy"]["limits"]["hops"] = rng.choice((1, 2, 5))
+    _roomy(tree["policy"])
 
 
 def _without_data(tree: JSON, name: str) -> None:

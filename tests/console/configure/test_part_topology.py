@@ -10,6 +10,7 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from console.configure.drawable import drawn
+from console.configure.fields import named_in
 from console.configure.forms import FORMS, form_at, idle
 from console.configure.parts import PARTS, part_of
 from console.configure.sent import ButtonProblem, changes_in, pressed_in
@@ -239,11 +240,14 @@ def test_a_supervisor_becomes_a_hierarchy_whose_first_worker_leads_and_back() ->
 def test_a_worker_is_given_a_team_and_loses_it() -> None:
     html = page(LED)
     offered = re.findall(r'value="(lead [^"]+)"', html)
-    assert offered == [f"lead topology.teams.{name}" for name in ("librarian", "reader", "searcher", "checker")]
+    assert offered == [
+        f"lead topology.teams.{name}"
+        for name in ("librarian", "reader", "searcher", "checker", "clerk", "contracts", "regulation")
+    ]
     led = pressed(LED, "lead topology.teams.librarian")["topology"]["teams"]
-    assert list(led) == ["analyst", "auditor", "librarian"]
+    assert list(led) == ["analyst", "auditor", "counsel", "librarian"]
     gone = pressed(LED, "remove topology.teams.analyst")["topology"]["teams"]
-    assert list(gone) == ["auditor"]
+    assert list(gone) == ["auditor", "counsel"]
     assert pressed_in(read_yaml(LED).value, "lead topology.teams.analyst")[0] == []
 
 
@@ -259,11 +263,56 @@ def test_a_team_takes_another_kind_with_what_it_can_keep() -> None:
 def test_a_lead_that_is_called_otherwise_keeps_its_team_and_its_roles_in_it() -> None:
     names = [one["name"] for one in read_yaml(LED).value["agents"]]
     renamed = sent(LED, **{f"agents__{names.index('analyst')}__name": "scout"})["topology"]
-    assert renamed["workers"] == ["librarian", "scout", "auditor"]
-    assert list(renamed["teams"]) == ["auditor", "scout"]
+    assert renamed["workers"] == ["librarian", "scout", "auditor", "counsel"]
+    assert list(renamed["teams"]) == ["auditor", "counsel", "scout"]
     inner = renamed["teams"]["scout"]
     assert (inner["topology"]["planner"], inner["topology"]["aggregator"]) == ("scout", "scout")
-    assert inner["run_usd_micros"] == 20000
+    assert inner["run_usd_micros"] == 15000
+
+
+COUNSEL = "topology.teams.counsel.topology"
+
+
+def test_a_team_of_peers_says_who_is_first_and_who_passes_on_to_whom() -> None:
+    html = page(LED)
+    for field in ("first", "passes", "workers", "aggregator"):
+        assert f'name="f.{COUNSEL}.{field}"' in html or f'name="p.{COUNSEL}.{field}"' in html, field
+    assert "team of counsel: peer handoff, at most 5 hops" in html
+
+
+def test_a_team_becomes_a_graph_that_can_be_published_and_has_its_rules_here() -> None:
+    data = QueryDict(f"f.{COUNSEL}.kind=graph")
+    text = text_edited(LED, changes_in(read_yaml(LED).value, data).edits)
+    team = read_yaml(text).value["topology"]["teams"]["counsel"]["topology"]
+    assert (team["kind"], team["initial_speaker"], len(team["transitions"])) == ("graph", "clerk", 3)
+    assert "passes" not in team
+    assert checked_topology(text) == []
+    html = page(text)
+    assert "If clerk spoke, contracts speaks." in html
+    assert "team of counsel: graph, arrows by their rules" in html
+    assert len(re.findall(rf'id="f\.{COUNSEL}\.max_turns"', html)) == 1
+    longer = pressed(text, f"add {COUNSEL}.transitions")["topology"]["teams"]["counsel"]["topology"]["transitions"]
+    assert longer[-1]["then"] == {"kind": "terminate", "reason": "done"}
+    path = f"{COUNSEL}.transitions.0.then.agent".replace(".", "__")
+    changed = sent(text, **{path: "regulation"})["topology"]["teams"]["counsel"]["topology"]["transitions"]
+    assert changed[0]["then"]["agent"] == "regulation"
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_rules_of_a_team_follow_a_worker_that_is_called_otherwise() -> None:
+    data = QueryDict(f"f.{COUNSEL}.kind=graph")
+    text = text_edited(LED, changes_in(read_yaml(LED).value, data).edits)
+    names = [one["name"] for one in read_yaml(LED).value["agents"]]
+    renamed = sent(text, **{f"agents__{names.index('contracts')}__name": "terms"})
+    rules = renamed["topology"]["teams"]["counsel"]["topology"]["transitions"]
+    assert (rules[0]["then"]["agent"], rules[1]["when"]["agent"]) == ("terms", "terms")
+
+
+def test_the_tools_of_a_conversation_can_be_picked_where_a_team_has_one() -> None:
+    assert "transfer" in named_in(read_yaml(LED).value, "tools")
+    assert "finish" not in named_in(read_yaml(LED).value, "tools")
+    assert "transfer" not in named_in(read_yaml(RICH).value, "tools")
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

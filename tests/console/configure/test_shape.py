@@ -17,6 +17,15 @@ from fabric.services.samples import SAMPLES
 from fabric.services.yaml_tree import read_yaml
 
 ALL = {shape.place: shape for shape in places()}
+_OF_TOPOLOGIES = {
+    "topology.transitions.*.when.value",
+    "topology.transitions.*.when.args",
+    "topology.transitions.*.then.args",
+    "topology.default_target.args",
+    "topology.context",
+    "topology.max_visits",
+    "topology.passes",
+}
 AS_JSON = {
     "agents.*.output_schema",
     "models.*.options",
@@ -26,13 +35,8 @@ AS_JSON = {
     "memories.*.value_schema",
     "mcp_servers.*.headers_from",
     "gates.oracle.*.arguments",
-    "topology.transitions.*.when.value",
-    "topology.transitions.*.when.args",
-    "topology.transitions.*.then.args",
-    "topology.default_target.args",
-    "topology.context",
-    "topology.max_visits",
-    "topology.passes",
+    *_OF_TOPOLOGIES,
+    *(f"topology.teams.*.{place}" for place in _OF_TOPOLOGIES),
 }
 """Places that may hold any JSON; all others have a type."""
 SOURCES = sorted(path for path in SAMPLES.glob("*.yaml"))

@@ -306,8 +306,8 @@ class Household:
         following = self.following.setdefault(member.run_id, Deriving(self.compiled, member.tier))
         new_events = [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
         for event, row in zip(new_events, batch.rows, strict=True):
-            payload = row.payload
-            following.spoken(event, lambda ref, payload=payload: json.loads(payload or b"null"))
+            content = json.loads(row.payload or b"null")
+            following.spoken(event, {event.content_ref: content}.get)
             following.take(event)
         member.events += new_events
         member.run = fold(member.run, new_events)

@@ -80,13 +80,16 @@ def test_teams_answer_as_runs_of_their_own_within_their_caps():
         row = site.rest(run_id)
         assert row.state == "completed", row.reason
         spawned = [one.fact for one in site.events(run_id) if one.kind == "child_spawned"]
-        assert {one["reserved_usd_micros"] for one in spawned} == {20_000}
+        assert {one["reserved_usd_micros"] for one in spawned} == {15_000}
         below = [run_get(site.actor, str(one["child_id"])) for one in spawned]
-        assert [one.state for one in below] == ["completed", "completed"]
-        assert Run.objects.count() == 3
+        assert [one.state for one in below] == ["completed"] * 3
+        assert Run.objects.count() == 4
+        passed = [e.fact for one in below for e in site.events(one.id) if e.kind == "handed_off"]
+        assert [(one["from_agent"], one["to_agent"]) for one in passed] == [("clerk", "contracts")]
         assert site.outcome(run_id)["citations"] == ["vendor.md"]
         for one in (row, *below):
             client = looked_at(one.id)
             call_command("explain", str(one.id))
         page = client.get("/fabrics/research-teams?tab=topology").content.decode()
         assert "leads searcher, checker" in page
+        assert "team of counsel: peer handoff, at most 5 hops" in page

@@ -117,7 +117,7 @@ def test_another_limit_is_another_promise(limit):
 
 def test_where_all_workers_lead_teams_one_who_does_not_is_put_in():
     spec = sample("research-teams")
-    led = spec.topology.model_copy(update={"workers": ("analyst", "auditor")})
+    led = spec.topology.model_copy(update={"workers": ("analyst", "auditor", "counsel")})
     given = spec.model_copy(update={"topology": led})
     for failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS):
         cell = drill(given, failure, Tier.INTERACTIVE)

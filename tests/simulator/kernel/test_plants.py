@@ -76,6 +76,7 @@ FOUND_BY = {
     "writes_forgotten": {"speaker_follows_from_the_graph"},
     "turns_unbounded": {"speaker_follows_from_the_graph"},
     "hops_unbounded": {"hops_are_in_bounds"},
+    "tools_for_all": {"conversations_are_their_members_alone"},
     # Debates, procedures, teams.
     "side_speaks_twice": {"turns_in_order"},
     "round_missed": {"turns_in_order"},
@@ -154,6 +155,10 @@ def _conversing(setup: Setup) -> bool:
     return bool(setup.fabric.compiled.spec.conversation_tools)
 
 
+def _talking_team(setup: Setup) -> bool:
+    return setup.fabric.compiled.spec.topology.kind == "hierarchical" and _conversing(setup)
+
+
 def _of_kind(kind: str) -> Callable[[Setup], bool]:
     return lambda setup: setup.fabric.compiled.spec.topology.kind == kind
 
@@ -169,6 +174,7 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "writes_forgotten": _conversing,
     "turns_unbounded": _conversing,
     "hops_unbounded": _conversing,
+    "tools_for_all": _talking_team,
     "side_speaks_twice": _of_kind("debate"),
     "round_missed": _of_kind("debate"),
     "votes_uncounted": _of_kind("debate"),

@@ -84,7 +84,11 @@ def test_a_team_takes_turns_by_its_own_graph_and_its_answer_is_its_lead_s():
 
 
 def test_a_team_passes_its_brief_on_until_one_of_it_answers():
-    family = led(peers("alice", "bob", "carol"), script={"alice": passes("carol", "It leaks.")}, agents=using("alice", tools=PASS))
+    family = led(
+        peers("alice", "bob", "carol"),
+        script={"alice": passes("carol", "It leaks.")},
+        agents=using("alice", tools=PASS),
+    )
     team = of_team(family)
     assert (moves(team), spoken(team)) == ([("alice", "carol")], ["alice", "carol"])
     assert "alice said:\nIt leaks." in "\n".join(one.text for one in asked_of(family, "carol")[0].messages)
