@@ -106,8 +106,8 @@ def _with_teams(spec: FabricSpec, top: int) -> Drawn:
     for lead, within in list(taking.items())[:TEAMS_SHOWN]:
         area = AREAS[within.topology.kind]
         drawn, below = area.draw(within, y + 40)
-        parts.append(frame(LEFT, y + 12, WIDTH - 2 * LEFT, below - y - 10))
-        parts += [label(LEFT + 8, y + 28, f"team of {lead}: {area.label(within)}"), *drawn]
+        parts.append(frame(LEFT - 4, y + 12, WIDTH - 2 * LEFT + 8, below - y - 10))
+        parts += [label(LEFT, y + 28, f"team of {lead}: {area.label(within)}"), *drawn]
         y = below + 4
     more = len(taking) - TEAMS_SHOWN
     if more > 0:

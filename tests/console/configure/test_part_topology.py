@@ -288,7 +288,7 @@ def test_a_team_becomes_a_graph_that_can_be_published_and_has_its_rules_here() -
     assert "passes" not in team
     assert checked_topology(text) == []
     html = page(text)
-    assert "If clerk spoke, contracts speaks." in html
+    assert "If clerk spoke, contracts speaks next." in html
     assert "team of counsel: graph, arrows by their rules" in html
     assert len(re.findall(rf'id="f\.{COUNSEL}\.max_turns"', html)) == 1
     longer = pressed(text, f"add {COUNSEL}.transitions")["topology"]["teams"]["counsel"]["topology"]["transitions"]

@@ -90,6 +90,11 @@ def test_teams_answer_as_runs_of_their_own_within_their_caps():
         for one in (row, *below):
             client = looked_at(one.id)
             call_command("explain", str(one.id))
+        talked = next(one.id for one in below if any(e.kind == "handed_off" for e in site.events(one.id)))
+        shown = client.get(f"/runs/{talked}?view=graph").content.decode()
+        assert 'Who worked for whom</h2><span class="sub">peer handoff' in shown
+        assert "clerk handed over by transfer" in shown
+        assert "analyst" not in shown, "its own team's topology is shown, and not the fabric's"
         page = client.get("/fabrics/research-teams?tab=topology").content.decode()
         assert "leads searcher, checker" in page
         assert "team of counsel: peer handoff, at most 5 hops" in page

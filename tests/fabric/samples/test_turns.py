@@ -100,3 +100,26 @@ def test_a_message_is_sent_into_a_conversation_once_and_nowhere_else(actor):
     desk = ran(actor, fabric_publish(actor=actor, source=sample("research-desk")).name)
     with pytest.raises(Refused, match="already ended|no conversation"):
         run_say(**{**asked, "run_id": desk.id}, text="Hello?")
+
+
+def test_a_message_reaches_a_team_in_its_own_run(actor):
+    fabric_publish(actor=actor, source=sample("research-teams"))
+    ports = {"store": wiring.store(), "nudge": HeardNudge(), "actor": actor}
+    run = run_start(**ports, fabric="research-teams", text="What does the contract bind us to?", documents=(PRICES,))
+    sent = {}
+
+    def say(event):
+        """While its team is at work: its clerk takes a moment."""
+        if event.kind == "child_spawned":
+            child = str(event.fact["child_id"])
+            try:
+                sent[child] = run_say(**ports, run_id=child, text="Mind the annex.", key="one")
+            except Refused as refused:
+                sent[child] = str(refused)
+
+    Following(actor, run.run_id, say=say).to_rest()
+    (talks,) = [child for child, taken in sent.items() if taken is True]
+    assert len(sent) == 3
+    assert all("has no conversation" in taken for child, taken in sent.items() if child != talks)
+    assert [one.fact["actor"] for one in run_events(actor, talks) if one.kind == "person_said"] == ["owner"]
+    assert not [one for one in run_events(actor, run.run_id) if one.kind == "person_said"]
