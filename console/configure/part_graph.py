@@ -17,7 +17,7 @@ CONDITIONS = {
     "always": "always",
     "from_speaker": "one of them spoke",
     "tool_called": "a tool was called",
-    "context_equals": "a context variable has a value",
+    "context_equals": "a variable has a value",
     "outcome_is": "the turn ended so",
     "error_class_is": "the turn failed so",
     "all_of": "all of these hold",
@@ -50,6 +50,11 @@ class KindForm:
     deeper: bool = False
     """Whether there is more within it than is shown."""
 
+    @property
+    def changed(self) -> bool:
+        """Whether something of it is."""
+        return any(one.changed for one in (self.kind, *self.fields)) or any(one.changed for one in self.inner)
+
 
 @dataclass(frozen=True, slots=True)
 class RuleForm:
@@ -61,6 +66,14 @@ class RuleForm:
     order: EditField
     when: KindForm
     then: KindForm
+    about: tuple[Any, ...] = ()
+    """What is wrong or odd with it as a whole."""
+    errors: int = 0
+    warnings: int = 0
+    """Within it, too."""
+    changed: bool = False
+    open: bool = False
+    """Whether its forms are shown: where something is wrong or was changed, or was asked for."""
 
 
 SHOWN = (
@@ -99,13 +112,22 @@ def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
 def _rule(editing: Editing, path: str, number: int) -> RuleForm:
     written = editing.at(path)
     rule = written if isinstance(written, dict) else {}
+    within = [one.level for one in editing.checked.findings if one.path == path or one.path.startswith(f"{path}.")]
+    order = editing.field(f"{path}.order")
+    when, then = _kind(editing, f"{path}.when", CONDITIONS), _kind(editing, f"{path}.then", TARGETS)
+    changed = order.changed or when.changed or then.changed
     return RuleForm(
         path,
         number,
         f"If {condition_said(rule.get('when'))}, {target_said(rule.get('then'))}.",
-        editing.field(f"{path}.order"),
-        _kind(editing, f"{path}.when", CONDITIONS),
-        _kind(editing, f"{path}.then", TARGETS),
+        order,
+        when,
+        then,
+        about=editing.about(path),
+        errors=within.count("error"),
+        warnings=within.count("warning"),
+        changed=changed,
+        open=bool(within) or changed or editing.asked.get("open", "") == path,
     )
 
 

@@ -176,6 +176,8 @@ OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {
     "debate": _debate,
 }
 """What a kind of topology has beside the roles; its template is named after it."""
+OWN_ROLES: Mapping[str, tuple[tuple[str, str], ...]] = {"debate": (("judge", "Judge"),)}
+"""Roles that a kind of topology alone has: field and title."""
 WITHOUT_POLICY = frozenset({"sop"})
 """Kinds in which the fan-in policy has no say."""
 UNPLANNED = frozenset({"sop", "debate"})
@@ -189,10 +191,11 @@ def _fan_in(editing: Editing) -> list[EditField]:
 
 def _offers(editing: Editing, name: str) -> list[Offer]:
     """The roles that nobody has yet, and one more worker."""
-    planning = PLANNING if form_at(editing.tree, "topology") == "planner" else ()
+    kind = editing.field("topology.kind").text or DEFAULT_KIND
+    planning = PLANNING if kind not in UNPLANNED and form_at(editing.tree, "topology") == "planner" else ()
     free = [
         Offer(f"set topology.{field}={name}", title)
-        for field, title, *_ in (*planning, *ROLES)
+        for field, title, *_ in (*planning, *OWN_ROLES.get(kind, ()), *ROLES)
         if editing.at(f"topology.{field}") in (MISSING, None)
     ]
     return [Offer(f"append topology.workers={name}", "Worker"), *free]

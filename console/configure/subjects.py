@@ -9,6 +9,14 @@ from console.configure.shape import Shape, shape_of
 from console.templatetags.marks import FAILURES, TIERS
 
 JSON = Any
+ONE = {
+    "briefs": "Brief",
+    "conditions": "Condition",
+    "expectations": "Expectation",
+    "procedure": "Item",
+    "transitions": "Rule",
+}
+"""What one of a list without names is called in the forms, by the list's field."""
 
 
 def subject(path: str, tree: JSON) -> str:
@@ -34,4 +42,4 @@ def _called(part: str, item: JSON, listed: Shape) -> str:
         return own
     if not part.isdecimal():
         return FAILURES.get(part) or TIERS.get(part) or part.replace("_", " ")
-    return f"{listed.label} {int(part) + 1}"
+    return f"{ONE.get(listed.place.rpartition('.')[2], listed.label)} {int(part) + 1}"

@@ -88,11 +88,17 @@ def _bounded(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
     return f"it has had as many turns as it may{would}"
 
 
+def _no_rule(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
+    if fact.speaker:
+        return f"no rule held; where none does, {fact.speaker} speaks"
+    return "no rule held; where none does, it ends" if rules else f"{fact.from_agent} handed over to nobody"
+
+
 WHY: Mapping[Why, Callable[[SpeakerChosen, Sequence[Transition]], str]] = {
     Why.HANDOFF: lambda fact, rules: f"{fact.from_agent} handed over by {fact.tool or 'a tool'}",
     Why.FINISH: lambda fact, rules: f"{fact.from_agent} ended it by {fact.tool or 'a tool'}",
     Why.TRANSITION: _rule,
-    Why.DEFAULT: lambda fact, rules: "no rule held: who speaks then is named",
+    Why.DEFAULT: _no_rule,
     Why.NO_DEFAULT: lambda fact, rules: "nothing leads on",
     Why.MAX_TURNS: _bounded,
     Why.GOAL: lambda fact, rules: "it would have ended, and a goal is not met yet",

@@ -26,7 +26,7 @@ from fabric.core.notifications import MEMBERS_TOLD, Channel, State, Target, Told
 from fabric.selectors.change_requests import change_request_get
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalation_get
-from fabric.selectors.notifications import mail_of, notifications_count, notifications_list
+from fabric.selectors.notifications import mail_of, members_mailed, notifications_count, notifications_list
 from fabric.services.notification_members import EMAIL_CHARS_MAX, notification_preference_set
 from fabric.services.notification_sending import may_resend, notification_resend
 
@@ -68,22 +68,24 @@ class Chip:
     current: bool
 
 
-def headline(targets: tuple[Target, ...], counts: Mapping[State, int]) -> Headline:
-    """The page's answer."""
+def headline(targets: tuple[Target, ...], counts: Mapping[State, int], members: int) -> Headline:
+    """The page's answer. ``members``: how many are mailed what asks them."""
     by = Counter(one.channel for one in targets)
     to = [f"{by[channel]:,} {words[by[channel] != 1]}" for channel, words in REACHED.items() if by[channel]]
-    lede = f"Alerts and questions go to {' and '.join(to)}." if to else "No address is configured."
+    said = [f"Alerts and questions go to {' and '.join(to)}."] if to else []
+    if members:
+        said.append(f"{members:,} member{' is' if members == 1 else 's are'} mailed what asks them.")
+    lede = " ".join(said) or "No address is configured."
     failed, waiting = counts[State.FAILED], counts[State.WAITING]
     if failed:
         those = "One notification" if failed == 1 else f"{failed:,} notifications"
         return Headline(f"{those} could not be sent", lede, "danger")
-    if not targets:
+    if not targets and not members:
         return Headline("Nobody is told outside the console", lede, "neutral")
     if waiting:
         those = "One notification waits" if waiting == 1 else f"{waiting:,} notifications wait"
         return Headline(f"{those} to be sent", lede, "neutral")
-    said = "Everything was told" if counts[State.SENT] else "Nothing had to be told yet"
-    return Headline(said, lede, "ok")
+    return Headline("Everything was told" if counts[State.SENT] else "Nothing had to be told yet", lede, "ok")
 
 
 @require_safe
@@ -148,7 +150,7 @@ def _page(request: HttpRequest, problem: str = "", status: int = 200, *, wrong: 
     shown = {
         "rows": [Row(one) for one in found],
         "more": more,
-        "headline": headline(targets, counts),
+        "headline": headline(targets, counts, members_mailed(actor) if outbox.mails() else 0),
         "chips": chips,
         "targets": targets,
         "may": may_resend(actor),

@@ -21,8 +21,8 @@ from fabric.selectors.words import words
 
 WORKERS_MAX = 8
 """Workers drawn; the rest is one node with a count."""
-NODE_W, NODE_H, GAP = 148, 44, 16
-NAME_CHARS = 19
+NODE_W, NODE_H, GAP = 142, 44, 16
+NAME_CHARS = 18
 ENGINE = "engine"
 """Where no agent is named, the engine does it itself."""
 
@@ -243,7 +243,9 @@ def _picture(roles: list[Node], workers: list[Node], edges: tuple[Edge, ...]) ->
     for node, top in zip(shown, tops, strict=True):
         y = top + NODE_H // 2
         parts.append(_line(column[0] + NODE_W, middle, column[1], y, counts.get((Stage.PLAN, node.key))))
-        parts.append(_line(column[1] + NODE_W, y, column[2], middle, counts.get((node.key, Stage.FAN_IN))))
+        parts.append(
+            _line(column[1] + NODE_W, y, column[2], middle, counts.get((node.key, Stage.FAN_IN)), at_end=False)
+        )
     for n, (left, right) in enumerate(((Stage.FAN_IN, Stage.VALIDATE), (Stage.VALIDATE, Stage.FINALIZE)), start=2):
         parts.append(_line(column[n] + NODE_W, middle, column[n + 1], middle, counts.get((left, right))))
     replans = sum(edge.times for edge in edges if edge.what == "replan")
@@ -284,15 +286,14 @@ def _node(node: Node, x: int, y: int) -> SafeString:
     )
 
 
-def _line(x1: int, y1: int, x2: int, y2: int, times: int | None) -> SafeString:
-    """An edge with how often it was used; dashed while it was not."""
+def _line(x1: int, y1: int, x2: int, y2: int, times: int | None, *, at_end: bool = True) -> SafeString:
+    """An edge with how often it was used; dashed while it was not. The count stands where no other edge does: at its end, or at its beginning."""
     bend = (x1 + x2) // 2
     css = "e" if times else "e ctx"
     count = ""
     if times and times > 1:
-        count = format_html(
-            '<text class="t2 n" x="{}" y="{}" text-anchor="end">×{}</text>', x2 - 9, y2 - 5, f"{times:,}"
-        )
+        x, y = (bend + 3, y2 - 5) if at_end else (x1 + 4, y1 - 5)
+        count = format_html('<text class="t2 n" x="{}" y="{}">×{}</text>', x, y, f"{times:,}")
     return format_html(
         '<path class="{}" d="M{} {}H{}V{}H{}"/><path class="arrow" d="M{} {}v8l7-4z"/>{}',
         *(css, x1, y1, bend, y2, x2 - 7, x2 - 7, y2 - 4, count),

@@ -1,7 +1,7 @@
 """The turns of a conversation, as a strip and as a table: who spoke after whom, who speaks now, and where it goes round in a circle. Pure functions of the story.
 
 A row for each agent, a column for each wave of turns: those that begin at the same instant stand in one. A line leads from a speaker to the next; it is red where agents
-handed something round a circle of at most three for the second time (semantics.md 4 "Deadlock monitor" (c), by its shape alone).
+handed something round in a circle (``circles``). A handover that the deadlock monitor refused is a broken line to whom it would have gone to.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.templatetags.said import inert
+from console.views.circles import circling, way_of
 from console.views.graph_words import why_said
 from console.views.topology import NODE_STATES
 from fabric.core.flow import Stage
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_topology import TopologySpec
 from fabric.selectors.run_story import RunStory
-from fabric.selectors.story_parts import Lane
+from fabric.selectors.story_parts import Lane, Tripped
 
-CYCLE_MAX = 3
 WAVES_MAX = 40
 """Columns of the picture, the newest; the table has all turns."""
 WIDTH, NAMES_W, ROW_H, TOP = 908, 150, 34, 30
@@ -45,6 +45,10 @@ class TurnRow:
     """Whether it belongs to a circle that was closed for the second time."""
     handed_to: str = ""
     """Whom its agent handed over to; empty: to nobody."""
+    refused_to: str = ""
+    """Whom it would have handed over to, had that not closed a circle; empty: nobody."""
+    refused_seq: int = 0
+    """The event that says so."""
     why: str = ""
     """Why its agent had it; empty: nobody chose, the topology's order says so."""
     why_seq: int = 0
@@ -83,6 +87,11 @@ class Turns:
         """Whether something went round."""
         return any(row.circles for row in self.rows)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a handover was refused that would have gone on with it."""
+        return any(row.refused_to for row in self.rows)
+
 
 def turns(story: RunStory, named: TopologySpec) -> Turns | None:
     """The turns of a run; None: its workers take none."""
@@ -94,7 +103,12 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
         lane.branch: lane for lane in lanes if lane.epoch == newest
     }  # Of a turn that was begun again the last time.
     ordered = [latest[branch] for branch in sorted(latest)]
-    round_ = circling([lane.agent for lane in ordered], [lane.id in story.handed for lane in ordered])
+    refused = {place: trip for place, lane in enumerate(ordered) if (trip := _refused(lane)) is not None}
+    round_ = circling(
+        [lane.agent for lane in ordered],
+        [lane.id in story.handed for lane in ordered],
+        {place: trip.cycle for place, trip in refused.items()},
+    )
     rules = named.transitions if isinstance(named, GraphTopology) else ()
     before = [None, *(story.chosen.get(lane.id) for lane in ordered)]
     rows = tuple(
@@ -108,6 +122,8 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
             seq=lane.opened,
             circles=place in round_,
             handed_to=story.handed.get(lane.id, ""),
+            refused_to=refused[place].cycle[-1] if place in refused else "",
+            refused_seq=refused[place].seq if place in refused else 0,
         )
         for place, (lane, chosen) in enumerate(zip(ordered, before, strict=False))
     )
@@ -122,16 +138,9 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
     return Turns(rows, drawn, skipped, closed, last[1] if last is not None and over else 0)
 
 
-def circling(speakers: Sequence[str], handed: Sequence[bool]) -> frozenset[int]:
-    """The places of turns in which agents handed something round a circle of two or three for the second time. ``handed``: whether a turn ended in a handover."""
-    found: set[int] = set()
-    for length in range(2, CYCLE_MAX + 1):
-        for first in range(len(speakers) - 2 * length):
-            walk = speakers[first : first + 2 * length + 1]
-            closes = walk[0] == walk[length] == walk[2 * length] and walk[:length] == walk[length:-1]
-            if closes and len(set(walk[:length])) == length and all(handed[first : first + 2 * length]):
-                found.update(range(first, first + 2 * length + 1))
-    return frozenset(found)
+def _refused(lane: Lane) -> Tripped | None:
+    """The handover of a turn that would have closed a circle; the last one."""
+    return next((trip for trip in reversed(lane.trips) if way_of(trip.cause, trip.cycle)), None)
 
 
 def _waves(ordered: Sequence[Lane]) -> list[list[Lane]]:
@@ -167,6 +176,9 @@ def _picture(rows: Sequence[TurnRow], waves: Sequence[int], speakers: Sequence[s
             for other in after
             if one[0].number in other[0].reads or len(before) == 1
         ]
+    for row, x, y in (one for wave in places for one in wave):
+        if row.refused_to in line and not row.handed_to:
+            parts.append(_stopped(x, y, x + pitch, line[row.refused_to]))
     for wave in places:
         parts += [_dot(row, x, y, pitch) for row, x, y in wave]
         numbers = f"{wave[0][0].number}" if len(wave) == 1 else f"{wave[0][0].number}-{wave[-1][0].number}"
@@ -194,11 +206,25 @@ def _step(one: tuple[TurnRow, float, int], other: tuple[TurnRow, float, int]) ->
     return format_html('<g data-tone="{}"><path class="{}" d="{}"/></g>', tone, css, path)
 
 
+def _stopped(x: float, y: int, beside: float, target: int) -> SafeString:
+    """A handover that did not take place: a broken line half the way, and a bar across it."""
+    middle, height = (x + beside) / 2, (y + target) / 2
+    path = f"M{x:.0f} {y}C{middle:.0f} {y} {middle:.0f} {height:.0f} {middle:.0f} {height:.0f}"
+    bar = f"M{middle - 6:.0f} {height:.0f}h12"
+    return format_html(
+        '<g data-tone="danger"><path class="e again refused" d="{}"/><path class="e again" d="{}"/></g>', path, bar
+    )
+
+
 def _dot(row: TurnRow, x: float, y: int, pitch: float) -> SafeString:
     word, tone, _ = row.look
     radius = 8 if pitch >= 20 else 5
     tone = "danger" if row.circles else tone
-    told = f"turn {row.number}, {row.agent}: {word}" + (f", handed over to {row.handed_to}" if row.handed_to else "")
+    told = (
+        f"turn {row.number}, {row.agent}: {word}"
+        + (f", handed over to {row.handed_to}" if row.handed_to else "")
+        + (f", not let hand over to {row.refused_to}" if row.refused_to else "")
+    )
     return format_html(
         '<g data-tone="{}"><title>{}</title><circle class="turn {}" cx="{}" cy="{}" r="{}"/></g>',
         *(tone, inert(told), row.state, round(x), y, radius),

@@ -127,6 +127,14 @@ def mail_of(actor: Actor) -> MailView | None:
     return MailView(email=row[0], wants=() if row[1] else tuple(one for one in MEMBERS_TOLD if one not in but))
 
 
+def members_mailed(actor: Actor) -> int:
+    """How many members have an address and want to be told something by e-mail. One statement."""
+    off = Exists(NotificationPreference.objects.filter(member=OuterRef("id"), questions=False))
+    here = Member.objects.filter(workspace_id=actor.workspace_id, removed_at__isnull=True, service=False)
+    mailed = here.filter(user__is_active=True).exclude(user__email="")
+    return mailed.filter(~off).count()
+
+
 def notifications_of(actor: Actor, run_id: str, escalation_id: str) -> list[NotificationView]:
     """What was told of one question, in the order in which it happened, and what became of each: one statement."""
     rows = _titled(actor).filter(run_id=run_id).order_by("seq", "shown", "id")[:OF_RUN_MAX]

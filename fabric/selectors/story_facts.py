@@ -261,7 +261,10 @@ def _reaction_decided(story: RunStory, event: Event, fact: Any) -> None:
         if name:
             before = story.tripped.get(name)
             story.tripped[name] = Fired(1 if before is None else before.times + 1, cause, fact.reaction)
-    trip = Tripped(event.at, event.seq, fact.cause.mechanism, fact.reaction, fact.cause.message, fact.cause.cause)
+    cycle = tuple(str(one) for one in fact.cause.evidence.details.get("cycle", ()))
+    trip = Tripped(
+        event.at, event.seq, fact.cause.mechanism, fact.reaction, fact.cause.message, fact.cause.cause, cycle
+    )
     lane = story.lanes.get(fact.step_id or fact.command_id.rpartition(".t")[0])
     if lane is not None:
         lane.trips.append(trip)

@@ -46,6 +46,8 @@ class Tripped:
     reaction: str
     message: str
     cause: str = ""
+    cycle: tuple[str, ...] = ()
+    """Of the deadlock monitor: the agents in the order in which they pass it on, and who would have had it then."""
 
 
 @dataclass(slots=True)

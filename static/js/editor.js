@@ -7,15 +7,39 @@ document.addEventListener("input", (event) => event.target.matches?.("[data-late
 // -- focus stays where it was when fields are drawn anew -------------------------------------------------------------
 
 let held = "";
+let unfolded = []; // What was opened by hand stays open.
+let listed = 0; // How many things a list has that one is added to: the new one gets the focus.
 document.addEventListener("htmx:before:swap", () => {
   const active = document.activeElement;
   held = active && document.getElementById("editor")?.contains(active) ? active.id : "";
+  unfolded = [...document.querySelectorAll("#part details[open][id]")].map((one) => one.id);
+  listed = added().length;
 });
 document.addEventListener("htmx:after:swap", () => {
+  for (const id of unfolded) {
+    const found = document.getElementById(id);
+    if (found) found.open = true;
+  }
   const lost = !document.activeElement || document.activeElement === document.body;
   if (held && lost) document.getElementById(held)?.focus({ preventScroll: true });
+  const things = added();
+  if (things.length > listed) toNew(things.at(-1));
   toTarget(false);
 });
+
+// The things of the list whose button was pressed last.
+function added() {
+  const path = held.startsWith("add.") ? held.slice(4) : "";
+  const within = (one) => /^\d+$/.test(one.dataset.item.slice(path.length + 1));
+  return path ? [...document.querySelectorAll(`[data-item^="${CSS.escape(path)}."]`)].filter(within) : [];
+}
+
+function toNew(thing) {
+  const folded = thing.querySelector("details");
+  if (folded) folded.open = true;
+  thing.scrollIntoView({ block: "nearest" });
+  thing.querySelector("select, input:not([type=hidden]), textarea")?.focus({ preventScroll: true });
+}
 
 // -- the tab of the part is in sight, where there is no room for all of them ------------------------------------------
 
@@ -70,6 +94,7 @@ function toTarget(scroll) {
   if (/^L\d+$/.test(id)) return toLine(Number(id.slice(1)));
   const field = nearest(id);
   if (!field) return;
+  for (let at = field.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
   field.scrollIntoView({ block: "center" });
   field.focus({ preventScroll: true });
 }

@@ -44,6 +44,7 @@ from tests.e2e import (
     review_scenes,
     scenario_scenes,
     scenes,
+    topology_scenes,
 )
 from tests.e2e.camera import Camera
 from tests.e2e.chromium import launched
@@ -228,6 +229,16 @@ def publish_round(camera: Camera) -> None:
     camera.shoot(publish_scenes.scenes(publish_scenes.fill(home)))
 
 
+def topologies_round(camera: Camera) -> None:
+    """Every kind of topology: its pages, its part of the editor, its runs."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    topology_scenes.begin(camera.home)
+    camera.shoot(topology_scenes.pages())
+    with camera.page() as page:
+        for found in topology_scenes.runs(camera.home, page):
+            camera.shoot(found)
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -291,6 +302,7 @@ ROUNDS: dict[str, Round] = {
     "editor": Round(_plain, lambda camera, _: editor_round(camera)),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
     "models": Round(model_scenes.asking, models_round),
+    "topologies": Round(_plain, lambda camera, _: topologies_round(camera)),
     "publication": Round(_plain, lambda camera, _: publish_round(camera)),
 }
 

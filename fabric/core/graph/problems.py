@@ -125,5 +125,5 @@ def _why_never(reach: Reach, place: int) -> str:
     for other in reach.before(place, spoken):
         earlier = graph.transitions[other].when
         if not any(reach.possible(one, [(when, True), (earlier, False)]) for one in spoken):
-            return f"rule {other} ({earlier.kind}) is tried before it and holds whenever it would; move this one up"
+            return f"rule {other + 1} ({earlier.kind}) is tried before it and holds whenever it would; move this one up"
     return "one of the rules that are tried before it always holds when it would; move this one up"

@@ -8,7 +8,7 @@ import pytest
 from console.views.notification_rows import CHANNELS, STATES, TOLD
 from console.views.notifications import MAILS, REACHED
 from fabric.core.notifications import CALLING, CHANGES, EVENTS, MEMBERS_TOLD, Channel, Delivery, Happened, State, Told
-from fabric.models import AuditLine, Escalation, Notification, Run
+from fabric.models import AuditLine, Escalation, Member, Notification, NotificationPreference, Run
 from fabric.selectors.notifications import mail_of
 from tests.fabric.services.told import HOOK, OPS, known, made, sent, telling
 from tests.fabric.services.world import nudge
@@ -61,6 +61,24 @@ def test_before_anything_happened_it_says_who_is_told(browser, actor, settings):
     assert "Nothing had to be told yet" in shown
     assert "Alerts and questions go to 2 mailboxes." in shown
     assert "Not told 0" not in shown, "nothing to choose from"
+
+
+def test_it_says_how_many_members_are_mailed_what_asks_them(browser, actor, settings):
+    for name, more in (("ana", {}), ("ben", {}), ("robot", {"service": True}), ("left", {"is_active": False})):
+        someone = member(name, **more)
+        someone.email = f"{name}@example.org"
+        someone.save()
+    member("noel")
+    assert "Nobody is told outside the console No address is configured." in text(browser.get(PAGE)), "no mail server"
+    settings.EMAIL_HOST, settings.DEFAULT_FROM_EMAIL = "127.0.0.1", "fabric@example.org"
+    shown = text(browser.get(PAGE))
+    assert "Nothing had to be told yet 2 members are mailed what asks them." in shown
+    assert "No address" not in shown
+    ben = Member.objects.get(name="ben")
+    NotificationPreference.objects.create(member=ben.id, workspace_id=actor.workspace_id, questions=False, changed_at=1)
+    settings.FABRIC_NOTIFY_MAIL = ("ops@example.org",)
+    told = "Alerts and questions go to 1 mailbox. 1 member is mailed what asks them."
+    assert told in text(browser.get(PAGE))
 
 
 def test_what_waits_was_sent_and_failed_stands_there_and_no_secret(browser, told):

@@ -6,9 +6,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from console.views.circles import circling, way_of
 from console.views.graph_words import WHY
 from console.views.topology import topology
-from console.views.turns_picture import WAVES_MAX, circling, turns
+from console.views.turns_picture import WAVES_MAX, turns
 from fabric.core import events as ev
 from fabric.core.flow import Stage
 from fabric.core.graph.state import Why
@@ -88,6 +89,30 @@ def test_a_supervisors_branches_are_no_turns():
 )
 def test_a_circle_is_one_when_it_closes_for_the_second_time(walk, places):
     assert circling(walk, [True] * len(walk)) == places
+
+
+@pytest.mark.parametrize(
+    ("walk", "way", "places"),
+    [
+        ("abab", "aba", {0, 1, 2, 3}),  # The fourth would have closed it again.
+        ("xabab", "aba", {1, 2, 3, 4}),
+        ("abcabc", "abca", {0, 1, 2, 3, 4, 5}),
+        ("abxab", "aba", {0, 1, 3, 4}),  # Closed before, wherever it began.
+        ("aba", "ab", {0, 1, 2}),  # The same brief, to the same target.
+        ("abcda", "ab", {0, 1, 2, 3, 4}),
+        ("ab", "bc", {1}),
+    ],
+)
+def test_what_the_deadlock_monitor_stops_is_a_circle_though_it_never_closed(walk, way, places):
+    last = len(walk) - 1
+    assert circling(walk, [True] * last + [False], {last: tuple(way)}) == places
+    assert circling(walk, [True] * last + [False]) == set()
+
+
+def test_a_trip_about_something_else_is_no_circle():
+    assert way_of("handoff_cycle", ("a", "b", "a")) == ("a", "b", "a")
+    assert way_of("supervisor_stuck", ("a", "b", "a")) == ()
+    assert way_of("handoff_cycle", ()) == ()
 
 
 def test_what_nobody_handed_over_is_no_circle():

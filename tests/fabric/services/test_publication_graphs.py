@@ -47,7 +47,7 @@ def test_a_round_of_two_may_be_published() -> None:
 @pytest.mark.parametrize(
     ("fabric", "path", "sentence"),
     [
-        (turns(ROUND, (ALWAYS, END)), "topology.transitions.1", "can never end the conversation: rule 0 (always) is tried before it and holds whenever it would; move this one up"),
+        (turns(ROUND, (ALWAYS, END)), "topology.transitions.1", "can never end the conversation: rule 1 (always) is tried before it and holds whenever it would; move this one up"),
         (turns((ALWAYS, {"kind": "agent", "agent": "carl"})), "topology.transitions.0.then.agent", "no participant is named 'carl'; there are: ana, ben"),
         (turns(({"kind": "from_speaker", "agent": "carl"}, END)), "topology.transitions.0.when.agent", "no participant is named 'carl'; there are: ana, ben"),
         (turns(ROUND, workers=["ana", "ben", "ana"]), "topology.workers.2", "'ana' is there twice; name each participant once"),

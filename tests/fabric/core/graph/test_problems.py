@@ -130,7 +130,7 @@ def test_an_end_behind_a_rule_that_holds_whenever_it_would_is_a_problem(before):
     found = problems(on)[0]
     assert (found.path, found.warning) == ("transitions.1", False)
     assert found.sentence == (
-        f"can never end the conversation: rule 0 ({before.kind}) is tried before it and holds whenever it would; move this one up"
+        f"can never end the conversation: rule 1 ({before.kind}) is tried before it and holds whenever it would; move this one up"
     )
 
 
