@@ -111,5 +111,7 @@ class ChildEnded:
     """What it changed and did not undo, the oldest first."""
     agents_spawned: int | None = None
     """How many agents were started in it and below it; None: nobody can tell."""
+    released: tuple[str, ...] = ()
+    """Unsafe outputs that people let pass in it and below it (``releases.key``)."""
     kind: Literal["child_ended"] = "child_ended"
     version: Literal[3] = 3

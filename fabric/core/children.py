@@ -308,5 +308,6 @@ def report(work: Work) -> None:
         content=content,
         mutations=handing_up.kept(work),
         agents_spawned=state_of(run.guards, hop_limit).spawned,
+        released=run.released,
     )
     work.outbox.append(Tell(run_id=lineage.parent_run_id, given=told))

@@ -41,6 +41,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.NETWORK: _E,
         Cause.QUOTA: _E,
         Cause.RETRY_BUDGET_EMPTY: _E,
+        Cause.RETRY_ASKED: _N,
         Cause.AUTH: _N,
         Cause.BAD_REQUEST: _N,
         Cause.BAD_CONFIGURATION: _N,

@@ -34,6 +34,10 @@ def _of_step(work: Work, step: Step) -> Iterator[str]:
     """What a step's agent and its tools said. What was blocked is not passed on."""
     if step.id in work.run.withheld:
         return
+    brought = work.run.family.answers.get(step.id)
+    if brought is not None:  # A team did it: what it had, as far as it came.
+        text = (work.ctx.contents.read(brought.ref).get("output") or {}).get("text", "")
+        yield from [f"the team of {step.agent}: {text}"] if text else []
     for turn in step.history:
         yield from _turn(work, step.agent, turn)
 

@@ -181,7 +181,10 @@ def respawned(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
     agents = slices.agents_of(work, steps)
     before = slices.promised(work.run, stage)
     depth = work.run.depth
-    proposal = Proposal(kind="spawn", stage=stage, branches=branches, promised=before, agents=agents, depth=depth)
+    replaced = sum(step.status == "active" for step in steps)
+    proposal = Proposal(
+        kind="spawn", stage=stage, branches=branches, promised=before, replaced=replaced, agents=agents, depth=depth
+    )
     trips = guard.judge(proposal, work.view, work.compiled.spec.policy)
     briefs = (n for step in steps for n in slices.open_briefs(work.run, step))
     return trips or children.refused(work, stage, (step.agent for step in steps), briefs)
@@ -275,8 +278,6 @@ def _accept_partial(work: Work, failure: Failure, trip: Trip, spent: int) -> str
     step = work.run.steps.get(failure.step_id)
     if step is None or step.stage is not Stage.FAN_OUT:
         return "it is no branch that others could go on without"
-    if slices.in_slice(work.run):
-        return "what a slice is missing is its parent's to accept"
     return "" if classification(trip).retried else f"{trip.cause} is not retried, so no retries were exhausted"
 
 
@@ -355,8 +356,8 @@ def _handover(work: Work, failure: Failure, trip: Trip, spent: int) -> Why:
         return "a judge is not replaced by somebody whom it may have to judge"
     if step.agent == above:
         return f"{above} does it already"
-    if children.purpose_of(work, step.stage, step.agent) is not None:
-        return "a run of its own does it, with a ladder of its own"
+    if slices.is_slice(step.agent):
+        return "a slice does it, and hands over what is stuck in it by itself"
     trips = respawned(work, step.stage, [step.id])
     return trips[0] if trips else ""
 

@@ -62,11 +62,6 @@ def _partial(spec: FabricSpec) -> Iterator[str]:
                 "goes on with whatever came back" if policy.fan_in.mode == "best_effort" else "says how many are enough"
             )
             yield f"{where}: fan_in {policy.fan_in.mode} {said} already; leave one of the two out"
-        elif policy.limits.plan_branches > policy.limits.fan_out_inline_max:
-            yield (
-                f"{where}: a plan of {policy.limits.plan_branches} briefs is cut into child runs, which accept no gaps; "
-                "set limits.plan_branches to limits.fan_out_inline_max at most, or leave it out"
-            )
 
 
 def _said_twice(spec: FabricSpec) -> Iterator[str]:

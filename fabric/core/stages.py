@@ -221,7 +221,7 @@ def complete(work: Work) -> None:
         if part["gap"]
     ]
     outcome = {**output, "gaps": gaps} if gaps or not ref else None
-    partial = any(step.partial for step in run.steps.values())
+    partial = any(slices.accepted(work, step) for step in run.steps.values())
     finished = "finished as a partial success" if partial else "finished"
     closed = f", its conversation was cut short: {run.talk.closed}" if run.talk.closed in CUT_SHORT else ""
     reason = "truncated: an agent was stopped and answered with what it had" if run.truncated else finished

@@ -68,6 +68,7 @@ class Cause(StrEnum):
     TIMEOUT = "timeout"
     NETWORK = "network"
     DROPPED_STREAM = "dropped_stream"
+    RETRY_ASKED = "retry_asked"
     MALFORMED_ANSWER = "malformed_answer"
     AUTH = "auth"
     BAD_REQUEST = "bad_request"
@@ -179,6 +180,8 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.TIMEOUT: _transient(),
     Cause.NETWORK: _transient(),
     Cause.DROPPED_STREAM: _transient(),
+    # Whoever did the work says that it is to be done once more, whatever kept it from it (S1 "Retry status").
+    Cause.RETRY_ASKED: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, _T.PROVIDER, retried=True),
     Cause.AUTH: _configuration(),
     Cause.BAD_REQUEST: _configuration(),
     Cause.BAD_CONFIGURATION: _configuration(),

@@ -80,8 +80,9 @@ def released_as_shown(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     shown = seen.shown.get(fact.escalation_id)
     if shown is None or fact.verb != "approve" or fact.escalation_id in seen.wrote:
         return ""  # What somebody wrote in its place is no release: its gates look at it anew.
-    seen.let_pass.add(shown)
+    seen.let_pass.add(_said(decode(shown)))
     question = seen.run.questions[fact.escalation_id].fact
+    seen.releases.add(question.releases)
     step = after.steps.get(question.step_id)
     if step is None:
         return ""
@@ -103,8 +104,43 @@ def unsafe_only_as_released(seen: Seen, event: Event, fact: Any, after: Run) -> 
     for ref in refs:
         output = seen.outputs.get(ref)
         hit = output is not None and seen.compiled.evaluators.hits(str(fact.stage), output)
-        if hit and encode(output) not in seen.let_pass:
+        if hit and _said(output) not in seen.let_pass:
             return f"{fact.stage} passes on what a guardrail objects to, and nobody let it pass"
+    return ""
+
+
+@on("call_issued")
+def unsafe_arguments_stay(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """No call of an agent goes out whose arguments a guardrail objects to, whoever wrote them."""
+    if fact.call != "tool" or not fact.agent:
+        return ""
+    known = seen.referred.get(fact.step_id, {})
+    edited = known.get("edited", {}).get(fact.call_id)
+    args = (edited or {}).get("args") or known.get("resolved", {}).get(fact.call_id)
+    args = args or known.get("proposed", {}).get(fact.call_id)
+    found = [] if args is None else seen.compiled.evaluators.hits("arguments", args)
+    return f"{fact.target} is called with what may not leave the run: {found[0]}" if found else ""
+
+
+def _said(output: JSON) -> bytes:
+    """An output's bytes as whoever wrote it said it: a child's outcome has no gaps, and says so."""
+    if isinstance(output, dict) and output.get("gaps") == []:
+        output = {name: held for name, held in output.items() if name != "gaps"}
+    return encode(output)
+
+
+@on("child_answered")
+def released_below(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """What a child's people let pass holds in its parent, and nothing else that is said to have been."""
+    child = seen.family.get(fact.child_id)
+    known = child.releases if child is not None else set()
+    if not set(fact.released) <= known:
+        return f"it takes for let pass what nobody let pass in {fact.child_id}"
+    if child is not None and not child.blind and set(fact.released) != known:
+        return f"what was let pass in {fact.child_id} is forgotten"
+    if child is not None and not fact.late:
+        seen.let_pass |= child.let_pass
+        seen.releases |= child.releases
     return ""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core.envelope import Event
+from fabric.core.fingerprint import decode
+from fabric.core.flow import Stage
 from fabric.core.retry_presets import CAP_S, JITTER
 from fabric.core.run import Run
 from fabric.core.taxonomy import CLASSIFY
@@ -81,7 +83,29 @@ def nothing_is_no_part(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     missing = [step.id for step in steps if step.status == "failed" and not step.partial]
     if missing:
         return f"{', '.join(missing)} failed for good"
+    if seen.run.family.lineage is not None and seen.run.family.lineage.purpose == "slice":
+        return ""  # What the others brought is its parent's to see.
     return "" if any(step.status == "done" for step in steps) else "no branch brought anything"
+
+
+@on("child_answered", "replanned")
+def gaps_of_slices(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A slice leaves gaps to go on without where its fabric accepts them, and such a brief is missing."""
+    if fact.kind == "replanned":
+        seen.done_without.clear()
+        return ""
+    content = decode(seen.content) if seen.content and not fact.late else {}
+    for part in content.get("parts", ()):
+        seen.done_without.discard(part["brief"])
+        if part.get("accepted"):
+            seen.done_without.add(part["brief"])
+    if not seen.done_without:
+        return ""
+    layers = seen.compiled.spec.policy.retry_layers
+    if not layers.layered or not layers.node(Stage.FAN_OUT).allow_partial:
+        return "its fabric accepts no gaps there"
+    given = {part["brief"] for part in content.get("parts", ()) if part.get("accepted")}
+    return "" if given <= set(fact.missing) else f"it goes on without {sorted(given)}, and is missing {fact.missing}"
 
 
 @on("run_ended")
@@ -89,5 +113,5 @@ def partial_success_is_said(seen: Seen, event: Event, fact: Any, after: Run) -> 
     """A run that completed without branches says so, and no other does."""
     if fact.state != "completed" or fact.reaction == "safe_fallback":
         return ""
-    gaps = any(step.partial for step in seen.run.steps.values())
+    gaps = bool(seen.done_without) or any(step.partial for step in seen.run.steps.values())
     return "" if fact.partial == gaps else f"it says partial {fact.partial}, and there are gaps: {gaps}"

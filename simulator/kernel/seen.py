@@ -171,7 +171,9 @@ class Seen:
     shown: dict[str, bytes] = field(default_factory=dict)
     """Unsafe outputs as people were shown them, by question."""
     let_pass: set[bytes] = field(default_factory=set)
-    """Those that a person let pass."""
+    """Those that a person let pass, here or in a child."""
+    releases: set[str] = field(default_factory=set)
+    """What their questions say of them."""
     questions: set[str] = field(default_factory=set)
     """All that it ever asked."""
     speakers: Speakers | None = None
@@ -182,6 +184,8 @@ class Seen:
     """Who was chosen last, and how many turns there had been; None: nobody yet."""
     hops: int = 0
     """Handovers so far."""
+    done_without: set[int] = field(default_factory=set)
+    """Briefs of slices that this epoch goes on without, their retries exhausted."""
     turns: list[Any] = field(default_factory=list)
     """The turns of this epoch."""
     ledger: Ledger = field(init=False)

@@ -26,6 +26,8 @@ POLICIES: tuple[JSON, ...] = (
     },
     {"name": "shallow", "text": "forbid(principal, action, resource) when { context.depth > 2 };"},
 )
+BARRED = {"name": "barred", "pattern": r"(turn|part|flood) \d*[37]"}
+"""What some of the calls that agents make hold in their arguments."""
 UNLUCKY = {"name": "unlucky", "pattern": r"says \d*7"}
 
 
@@ -50,6 +52,9 @@ def judged(tree: JSON, number: int) -> None:
     if rng.random() < 0.25:
         places = rng.sample(("fan_out", "fan_in", "finalize"), rng.randrange(1, 4))
         gates["guardrails"] = [{"places": places, "patterns": [UNLUCKY]}]
+    by_itself = Random(f"unsafe arguments {number}")  # noqa: S311 - a simulation is to be repeatable
+    if by_itself.random() < 0.15:
+        gates["guardrails"] = [*(gates.get("guardrails") or ()), {"places": ["arguments"], "patterns": [BARRED]}]
     if asks:
         tools = [tree["tools"][0]["name"]] if tree["tools"] and tree["tools"][0]["name"] == "lookup" else []
         offered = tools if rng.random() < 0.3 else []

@@ -37,11 +37,8 @@ def shaped(tree: JSON, number: int, *, lead: bool) -> None:
 
 
 def _roomy(policy: JSON) -> None:
-    """What is done in it may be done; and as it is never cut, no gap is accepted where a plan of that size would be."""
+    """What is done in it may be done."""
     policy["limits"]["plan_branches"] = ROOM
-    if policy["limits"].get("fan_out_inline_max", 64) < ROOM:
-        for node in policy.get("retry_layers", {}).get("stages", {}).values():
-            node.pop("allow_partial", None)
 
 
 def _in_json(tree: JSON, *names: str) -> None:

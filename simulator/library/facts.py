@@ -143,6 +143,9 @@ def _tool_failed(reading: Reading, key: tuple[str, int], cause: Cause) -> None:
     if key in reading.changes:
         reading.others.append({"fault": "effect_lost_answer", "from_occurrence": reading.changes[key], "times": 1})
         return
+    if cause is Cause.RETRY_ASKED:
+        reading.leave(f"{tool} asked to be called once more: {NO_FAULT}")
+        return
     fault = "tool_hang" if cause is Cause.TIMEOUT else "tool_failed"
     reading.others.append({"fault": fault, "tool": tool, "from_call": ordinal, "times": 1})
 

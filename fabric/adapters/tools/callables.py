@@ -20,6 +20,7 @@ def tool(function: F) -> F:
     """Marks a function as one that fabrics may name. It takes the arguments by keyword and returns JSON.
 
     In a conversation it may return a ``Handoff`` or a ``Finish`` of ``fabric.core.graph.state`` in place of JSON: who speaks next, or that nobody does.
+    It may raise ``Retry`` of ``fabric.adapters.tools.outcome``: it is to be called once more.
     A keyword ``idempotency_key``, if it has one, gets the call's key: the same key is the same call, tried again.
     """
     setattr(function, _MARK, True)

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from fabric.adapters.tools import callables
 from fabric.adapters.tools.handing_over import as_json
-from fabric.adapters.tools.outcome import ToolError
+from fabric.adapters.tools.outcome import Retry, ToolError
 from fabric.core.graph.state import Finish, Handoff
 
 JSON = Any
@@ -52,6 +52,8 @@ def _answer(asked: JSON) -> JSON:
             "error": str(error),
             "kind": type(error).__name__,
             "code": error.code if isinstance(error, ToolError) else "",
+            # By its class: other people's exceptions are called so too.
+            "retry": {"after_s": error.retry_after_s} if isinstance(error, Retry) else None,
         }
     if isinstance(result, Handoff | Finish):
         return {"returned": as_json(result)}

@@ -44,3 +44,22 @@ class CallBroken(Exception):
         super().__init__(message)
         self.outcome = outcome
         self.cause, self.message, self.status, self.retry_after_s, self.raw = cause, message, status, retry_after_s, raw
+
+
+RETRY_AFTER_MAX_S = 86_400.0
+
+
+class Retry(CallBroken):
+    """What a registered function raises that is to be called once more, whatever kept it from its work: it is retried while attempts remain (S1).
+
+    The message is one sentence: what it waits for. ``after_s``: seconds before which it is of no use, a day at most. It says that nothing was done.
+    """
+
+    def __init__(self, message: str, after_s: float | None = None) -> None:
+        given = isinstance(after_s, int | float) and not isinstance(after_s, bool) and 0 <= after_s <= RETRY_AFTER_MAX_S
+        super().__init__(
+            Cause.RETRY_ASKED,
+            message,
+            retry_after_s=float(after_s) if given and after_s is not None else None,
+            outcome=Outcome.REJECTED,
+        )

@@ -18,7 +18,7 @@ from typing import Any
 from fabric.adapters.tools.callables import NotATool
 from fabric.adapters.tools.child import receive, send
 from fabric.adapters.tools.handing_over import read
-from fabric.adapters.tools.outcome import ToolError
+from fabric.adapters.tools.outcome import Retry, ToolError
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.core.saga import Outcome
 
@@ -120,7 +120,7 @@ class ProcessPool:
     async def call(self, path: str, args: Mapping[str, JSON], key: str, timeout_s: float) -> JSON:
         """The callable's result.
 
-        Raises NotATool, ToolError (its own, or a result that is none), ToolRaised, ChildDied, PoolFull (it was never begun), or Expired when it
+        Raises NotATool, ToolError (its own, or a result that is none), Retry, ToolRaised, ChildDied, PoolFull (it was never begun), or Expired when it
         had not returned in time: its process is killed then.
         """
         call = _Call()
@@ -194,6 +194,8 @@ def _result(said: JSON) -> JSON:
         raise NotATool(message)
     if kind == ToolError.__name__:
         raise ToolError(message, code=said["code"])
+    if said.get("retry"):
+        raise Retry(message, said["retry"]["after_s"])
     if kind == "NoJson":
         raise ToolError(f"the tool's result is refused: {message}", outcome=Outcome.ANSWERED)
     if kind in ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "StopIteration"):

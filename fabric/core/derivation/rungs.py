@@ -86,7 +86,7 @@ def _retry_node(asked: Asked) -> bool | None:
 
 def _accept_partial(asked: Asked) -> bool:
     step = asked.ledger.steps.get(asked.fact.step_id)
-    branch = step is not None and step.stage == Stage.FAN_OUT and not asked.ledger.slice
+    branch = step is not None and step.stage == Stage.FAN_OUT
     return branch and CLASSIFY[asked.trip.cause].retried
 
 

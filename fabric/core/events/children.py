@@ -79,6 +79,8 @@ class ChildAnswered:
     """True: nobody waits for it any more, so it is charged and that is all."""
     agents_back: int = 0
     """How many of the agents that it might have started it did not."""
+    released: tuple[str, ...] = ()
+    """Unsafe outputs that people let pass in it and below it, by the key that their questions have there: exactly those bytes, with what was found in them."""
     kind: ClassVar[str] = "child_answered"
     version: ClassVar[int] = 3
 

@@ -33,6 +33,8 @@ def _child_answered(run: Run, event: Event, fact: ev.ChildAnswered) -> Run:
     family = replace(run.family, alive=without(run.family.alive, fact.command_id))
     if fact.late:
         return replace(run, family=family)
+    if fact.released:  # What was let pass below is asked about no second time.
+        run = replace(run, released=tuple(dict.fromkeys((*run.released, *fact.released))))
     if event.content_ref:
         brought = Answer(event.content_ref, briefs, fact.missing)
         family = replace(family, answers={**family.answers, fact.step_id: brought})

@@ -131,6 +131,7 @@ def ended(work: Work, given: ChildEnded) -> None:
         cause=given.cause,
         late=step is None,
         agents_back=_unused(spawned, given),
+        released=given.released,
     )
     work.emit(fact, None if step is None else given.content)
     handing_up.take_over(work, spawned, given.mutations)

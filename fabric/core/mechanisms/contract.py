@@ -98,6 +98,8 @@ class Proposal:
     """Spawn: whom; each once."""
     promised: int = 0
     """Spawn: agents that were let start before, and whose runs have not been spawned yet (``slices.promised``)."""
+    replaced: int = 0
+    """Spawn: agents at work that make room for those who start."""
     depth: int = 1
     by_rule: bool = False
     """Handoff: a rule of the graph says so, and no agent: it is no hop."""

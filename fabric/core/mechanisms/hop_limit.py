@@ -108,7 +108,7 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
     more = proposal.promised + proposal.branches
     return [
         nesting,
-        (Cause.SUB_AGENT_CAP, alive, working(view.run) + more, "agents alive", whose),
+        (Cause.SUB_AGENT_CAP, alive, working(view.run) - proposal.replaced + more, "agents alive", whose),
         (Cause.SUB_AGENT_CAP, spawned, state.spawned + _waiting(view.run) + more, "agents spawned", whose),
     ]
 

@@ -136,7 +136,8 @@ def parts_of(work: Work, briefs: tuple[int, ...]) -> tuple[JSON, tuple[int, ...]
         if step is not None and step.status == "done" and step.id not in run.withheld:
             found.append({"brief": number, "output": work.ctx.output(step.output_ref)})
         else:
-            found.append({"brief": number, "gap": (step.message if step else "") or run.reason or "no result"})
+            gap = {"brief": number, "gap": (step.message if step else "") or run.reason or "no result"}
+            found.append(gap | ({"accepted": True} if step is not None and step.partial else {}))
     return {"parts": found}, tuple(part["brief"] for part in found if "gap" in part)
 
 
@@ -158,12 +159,27 @@ def parts(work: Work, step: Step) -> list[JSON]:
 
 
 def _gaps(work: Work, step: Step) -> dict[int, str]:
-    found: dict[int, str] = {}
+    return {brief: part["gap"] for brief, part in _told(work, step).items()}
+
+
+def _told(work: Work, step: Step) -> dict[int, JSON]:
+    """What the rounds of a slice said of the briefs that they brought nothing for, the last one of each."""
+    found: dict[int, JSON] = {}
     for step_id, answer in work.run.family.answers.items():
         if answer.missing and branch_of(step_id) == step.branch:
             told = work.ctx.contents.read(answer.ref)["parts"]
-            found |= {part["brief"]: part["gap"] for part in told if "gap" in part}
+            found |= {part["brief"]: part for part in told if "gap" in part}
     return found
+
+
+def accepted(work: Work, step: Step) -> int:
+    """How many of a step's branches left a gap that the fabric goes on with, their retries exhausted."""
+    if not is_slice(step.agent):
+        return int(step.partial)
+    have = brought(work.run, step)
+    if step.partial:
+        return len(briefs_of(step)) - len(have)
+    return sum(bool(part.get("accepted")) for brief, part in _told(work, step).items() if brief not in have)
 
 
 def gap(work: Work, step: Step) -> str:

@@ -66,7 +66,7 @@ def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
 
 def _slice(work: Work, steps: list[Step], policy: FanIn, tally: Tally) -> Concluded | None:
     """A slice judges nothing: it gives its parent what it has, at once where a missing branch is one too many."""
-    if tally.failed and policy.mode == "all":
+    if tally.failed > tally.accepted and policy.mode == "all":
         cancel_rest(work, steps, "the fan-in policy cannot be met any more")
     elif not tally.over:
         return None
@@ -101,7 +101,7 @@ def _tally(work: Work, steps: list[Step]) -> Tally:
         branches += stands_for
         if step.status not in ("done", "failed"):
             continue
-        done, failed, accepted = done + have, failed + stands_for - have, accepted + int(step.partial)
+        done, failed, accepted = done + have, failed + stands_for - have, accepted + slices.accepted(work, step)
         if have < stands_for and len(why) < 3:
             why.append(f"branch {step.branch + 1} ({step.agent}): {step.message or slices.gap(work, step)}")
     return Tally(branches, done, failed, accepted, tuple(why))

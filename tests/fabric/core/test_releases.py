@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fabric.core import events as ev
+from fabric.core import releases
 from fabric.core.flow import RunState, Stage
 from fabric.core.taxonomy import Tier
 from tests.fabric.core.fabrics import spec
+from tests.fabric.core.family_scenes import household, once_bad, whole
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import planned, summary
 
@@ -103,3 +105,82 @@ def test_a_process_that_dies_after_the_approval_changes_nothing():
     world = asked_about(guarded(), {"finalizer": LEAK})
     world.decide("approve").crash().go()
     assert world.end.state is RunState.COMPLETED
+
+
+# -- what a child's person let pass --------------------------------------------------------------------------------------
+
+ASK = {"unsafe_output": {"high_stakes": {"rungs": [{"reaction": "escalate", "with": ["block"], "role": "safety"}]}}}
+
+
+def sliced(worker, **gates):
+    group = {"places": ["fan_out"], "rules": ["credentials"]}
+    family = household(10, {"worker": worker}, gates={"guardrails": [group], **gates}, table=ASK, tier=Tier.HIGH_STAKES)
+    return family.go(until=asking)
+
+
+def asking(family):
+    return [one.run_id for one in family.runs.values() if one.run.questions]
+
+
+def test_one_decision_about_what_a_child_said_holds_in_its_parent_too():
+    family = sliced(once_bad(1, LEAK, summary("Found.")))
+    [child] = asking(family)
+    assert child != "root"
+    family.decide(child, "approve")
+    whole(family)
+    assert family.end.state is RunState.COMPLETED
+    assert sum(len(one.of(ev.EscalationOpened)) for one in family.runs.values()) == 1
+    [question] = family.runs[child].of(ev.EscalationOpened)
+    told = {fact.child_id: fact.released for fact in family.root.of(ev.ChildAnswered)}
+    assert told == {one.run_id: ((question.releases,) if one.run_id == child else ()) for one in family.children}
+    assert family.root.run.released == (question.releases,)
+
+
+def in_turn(*said):
+    """What the whole family's workers say, one after another; then that something was found."""
+    left = list(said)
+    return lambda command: left.pop(0) if left else summary("Found.")
+
+
+def test_other_bytes_of_another_child_are_asked_about_all_the_same():
+    found = summary("Found.")
+    family = sliced(in_turn(LEAK, found, found, found, summary(f"The key is {KEY}!")))
+    asked = []
+    while not family.root.run.terminal:
+        asked += (child := asking(family)[0],)
+        family.decide(child, "approve", until=lambda it, child=child: any(one != child for one in asking(it)))
+    assert (len(asked), len(set(asked)), "root" in asked) == (2, 2, False)
+    assert family.end.state is RunState.COMPLETED
+    assert len(family.root.run.released) == 2
+
+
+AT_THE_TOP = (
+    {"name": "all", "text": "permit(principal, action, resource);"},
+    {
+        "name": "not_here",
+        "text": 'forbid(principal, action == Action::"output", resource == Stage::"fan_out") when {context.depth == 1};',
+    },
+)
+
+
+def test_what_a_parent_finds_in_them_besides_is_asked_about():
+    """A policy that looks at where it is asked denies there what was let pass below."""
+    family = sliced(in_turn(LEAK), policies=list(AT_THE_TOP))
+    [child] = asking(family)
+    family.decide(child, "approve", until=lambda it: asking(it) == ["root"])
+    assert (asking(family), len(family.root.run.released)) == (["root"], 1)
+
+
+def test_a_rejection_lets_nothing_pass_above():
+    family = sliced(once_bad(1, LEAK, summary("Found.")))
+    [child] = asking(family)
+    family.decide(child, "reject")
+    assert all(fact.released == () for fact in family.root.of(ev.ChildAnswered))
+    assert family.root.run.released == ()
+
+
+def test_a_child_s_outcome_is_the_same_bytes_whether_or_not_it_says_that_nothing_is_missing():
+    said = {"text": "The key.", "citations": []}
+    assert releases.key({**said, "gaps": []}, ["x"]) == releases.key(said, ["x"])
+    assert releases.key({**said, "gaps": ["one"]}, ["x"]) != releases.key(said, ["x"])
+    assert releases.key(said, ["y"]) != releases.key(said, ["x"])

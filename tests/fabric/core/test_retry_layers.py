@@ -207,6 +207,34 @@ def test_a_tool_is_not_retried_within_its_node_but_its_node_runs_again():
 # -- 2. failover -------------------------------------------------------------------------------------------------------
 
 
+ASKS = fails(Cause.RETRY_ASKED, "the index is being built")
+
+
+@pytest.mark.parametrize("retries", [1, 2])
+def test_a_handler_that_answers_retry_is_retried_while_attempts_remain(retries):
+    asking = [asks(call())] * (retries + 1)
+    recovers = {"worker": [*asking, summary()], "look": [*[ASKS] * retries, gives("four")]}
+    world = ran(one({"max_retries": retries}), recovers)
+    assert (world.end.state, acted(world)) == (RunState.COMPLETED, [NODE] * retries)
+    spent = ran(one({"max_retries": retries}), {"worker": [*asking, summary()], "look": [ASKS] * (retries + 1)})
+    assert acted(spent)[: retries + 1] == [*[NODE] * retries, ("run_failure", "surface")]
+
+
+def test_a_handler_that_says_when_is_not_retried_before():
+    told = fails(Cause.RETRY_ASKED, "the index is being built", retry_after_s=40.0)
+    world = ran(
+        one({"max_retries": 1}), {"worker": [asks(call()), asks(call()), summary()], "look": [told, gives("four")]}
+    )
+    assert world.end.state is RunState.COMPLETED
+    assert [fact.delay_s for fact in world.of(ev.NodeRetryScheduled)] == [40.0]
+
+
+def test_without_layers_a_tool_s_call_that_answers_retry_is_its_cell_s_to_repeat():
+    world = ran(lone(), {"worker": [asks(call()), summary()], "look": [ASKS, gives("four")]})
+    assert world.end.state is RunState.COMPLETED
+    assert [fact.source for fact in world.of(ev.RetryScheduled)] == ["backoff"]
+
+
 def test_when_its_retries_are_spent_another_model_takes_the_call():
     world = ran(two_models(), {"worker": [*[DOWN] * 4, summary()]}, prices=PRICES)
     assert world.end.state is RunState.COMPLETED

@@ -11,6 +11,7 @@ from fabric.core.flow import RunState, Stage
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import lone, spec
+from tests.fabric.core.family_scenes import household, whole
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import HANGS, fails, planned, summary
 from tests.fabric.core.test_ladder import skips
@@ -166,3 +167,60 @@ def test_what_has_no_layers_is_the_cell_s_alone():
 
 def test_a_rung_of_no_layer_names_none():
     assert {fact.layer for fact in ran(lone(), {"worker": DOWN}).of(ev.ReactionDecided)} == {""}
+
+
+# -- of a fan-out that is cut into slices --
+
+
+def sliced(**fields: JSON) -> JSON:
+    node = {"retry_policy": "none", "allow_partial": True}
+    return {"retry_layers": layers({"fan_out": node}), "retry": FREE, **fields}
+
+
+def by_part(**said: Any) -> Any:
+    """What is said to the n-th brief, ``part_N``, in the order in which they go out; to all others that something was found."""
+    keys: list[str] = []
+
+    def answer(command: Any) -> Any:
+        if command.idempotency_key not in keys:
+            keys.append(command.idempotency_key)
+        return said.get(f"part_{keys.index(command.idempotency_key) + 1}", summary())
+
+    return answer
+
+
+def test_a_slice_goes_on_without_what_may_be_missing_and_its_parent_says_so():
+    family = household(10, {"worker": by_part(part_2=DOWN, part_9=DOWN)}, **sliced()).go()
+    whole(family)
+    assert family.end.state is RunState.COMPLETED
+    assert (family.end.partial, family.end.reason) == (
+        True,
+        "finished as a partial success, with 2 of the branches missing",
+    )
+    assert len(family.children) == 3
+    assert [len(one.of(ev.StepFailed)) for one in family.children] == [1, 0, 1]
+    assert all(fact.partial for one in family.children for fact in one.of(ev.StepFailed))
+    assert sorted(fact.missing for fact in family.root.of(ev.ChildAnswered)) == [(), (1,), (8,)]
+    assert ["503" in gap for gap in family.root.outcome["gaps"]] == [True, True]
+
+
+def test_what_failed_for_good_in_a_slice_is_missed_whatever_gap_is_accepted_beside_it():
+    family = household(10, {"worker": by_part(part_2=DOWN, part_3=fails(Cause.AUTH))}, **sliced()).go()
+    whole(family)
+    assert family.end.state is not RunState.COMPLETED
+    assert any(fact.cause.cause is Cause.PARTIAL_FAN_IN for fact in family.root.of(ev.ReactionDecided))
+
+
+def test_slices_of_which_nothing_came_back_are_no_success():
+    family = household(10, {"worker": DOWN}, **sliced()).go()
+    whole(family)
+    assert family.end.state is not RunState.COMPLETED
+    assert family.root.of(ev.ReactionDecided)[-1].cause.cause is Cause.PARTIAL_FAN_IN
+
+
+def test_without_the_word_a_gap_in_a_slice_is_one_too_many():
+    family = household(
+        10, {"worker": by_part(part_2=DOWN)}, retry_layers=layers({"fan_out": {"retry_policy": "none"}}), retry=FREE
+    ).go()
+    whole(family)
+    assert family.end.state is not RunState.COMPLETED

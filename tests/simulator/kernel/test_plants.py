@@ -95,6 +95,8 @@ FOUND_BY = {
     "passes_unheard": {"judged_before_it_passes"},
     "no_is_yes": {"judged_before_it_passes"},
     "released_by_finding": {"unsafe_only_as_released"},
+    "unsafe_arguments_pass": {"unsafe_arguments_stay"},
+    "let_pass_unasked": {"released_below"},
     # Shared budgets.
     "grant_without_cap_check": {"caps_are_kept"},
     "reaper_refunds_unknown": {"unknown_is_worst"},
@@ -175,6 +177,7 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "turns_unbounded": _conversing,
     "hops_unbounded": _conversing,
     "tools_for_all": _talking_team,
+    "unsafe_arguments_pass": lambda setup: "arguments" in setup.fabric.compiled.evaluators.guardrails,
     "side_speaks_twice": _of_kind("debate"),
     "round_missed": _of_kind("debate"),
     "votes_uncounted": _of_kind("debate"),

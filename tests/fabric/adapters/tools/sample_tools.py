@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 from fabric.adapters.tools.callables import tool
-from fabric.adapters.tools.outcome import ToolError
+from fabric.adapters.tools.outcome import Retry, ToolError
 from fabric.core.graph.state import Finish, Handoff
 
 RELEASE = threading.Event()
@@ -42,6 +42,12 @@ def fail(how="value"):
         raise ToolError("it is locked", code=42)
     if how == "code of another kind":
         raise HTTPError("https://example.org", 404, "not found", Message(), None)
+    if how == "again":
+        raise Retry("the index is being built", after_s=5)
+    if how == "again at once":
+        raise Retry("the index is being built")
+    if how == "another's":
+        raise type("Retry", (Exception,), {})("a task of another library")
     if how == "timeout":
         raise TimeoutError("the printer is slow")
     raise ValueError("no such\0 thing")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fabric.adapters.tools.callables import NotATool
-from fabric.adapters.tools.outcome import ToolError
+from fabric.adapters.tools.outcome import Retry, ToolError
 from fabric.adapters.tools.pool import Expired, PoolFull, ToolPool
 from fabric.adapters.tools.process_pool import ChildDied, ProcessPool, ToolRaised
 from fabric.adapters.tools.registry import ToolRunner
@@ -178,3 +178,22 @@ def test_what_never_began_was_not_done(spec, fields, cause, outcome):
     runner.close()
     assert isinstance(found, CallFailed)
     assert (found.cause, found.outcome) == (cause, outcome)
+
+
+@pytest.mark.parametrize(("how", "after_s"), [("again", 5.0), ("again at once", None)])
+def test_a_function_that_asks_to_be_called_once_more_is_a_call_that_failed_and_did_nothing(how, after_s):
+    spec = ToolSpec(name="fail", kind="callable", target=f"{HERE}.fail", parameters={"type": "object"})
+    found = run(spec, {"how": how})
+    assert isinstance(found, CallFailed)
+    assert (found.cause, found.retry_after_s, found.outcome) == (Cause.RETRY_ASKED, after_s, Outcome.REJECTED)
+    assert found.message == "the index is being built"
+
+
+def test_another_library_s_exception_of_that_name_asks_for_nothing(pool):
+    with pytest.raises(ToolRaised, match="a task of another library \\(Retry\\)"):
+        asked(pool, "fail", how="another's")
+
+
+@pytest.mark.parametrize("after_s", [-1, True, "5", float("nan"), 86_401])
+def test_a_time_that_is_none_is_left_out(after_s):
+    assert Retry("later", after_s).retry_after_s is None

@@ -104,7 +104,6 @@ ROWS = (
     layers("edges: [{failure_class: structural, to: replan}]", "policy.retry_layers.edges.0", "class structural is the decision table's alone", "transient_infra"),
     layers("stages: {validate: {allow_partial: true}}", "policy.retry_layers.stages.validate.allow_partial", "one part", "leave it out"),
     layers("stages: {fan_out: {allow_partial: true}}", "policy.retry_layers.stages.fan_out.allow_partial", "fan_in quorum says how many are enough already", policy="  fan_in: {mode: quorum, k: 1}\n"),
-    layers("stages: {fan_out: {allow_partial: true}}", "policy.retry_layers.stages.fan_out.allow_partial", "cut into child runs", "plan_branches", policy="  limits: {plan_branches: 65}\n"),
     layers("max_retries: 2", "policy.retry.base_s", "waits of their own", policy="  retry: {base_s: 2}\n"),
     layers("max_retries: 2", "decision_table.provider_failure.batch.rungs.0", "retry is a layer's", "take the rung out", table="decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\n"),
     cell("a rung that layers alone command", "provider_failure", "batch", "{rungs: [{reaction: retry_node, times: 1}, {reaction: abort}]}", "policy.retry_layers with preset fabro commands it"),
