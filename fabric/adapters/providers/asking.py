@@ -17,14 +17,16 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import httpx2
 from pydantic_ai import UsageExtractionFailedWarning
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
 
 from fabric.adapters.providers.errors import Asked, Names, came_in_part, classify, failed
 from fabric.adapters.providers.keys import KeyRing, KeysUnreadable, StoredKey, origin_text
-from fabric.adapters.providers.messages import definitions, replied
-from fabric.adapters.providers.streaming import STREAMED, wanted
+from fabric.adapters.providers.messages import definitions, history, replied
+from fabric.adapters.providers.streaming import STREAMED, drained, wanted
 from fabric.adapters.providers.wire import KEY, Wire, WireTransport, host_of, origin, shown
 from fabric.adapters.tools.outbound import CALL_HEADER, EXCHANGE, Exchange, Gate, call_name
 from fabric.core.frozen import replace
@@ -109,6 +111,18 @@ class HttpModel(ABC, Generic[C]):
         clients, self._clients = list(self._clients.values()), {}
         for _, http in clients:
             await http.aclose()
+
+    async def _answer(
+        self, request: ModelRequest, model: Model, settings: ModelSettings, parameters: ModelRequestParameters
+    ) -> ModelResponse:
+        """The answer of a model of pydantic-ai's, at once or as it streams in."""
+        messages = history(request.messages)
+        if not wanted(request):
+            return await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
+        async with model_request_stream(
+            model, messages, model_settings=settings, model_request_parameters=parameters
+        ) as stream:
+            return await drained(request, stream, numbered=self.NUMBERED_CALLS)
 
     # -- what each protocol does in its own way --
 

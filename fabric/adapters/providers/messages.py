@@ -66,7 +66,7 @@ def replied(request: ModelRequest, response: ai.ModelResponse, *, mended: bool, 
     """
     text, dirty = clean_text("".join(part.content for part in response.parts if isinstance(part, ai.TextPart)))
     parts = [part for part in response.parts if isinstance(part, ai.ToolCallPart)]
-    calls = [call_of(part, _number(request, n) if numbered else "") for n, part in enumerate(parts)]
+    calls = [call_of(part, number_of(request, n) if numbered else "") for n, part in enumerate(parts)]
     finish = response.finish_reason
     input_tokens, output_tokens = _usage(request, response, text)
     return ModelReplied(
@@ -82,8 +82,8 @@ def replied(request: ModelRequest, response: ai.ModelResponse, *, mended: bool, 
     )
 
 
-def _number(request: ModelRequest, n: int) -> str:
-    """An id in the letters that every provider takes back."""
+def number_of(request: ModelRequest, n: int) -> str:
+    """An id for the call at place ``n`` of an answer that gives none, in the letters that every provider takes back."""
     return f"call_{blake2b(request.command_id.encode(), digest_size=6).hexdigest()}_{n}"
 
 

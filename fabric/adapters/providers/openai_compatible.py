@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import httpx2
 from openai import AsyncOpenAI
-from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.profiles import ModelProfile, merge_profile
@@ -16,8 +15,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from fabric.adapters.providers.asking import Endpoint, HttpModel, parameters_of, settings_of
 from fabric.adapters.providers.errors import Asked, Names
-from fabric.adapters.providers.messages import history
-from fabric.adapters.providers.streaming import OPTION, drained, wanted
+from fabric.adapters.providers.streaming import OPTION, Dialect
 from fabric.adapters.providers.wire import ANSWER_BYTES_MAX, Wire, host_of
 from fabric.core.spec import ModelSpec
 from fabric.runtime.call_ports import ModelRequest
@@ -59,8 +57,7 @@ class OpenAICompatible(HttpModel[AsyncOpenAI]):
         key_header=lambda key: ("Authorization", f"Bearer {key}"),
         is_answer=_has_choices,
         url_hint="; the URL usually ends in /v1",
-        ends=_ends,
-        says=_says,
+        stream=Dialect(ends=_ends, says=_says, done_line=True),
     )
     NAMES = Names()
     OPTIONS = frozenset(
@@ -74,15 +71,9 @@ class OpenAICompatible(HttpModel[AsyncOpenAI]):
             profile=_profile(request.model, url),
         )
         as_object = request.model.options.get("response_format") == "json_object"
-        messages = history(request.messages)
         settings = _settings(request, schema=asked.schema and as_object)
         parameters = parameters_of(request, schema=asked.schema and not as_object)
-        if not wanted(request):
-            return await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
-        async with model_request_stream(
-            model, messages, model_settings=settings, model_request_parameters=parameters
-        ) as stream:
-            return await drained(request, stream)
+        return await self._answer(request, model, settings, parameters)
 
     def _made(self, url: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
         return AsyncOpenAI(base_url=url, api_key="none", http_client=http, max_retries=0, timeout=None)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from fabric.adapters.providers.errors import Malformed, error_of
-from fabric.adapters.providers.streaming import OPTION, STREAM_TYPE, STREAMED, EventStream
+from fabric.adapters.providers.streaming import OPTION, STREAM_TYPE, STREAMED, Dialect, EventStream
 from fabric.adapters.tools.outbound import (
     CALL_HEADER,
     EXCHANGE,
@@ -43,14 +43,12 @@ class Wire:
     """The header that carries a key."""
     is_answer: Callable[[dict[str, Any]], bool]
     """Whether the JSON of a 200 is an answer, as far as its client library needs it."""
+    stream: Dialect
+    """What the events of its streams say."""
     url_hint: str = ""
     """How the URL usually looks, for one that leads nowhere; begins with "; "."""
     headers: tuple[str, ...] = ()
     """What the protocol wants beside HTTP's own. Nothing else leaves: client libraries add headers from the environment."""
-    ends: Callable[[dict[str, Any]], bool] = lambda value: False
-    """Whether an event of a stream says that its answer is over."""
-    says: Callable[[dict[str, Any]], bool] = lambda value: False
-    """Whether an event of a stream is a part of its answer."""
     settle: Callable[[dict[str, Any]], bool] = lambda value: False
     """Changes what its client library would trip over, or ask again for; True: it changed something."""
 
@@ -86,8 +84,7 @@ class WireTransport(VettedTransport):
         plain = response.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
         if not (STREAMED.get() and streams and plain and response.status_code == 200):
             return None
-        wire = self._wire
-        return EventStream(response, exchange, _fit, wire.ends, wire.says, ANSWER_BYTES_MAX)
+        return EventStream(response, exchange, _fit, self._wire.stream, ANSWER_BYTES_MAX)
 
     def _mended(self, body: bytes, exchange: Exchange) -> bytes:
         mended = _fit(body)

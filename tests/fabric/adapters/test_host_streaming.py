@@ -1,5 +1,6 @@
 """A host with the real adapter, a real endpoint and real tools: a call begins while its answer is still coming in, and nothing is made twice when the stream breaks off."""
 
+import json
 import threading
 
 import pytest
@@ -8,7 +9,6 @@ from fabric.adapters.clock import SYSTEM_CLOCK
 from fabric.adapters.host import HostConfig, Ports, RunHost
 from fabric.adapters.nudge import NullNudge
 from fabric.adapters.owned import Revision
-from fabric.adapters.providers.openai_compatible import Endpoint, OpenAICompatible
 from fabric.adapters.providers.streaming import STREAM_TYPE
 from fabric.adapters.tools.registry import ToolRunner, offers
 from fabric.adapters.writer import JournalWriter
@@ -16,44 +16,50 @@ from fabric.core.context import compile_spec
 from fabric.core.fingerprint import decode
 from fabric.core.spec import FabricSpec
 from fabric.runtime.prompts import overhead_bytes
-from simulator.endpoint import ScriptedEndpoint, Step, answer, call
-from simulator.endpoint.streaming import streamed
+from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.adapters.host_scenes import NEVER_S, WAIT_S, Site, Watched
+from tests.fabric.adapters.providers.wires import ALL
 
 BRIEF = {"agent": "worker", "title": "Sums", "instructions": "Work them out."}
-SPEC = FabricSpec.model_validate(
-    {
-        "name": "sums",
-        "title": "Sums",
-        "tiers": {"default": "batch", "allowed": ["batch"]},
-        "models": [
-            {
-                "name": "small",
-                "provider": "openai",
-                "model": "small",
-                "price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"},
-                "options": {"stream": True},
-            }
-        ],
-        "tools": [{"name": "calculator", "kind": "builtin"}],
-        "agents": [{"name": "worker", "instructions": "You work out sums.", "model": "small", "tools": ["calculator"]}],
-        "topology": {
-            "workers": ["worker"],
-            "plan": {"goal": "The sums.", "briefs": [BRIEF], "exit_criteria": ["They are right."]},
-        },
-        "policy": {"budget": {"run_usd_micros": 10_000_000}, "retry": {"base_s": 0.01}},
-        "reviewers": ["reviewer"],
-    }
-)
-OFFERS = {tool.name: offers(tool) for tool in SPEC.all_tools}
-FABRIC = compile_spec(
-    SPEC,
-    prices={model.name: model.price.price() for model in SPEC.models if model.price},
-    prompt_overhead={agent.name: overhead_bytes(SPEC, agent, OFFERS) for agent in SPEC.agents},
-)
-CALLS = [call("calculator", {"expression": "1 + 1"}, "a"), call("calculator", {"expression": "2 + 2"}, "b")]
-ASKED = {"stream": True, "stream_options": {"include_usage": True}}
-DONE = answer('{"text": "2 and 4.", "citations": []}')
+CALLS = [("calculator", {"expression": "1 + 1"}, "a"), ("calculator", {"expression": "2 + 2"}, "b")]
+DONE = '{"text": "2 and 4.", "citations": []}'
+
+
+def revision(spoken):
+    """A fabric whose model speaks a provider's protocol."""
+    spec = FabricSpec.model_validate(
+        {
+            "name": "sums",
+            "title": "Sums",
+            "tiers": {"default": "batch", "allowed": ["batch"]},
+            "models": [
+                {
+                    "name": "small",
+                    "provider": spoken.name,
+                    "model": spoken.model,
+                    "price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"},
+                    "options": {"stream": True},
+                }
+            ],
+            "tools": [{"name": "calculator", "kind": "builtin"}],
+            "agents": [
+                {"name": "worker", "instructions": "You work out sums.", "model": "small", "tools": ["calculator"]}
+            ],
+            "topology": {
+                "workers": ["worker"],
+                "plan": {"goal": "The sums.", "briefs": [BRIEF], "exit_criteria": ["They are right."]},
+            },
+            "policy": {"budget": {"run_usd_micros": 10_000_000}, "retry": {"base_s": 0.01}},
+            "reviewers": ["reviewer"],
+        }
+    )
+    told = {tool.name: offers(tool) for tool in spec.all_tools}
+    fabric = compile_spec(
+        spec,
+        prices={model.name: model.price.price() for model in spec.models if model.price},
+        prompt_overhead={agent.name: overhead_bytes(spec, agent, told) for agent in spec.agents},
+    )
+    return Revision(fabric, told)
 
 
 class Tools(ToolRunner):
@@ -74,15 +80,19 @@ class Tools(ToolRunner):
 class Sums(Site):
     """A site whose models are an endpoint's."""
 
+    def __init__(self, store, spoken):
+        super().__init__(store)
+        self.spoken = spoken
+
     def over(self, endpoint, tools):
-        revision = Revision(FABRIC, OFFERS)
+        found = revision(self.spoken)
         ports = Ports(
             store=self.store,
             writer=JournalWriter(self.store, NullNudge()),
-            models=OpenAICompatible(Endpoint(endpoint.url, "small", "")),
+            models=self.spoken.port(endpoint, ""),
             tools=tools,
             clock=SYSTEM_CLOCK,
-            revision=lambda _: revision,
+            revision=lambda _: found,
             grants=self.tokens[0],
             buckets=self.tokens[1],
         )
@@ -96,9 +106,9 @@ class Sums(Site):
         return [row.seq for row in self.store.journal(run_id) if row.kind == kind]
 
 
-@pytest.fixture
-def site():
-    made = Sums(Watched())
+@pytest.fixture(params=ALL, ids=lambda spoken: spoken.name)
+def site(request):
+    made = Sums(Watched(), request.param)
     yield made
     made.close()
 
@@ -112,19 +122,23 @@ def played(site, script):
         return run_id, tools, endpoint.received
 
 
-def parts():
+def sends(spoken, *given):
+    return Step(content_type=STREAM_TYPE, pieces=tuple(spoken.events(*given)))
+
+
+def parts(spoken):
     """The events up to the beginning of the second call, and the rest."""
-    events = list(streamed(answer(None, CALLS), ASKED).pieces)
+    events = spoken.events(None, CALLS)
     at = next(n for n, event in enumerate(events) if b'"b"' in event) + 1
     return events[:at], events[at:]
 
 
 def test_a_tool_runs_before_the_answer_that_asks_for_it_has_ended(site):
-    first, rest = parts()
+    first, rest = parts(site.spoken)
 
     def script(received, tools):
         if received.number > 1:
-            return DONE
+            return sends(site.spoken, DONE)
 
         def held():
             yield from first
@@ -139,15 +153,15 @@ def test_a_tool_runs_before_the_answer_that_asks_for_it_has_ended(site):
     began, *_ = site.seqs(run_id, "call_streamed")
     answered = site.seqs(run_id, "model_answered")[0]
     assert began < site.seqs(run_id, "tool_answered")[0] < answered < site.seqs(run_id, "tool_answered")[1]
-    assert [one["tool_call_id"] for one in received[1].body["messages"] if one["role"] == "tool"] == ["a", "b"]
+    assert all(f'"{call_id}"' in json.dumps(received[1].body) for call_id in ("a", "b"))
 
 
 def test_a_stream_that_drops_after_the_first_call_is_asked_again_in_the_open_and_makes_nothing_twice(site):
-    first, _ = parts()
+    first, _ = parts(site.spoken)
 
     def script(received, tools):
         if received.number > 1:
-            return answer(None, CALLS) if received.number == 2 else DONE
+            return sends(site.spoken, *((None, CALLS) if received.number == 2 else (DONE,)))
 
         def cut():
             yield from first

@@ -1,5 +1,6 @@
-"""Answers that an OpenAI-compatible endpoint streams, over real HTTP: calls are told as they become whole, and what breaks off is a failure that says what had come."""
+"""Answers that stream in, over real HTTP in each provider's own protocol: calls are told as they become whole, and what breaks off is a failure that says what had come."""
 
+import asyncio
 import json
 import threading
 
@@ -8,21 +9,25 @@ import pytest
 from fabric.adapters.providers.openai_compatible import ANSWER_BYTES_MAX
 from fabric.adapters.providers.streaming import STREAM_TYPE
 from fabric.core.inputs import CallFailed, ModelReplied
-from fabric.core.spec import ModelSpec
 from fabric.core.taxonomy import Cause
-from simulator.endpoint import Step, answer, call, cut_stream, refusal, trickle
-from simulator.endpoint.streaming import streamed
-from tests.fabric.adapters.providers.asking import KEY, TOOL
-from tests.fabric.adapters.providers.test_openai_compatible import ask
+from simulator.endpoint import ScriptedEndpoint, Step
+from tests.fabric.adapters.providers.asking import KEY, TOOL, request
+from tests.fabric.adapters.providers.wires import ALL, ANTHROPIC, ASKED, GOOGLE, OPENAI, event
 
-STREAMS = ModelSpec(name="main", model="small", options={"stream": True})
-ASKED = {"stream": True, "stream_options": {"include_usage": True}}
-A, B = call("look", {"at": "the first place of all"}, "a"), call("look", {"at": "the second"}, "b")
+STREAMS = {"options": {"stream": True}}
+A, B = ("look", {"at": "the first place of all"}, "a"), ("look", {"at": "the second"}, "b")
+ARGS_CHARS = len(json.dumps(A[1])) + len(json.dumps(B[1]))
+PROMPT_BYTES = len("You are a reader.Hello?")
 WAIT_S = 20
 
 
-def pieces(*calls, text=None, **more):
-    return list(streamed(answer(text, calls, **more), ASKED).pieces)
+@pytest.fixture(params=ALL, ids=lambda spoken: spoken.name)
+def spoken(request):
+    return request.param
+
+
+in_pieces = pytest.mark.parametrize("spoken", [OPENAI, ANTHROPIC], ids=lambda one: one.name)
+"""The protocols that send the arguments of a call in pieces."""
 
 
 def before(events, mark):
@@ -35,20 +40,37 @@ def sends(events):
     return Step(content_type=STREAM_TYPE, pieces=tuple(events))
 
 
-def drops(events):
-    """Sends these and closes."""
-    return Step(content_type=STREAM_TYPE, mode="drop", pieces=(*events, *[b""] * len(events)))
+def half(events, mode):
+    """Sends these and drops the connection, or says no more."""
+    return Step(content_type=STREAM_TYPE, mode=mode, pieces=(*events, *[b""] * len(events)))
 
 
-def asked(step, told=None, **changed):
-    heard = [] if told is None else told
-    given = {"model": STREAMS, "tools": (TOOL,), "streamed": heard.append, **changed}
-    result, received = ask(step, **given)
-    return result, heard, received
+def asked(spoken, step, **changed):
+    """The result of one ask, and what was told meanwhile. Whatever comes back, nothing is asked for twice."""
+    told = []
+    given = {"spec": STREAMS, "tools": (TOOL,), "streamed": told.append, **changed}
+    result, received = spoken.ask(step, **given)
+    assert [(one.path, spoken.asks_stream(one.body)) for one in received] == [(spoken.streams_at, True)]
+    return result, told
 
 
-def test_a_call_is_told_while_the_rest_of_its_answer_is_still_coming():
-    first, rest = before(pieces(A, B, text="I look."), '"b"')
+def test_a_whole_answer_is_what_it_would_be_at_once(spoken):
+    given = ("I look.", [A, B], (12, 34))
+    at_once, _ = spoken.ask(spoken.answer(*given), tools=(TOOL,))
+    result, told = asked(spoken, sends(spoken.events(*given)))
+    assert isinstance(result, ModelReplied)
+    assert result == at_once
+    assert [(one.command_id, one.attempt, one.calls) for one in told] == [("c1", 2, result.calls[:1])]
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_the_end_of_a_streams_answer_is_mapped(spoken, finish):
+    result, _ = asked(spoken, sends(spoken.events("half", finish=finish)))
+    assert (result.text, result.finish) == ("half", finish)
+
+
+def test_a_call_is_told_while_the_rest_of_its_answer_is_still_coming(spoken):
+    first, rest = before(spoken.events("I look.", [A, B]), '"b"')
     told, heard = [], threading.Event()
 
     def held():
@@ -60,125 +82,266 @@ def test_a_call_is_told_while_the_rest_of_its_answer_is_still_coming():
         told.append(given)
         heard.set()
 
-    result, _, received = asked(lambda _: Step(content_type=STREAM_TYPE, pieces=held()), streamed=tells)
-    assert isinstance(result, ModelReplied)
-    assert [(one.call_id, one.args["at"]) for one in result.calls] == [
-        ("a", "the first place of all"),
-        ("b", "the second"),
-    ]
+    result, _ = asked(spoken, lambda _: Step(content_type=STREAM_TYPE, pieces=held()), streamed=tells)
+    assert [(one.call_id, one.args) for one in result.calls] == [("a", A[1]), ("b", B[1])]
     assert (result.text, result.input_tokens, result.output_tokens) == ("I look.", 10, 5)
-    assert [(one.command_id, one.attempt, one.calls) for one in told] == [("c1", 2, result.calls[:1])]
-    assert {name: received[0].body[name] for name in ASKED} == ASKED
+    assert [one.calls for one in told] == [result.calls[:1]]
 
 
-def test_a_stream_is_asked_for_only_where_the_model_says_so_and_calls_may_be_in_it():
-    for changed in ({"model": ModelSpec(name="main", model="small")}, {"tools": ()}, {"streamed": None}):
-        result, told, received = asked(answer("Hello."), **changed)
-        assert (result.text, told, "stream" in received[0].body and received[0].body["stream"]) == ("Hello.", [], False)
+def test_a_stream_is_asked_for_only_where_the_model_says_so_and_calls_may_be_in_it(spoken):
+    for changed in ({"spec": {}}, {"tools": ()}, {"streamed": None}):
+        told = []
+        given = {"spec": STREAMS, "tools": (TOOL,), "streamed": told.append, **changed}
+        result, (sent,) = spoken.ask(spoken.answer("Hello."), **given)
+        assert (result.text, told) == ("Hello.", [])
+        assert sent.path.partition("?")[0] == spoken.path
+        assert sent.body.get("stream") in (None, False)
 
 
-def test_a_stream_that_breaks_off_after_a_call_says_so_and_keeps_what_had_come():
-    first, rest = before(pieces(A, B), '"b"')
-    result, told, received = asked(drops([*first, rest[0]]))
+# -- what breaks off --
+
+
+def test_a_stream_that_breaks_off_after_a_call_says_so_and_keeps_what_had_come(spoken):
+    first, rest = before(spoken.events(None, [A, B]), '"b"')
+    result, told = asked(spoken, half([*first, rest[0]], "drop"))
     assert isinstance(result, CallFailed)
     assert (result.cause, result.partial, result.billed, result.status) == (Cause.DROPPED_STREAM, True, True, 200)
     assert [one.calls[-1].call_id for one in told] == ["a"]
-    assert json.loads(result.raw)["calls"][0] == {"id": "a", "tool": "look", "args": A["function"]["arguments"]}
-    assert len(received) == 1
+    said = json.loads(result.raw)["calls"][0]
+    assert (said["id"], said["tool"]) == ("a", "look")
+    assert (json.loads(said["args"]) if isinstance(said["args"], str) else said["args"]) == A[1]
 
 
-def test_a_stream_that_breaks_off_before_any_output_is_no_partial_answer():
-    result, told, _ = asked(drops(pieces(A, B)[:1]))
+def test_a_stream_that_breaks_off_before_any_output_is_no_partial_answer(spoken):
+    result, told = asked(spoken, half(spoken.events(None, [A, B])[:1], "drop"))
     assert (result.cause, result.partial, told) == (Cause.DROPPED_STREAM, False, [])
 
 
-def test_a_stream_that_breaks_off_within_a_calls_arguments_tells_nothing_of_it():
-    first, rest = before(pieces(A, B), '"arguments": "{')
-    result, told, _ = asked(drops([*first, rest[0]]))
+@in_pieces
+def test_a_stream_that_breaks_off_within_a_calls_arguments_tells_nothing_of_it(spoken):
+    first, rest = before(spoken.events(None, [A, B]), r"{\"at")
+    result, told = asked(spoken, half([*first, rest[0]], "drop"))
     assert (result.cause, result.partial, told) == (Cause.DROPPED_STREAM, True, [])
 
 
-def test_a_stream_that_ends_as_if_it_were_over_is_a_broken_one():
-    result, _, _ = asked(cut_stream())
+def test_a_stream_that_ends_as_if_it_were_over_is_a_broken_one(spoken):
+    events = spoken.events("this sentence is never finished")
+    result, _ = asked(spoken, sends(events[: len(events) // 2]))
     assert (result.cause, result.partial) == (Cause.DROPPED_STREAM, True)
 
 
-def test_usage_that_is_missing_at_the_end_is_charged_at_worst_case():
-    result, _, _ = asked(sends(pieces(A, B, usage=None)))
-    assert result.input_tokens == len("You are a reader.Hello?")
-    assert result.output_tokens == len(A["function"]["arguments"]) + len(B["function"]["arguments"])
+def test_a_stream_of_nothing_is_a_broken_one(spoken):
+    result, _ = asked(spoken, sends([]))
+    assert (result.cause, result.partial, result.billed) == (Cause.DROPPED_STREAM, False, True)
 
 
-def test_a_chunk_that_comes_twice_makes_a_call_that_is_not_told():
-    result, told, _ = asked(as_stream(answer(None, [A, B]), "doubled"))
-    assert [one.args is None for one in result.calls] == [True, False]
-    assert not told
+def test_a_trickle_of_comments_ends_at_the_deadline(spoken):
+    step = Step(content_type=STREAM_TYPE, mode="trickle", pieces=(b": still here\n\n",))
+    result, _ = asked(spoken, step, within_s=2.0)
+    assert (result.cause, result.billed, result.partial) == (Cause.TIMEOUT, True, False)
 
 
-def as_stream(step, how):
-    return Step(body=step.body, stream=how)
+def test_a_stream_that_goes_silent_ends_at_the_deadline_and_leaves_no_connection_behind(spoken):
+    first, rest = before(spoken.events("I look.", [A, B]), '"b"')
+
+    async def go(provider, told):
+        given = request(2.0, model=spoken.spec(**STREAMS), tools=(TOOL,), streamed=told.append)
+        result = await provider.ask(given)
+        ((_, http),) = provider._clients.values()
+        left = list(http._transport._inner._pool.connections)
+        await provider.aclose()
+        return result, left
+
+    with ScriptedEndpoint([half([*first, rest[0]], "stall")]) as endpoint:
+        result, left = asyncio.run(go(spoken.port(endpoint), told := []))
+    assert (result.cause, result.billed, result.partial, len(told), left) == (Cause.TIMEOUT, True, True, 1, [])
+    assert "I look." in result.raw
 
 
-def test_a_trickle_ends_at_the_deadline():
-    result, _, _ = asked(trickle(), within_s=0.5)
-    assert (result.cause, result.billed) == (Cause.TIMEOUT, True)
+def test_more_bytes_than_an_answer_may_have_are_not_read(spoken):
+    first, rest = before(spoken.events("MARK"), "MARK")
 
-
-def test_more_bytes_than_an_answer_may_have_are_not_read():
     def endless():
-        one = (
-            b"data: "
-            + json.dumps({"choices": [{"index": 0, "delta": {"content": "x" * 1_000_000}}]}).encode()
-            + b"\n\n"
-        )
+        yield from first
         for _ in range(ANSWER_BYTES_MAX // 1_000_000 + 5):
-            yield one
+            yield rest[0].replace(b"MARK", b"x" * 1_000_000)
 
-    result, _, _ = asked(lambda _: Step(content_type=STREAM_TYPE, pieces=endless()))
+    result, _ = asked(spoken, lambda _: Step(content_type=STREAM_TYPE, pieces=endless()))
     assert (result.cause, result.partial) == (Cause.MALFORMED_ANSWER, True)
     assert "larger than" in result.message
 
 
-@pytest.mark.parametrize("said", [0, 3])
-def test_an_error_within_a_stream_is_what_it_says(said):
-    error = b'data: {"error": {"message": "overloaded", "type": "server_error", "code": 503}}\n\n'
-    result, _, _ = asked(sends([*pieces(A, B)[: 1 + said], error]))
-    assert (result.cause, result.status, result.partial) == (Cause.SERVER_ERROR, 503, said > 0)
-    assert result.billed is (said > 0)
+# -- what is no answer --
 
 
-@pytest.mark.parametrize("event", [b"data: [1]\n\n", b"data: it began\n\n", b"data: " + b"[" * 200 + b"\n\n"])
-def test_an_event_that_is_no_json_object_is_a_malformed_answer(event):
-    result, _, _ = asked(sends([*pieces(A, B)[:3], event]))
+@pytest.mark.parametrize("said", [False, True])
+def test_an_error_within_a_stream_is_what_it_says(spoken, said):
+    events = spoken.events(None, [A, B])
+    error = b"event: error\ndata: " + spoken.refusal(*spoken.overloaded).body + b"\n\n"
+    result, _ = asked(spoken, sends([*(before(events, '"b"')[0] if said else events[:1]), error]))
+    assert (result.cause, result.status, result.partial) == (Cause.SERVER_ERROR, spoken.reported, said)
+    assert result.billed is said
+    assert "It says: " in result.message
+
+
+@pytest.mark.parametrize("data", [b"[1]", b"it began", b"[" * 200])
+def test_an_event_that_is_no_json_object_is_a_malformed_answer(spoken, data):
+    first, _ = before(spoken.events(None, [A, B]), '"b"')
+    result, _ = asked(spoken, sends([*first, b"data: " + data + b"\n\n"]))
     assert (result.cause, result.partial) == (Cause.MALFORMED_ANSWER, True)
     assert "an event that is no JSON object" in result.message
 
 
-def test_the_key_is_taken_out_of_a_stream_and_bytes_that_are_no_utf_8_are_mended():
-    events = pieces(text="key")
-    events = [one.replace(b'"key"', b'"' + KEY.encode() + b' caf\xe9"') for one in events]
-    result, _, _ = asked(sends(events))
-    assert (result.text, result.sanitized) == ("[key] caf\ufffd", True)
+@pytest.mark.parametrize(
+    ("spoken", "value"),
+    [(spoken, value) for spoken in ALL for value in spoken.nonsense],
+    ids=lambda given: getattr(given, "name", None),
+)
+def test_an_object_that_is_no_event_of_the_protocols_is_a_malformed_answer(spoken, value):
+    first, rest = before(spoken.events(None, [A, B]), '"b"')
+    result, _ = asked(spoken, sends([*first, event(value), *rest]))
+    assert (result.cause, result.partial, result.billed) == (Cause.MALFORMED_ANSWER, True, True), result
+    assert result.message.endswith(
+        ("an event that is not as its protocol has it", f"events that are no {spoken.adapter.WIRE.noun}")
+    )
 
 
-def test_an_endpoint_that_answers_at_once_is_told_apart():
-    result, _, _ = asked(lambda _: of_another_type(answer("Hello.")))
+def test_an_endpoint_that_answers_at_once_is_told_apart(spoken):
+    at_once = Step(body=spoken.answer("Hello.").body, content_type="application/json; charset=utf-8")
+    result, _ = asked(spoken, lambda _: at_once)
     assert result.cause is Cause.MALFORMED_ANSWER
     assert "set the model's option `stream` to false" in result.message
 
 
-def of_another_type(step):
-    """As JSON of another name, which the endpoint does not turn into a stream."""
-    return Step(body=step.body, content_type="application/json; charset=utf-8")
-
-
-def test_a_refusal_of_a_stream_is_a_refusal():
-    result, _, _ = asked(refusal(429, "slow down", headers={"Retry-After": "3"}))
+def test_a_refusal_of_a_stream_is_a_refusal(spoken):
+    result, _ = asked(spoken, spoken.refusal(429, "slow down", headers={"Retry-After": "3"}))
     assert (result.cause, result.retry_after_s, result.partial) == (Cause.RATE_LIMIT, 3.0, False)
 
 
-def test_an_unstreamed_answer_that_breaks_off_says_so_too():
-    result, _, _ = asked(
-        Step(mode="drop", body=answer("this is never finished").body), model=ModelSpec(name="main", model="small")
-    )
+def test_an_unstreamed_answer_that_breaks_off_says_so_too(spoken):
+    result, _ = spoken.ask(Step(mode="drop", body=spoken.answer("this is never finished").body))
     assert (result.cause, result.partial) == (Cause.DROPPED_STREAM, True)
+
+
+# -- what is mended, and what is counted --
+
+
+def test_usage_that_is_missing_at_the_end_is_charged_at_worst_case(spoken):
+    result, _ = asked(spoken, sends(spoken.events(None, [A, B], usage=None)))
+    assert (result.input_tokens, result.output_tokens) == (PROMPT_BYTES, ARGS_CHARS)
+
+
+@in_pieces
+def test_a_piece_that_comes_twice_makes_a_call_that_is_not_told(spoken):
+    first, rest = before(spoken.events(None, [A, B]), r"{\"at")
+    result, told = asked(spoken, sends([*first, rest[0], *rest]))
+    assert [one.args is None for one in result.calls] == [True, False]
+    assert not told
+
+
+def test_the_key_is_taken_out_of_a_stream_and_bytes_that_are_no_utf_8_are_mended(spoken):
+    events = [one.replace(b'"key"', b'"' + KEY.encode() + b' caf\xe9"') for one in spoken.events("key")]
+    result, _ = asked(spoken, sends(events))
+    assert (result.text, result.sanitized) == ("[key] caf\ufffd", True)
+
+
+WRITTEN = {
+    "carriage returns": lambda events: [one.replace(b"\n", b"\r\n") for one in events],
+    "no blank after the colon": lambda events: [one.replace(b"data: ", b"data:") for one in events],
+    "comments between": lambda events: [part for one in events for part in (b": ping\n\n", one)],
+    "names of another's": lambda events: [
+        b"event: chunk\nid: 1\nretry: 5\n" + one.split(b"\n", 1)[1] if one.startswith(b"event:") else one
+        for one in events
+    ],
+    "no names": lambda events: [one[one.index(b"data:") :] for one in events],
+    "a byte at a time": lambda events: [bytes([byte]) for byte in b"".join(events)],
+    "all at once": lambda events: [b"".join(events)],
+    "a gateway's last line": lambda events: [*events, b"data: [DONE]\n\n"],
+}
+"""Ways to write the same events."""
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_however_a_stream_is_written_it_is_the_same_answer(spoken, way):
+    events = [one.replace(rb"\u00fc", "ü".encode()) for one in spoken.events("I look for a güte.", [A, B])]
+    result, told = asked(spoken, sends(WRITTEN[way](events)))
+    assert (result.text, [one.args for one in result.calls]) == ("I look for a güte.", [A[1], B[1]])
+    assert (result.input_tokens, result.output_tokens, len(told)) == (10, 5, 1)
+    assert not result.sanitized
+
+
+# -- what one protocol alone says --
+
+
+def test_an_openai_compatible_endpoint_is_asked_for_the_usage_too():
+    _, (sent,) = OPENAI.ask(sends(OPENAI.events("Hi.")), spec=STREAMS, tools=(TOOL,), streamed=print)
+    assert {name: sent.body[name] for name in ASKED} == ASKED
+
+
+def without(events, mark, field):
+    """The events, those that hold these words without a field."""
+    told = []
+    for one in events:
+        value = json.loads(one[one.index(b"{") :])
+        told.append(event({k: v for k, v in value.items() if k != field}) if mark.encode() in one else one)
+    return told
+
+
+def test_what_anthropic_counts_at_the_beginning_does_not_pass_for_the_whole():
+    events = ANTHROPIC.events(None, [A, B], usage=(12, 34))
+    for given in (without(events, "message_delta", "usage"), [one for one in events if b"message_delta" not in one]):
+        result, _ = asked(ANTHROPIC, sends(given))
+        assert (result.input_tokens, result.output_tokens) == (12, ARGS_CHARS)
+
+
+def test_a_block_of_anthropics_that_begins_empty_is_no_output_yet():
+    events = ANTHROPIC.events("never finished")
+    first, rest = before(events, "content_block_start")
+    for given, partial in (([*first, rest[0]], False), ([*first, *rest[:2]], True)):
+        result, _ = asked(ANTHROPIC, half(given, "drop"))
+        assert (result.cause, result.partial) == (Cause.DROPPED_STREAM, partial)
+
+
+def test_an_event_of_anthropics_that_nobody_knows_yet_is_passed_over():
+    events = ANTHROPIC.events("Hi.")
+    for place in (0, 4):
+        given = [*events[:place], event({"type": "weather", "message": {"id": 1}}), *events[place:]]
+        assert asked(ANTHROPIC, sends(given))[0].text == "Hi."
+
+
+def test_a_last_line_alone_does_not_end_an_answer_of_another_protocol():
+    for spoken in (ANTHROPIC, GOOGLE):
+        events = [*spoken.events("never finished")[:-1], b"data: [DONE]\n\n"]
+        assert asked(spoken, sends(events))[0].cause is Cause.DROPPED_STREAM
+
+
+def test_what_google_counts_on_the_way_does_not_pass_for_the_whole():
+    events = without(GOOGLE.events(None, [A, B], usage=(12, 34)), "finishReason", "usageMetadata")
+    result, _ = asked(GOOGLE, sends(events))
+    assert (result.input_tokens, result.output_tokens) == (PROMPT_BYTES, ARGS_CHARS)
+
+
+def test_calls_of_googles_without_ids_are_told_under_those_that_they_come_with():
+    events = [one.replace(b', "id": "a"', b"").replace(b', "id": "b"', b"") for one in GOOGLE.events(None, [A, B])]
+    result, told = asked(GOOGLE, sends(events))
+    assert [one.calls for one in told] == [result.calls[:1]]
+    assert all(one.call_id.startswith("call_") for one in result.calls)
+
+
+@pytest.mark.parametrize("ends", ["in the middle", "as one that could go on"])
+def test_a_stream_of_googles_is_not_taken_up_again_by_its_client_library(ends):
+    events = [
+        one.replace(b'"index": 0', b'"index": 0, "continuationToken": "YWJj"')
+        for one in GOOGLE.events("half an answer")
+    ]
+    if ends == "in the middle":
+        result, _ = asked(GOOGLE, half(events[:3], "drop"))
+        assert (result.cause, result.partial) == (Cause.DROPPED_STREAM, True)
+    else:
+        result, _ = asked(GOOGLE, sends([one.replace(b'"STOP"', b'"CONTINUATION"') for one in events]))
+        assert (result.text, result.finish) == ("half an answer", "length")
+
+
+def test_a_prompt_that_google_blocks_ends_the_stream_as_content_filter():
+    result, _ = asked(GOOGLE, sends([event({"promptFeedback": {"blockReason": "SAFETY"}})]))
+    assert (result.text, result.finish) == ("", "content_filter")

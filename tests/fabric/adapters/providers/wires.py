@@ -17,6 +17,7 @@ from simulator.endpoint import Received, ScriptedEndpoint, Step
 from simulator.endpoint import answer as openai_answer
 from simulator.endpoint import call as openai_call
 from simulator.endpoint import refusal as openai_refusal
+from simulator.endpoint.streaming import streamed
 from tests.fabric.adapters.providers.asking import KEY, request
 
 
@@ -46,6 +47,18 @@ class Spoken:
     system: Callable[[Any], str]
     cap: Callable[[Any], int]
     settings: tuple[str, str]
+    events: Callable[..., list[bytes]]
+    """``answer`` as the events of a stream; with ``usage`` None nothing in it says what it took. The first of them says nothing of the answer."""
+    streams_at: str
+    """The path, with its query, of a request for a stream."""
+    asks_stream: Callable[[Any], bool]
+    """Whether a request's body asks for a stream, where it is the body that does."""
+    overloaded: tuple[Any, ...]
+    """Of a refusal that an error within a stream says."""
+    reported: int
+    """The status that such an error stands for."""
+    nonsense: tuple[Any, ...]
+    """Objects that are no event of the protocol's, though each looks like one."""
 
     def url(self, endpoint: ScriptedEndpoint) -> str:
         return f"http://{endpoint.authority}{self.base}"
@@ -68,7 +81,7 @@ class Spoken:
             finally:
                 await provider.aclose()
 
-        with ScriptedEndpoint([script]) as endpoint:
+        with ScriptedEndpoint(script if callable(script) else [script]) as endpoint:
             return asyncio.run(go(self.port(endpoint, key))), endpoint.received
 
 
@@ -126,6 +139,61 @@ def google_refusal(status: int, message: str = "", code: str = "", headers: Any 
     return step({"error": error}, status, headers)
 
 
+ASKED = {"stream": True, "stream_options": {"include_usage": True}}
+PIECE_CHARS = 12
+
+
+def pieces(text: str) -> list[str]:
+    return [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+
+
+def event(value: Any) -> bytes:
+    """One event, with its type as its name where it has one."""
+    name = f"event: {value['type']}\n" if isinstance(value, dict) and "type" in value else ""
+    return f"{name}data: {json.dumps(value)}\n\n".encode()
+
+
+def _openai_events(*given: Any, **more: Any) -> list[bytes]:
+    return list(streamed(_openai(*given, **more), ASKED).pieces or ())
+
+
+def _anthropic_events(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> list[bytes]:
+    message = json.loads(_anthropic("", (), usage, finish).body) | {"content": [], "stop_reason": None}
+    if usage is not None:
+        message["usage"]["output_tokens"] = 1
+    told: list[Any] = [{"type": "message_start", "message": message}, {"type": "ping"}]
+    blocks = [({"type": "text", "text": ""}, "text_delta", "text", text)] if text else []
+    for tool, args, call_id in calls:
+        block = {"type": "tool_use", "id": call_id, "name": tool, "input": {}}
+        said = args if isinstance(args, str) else json.dumps(args)
+        blocks.append((block, "input_json_delta", "partial_json", said))
+    for index, (block, kind, field, said) in enumerate(blocks):
+        told.append({"type": "content_block_start", "index": index, "content_block": block})
+        deltas = [{"type": kind, field: piece} for piece in pieces(said)]
+        told += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        told.append({"type": "content_block_stop", "index": index})
+    delta = {"stop_reason": "tool_use" if calls else _STOPS[finish], "stop_sequence": None}
+    last: dict[str, Any] = {"type": "message_delta", "delta": delta}
+    if usage is not None:
+        last["usage"] = {"output_tokens": usage[1]}
+    return [event(one) for one in (*told, last, {"type": "message_stop"})]
+
+
+def _google_events(text: Any = "", calls: Any = (), usage: Any = (10, 5), finish: str = "") -> list[bytes]:
+    parts: list[Any] = [{"text": ""}, *({"text": piece} for piece in pieces(text or ""))]
+    parts += [{"functionCall": {"name": one[0], "args": one[1], "id": one[2]}} for one in calls]
+    told = []
+    for part in (*parts, {"text": ""}):
+        chunk = json.loads(_google("", (), usage and (usage[0], 1)).body) | {"responseId": "r1"}
+        chunk["candidates"][0]["content"]["parts"] = [part]
+        del chunk["candidates"][0]["finishReason"]
+        told.append(chunk)
+    told[-1]["candidates"][0]["finishReason"] = _ENDS[finish]
+    if usage is not None:
+        told[-1]["usageMetadata"] = json.loads(_google(usage=usage).body)["usageMetadata"]
+    return [event(one) for one in told]
+
+
 OPENAI = Spoken(
     name="openai",
     adapter=OpenAICompatible,
@@ -140,6 +208,12 @@ OPENAI = Spoken(
     system=lambda body: body["messages"][0]["content"],
     cap=lambda body: body["max_tokens"],
     settings=("FABRIC_MODEL_URL", "FABRIC_MODEL_KEY"),
+    events=_openai_events,
+    streams_at="/v1/chat/completions",
+    asks_stream=lambda body: body.get("stream") is True,
+    overloaded=(503, "overloaded", "server_error"),
+    reported=500,
+    nonsense=({"choices": [7]}, {"choices": [{"index": 0, "delta": 7}]}),
 )
 ANTHROPIC = Spoken(
     name="anthropic",
@@ -155,6 +229,16 @@ ANTHROPIC = Spoken(
     system=lambda body: body["system"],
     cap=lambda body: body["max_tokens"],
     settings=("FABRIC_ANTHROPIC_URL", "FABRIC_ANTHROPIC_KEY"),
+    events=_anthropic_events,
+    streams_at="/v1/messages",
+    asks_stream=lambda body: body.get("stream") is True,
+    overloaded=(529, "Overloaded", "overloaded_error"),
+    reported=500,
+    nonsense=(
+        {"type": "content_block_delta", "index": 0, "delta": 7},
+        {"type": "content_block_start", "index": 0, "content_block": 7},
+        {"type": "message_start", "message": 7},
+    ),
 )
 GOOGLE = Spoken(
     name="google",
@@ -170,5 +254,11 @@ GOOGLE = Spoken(
     system=lambda body: body["systemInstruction"]["parts"][0]["text"],
     cap=lambda body: body["generationConfig"]["maxOutputTokens"],
     settings=("FABRIC_GOOGLE_URL", "FABRIC_GOOGLE_KEY"),
+    events=_google_events,
+    streams_at="/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+    asks_stream=lambda body: True,
+    overloaded=(503, "overloaded", "UNAVAILABLE"),
+    reported=503,
+    nonsense=({"candidates": [7]}, {"candidates": 7}),
 )
 ALL = (OPENAI, ANTHROPIC, GOOGLE)
