@@ -37,6 +37,12 @@ STARTS_A_CHILD = (
     "from tests.mcp_server import main; main()"
 )
 """The real server, which leaves something running that does not look at its input."""
+HEEDS_NOTHING = (
+    "import signal, subprocess, sys, threading; subprocess.Popen(['sleep', '1000']); sys.argv = ['x']; "
+    "[signal.signal(n, signal.SIG_IGN) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)]; "
+    "from tests.mcp_server import main; main(); threading.Event().wait()"
+)
+"""The same, which does not end with its input either, nor when it is asked to."""
 SAYING = """
 import json, sys
 for line in sys.stdin:
@@ -100,9 +106,10 @@ async def call(
 
 
 @contextmanager
-def served(*more: str) -> Iterator[str]:
+def served(*more: str, module: tuple[str, ...] = MODULE, **environment: str) -> Iterator[str]:
     """The real server over HTTP on a loopback port: its ``host:port``."""
-    process = subprocess.Popen([sys.executable, *MODULE, "--http", *more], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, *module, "--http", *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment)
     try:
         assert process.stdout is not None
         yield f"127.0.0.1:{process.stdout.readline().strip()}"
