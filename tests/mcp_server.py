@@ -111,7 +111,7 @@ def main() -> None:
         server.run("stdio")
 
 
-async def serve(*, json: bool) -> None:
+async def serve(*, json: bool, server: MCPServer = server) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     app = server.streamable_http_app(json_response=json)

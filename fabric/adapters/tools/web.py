@@ -79,7 +79,8 @@ async def exchange(
     except Refused as error:
         if seen.status is None:
             raise AddressRefused(str(error)) from None
-        raise ToolError(str(error), outcome=outcome_of(seen.status)) from None
+        larger = "; ask for less" if len(seen.body) > BYTES_MAX else ""
+        raise ToolError(f"{error}{larger}", outcome=outcome_of(seen.status)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise CallBroken(*transport_failure(error, seen, where), outcome=unread(seen)) from None
     finally:
