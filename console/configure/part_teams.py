@@ -15,7 +15,10 @@ from fabric.core.spec_graph import GraphTopology
 
 JSON = Any
 TEAMS = "topology.teams"
-FIRST = ("planner", "workers", "rounds", "critics", "judge", "first", "passes", "aggregator", "critic", "finalizer")
+FIRST = (
+    *("planner", "workers", "rounds", "critics", "judge", "first", "passes"),
+    *("aggregator", "critic", "finalizer", "max_visits", "goal_target"),
+)
 """Fields of a team that have a control whether they are given or not, where its kind has them; of others what is written."""
 
 

@@ -143,9 +143,11 @@ class ForkRequested:
     """``(branch, reference, briefs, briefs without anything)`` of what the rounds of those brought that are slices."""
     contents: tuple[Kept, ...] = ()
     edited: str = ""
+    topology: str = ""
+    """Of a fork of a team's run: the worker whose topology that runs."""
     requested_by: str = ""
     kind: Literal["fork_requested"] = "fork_requested"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
 
 
 @value(kw_only=True)

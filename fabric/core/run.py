@@ -282,9 +282,11 @@ class Run:
 
     @property
     def topology(self) -> str:
-        """The worker whose topology a nested child runs; empty: the fabric's own."""
-        lineage = self.family.lineage
-        return "" if lineage is None else lineage.topology
+        """The worker whose topology a team's run, or a fork of one, runs; empty: the fabric's own."""
+        lineage, forked = self.family.lineage, self.control.forked
+        if lineage is not None:
+            return lineage.topology
+        return "" if forked is None else forked.topology
 
 
 def step_id(stage: Stage, branch: int, epoch: int, round_: int) -> str:

@@ -57,6 +57,7 @@ UPCAST: Mapping[tuple[str, int], Upcast] = {
     ("escalation_opened", 5): same,
     ("escalation_decided", 1): same,
     ("run_forked", 1): same,
+    ("run_forked", 2): same,
     ("alert_raised", 1): same,
     ("attempt_failed", 4): same,
     ("call_refused", 3): same,
@@ -87,6 +88,7 @@ UPCAST_INPUT: Mapping[tuple[str, int], Upcast] = {
     ("child_requested", 1): same,
     ("child_requested", 2): same,
     ("fork_requested", 1): same,
+    ("fork_requested", 2): same,
     ("child_ended", 2): same,
 }
 """By input kind and version: an inbox row's body likewise. Total by test."""
@@ -108,7 +110,7 @@ SINCE: Mapping[str, int] = {
     "terminate_accepted": 2,
     "run_paused": 2,
     "run_resumed": 2,
-    "run_forked": 8,
+    "run_forked": 9,
     "content_kept": 2,
     "output_kept": 2,
     "run_quarantined": 2,
@@ -162,7 +164,7 @@ SINCE: Mapping[str, int] = {
 """The first format that reads an event kind in its present version; 1 for those that are not named."""
 SINCE_INPUT: Mapping[str, int] = {
     "decision_made": 9,
-    "fork_requested": 8,
+    "fork_requested": 9,
     "terminate_requested": 2,
     "pause_requested": 2,
     "resume_requested": 2,

@@ -45,9 +45,8 @@ class Work:
 
     @property
     def compiled(self) -> Compiled:
-        """The revision in force; in a nested child, with the topology that it runs."""
-        lineage, compiled = self.run.family.lineage, self.ctx.compiled
-        return compiled if lineage is None else compiled.within(lineage.topology)
+        """The revision in force; of a team, with the topology that it runs."""
+        return self.ctx.compiled.within(self.run.topology)
 
     @property
     def held(self) -> bool:

@@ -16,7 +16,7 @@ from fabric.core.decision_table import Rung
 from fabric.core.derivation import Derived, Rules, derived_all
 from fabric.core.envelope import Event as Journaled
 from fabric.core.envelope import from_row
-from fabric.core.events import LineagePinned, TripRecord
+from fabric.core.events import LineagePinned, RunForked, TripRecord
 from fabric.core.retry_layers import layer_of, stage_of
 from fabric.core.taxonomy import MECHANISM_CLASSES, Tier
 from fabric.models import Event
@@ -153,7 +153,7 @@ def decision_explained(actor: Actor, run_id: str, seq: int, compiled: Callable[[
 
 def _within(revision: Compiled, events: Iterable[Journaled]) -> Compiled:
     """The revision as the run sees it whose events those are."""
-    topology = next((event.fact.topology for event in events if isinstance(event.fact, LineagePinned)), "")
+    topology = next((event.fact.topology for event in events if isinstance(event.fact, LineagePinned | RunForked)), "")
     return revision.within(topology) if topology in revision.nested else revision
 
 

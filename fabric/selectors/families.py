@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fabric.core.actor import Actor
 from fabric.core.child_inputs import ChildRequested
 from fabric.core.flow import RunState
-from fabric.core.inputs import INBOX
+from fabric.core.inputs import INBOX, ForkRequested
 from fabric.models import Inbox, Run
 from fabric.selectors.runs import RunView
 
@@ -32,13 +32,11 @@ class Relative:
 
 
 def team_of(run: RunView) -> str:
-    """The worker whose team a run that goes on is of, by what it was begun with; empty: it runs the fabric's own topology."""
-    if run.parent_run_id is None:
-        return ""
-    begun = Inbox.objects.filter(run_id=run.id, workspace_id=run.workspace_id, input_id=f"start:{run.id}")
-    body = begun.values_list("body", flat=True).first()
+    """The worker whose team a run is of, by what it was begun with, its first input; empty: it runs the fabric's own topology."""
+    inbox = Inbox.objects.filter(run_id=run.id, workspace_id=run.workspace_id).order_by("created_at")
+    body = inbox.values_list("body", flat=True).first()
     given = None if body is None else INBOX.validate_json(bytes(body))
-    return given.topology if isinstance(given, ChildRequested) else ""
+    return given.topology if isinstance(given, ChildRequested | ForkRequested) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from fabric.core.text import clean
 from fabric.models import new_id
 from fabric.runtime.ports import JournalStore, NewRun, Nudge, StoredRow
 from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.families import team_of
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
@@ -201,6 +202,7 @@ def _input(origin: Origin, edit: Edit | None, input_id: str, deadline_at: int, a
         parts=point.parts,
         contents=tuple(Kept(what=what, content=content) for what, content in contents.items()),
         edited=edit.what if edit is not None else "",
+        topology=origin.folded.topology or team_of(origin.run),
         requested_by=actor.name,
     )
 

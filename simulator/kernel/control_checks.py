@@ -36,7 +36,11 @@ def terminated_ends_at_once(seen: Seen, event: Event, fact: Any, after: Run) -> 
 
 @on("run_forked")
 def fork_keeps_what_was_settled(seen: Seen, event: Event, fact: Any, after: Run) -> str:
-    """A fork keeps what its origin had settled at that event, no more and no less."""
+    """A fork keeps what its origin had settled at that event, no more and no less, and runs the topology that its origin ran."""
+    seen.compiled = seen.compiled.within(fact.topology)
+    ran = seen.family[fact.origin_run_id].run.topology
+    if fact.topology != ran:
+        return f"it runs the topology of {fact.topology!r}, its origin that of {ran!r}"
     kept = (
         tuple((one.stage, one.output_ref) for one in fact.stages),
         tuple((one.branch, one.agent, one.output_ref) for one in fact.branches),

@@ -152,6 +152,7 @@ class Hands:
             branches=point.branches,
             parts=point.parts,
             contents=tuple(Kept(what=what, content=content) for what, content in contents_of(point, contents)),
+            topology=origin.topology,
             requested_by="operator",
         )
         forked = world.setup.names.run_id(world.setup.seed, "fork", self._forks)

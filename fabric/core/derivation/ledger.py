@@ -140,6 +140,7 @@ def _lineage(ledger: Ledger, fact: ev.LineagePinned) -> None:
 
 
 def _forked(ledger: Ledger, fact: ev.RunForked) -> None:
+    ledger.topology = fact.topology
     kept = {str(one.stage) for one in fact.stages}
     order = ("plan", "fan_out", "fan_in", "validate", "finalize")
     ledger.stage = next((stage for stage in order if stage not in kept), ledger.stage)

@@ -91,8 +91,10 @@ class RunForked:
     """Of branches that are slices; empty: none is, or a version before 2 wrote this."""
     edited: str = ""
     """What was changed by hand: ``request``, or a stage whose output was; empty: nothing."""
+    topology: str = ""
+    """Of a fork of a team's run: the worker whose topology it runs; empty: the fabric's own, or a version before 3 wrote this."""
     kind: ClassVar[str] = "run_forked"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
 
 @value(kw_only=True)

@@ -34,6 +34,7 @@ def forked(work: Work, given: ForkRequested) -> None:
                 for n, ref, briefs, missing in given.parts
             ),
             edited=given.edited,
+            topology=given.topology,
         )
     )
 

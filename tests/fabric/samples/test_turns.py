@@ -10,6 +10,7 @@ from fabric.selectors.runs import run_events, run_outcome
 from fabric.services.control import run_say
 from fabric.services.errors import Refused
 from fabric.services.fabrics import fabric_publish
+from fabric.services.forks import run_fork
 from fabric.services.runs import run_start
 from tests.fabric.services.world import HeardNudge, ran, sample
 
@@ -123,3 +124,21 @@ def test_a_message_reaches_a_team_in_its_own_run(actor):
     assert all("has no conversation" in taken for child, taken in sent.items() if child != talks)
     assert [one.fact["actor"] for one in run_events(actor, talks) if one.kind == "person_said"] == ["owner"]
     assert not [one for one in run_events(actor, run.run_id) if one.kind == "person_said"]
+
+
+def test_a_fork_of_a_team_s_run_runs_that_team_s_topology(actor):
+    source = sample("research-teams").replace("delay_s: 0.3", "delay_s: 0")
+    fabric_publish(actor=actor, source=source)
+    run = ran(actor, "research-teams", "What does the contract bind us to?", (PRICES,))
+    below = [str(one.fact["child_id"]) for one in run_events(actor, run.id) if one.kind == "child_spawned"]
+    team = next(one for one in below if any(e.kind == "handed_off" for e in run_events(actor, one)))
+    ports = {"store": wiring.store(), "nudge": HeardNudge(), "actor": actor}
+    opened = next(one.seq for one in run_events(actor, team) if one.kind == "turn_opened")
+    for seq in (1, opened):
+        again = Following(actor, run_fork(**ports, run_id=team, seq=seq).run_id).to_rest()
+        assert (again.state, again.reason) == (RunState.COMPLETED, "finished")
+        events = run_events(actor, again.id)
+        assert [one.fact["agent"] for one in events if one.kind == "turn_opened"] == ["clerk", "contracts"]
+        assert not [one for one in events if one.kind == "child_spawned"]
+    asked = run_fork(**ports, run_id=team, seq=opened)
+    assert run_say(**ports, run_id=asked.run_id, text="Mind the annex.") is True
