@@ -23,6 +23,7 @@ CHANGES: Mapping[str, bool] = {
         "terminate": True,
         "pause": False,
         "resume": False,
+        "say": False,
         "fork": False,
         "scenario": False,
     }.items()

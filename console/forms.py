@@ -287,6 +287,13 @@ class ForkForm(forms.Form):
         return cleaned
 
 
+class SayForm(forms.Form):
+    """A message to the conversation of a run."""
+
+    text = forms.CharField(strip=True, required=False)
+    start_key = forms.CharField(max_length=KEY_CHARS_MAX, required=False)
+
+
 class ReasonForm(forms.Form):
     """Why somebody takes hold of a run."""
 

@@ -85,6 +85,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
             Key("[", "previous stage", "press", "stage-previous"),
             Key("]", "next stage", "press", "stage-next"),
             Key("z", "fold idle time, or unfold it", "press", "fold"),
+            Key("m", "message to whoever speaks next", "press", "say"),
             Key("l", "copy the link of the event", "press", "event-link"),
             Key("x", "cancel the run (asks first)", "press", "cancel"),
         ),

@@ -35,6 +35,7 @@ from console.views import (
     run_control,
     run_events,
     run_export,
+    run_say,
     runs,
     runs_list,
     scenario_capture,
@@ -76,6 +77,7 @@ urlpatterns = [
         path(f"runs/<uuid:run_id>/{name}", run_control.hold, {"name": name}, f"run-{name}")
         for name in run_control.HOLDS
     ),
+    path("runs/<uuid:run_id>/say", run_say.say, name="run-say"),
     path("runs/<uuid:run_id>/scenario", scenario_capture.capture, name="run-scenario"),
     path("runs/<uuid:run_id>/export", run_export.export, name="run-export"),
     path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),

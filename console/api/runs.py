@@ -23,7 +23,7 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Tier
 from fabric.runtime.ports import Document
 from fabric.selectors.runs import runs_list
-from fabric.services.control import run_cancel, run_pause, run_resume, run_terminate
+from fabric.services.control import MESSAGE_CHARS_MAX, run_cancel, run_pause, run_resume, run_say, run_terminate
 from fabric.services.forks import Edit, run_fork
 from fabric.services.runs import KEY_CHARS_MAX, REASON_CHARS_MAX, TEXT_BYTES_MAX, run_start
 
@@ -103,6 +103,17 @@ class TerminateIn(Given):
     )
 
 
+class MessageIn(Given):
+    """What is said to whoever speaks next."""
+
+    text: str = Field(
+        min_length=1,
+        max_length=MESSAGE_CHARS_MAX,
+        description=f"The message; at most {MESSAGE_CHARS_MAX:,} characters, and not only white space. Kept in the run's journal.",
+        examples=["The customer's contract ends in March, not in May."],
+    )
+
+
 class EditIn(Given):
     """One change by hand. Whatever followed from what is changed is done anew."""
 
@@ -132,6 +143,20 @@ StartKey = Annotated[
         description="A name of your own for this request. Sent again with the same body it is the same run (200), with another it is "
         "refused (409). Without it, each request starts a run.",
         example="order-4711-first-try",
+    ),
+]
+
+
+MessageKey = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_CHARS_MAX,
+        pattern=r"^[!-~]+$",
+        description="A name of your own for this message to this run. Sent again by the same caller with the same text it is the same message (`recorded` is "
+        "false), with another it is refused (409). Without it, each request is another message.",
+        example="note-4711-first-try",
     ),
 ]
 
@@ -263,6 +288,20 @@ def resume_run(
 ) -> Any:
     """Resume a paused run. It goes on with the time it had left."""
     return Status(202, CancellationOut(run_id=str(run_id), recorded=run_resume(**_held_by(request, run_id))))
+
+
+@router.post(
+    "/runs/{uuid:run_id}/say", response={202: CancellationOut}, url_name="api-run-say", operation_id="sayToRun"
+)
+def say_to_run(
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    body: Annotated[MessageIn, Body()],
+    idempotency_key: MessageKey = "",
+) -> Any:
+    """Say something to a run. It stands in the run's conversation in the caller's name, waits for the turn in flight, and is read by whoever speaks next; it takes no turn."""
+    recorded = run_say(**_held_by(request, run_id), text=body.text, start_key=idempotency_key)
+    return Status(202, CancellationOut(run_id=str(run_id), recorded=recorded))
 
 
 @router.post(

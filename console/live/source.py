@@ -107,6 +107,7 @@ def panels(
         return (
             _panel("head", part("head", actor, run, story, beside)),
             _panel("ask", render_to_string("runs/panel_ask.html", {"run": run, "asked": asked})),
+            _panel("talk", part("talk", actor, run, story)),
             _panel("outcome", part("outcome", actor, run, story)),
             _panel("timeline", part("timeline", actor, run, story)),
         )

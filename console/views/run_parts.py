@@ -18,6 +18,7 @@ from console.templatetags.figures import span, usd
 from console.views import json_tree
 from console.views.run_money import by_agent, by_model, by_stage
 from console.views.run_page import VIEWS, RunPage, spec_of
+from console.views.talk_words import talk
 from console.views.timeline import grid_id, timeline
 from console.views.topology import topology
 from console.views.turns_picture import turns
@@ -232,6 +233,11 @@ def io_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, 
     return {"page": page, "inputs": run_inputs(actor, run.id), "answer": answer(page)}
 
 
+def talk_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
+    """What people said to its conversation, and what became of that."""
+    return {"talk": talk(actor, run, story)}
+
+
 def children_context(actor: Actor, run: RunView) -> dict[str, Any]:
     """The runs that it spawned."""
     return {"children": children_of(actor, run.id)}
@@ -245,6 +251,7 @@ PARTS: Mapping[str, Made] = {
     "timeline": lambda actor, run, story, beside: timeline_context(run, story),
     "unfolded": lambda actor, run, story, beside: timeline_context(run, story, fold=False),
     "graph": lambda actor, run, story, beside: graph_context(run, story),
+    "talk": lambda actor, run, story, beside: talk_context(actor, run, story),
     "protections": protections_context,
     "cost": lambda actor, run, story, beside: cost_context(actor, run, story),
     "io": lambda actor, run, story, beside: io_context(actor, run, story),

@@ -17,11 +17,14 @@ from console.views.run_events import events_context
 from console.views.run_marks import marks_of
 from console.views.run_page import VIEWS
 from console.views.run_parts import ALONE, WITH_MARGINS, beside_of, page_of, part, tabs
+from console.views.run_say import fresh_form
 from fabric.core.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.escalations import escalations_open
 from fabric.selectors.families import ancestors_of
+from fabric.selectors.messages import takes_turns
 from fabric.selectors.runs import run_get
+from fabric.services.control import MESSAGE_CHARS_MAX
 
 
 @require_safe
@@ -46,6 +49,9 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         "catching_up": at_most is not None and stories.behind(actor, found) > at_most,
         "ancestors": ancestors_of(actor, found.parent_run_id),
         "marks": marks_of(found),
+        "talks": takes_turns(found),
+        "say_form": fresh_form(),
+        "chars_max": MESSAGE_CHARS_MAX,
         "questions": cards(actor, questions),
         "now_ms": time.time_ns() // 1_000_000,
     }

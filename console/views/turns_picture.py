@@ -6,7 +6,7 @@ handed something round in a circle (``circles``). A handover that the deadlock m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from console.templatetags.said import inert
 from console.views.circles import circling, way_of
 from console.views.graph_words import why_said
+from console.views.talk_words import Fate, fate, speaking_in
 from console.views.topology import NODE_STATES
 from fabric.core.flow import Stage
 from fabric.core.spec_graph import GraphTopology
@@ -28,6 +29,7 @@ WAVES_MAX = 40
 WIDTH, NAMES_W, ROW_H, TOP = 908, 150, 34, 30
 PITCH_MAX = 64
 NAME_CHARS = 20
+PEOPLE = "people"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,19 @@ class TurnRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidRow:
+    """What a person said between two turns, as a row of the table."""
+
+    who: str
+    after: int
+    """Turns that had begun by then."""
+    read_in: int
+    """The turn in which it was read first; 0: in none of these."""
+    fate: Fate
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Turns:
     """The conversation of a run's newest epoch."""
 
@@ -71,6 +86,15 @@ class Turns:
     closed: str = ""
     """Why nobody speaks after the last turn, with the reason of the conversation's end; empty: somebody does, or nobody chooses."""
     closed_seq: int = 0
+    said: tuple[SaidRow, ...] = ()
+
+    @property
+    def lines(self) -> list[tuple[TurnRow | None, SaidRow | None]]:
+        """The rows of the table: each turn, and after it what people said while it was in flight."""
+        found: list[tuple[TurnRow | None, SaidRow | None]] = [(None, one) for one in self.said if not one.after]
+        for row in self.rows:
+            found += [(row, None), *((None, one) for one in self.said if one.after == row.number)]
+        return found
 
     @property
     def chosen(self) -> bool:
@@ -134,8 +158,19 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
     last = before[-1]
     over = last is not None and not last[0].speaker
     closed = f"{last[0].close_reason}: {why_said(last[0], rules)}" if last is not None and over else ""
-    drawn = _picture(rows[skipped:], [len(wave) for wave in waves[-WAVES_MAX:]], speakers)
-    return Turns(rows, drawn, skipped, closed, last[1] if last is not None and over else 0)
+    said = tuple(_said(story, newest))
+    drawn = _picture(rows[skipped:], [len(wave) for wave in waves[-WAVES_MAX:]], speakers, said)
+    return Turns(rows, drawn, skipped, closed, last[1] if last is not None and over else 0, said)
+
+
+def _said(story: RunStory, epoch: int) -> Iterator[SaidRow]:
+    """What people said in an epoch and its run took."""
+    closed = story.run.talk.closed if story.run is not None else ""
+    over = f"the conversation is closed ({closed})" if closed else ""
+    over = over if story.ended_at is None else "the run has ended"
+    for one in story.said:
+        if one.epoch == epoch and not one.refused:
+            yield SaidRow(one.actor, one.after, one.turn, fate(one, speaking_in(story), over), one.seq)
 
 
 def _refused(lane: Lane) -> Tripped | None:
@@ -158,10 +193,13 @@ def _waves(ordered: Sequence[Lane]) -> list[list[Lane]]:
 # -- the picture -------------------------------------------------------------------------------------------------------
 
 
-def _picture(rows: Sequence[TurnRow], waves: Sequence[int], speakers: Sequence[str]) -> SafeString:
+def _picture(
+    rows: Sequence[TurnRow], waves: Sequence[int], speakers: Sequence[str], said: Sequence[SaidRow] = ()
+) -> SafeString:
     pitch = min(PITCH_MAX, (WIDTH - NAMES_W - 40) / max(len(waves), 1))
     line = {name: TOP + ROW_H * n + ROW_H // 2 for n, name in enumerate(speakers)}
-    height = TOP + ROW_H * len(speakers) + 6
+    people = TOP + ROW_H * len(speakers) + ROW_H // 2
+    height = TOP + ROW_H * (len(speakers) + bool(said)) + 6
     parts = [_name(name, y) for name, y in line.items()]
     places: list[list[tuple[TurnRow, float, int]]] = []
     taken = 0
@@ -179,6 +217,8 @@ def _picture(rows: Sequence[TurnRow], waves: Sequence[int], speakers: Sequence[s
     for row, x, y in (one for wave in places for one in wave):
         if row.refused_to in line and not row.handed_to:
             parts.append(_stopped(x, y, x + pitch, line[row.refused_to]))
+    if said:
+        parts += [_name(PEOPLE, people), *_messages(said, [spot for wave in places for spot in wave], people, pitch)]
     for wave in places:
         parts += [_dot(row, x, y, pitch) for row, x, y in wave]
         numbers = f"{wave[0][0].number}" if len(wave) == 1 else f"{wave[0][0].number}-{wave[-1][0].number}"
@@ -197,6 +237,27 @@ def _name(name: str, y: int) -> SafeString:
     return format_html(
         '<path class="e ctx" d="M{} {}H{}"/><text x="8" y="{}">{}</text>', NAMES_W, y, WIDTH - 8, y + 4, said
     )
+
+
+def _messages(
+    said: Sequence[SaidRow], spots: Sequence[tuple[TurnRow, float, int]], y: int, pitch: float
+) -> Iterator[SafeString]:
+    """A mark for what was said while a turn was in flight, and a line to the turn in which it was read. Of turns that are left out nothing is drawn."""
+    at = {row.number: (x, line) for row, x, line in spots}
+    first = min(at)
+    for after in sorted({one.after for one in said}):
+        together = [one for one in said if one.after == after]
+        if after not in at and after != first - 1:
+            continue
+        x = round(at[after][0] + pitch / 2) if after in at else NAMES_W + 6
+        for turn in sorted({one.read_in for one in together if one.read_in in at}):
+            to_x, to_y = at[turn]
+            yield format_html('<path class="e ctx" d="M{} {}L{} {}"/>', x, y, round(to_x), to_y)
+        told = "; ".join(f"{one.who}, a person: {one.fate.word}" for one in together)
+        yield format_html(
+            '<g data-tone="human"><title>{}</title><rect class="turn said-mark" x="{}" y="{}" width="10" height="10" rx="2"/></g>',
+            *(inert(told), x - 5, y - 5),
+        )
 
 
 def _step(one: tuple[TurnRow, float, int], other: tuple[TurnRow, float, int]) -> SafeString:

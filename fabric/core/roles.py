@@ -35,7 +35,7 @@ class Right(StrEnum):
     RUN = "run"
     """Start and fork runs, ask for virtual drills."""
     CONTROL = "control"
-    """Cancel, terminate, pause and resume runs."""
+    """Cancel, terminate, pause and resume runs, and speak in their conversations."""
     EDIT = "edit"
     """Change and publish fabrics and scenarios."""
     OPERATE = "operate"

@@ -17,7 +17,7 @@ from fabric.models import Event as EventRow
 from fabric.models import Run as RunRow
 from fabric.selectors.errors import Refused
 from fabric.selectors.story_facts import TELL
-from fabric.selectors.story_parts import Bar, BarEnd, Lane, Span, StageSpan, Tally, Tripped
+from fabric.selectors.story_parts import Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
 from fabric.selectors.story_trips import Fired
 
 US = 1_000_000
@@ -47,6 +47,8 @@ class RunStory:
         self.lanes: dict[str, Lane] = {}
         self.chosen: dict[str, tuple[SpeakerChosen, int]] = {}
         """Who speaks after a turn and why, with the event that says so, by the turn's step."""
+        self.said: list[Said] = []
+        """What people said to its conversation, in order."""
         self.handed: dict[str, str] = {}
         """Whom a step's agent handed over to, by step."""
         self.stage_waits: dict[str, list[Span]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.command_ids import epoch_of
 from fabric.core.envelope import Event
 from fabric.core.flow import Stage
-from fabric.selectors.story_parts import Bar, BarEnd, Lane, Span, StageSpan, Tally, Tripped
+from fabric.selectors.story_parts import Bar, BarEnd, Lane, Said, Span, StageSpan, Tally, Tripped
 from fabric.selectors.story_trips import Fired, margin_name
 
 if TYPE_CHECKING:
@@ -123,6 +123,27 @@ def _turn_opened(story: RunStory, event: Event, fact: Any) -> None:
     lane = Lane(fact.step_id, Stage.FAN_OUT, fact.branch, epoch, 0, fact.agent, event.at)
     lane.hears, lane.opened = fact.hears, event.seq
     story.lanes[fact.step_id] = lane
+    for said in story.said:
+        if not said.reader and not said.refused:
+            said.reader, said.turn, said.read_seq = fact.agent, fact.branch + 1, event.seq
+
+
+@_on("person_said")
+def _person_said(story: RunStory, event: Event, fact: Any) -> None:
+    story.said.append(Said(event.seq, event.at, fact.actor, *_turns(story)))
+
+
+@_on("input_ignored")
+def _input_ignored(story: RunStory, event: Event, fact: Any) -> None:
+    if fact.input_kind == "person_spoke":
+        story.said.append(Said(event.seq, event.at, "", *_turns(story), refused=fact.reason))
+
+
+def _turns(story: RunStory) -> tuple[int, int]:
+    """The newest epoch, and the turns that have begun in it."""
+    newest = story.epochs[-1][1] if story.epochs else 0
+    turns = (lane for lane in story.lanes.values() if lane.epoch == newest and lane.hears is not None)
+    return newest, len({lane.branch for lane in turns})
 
 
 @_on("speaker_chosen")

@@ -51,6 +51,27 @@ class Tripped:
 
 
 @dataclass(slots=True)
+class Said:
+    """A person's message to a run's conversation. Its words stand in the content of its event."""
+
+    seq: int
+    at: int
+    actor: str
+    """Who said it; empty: of one that was not taken it is not known."""
+    epoch: int
+    after: int
+    """Turns of that epoch that had begun by then."""
+    reader: str = ""
+    """Who read it first; empty: nobody yet."""
+    turn: int = 0
+    """The turn in which they did, from 1."""
+    read_seq: int = 0
+    """The event that opened that turn."""
+    refused: str = ""
+    """Why it was not taken; empty: it was."""
+
+
+@dataclass(slots=True)
 class Tally:
     """What calls and child runs came to."""
 

@@ -1,4 +1,4 @@
-"""Taking hold of a run from outside: cancel, terminate, pause, resume. Each is an input that its owner takes; what follows is decided, and journaled, there."""
+"""Taking hold of a run from outside: cancel, terminate, pause, resume, say something. Each is an input that its owner takes; what follows is decided, and journaled, there."""
 
 from __future__ import annotations
 
@@ -10,26 +10,21 @@ from fabric.core.audit import Act
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import INBOX, CancelRequested, PauseRequested, PersonSpoke, ResumeRequested, TerminateRequested
 from fabric.core.roles import Right
-from fabric.core.spec_conversation import is_conversation
-from fabric.core.teams import spec_within
 from fabric.core.text import clean_text
 from fabric.runtime.ports import JournalStore, Nudge
 from fabric.runtime.quarantine import WAKES_QUARANTINED
 from fabric.selectors.control import PAUSE, RESUME, holds, was_sent
-from fabric.selectors.fabrics import revision_spec
-from fabric.selectors.families import team_of
+from fabric.selectors.messages import ENDING, SAY, spoke_before, takes_turns
 from fabric.selectors.runs import RunView, run_get
 from fabric.services.audit import audit_entry
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
-from fabric.services.runs import REASON_CHARS_MAX
+from fabric.services.runs import REASON_CHARS_MAX, key_of
 
 CANCEL_ID = "cancel"
 """Input id of a cancellation: a second one is the same."""
 TERMINATE_ID = "terminate"
 """Input id of a termination: a second one is the same."""
-SAY = "say:"
-"""What the input id of a message begins with."""
 MESSAGE_CHARS_MAX = 20_000
 
 
@@ -99,23 +94,53 @@ def run_resume(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str) 
     return _put(store, nudge, actor, run_id, ResumeRequested(input_id=f"{RESUME}{pauses}", actor=actor.name))
 
 
-def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, text: str, key: str = "") -> bool:
+def run_say(*, store: JournalStore, nudge: Nudge, actor: Actor, run_id: str, text: str, start_key: str = "") -> bool:
     """Sends a message into a run's conversation: whoever speaks next reads it, once the turn in flight is over. False: it was sent before.
 
-    ``key``: what makes it the same message, sent again; empty: it is another one. Raises Refused: forbidden, not_found, invalid (no text), conflict (the
-    run has ended, or has no conversation), unavailable.
+    ``start_key``: what makes it the same message, sent again, also when the run has ended since; empty: it is another one. Raises Refused: forbidden,
+    not_found, invalid (no text, too long), too_large (the key), conflict (the run has ended or ends, has no conversation, or the key was another message's),
+    unavailable.
     """
     right_wanted(actor, Right.CONTROL, "send messages to runs")
-    run = run_get(actor, run_id)
+    run, key, said = run_get(actor, run_id), key_of("start_key", start_key), _message(text)
+    asked = PersonSpoke(input_id=f"{SAY}{key or uuid4().hex}", actor=actor.name, text=said)
+    if key and _said_before(asked, actor, run_id):
+        return False
     _going_on(run, "be told anything")
-    said = clean_text(text)[0].strip()[:MESSAGE_CHARS_MAX]
-    if not said:
-        raise Refused("a message without words says nothing: write what is to be read", code="invalid", field="text")
-    if not is_conversation(spec_within(revision_spec(run.revision_id), team_of(run)).topology):
+    if run.state in ENDING:
+        message = f"run {run.id} is ending ({run.state}): nobody speaks in it any more, so it cannot be told anything"
+        raise Refused(message, code="conflict", field="run")
+    if not takes_turns(run):
         message = f"run {run.id} has no conversation: its workers take no turns by a graph or by handing over"
         raise Refused(message, code="conflict", field="run")
-    asked = PersonSpoke(input_id=f"{SAY}{key[:64] or uuid4().hex}", actor=actor.name, text=said)
-    return _put(store, nudge, actor, run_id, asked)
+    fresh = _put(store, nudge, actor, run_id, asked)
+    if fresh:
+        _going_on(run_get(actor, run_id), "be told anything")  # It may have ended while this was on its way.
+    else:
+        _said_before(asked, actor, run_id)
+    return fresh
+
+
+def _message(text: str) -> str:
+    said = clean_text(text)[0].strip()
+    if not said:
+        raise Refused("a message without words says nothing: write what is to be read", code="invalid", field="text")
+    if len(said) > MESSAGE_CHARS_MAX:
+        message = (
+            f"the message has {len(said):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken: say it in fewer words"
+        )
+        raise Refused(message, code="invalid", field="text")
+    return said
+
+
+def _said_before(asked: PersonSpoke, actor: Actor, run_id: str) -> bool:
+    """Whether that message was sent before. Refused conflict where another one was, under the same key."""
+    before = spoke_before(actor, run_id, asked.input_id)
+    if before is not None and (before.actor, before.text) != (asked.actor, asked.text):
+        key = asked.input_id.removeprefix(SAY)
+        message = f"start_key {key!r} was used for another message to this run; use a new key, or send the same again"
+        raise Refused(message, code="conflict", field="start_key")
+    return before is not None
 
 
 Asked = CancelRequested | TerminateRequested | PauseRequested | ResumeRequested | PersonSpoke

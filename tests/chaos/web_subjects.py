@@ -35,14 +35,14 @@ def makers(actor: Actor) -> tuple[str, Mapping[str, Callable[[], dict[str, str]]
     from fabric.services.escalations import escalation_decide
     from fabric.services.fabrics import fabric_publish
     from fabric.services.runs import run_start
-    from tests.fabric.services.world import DOUBTFUL, GIVEN_UP, SMALL, ran
+    from tests.fabric.services.world import DOUBTFUL, GIVEN_UP, SMALL, TALKING, ran
 
-    sources = (SMALL, DOUBTFUL, GIVEN_UP)
-    small, doubtful, given_up = (fabric_publish(actor=actor, source=source).name for source in sources)
+    sources = (SMALL, DOUBTFUL, GIVEN_UP, TALKING)
+    small, doubtful, given_up, talking = (fabric_publish(actor=actor, source=source).name for source in sources)
     ports: dict[str, Any] = {"store": wiring.store(), "nudge": NullNudge(), "actor": actor}
 
-    def queued() -> dict[str, str]:
-        return {"run": run_start(**ports, fabric=small, text="Why?").run_id}
+    def queued(fabric: str = small) -> dict[str, str]:
+        return {"run": run_start(**ports, fabric=fabric, text="Why?").run_id}
 
     def paused() -> dict[str, str]:
         found = queued()
@@ -66,6 +66,7 @@ def makers(actor: Actor) -> tuple[str, Mapping[str, Callable[[], dict[str, str]]
     return small, {
         "nothing": dict,
         "queued": queued,
+        "talking": lambda: queued(talking),
         "paused": paused,
         "ended": lambda: {"run": ran(actor, small).id},
         "asking": asking,

@@ -14,7 +14,7 @@ from fabric.services.fabrics import fabric_publish
 from fabric.services.runs import run_start
 from fabric.services.workspaces import OWNER_ROLES, login_link_create, owner_actor, owner_ensure
 from tests.fabric.selectors.journals import Teller, write
-from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL
+from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL, TALKING
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,12 @@ def browser(owner: User) -> Client:
 @pytest.fixture
 def small(actor: Actor) -> str:
     return fabric_publish(actor=actor, source=SMALL).name
+
+
+@pytest.fixture
+def talking(actor: Actor) -> str:
+    """A published fabric whose workers take turns."""
+    return fabric_publish(actor=actor, source=TALKING).name
 
 
 @pytest.fixture

@@ -56,6 +56,13 @@ FORMS = {
     "run-terminate": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
     "run-pause": FormCase(("reason",), {"reason": "Not now."}, 302, "", (302, 413, 422)),
     "run-resume": FormCase((), {}, 302, "", (302,)),
+    "run-say": FormCase(
+        ("text", "start_key"),
+        {"text": "Mind the VAT.", "start_key": "page-0003"},
+        409,
+        "has no conversation",
+        done=409,  # Where it is taken: tests/console/views/test_run_say.py.
+    ),
     "run-scenario": FormCase(("name",), {"name": "from-a-run"}, 409, "is that of another scenario", (302, 409, 422)),
     "run-export": FormCase((), {}, 200, "", done=200),
     "run-fork": FormCase(

@@ -42,6 +42,7 @@ from tests.e2e import (
     notification_scenes,
     publish_scenes,
     review_scenes,
+    saying_scenes,
     scenario_scenes,
     scenes,
     topology_scenes,
@@ -239,6 +240,19 @@ def topologies_round(camera: Camera) -> None:
             camera.shoot(found)
 
 
+def saying_round(camera: Camera) -> None:
+    """What people say in conversations, as an owner and somebody else who only looks see it."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    with camera.page() as page:
+        ids = saying_scenes.talked(home, page)
+    camera.shoot(saying_scenes.scenes(ids))
+    camera.state = None
+    token = home.manage("shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
+    camera.state = signed_in(camera, f"{home.base}/login/{token}")
+    camera.shoot(saying_scenes.looking(ids))
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -301,6 +315,7 @@ ROUNDS: dict[str, Round] = {
     "members": Round(_plain, lambda camera, _: members_round(camera)),
     "editor": Round(_plain, lambda camera, _: editor_round(camera)),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
+    "saying": Round(_plain, lambda camera, _: saying_round(camera)),
     "models": Round(model_scenes.asking, models_round),
     "topologies": Round(_plain, lambda camera, _: topologies_round(camera)),
     "publication": Round(_plain, lambda camera, _: publish_round(camera)),

@@ -57,7 +57,7 @@ class TurnOverdue:
 
 @value(kw_only=True)
 class PersonSaid:
-    """A person's message stands in the conversation, and waits for the turn in flight: whoever speaks next reads it. Content: ``{"text"}``."""
+    """A person's message stands in the conversation, and waits for the turn in flight: whoever speaks next reads it. Content: ``{"actor", "text"}``."""
 
     actor: str
     kind: ClassVar[str] = "person_said"

@@ -61,7 +61,7 @@ def _replanned(run: Run, event: Event, fact: ev.Replanned) -> Run:
         truncated=False,
         withheld=(),
         approved_stage=None,
-        talk=SILENT,
+        talk=replace(SILENT, waiting=run.talk.waiting) if run.talk.waiting else SILENT,
         saga=saga.replanned(run.saga),
         family=replace(run.family, answers={}) if run.family.answers else run.family,
     )

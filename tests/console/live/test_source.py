@@ -22,7 +22,7 @@ def test_rows_and_head(actor, small):
     assert [row.seq for row in batch.rows] == [4, 5, 6, 7]
     assert batch.head.seq == run.last_seq
     assert batch.head.ended
-    assert [panel.name for panel in batch.head.panels] == ["head", "ask", "outcome", "timeline"]
+    assert [panel.name for panel in batch.head.panels] == ["head", "ask", "talk", "outcome", "timeline"]
 
 
 def test_a_run_is_not_read_through_another_workspace(actor, small, stranger):

@@ -315,7 +315,8 @@ def test_a_large_run_is_shown_at_once_and_drawn_when_the_reader_has_it(browser, 
     batch = DatabaseSource().read(RunKey(actor.workspace_id, run_id), view.last_seq, 100)
     assert batch.rows == ()
     assert (
-        dict(zip(("head", "ask", "outcome", "timeline"), batch.head.versions, strict=True))["timeline"] not in stale[1]
+        dict(zip(("head", "ask", "talk", "outcome", "timeline"), batch.head.versions, strict=True))["timeline"]
+        not in stale[1]
     )
     second = browser.get(f"/runs/{run_id}").content.decode()
     assert "appears here in a moment" not in second

@@ -11,7 +11,7 @@ from console.views.graph_words import WHY
 from console.views.topology import topology
 from console.views.turns_picture import WAVES_MAX, turns
 from fabric.core import events as ev
-from fabric.core.flow import Stage
+from fabric.core.flow import RunState, Stage
 from fabric.core.graph.state import Why
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_sop import SopTopology
@@ -191,3 +191,43 @@ def test_every_reason_has_its_words() -> None:
     assert set(WHY) == set(Why)
     fact = ev.SpeakerChosen(step_id="s", turn=1, from_agent="ana", why=Why.MAX_TURNS)
     assert all(say(fact, ()) for say in WHY.values())
+
+
+# -- what people said --------------------------------------------------------------------------------------------------
+
+
+def test_what_a_person_said_stands_after_the_turn_in_flight_and_says_who_read_it() -> None:
+    teller = conversation("ana", over=False)
+    teller.tell(ev.PersonSaid(actor="pia"), ev.PersonSaid(actor="quin"))
+    _, waits = seen(teller)
+    assert [(one.who, one.after, one.read_in, one.fate.word) for one in waits.said] == [
+        ("pia", 1, 0, "waits for the turn in flight (ana)"),
+        ("quin", 1, 0, "waits for the turn in flight (ana)"),
+    ]
+    assert waits.svg.count("said-mark") == 1
+    teller.answer("fan_out.0.e0.r0", 1)
+    teller.tell(ev.TurnOpened(step_id="fan_out.1.e0.r0", branch=1, agent="ben", brief=0, hears=(0,)))
+    teller.tell(ev.PersonSaid(actor="rolf"))
+    _, found = seen(teller)
+    assert [(one.who, one.fate.word) for one in found.said] == [
+        ("pia", "read by ben in turn 2"),
+        ("quin", "read by ben in turn 2"),
+        ("rolf", "waits for the turn in flight (ben)"),
+    ]
+    order = [row.agent if row else said.who for row, said in found.lines if row or said]
+    assert order == ["ana", "pia", "quin", "ben", "rolf"]
+    root = ET.fromstring(found.svg)
+    assert found.svg.count("said-mark") == 2
+    assert "pia, a person: read by ben in turn 2; quin, a person: read by ben in turn 2" in "".join(root.itertext())
+
+
+def test_what_nobody_read_before_the_run_ended_says_so() -> None:
+    teller = conversation("ana", over=False)
+    teller.tell(ev.PersonSaid(actor="pia"), ev.InputIgnored(input_kind="person_spoke", reason="the run is ending"))
+    teller.tell(ev.InputIgnored(input_kind="pause_requested", reason="the run is ending"))
+    story, found = seen(teller)
+    assert [one.refused for one in story.said] == ["", "the run is ending"]
+    assert len(found.said) == 1
+    teller.tell(ev.RunEnded(state=RunState.ABORTED, reason="x", reaction="abort"))
+    _, found = seen(teller)
+    assert [one.fate.word for one in found.said] == ["read by nobody: the run has ended"]

@@ -89,8 +89,8 @@ def test_a_message_is_sent_into_a_conversation_once_and_nowhere_else(actor):
     ports = {"store": wiring.store(), "nudge": HeardNudge(), "actor": actor}
     run = run_start(**ports, fabric="incident-triage", text="The disk is full.")
     asked = {**ports, "run_id": run.run_id}
-    assert run_say(**asked, text=" Mind the archive. ", key="one") is True
-    assert run_say(**asked, text="Mind the archive.", key="one") is False
+    assert run_say(**asked, text=" Mind the archive. ", start_key="one") is True
+    assert run_say(**asked, text="Mind the archive.", start_key="one") is False
     with pytest.raises(Refused, match="a message without words"):
         run_say(**asked, text="  ")
     Following(actor, run.run_id).to_rest()
@@ -114,7 +114,7 @@ def test_a_message_reaches_a_team_in_its_own_run(actor):
         if event.kind == "child_spawned":
             child = str(event.fact["child_id"])
             try:
-                sent[child] = run_say(**ports, run_id=child, text="Mind the annex.", key="one")
+                sent[child] = run_say(**ports, run_id=child, text="Mind the annex.", start_key="one")
             except Refused as refused:
                 sent[child] = str(refused)
 

@@ -112,6 +112,16 @@ REPLACEABLE = PAYING.replace("  - name: pay\n", "  - name: calculator\n  - name:
 )
 """The same, of which somebody may let it count in place of paying."""
 
+TALKING = (
+    SMALL.replace("name: small", "name: talking")
+    .replace("title: A small fabric", "title: A fabric whose workers take turns")
+    .replace(
+        "topology:\n  planner: planner\n  workers: [reader]\n",
+        "topology:\n  kind: graph\n  initial_speaker: planner\n  workers: [planner, reader]\n  default_target: {kind: round_robin}\n  max_turns: 2\n",
+    )
+)
+"""The planner speaks, then the reader; after that the conversation is closed."""
+
 COSTLY = (
     SMALL.replace("name: small", "name: costly")
     .replace("title: A small fabric", "title: A fabric with hardly any money")

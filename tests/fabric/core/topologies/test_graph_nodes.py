@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from fabric.core import events as ev
-from fabric.core.flow import RunState
+from fabric.core.envelope import Event
+from fabric.core.evolve import evolve
+from fabric.core.flow import RunState, Stage
 from fabric.core.graph.registry import Next, Register, Registry
 from fabric.core.graph.state import Finish, Handoff, Why
-from fabric.core.inputs import PersonSpoke, ToolFinished
-from fabric.core.taxonomy import Cause
+from fabric.core.inputs import DecisionMade, PersonSpoke, ToolFinished
+from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import plan
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, summary
@@ -123,6 +126,74 @@ def test_conditions_and_targets_of_an_installation_decide_where_it_has_them():
     assert spoken(world.start().go()) == ["alice", "carol"]
 
 
+def led_by(registry, tier=Tier.INTERACTIVE):
+    """Two turns, of which what is registered chooses the second."""
+    rules = rule({"kind": "registered", "name": "late"}, {"kind": "registered", "name": "last"})
+    world = World(graph(rules, workers=("alice", "bob", "carol"), topology=TWO), SAYS, tier=tier)
+    world.compiled = replace(world.compiled, registry=registry)
+    world.deriving.compiled = world.compiled
+    return world.start().go()
+
+
+def _raises(turn):
+    raise RuntimeError("the directory is away")
+
+
+YES = Register[Any]("condition").having("late", lambda args: lambda turn: True)
+NOT_REGISTERED = (
+    "the installation's condition 'late' gave no answer: no condition is registered as 'late'; there are: none"
+)
+
+
+@pytest.mark.parametrize(
+    ("registry", "sentence"),
+    [
+        (Registry(), NOT_REGISTERED),
+        (Registry(YES), "the installation's target 'last' gave no answer: no target is registered as 'last'"),
+        (
+            Registry(Register[Any]("condition").having("late", lambda args: _raises)),
+            "the installation's condition 'late' gave no answer: the directory is away",
+        ),
+        (
+            Registry(Register[Any]("condition").having("late", lambda args: args["from"])),
+            "the installation's condition 'late' gave no answer: from",
+        ),
+        (
+            Registry(Register[Any]("condition").having("late", lambda args: lambda turn: None)),
+            "the installation's condition 'late' answered NoneType, neither true nor false",
+        ),
+        (
+            Registry(YES, Register[Any]("target").having("last", lambda args: lambda turn: "carol")),
+            "the installation's target 'last' answered str, and no Next",
+        ),
+    ],
+)
+def test_what_gives_no_answer_is_a_failure_and_no_end(registry, sentence):
+    world = led_by(registry)
+    assert spoken(world) == ["alice"]
+    assert world.of(ev.SpeakerChosen) == []
+    (decided,) = world.of(ev.ReactionDecided)
+    assert (decided.cause.mechanism, decided.cause.cause) == ("transition_graph", Cause.BAD_CONFIGURATION)
+    assert decided.cause.message.startswith(sentence)
+    assert decided.cause.message.endswith("so nobody can tell who speaks next after turn 1")
+    assert (world.run.state, decided.reaction) == (RunState.FAILED, "surface")
+
+
+@pytest.mark.parametrize("tier", [Tier.BATCH, Tier.HIGH_STAKES])
+def test_where_a_person_is_asked_an_approval_begins_the_conversation_anew_by_what_is_registered_by_then(tier):
+    world = led_by(Registry(), tier)
+    (asked,) = world.of(ev.EscalationOpened)
+    assert NOT_REGISTERED in asked.reason
+    own = Registry(YES, Register[Any]("target").having("last", lambda args: lambda turn: Next("carol")))
+    world.compiled = replace(world.compiled, registry=own)
+    world.deriving.compiled = world.compiled
+    given = {"escalation_id": asked.escalation_id, "verb": "approve", "digest": asked.digest, "message": "It is back."}
+    world.put(DecisionMade(input_id=f"decision:{asked.escalation_id}", actor="bob", **given))
+    world.go()
+    assert spoken(world) == ["alice", "alice", "carol"]
+    assert world.run.state is RunState.COMPLETED
+
+
 def test_what_comes_late_from_a_turn_that_was_begun_anew_changes_nothing():
     fabric = graph(topology=TWO, agents=using("alice"))
     world = World(fabric, {"alice": [summary("Too late.").after(200), summary("In time.")]}, late=True).start().go()
@@ -148,6 +219,16 @@ def test_a_persons_message_waits_for_the_turn_in_flight_and_takes_none():
     assert "Mind the VAT." not in first
     assert "bob, a person, says: Mind the VAT." in second
     assert world.run.talk.waiting == ()
+
+
+def test_a_message_that_nobody_has_read_outlives_a_plan_that_is_made_anew():
+    fabric = graph(rule("always", "bob"), topology=TWO)
+    world = World(fabric, talks("alice", "bob")).start().go(until_s=0.5)
+    speaks(world, "Mind the VAT.").go(until_s=0.6)
+    assert len(world.run.talk.waiting) == 1
+    anew = evolve(world.run, Event(world.run.seq + 1, 0, ev.Replanned(epoch=1, stage=Stage.FAN_IN, reason="x")))
+    assert anew.talk.waiting == world.run.talk.waiting
+    assert (anew.talk.turns, anew.talk.opened_at) == (0, 0)
 
 
 def test_a_message_where_nobody_speaks_any_more_changes_nothing():

@@ -1,0 +1,87 @@
+"""People's messages to the conversation of a run: whether it takes any, what was said, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fabric.core.actor import Actor
+from fabric.core.flow import TERMINAL, RunState
+from fabric.core.inputs import INBOX, PersonSpoke
+from fabric.core.spec_conversation import is_conversation
+from fabric.core.teams import spec_within
+from fabric.models import Event, Inbox
+from fabric.selectors.contents import content_of
+from fabric.selectors.fabrics import revision_spec
+from fabric.selectors.families import team_of
+from fabric.selectors.run_story import RunStory
+from fabric.selectors.runs import RunView
+from fabric.selectors.story_parts import Said
+
+SAY = "say:"
+"""What the input id of a message begins with."""
+SHOWN_MAX = 20
+"""Messages that are shown with their words, the newest."""
+ENDING = frozenset({RunState.CANCELLING, RunState.UNWINDING})
+"""States in which nobody speaks any more, though the run has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that was sent. ``seq`` 0: the run has not taken it yet."""
+
+    seq: int
+    at: int
+    """When it was taken, or sent; microseconds since the epoch, UTC."""
+    actor: str
+    text: str | None
+    """None: it was erased, or was not kept since the run did not take it."""
+    said: Said | None = None
+    """What became of it; None: it is on its way."""
+
+
+def takes_turns(run: RunView) -> bool:
+    """Whether a run has a conversation that a message can be read in: its workers, or those of the team whose run it is, take turns by a graph or by handing over."""
+    return is_conversation(spec_within(revision_spec(run.revision_id), team_of(run)).topology)
+
+
+def closed_because(run: RunView, story: RunStory | None) -> str:
+    """Why nobody reads a message any more, as the end of a sentence; empty: whoever speaks next does, as far as is known."""
+    if run.state in TERMINAL:
+        return "the run has ended"
+    if run.state in ENDING:
+        return "the run is ending"
+    closed = story.run.talk.closed if story is not None and story.run is not None else ""
+    return f"the conversation is closed ({closed})" if closed else ""
+
+
+def spoke_before(actor: Actor, run_id: str, input_id: str) -> PersonSpoke | None:
+    """The message that was sent under an id; None: none was, or its words were erased."""
+    rows = Inbox.objects.filter(workspace_id=actor.workspace_id, run_id=run_id, input_id=input_id)
+    body = rows.values_list("body", flat=True).first()
+    given = INBOX.validate_json(bytes(body)) if body else None
+    return given if isinstance(given, PersonSpoke) else None
+
+
+def messages_of(actor: Actor, run: RunView, story: RunStory) -> tuple[list[Sent], int]:
+    """The newest messages, the latest last, and how many were said before them."""
+    shown = story.said[-SHOWN_MAX:]
+    words = _words(actor, run, (said.seq for said in shown if not said.refused))
+    taken = [Sent(said.seq, said.at, said.actor, words.get(said.seq), said) for said in shown]
+    return [*taken, *(() if run.terminal else _on_their_way(actor, run))], len(story.said) - len(shown)
+
+
+def _words(actor: Actor, run: RunView, seqs: Iterable[int]) -> dict[int, str]:
+    wanted = list(seqs)
+    if not wanted:
+        return {}
+    rows = Event.objects.filter(run_id=run.id, workspace_id=actor.workspace_id, seq__in=wanted)
+    contents = ((seq, content_of(payload)) for seq, payload in rows.values_list("seq", "payload"))
+    return {seq: str(content["text"]) for seq, content in contents if isinstance(content, dict) and "text" in content}
+
+
+def _on_their_way(actor: Actor, run: RunView) -> list[Sent]:
+    rows = Inbox.objects.filter(workspace_id=actor.workspace_id, run_id=run.id, consumed_seq__isnull=True)
+    found = rows.filter(input_id__startswith=SAY).order_by("created_at", "input_id")
+    sent = ((at, INBOX.validate_json(bytes(body))) for at, body in found.values_list("created_at", "body")[:SHOWN_MAX])
+    return [Sent(0, at, given.actor, given.text) for at, given in sent if isinstance(given, PersonSpoke)]
