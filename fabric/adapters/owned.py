@@ -153,6 +153,7 @@ def _prepared(
             documents=documents,
             offers=owned.offers,
             workspace=claimed.workspace_id,
+            child=owned.driver.run.family.lineage is not None,
             streamed=streamed,
         )
         return lambda: ports.models.ask(asked)

@@ -88,14 +88,6 @@ def id_of(parent_run_id: str, command_id: str) -> str:
     return f"{made[:8]}-{made[8:12]}-8{made[13:16]}-a{made[17:20]}-{made[20:]}"
 
 
-UUID_CHARS = 36
-
-
-def is_child(run_id: str) -> bool:
-    """Whether a run's id is one that was worked out so; every other run's is random."""
-    return len(run_id) == UUID_CHARS and run_id[14] == "8"
-
-
 # -- down --------------------------------------------------------------------------------------------------------------
 
 

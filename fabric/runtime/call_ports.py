@@ -63,6 +63,8 @@ class ModelRequest:
     deadline_at: int
     workspace: str = ""
     """The id of the workspace that asks: whose stored keys may be used; empty: nobody's."""
+    child: bool = False
+    """Whether the run that asks was spawned by another one."""
     streamed: Callable[[CallStreamed], None] | None = None
     """Told of each call that is whole while the rest of the answer is still coming in; None: nobody begins any before."""
 

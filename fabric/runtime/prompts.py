@@ -39,9 +39,10 @@ def model_request(
     documents: Documents,
     offers: Mapping[str, ToolOffer],
     workspace: str = "",
+    child: bool = False,
     streamed: Callable[[CallStreamed], None] | None = None,
 ) -> ModelRequest:
-    """The request for one attempt. ``streamed``: told of its calls as they come. Raises MissingContent when a content of the prompt was erased."""
+    """The request for one attempt. ``child``: whether the run was spawned by another one; ``streamed``: told of its calls as they come. Raises MissingContent when a content of the prompt was erased."""
     agent = spec.agent(command.agent)
     data = spec.typed[command.typed] if command.typed else None
     fill = _Fill(spec, agent, command.output, contents, documents, data)
@@ -65,6 +66,7 @@ def model_request(
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         workspace=workspace,
+        child=child,
         streamed=streamed,
     )
 

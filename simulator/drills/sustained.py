@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabric.core.children import is_child
 from fabric.core.flow import Stage
 from fabric.core.inputs import CallFailed, ModelReplied, ToolCall, ToolFinished
 from fabric.core.spec import FabricSpec
@@ -169,7 +168,7 @@ def _in(stage: Stage) -> Callable[[Places, ModelRequest], bool]:
 
     def strikes(where: Places, request: ModelRequest) -> bool:
         there = request.agent == getattr(where, role) and request.command_id.startswith(f"{stage}.")
-        return there and not is_child(request.run_id)
+        return there and not request.child
 
     return strikes
 
@@ -180,7 +179,7 @@ def _armed(where: Places, request: ModelRequest) -> bool:
 
 
 def _plans(where: Places, request: ModelRequest) -> bool:
-    return request.output == "plan" and not is_child(request.run_id)
+    return request.output == "plan" and not request.child
 
 
 def _call(where: Places, request: ModelRequest, words: str) -> ModelReplied:

@@ -350,7 +350,12 @@ class World:
 
         if isinstance(command, CallModel):
             asked = prompts.model_request(
-                command, **shared, contents=owned.driver.contents, documents=documents, offers=fabric.offers
+                command,
+                **shared,
+                contents=owned.driver.contents,
+                documents=documents,
+                offers=fabric.offers,
+                child=owned.driver.run.family.lineage is not None,
             )
             return self.ask(asked)
         wanted = prompts.tool_request(
