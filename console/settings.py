@@ -33,6 +33,7 @@ FABRIC_ANTHROPIC_KEY: str = read("FABRIC_ANTHROPIC_KEY") or ""
 FABRIC_GOOGLE_URL: str = read("FABRIC_GOOGLE_URL") or "https://generativelanguage.googleapis.com"
 FABRIC_GOOGLE_KEY: str = read("FABRIC_GOOGLE_KEY") or ""
 FABRIC_PROVIDERS: dict[str, str] = read("FABRIC_PROVIDERS") or {}
+FABRIC_GRAPH_RULES: tuple[str, ...] = read("FABRIC_GRAPH_RULES") or ()
 FABRIC_FAULTS: str = read("FABRIC_FAULTS") or ""
 FABRIC_ALLOWED_HOSTS: tuple[str, ...] = read("FABRIC_ALLOWED_HOSTS") or ()
 FABRIC_MCP_COMMANDS: tuple[tuple[str, ...], ...] = read("FABRIC_MCP_COMMANDS") or ()

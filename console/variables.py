@@ -198,6 +198,15 @@ def _dotted(name: str, text: str) -> str:
     return text
 
 
+def _paths(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    for n, path in enumerate(found):
+        if not _path.fullmatch(path) or path in found[:n]:
+            reason = "which is there twice" if _path.fullmatch(path) else "which is no dotted.path.NAME"
+            raise Refused(f"{name} has {_shown(path)}, {reason}: write dotted.path.NAME,... with each once.")
+    return found
+
+
 def _hosts(name: str, text: str) -> tuple[str, ...]:
     found = tuple(filter(None, map(str.strip, text.split(","))))
     for host in found:
@@ -311,6 +320,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_GOOGLE_URL": Variable(Kind.SETTING, _base_url),
     "FABRIC_GOOGLE_KEY": Variable(Kind.SETTING, _header),
     "FABRIC_PROVIDERS": Variable(Kind.SETTING, _providers),
+    "FABRIC_GRAPH_RULES": Variable(Kind.SETTING, _paths),
     "FABRIC_ALLOWED_HOSTS": Variable(Kind.SETTING, _hosts),
     "FABRIC_MCP_COMMANDS": Variable(Kind.SETTING, _commands),
     "FABRIC_TOOL_VARIABLES": Variable(Kind.SETTING, _handed_out),

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from celery import current_app
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.utils.module_loading import import_string
 
@@ -27,6 +28,7 @@ from fabric.adapters.evaluators import evaluators_digest
 from fabric.adapters.gate_evaluators import gate_evaluators
 from fabric.adapters.grants_postgresql import PostgresqlGrants
 from fabric.adapters.grants_sqlite import SqliteGrants
+from fabric.adapters.graph_rules import RulesUnusable
 from fabric.adapters.guards_postgresql import PostgresqlGuards
 from fabric.adapters.guards_sqlite import SqliteGuards
 from fabric.adapters.host import HostConfig, Ports, RunHost
@@ -73,6 +75,7 @@ __all__ = [
     "model_port",
     "nudge",
     "refuse_unusable_providers",
+    "refuse_unusable_rules",
     "store",
 ]
 
@@ -184,6 +187,7 @@ def compile_revision(spec: FabricSpec) -> Compiled:
         prompt_overhead=overhead,
         nested=below,
         evaluators=evaluators,
+        registry=installed.registry,
     )
 
 
@@ -320,6 +324,14 @@ class Engine:
 def signer() -> Signer:
     """What this installation's checkpoints are signed with. Raises KeyUnusable."""
     return signer_of(Path(settings.FABRIC_DATA), settings.FABRIC_AUDIT_KEY)
+
+
+def refuse_unusable_rules() -> None:
+    """Raises ImproperlyConfigured, with one sentence, for the first of FABRIC_GRAPH_RULES that no graph could be led by."""
+    try:
+        here.graph_rules()
+    except RulesUnusable as error:
+        raise ImproperlyConfigured(str(error)) from error
 
 
 def engine_running() -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from console.configure.places import Kind
 from console.configure.shape import MISSING, Missing, Shape, shape_of
-from console.configure.sources import SOURCES
+from console.configure.sources import source_of
 from console.configure.spelled import spelled
 from console.typed_fields import same
 from fabric.core.breaker.policy import PRESETS, UNNAMED
@@ -255,7 +255,7 @@ def _spared(tree: JSON, path: str) -> bool:
 
 def _options(tree: JSON, shape: Shape, given: JSON, said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """What may be picked, and what is picked all the same: it stays until somebody takes it out."""
-    source = SOURCES.get(shape.place)
+    source = source_of(shape.place)
     if source is not None:
         found = dict(source(tree))
     elif shape.refers:

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from console.configure.places import EXTRA_FIELDS, KINDS, LABELS, ORDERED, REFERS, TEAM, UNITS, Kind
-from console.configure.sources import SOURCES
+from console.configure.sources import source_of
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
 from fabric.selectors.limits import LIMITS, Unit, explained
@@ -226,7 +226,7 @@ def _refers(place: str) -> str:
 
 def _kind(place: str, bare: Any) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
     """How a type is edited, what may be picked, and which fields it has."""
-    if _refers(place) or place in SOURCES:
+    if _refers(place) or source_of(place) is not None:
         several = get_origin(bare) is tuple
         return ("order" if place in ORDERED else "picks") if several else "reference", (), ()
     if place in KINDS:

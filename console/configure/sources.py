@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from console.configure.places import TEAM
 from fabric.core.flow import Stage
 from fabric.guardrails.rules import RULES
+from fabric.services import here
 
 JSON = Any
 Source = Callable[[JSON], tuple[tuple[str, str], ...]]
@@ -28,6 +30,14 @@ def _goals(tree: JSON) -> tuple[tuple[str, str], ...]:
     return tuple(words.items())
 
 
+def _conditions(tree: JSON) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name) for name in here.graph_rules().conditions.names)
+
+
+def _targets(tree: JSON) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name) for name in here.graph_rules().targets.names)
+
+
 def _in(tree: JSON, name: str) -> JSON:
     return tree.get(name) if isinstance(tree, dict) else None
 
@@ -35,5 +45,15 @@ def _in(tree: JSON, name: str) -> JSON:
 SOURCES: Mapping[str, Source] = {
     "gates.guardrails.*.rules": _shipped_rules,
     "policy.goal_gates.nodes": _goals,
+    "topology.transitions.*.when.**.name": _conditions,
+    "topology.transitions.*.then.name": _targets,
+    "topology.default_target.name": _targets,
 }
-"""By place. A place may be in ``REFERS`` as well: then what it names is renamed with the list that it is in."""
+"""By place, ``**`` for conditions within conditions as in ``REFERS``. A place may be in ``REFERS`` as well: then what it names is renamed with the list that it is in."""
+
+
+def source_of(place: str) -> Source | None:
+    """What may be picked at a place, of a team's topology as of the fabric's; None: its type or a list of the draft says so."""
+    place = place.removeprefix(TEAM)
+    around, _, within = place.partition(".when.")
+    return SOURCES.get(place) or SOURCES.get(f"{around}.when.**.{within.rpartition('.')[2]}")

@@ -9,6 +9,7 @@ from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.graph.by_edge import on_failure, routed_by_edge
 from fabric.core.graph.conversation import fold
+from fabric.core.graph.registry import Unanswered
 from fabric.core.graph.state import NodeOutcome, Packet
 from fabric.core.taxonomy import CLASSIFY
 from fabric.core.verdict import Trip
@@ -29,7 +30,10 @@ def why_not(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
         return BARRED
     graph = conversations.graph_of(work)
     lost = Packet(conversations.speaker_of(step), outcome=NodeOutcome.FAIL, error=CLASSIFY[trip.cause].error_class)
-    decision = fold(graph, conversations.state_of(work), lost, work.compiled.registry).decision
+    try:
+        decision = fold(graph, conversations.state_of(work), lost, work.compiled.registry).decision
+    except Unanswered as error:
+        return str(error)
     place = decision.transition if decision is not None else None
     if place is None or not on_failure(graph.transitions[place]):
         return "no rule on how a turn ended leads on from it"

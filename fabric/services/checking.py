@@ -68,7 +68,7 @@ def checked(text: str, installation: Installation | None = None, *, name: str = 
     findings = [
         *_found(tree, "error", problems),
         *_found(tree, "warning", _deviating(spec)),
-        *_found(tree, "warning", publication_warnings(spec)),
+        *_found(tree, "warning", publication_warnings(spec, installation)),
     ]
     return Checked(tree, spec, tuple(findings))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fabric.core.actor import Actor
 from fabric.core.roles import Right
+from fabric.services import here
 from fabric.services.errors import Placed, Refused
 from fabric.services.fabric_yaml import Problem, fabric_read
 from fabric.services.fabrics import checked
@@ -60,7 +61,7 @@ def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Colle
         name=spec.name,
         digest=spec.digest(),
         problems=problems,
-        warnings=tuple(read.placed(one) for one in publication_warnings(spec)),
+        warnings=tuple(read.placed(one) for one in publication_warnings(spec, here.installation())),
         deviations=tuple(
             PlacedDeviation(read.placed(Problem(one.path, one.what)), one.reason) for one in deviations(spec)
         ),

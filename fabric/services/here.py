@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from django.conf import settings
 
+from fabric.adapters.graph_rules import registry_of
 from fabric.adapters.secret_box import SecretBox
 from fabric.adapters.stored_keys import PURPOSE
 from fabric.adapters.tools.outbound import Gate
 from fabric.adapters.tools.permits import Permits
+from fabric.core.graph.registry import Registry
 from fabric.services.publication import Installation
 
 
@@ -38,7 +41,18 @@ def installation(
         providers=frozenset(providers),
         held=None if people is None else frozenset(word for name, roles in people.items() for word in (name, *roles)),
         people=people,
+        registry=graph_rules(),
     )
+
+
+def graph_rules() -> Registry:
+    """The conditions and targets that this installation registers for graphs. RulesUnusable."""
+    return _registry(tuple(settings.FABRIC_GRAPH_RULES))
+
+
+@lru_cache(maxsize=8)
+def _registry(paths: tuple[str, ...]) -> Registry:
+    return registry_of(paths)
 
 
 def permits() -> Permits:

@@ -18,6 +18,7 @@ from fabric.core import spec_persona
 from fabric.core.cost import Price
 from fabric.core.decision_table import DEFAULT_TABLE, Accompaniment, Ladder, Reaction, table_with
 from fabric.core.fallbacks import chain
+from fabric.core.graph.registry import BUILT_IN, Registry
 from fabric.core.spec import FabricSpec, ModelSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services import (
@@ -60,6 +61,9 @@ class Installation:
     """Users who may be asked, and the roles that they have; None: not known, and not checked."""
     people: Mapping[str, frozenset[str]] | None = None
     """The same by person; None: not known, and not checked."""
+
+    registry: Registry = BUILT_IN
+    """Conditions and targets of graphs that are registered here."""
 
     def price(self, model: ModelSpec) -> Price | None:
         """What a model costs here; None when nobody says."""
@@ -298,7 +302,7 @@ RULES: tuple[Rule, ...] = (
 """Every rule, in the order in which problems are told."""
 
 
-def publication_warnings(spec: FabricSpec) -> list[Problem]:
+def publication_warnings(spec: FabricSpec, installation: Installation | None = None) -> list[Problem]:
     """What an author probably did not mean, but may: what is described and never used."""
     agents = {*spec.topology.roles().values(), *spec.judging.values()}
     used_models = {agent.model for agent in spec.agents if agent.name in agents}
@@ -317,7 +321,7 @@ def publication_warnings(spec: FabricSpec) -> list[Problem]:
             if item.name not in used:
                 found.append(Problem(f"{field}.{n}", f"{field[:-1]} {item.name!r} is used nowhere"))
     found += publication_teams.everywhere(spec, publication_never.briefed, publication_outputs.warnings)
-    found += publication_graphs.warnings(spec)
+    found += publication_graphs.warnings(spec, BUILT_IN if installation is None else installation.registry)
     found += [Problem(path, sentence) for path, sentence in spec_persona.doubtful(spec)]
     for failure, tier in _falling_back(spec):
         sentence = f"is not given, so {failure} in tier {tier} is surfaced: an error for the user, with what there is; give a text where that is not enough"

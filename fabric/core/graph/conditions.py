@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, StringConstraints, field_validator
 
-from fabric.core.graph.registry import Registry
+from fabric.core.graph.registry import Registry, condition_of
 from fabric.core.graph.state import NodeOutcome, Turn
 from fabric.core.spec_parts import Name, SpecGroup
 from fabric.core.taxonomy import ErrorClass
@@ -130,7 +130,7 @@ for _group in (AllOf, AnyOf, Not):
 
 
 def holds(condition: Condition, turn: Turn, registry: Registry) -> bool:
-    """Whether a condition holds for a turn. ValueError where a registered one is not registered: publication refuses those."""
+    """Whether a condition holds for a turn. Unanswered where one of the installation's own gives no answer."""
     return HOLDS[type(condition)](condition, turn, registry)
 
 
@@ -148,9 +148,7 @@ HOLDS: Mapping[type[SpecGroup], Callable[[Any, Turn, Registry], bool]] = {
     AllOf: lambda condition, turn, registry: all(holds(one, turn, registry) for one in condition.conditions),
     AnyOf: lambda condition, turn, registry: any(holds(one, turn, registry) for one in condition.conditions),
     Not: lambda condition, turn, registry: not holds(condition.condition, turn, registry),
-    RegisteredCondition: lambda condition, turn, registry: registry.conditions.make(condition.name, condition.args)(
-        turn
-    ),
+    RegisteredCondition: lambda condition, turn, registry: condition_of(registry, condition.name, condition.args, turn),
 }
 """When each kind holds. Total over ``KINDS``, by test."""
 

@@ -80,7 +80,10 @@ def opened(graph: TransitionGraph, context: Mapping[str, JSON] | None = None) ->
 
 
 def fold(graph: TransitionGraph, state: State, happening: Happening, registry: Registry = BUILT_IN) -> Folded:
-    """The state after something happened. Pure: the same graph, state and happening give the same answer."""
+    """The state after something happened. Pure: the same graph, state and happening give the same answer.
+
+    Unanswered where what an installation registered gives none.
+    """
     if state.expected is None:
         return Folded(state, refused=f"the conversation is closed ({state.close_reason}); nothing more is accepted")
     return FOLDS[type(happening)](graph, state, happening, registry)

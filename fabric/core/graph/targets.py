@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from fabric.core.graph.registry import Next, Registry
+from fabric.core.graph.registry import Next, Registry, target_of
 from fabric.core.graph.state import Turn
 from fabric.core.spec_parts import Line, Name, SpecGroup
 
@@ -61,7 +61,7 @@ Target = Annotated[
 
 
 def resolved(target: Target, turn: Turn, registry: Registry) -> Next:
-    """Where a target leads from a turn. ValueError where a registered one is not registered: publication refuses those."""
+    """Where a target leads from a turn. Unanswered where one of the installation's own gives no answer."""
     return RESOLVES[type(target)](target, turn, registry)
 
 
@@ -76,6 +76,6 @@ RESOLVES: Mapping[type[SpecGroup], Callable[[Any, Turn, Registry], Next]] = {
     Stay: lambda target, turn, registry: Next(turn.packet.speaker),
     RevertToInitiator: lambda target, turn, registry: Next(turn.state.initiator),
     Terminate: lambda target, turn, registry: Next(None, target.reason),
-    RegisteredTarget: lambda target, turn, registry: registry.targets.make(target.name, target.args)(turn),
+    RegisteredTarget: lambda target, turn, registry: target_of(registry, target.name, target.args, turn),
 }
 """Where each kind leads. Total over ``KINDS``, by test."""

@@ -11,16 +11,18 @@ from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.graph.conversation import Decision, fold
+from fabric.core.graph.registry import Unanswered
 from fabric.core.graph.state import Why
 from fabric.core.graph.view import Message, default_view
 from fabric.core.mechanisms.contract import Proposal
 from fabric.core.run import Step
 from fabric.core.spec_conversation import TRANSFER
 from fabric.core.spec_graph import GraphTopology
+from fabric.core.taxonomy import Cause
 from fabric.core.topologies import conversation, slices
 from fabric.core.topologies.conversation import Turn
 from fabric.core.topologies.shape import Concluded, steps_of
-from fabric.core.verdict import Trip
+from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import Work
 
 JSON = Any
@@ -100,7 +102,10 @@ def _said_by_people(work: Work) -> Iterator[str]:
 def _chosen(work: Work, step: Step) -> Failure | None:
     """Commits a turn that is over, and journals who speaks next and why; gives back what speaks against it."""
     graph, ended = conversations.graph_of(work), conversations.over(work, step)
-    found = fold(graph, conversations.state_of(work, step), ended.packet, work.compiled.registry)
+    try:
+        found = fold(graph, conversations.state_of(work, step), ended.packet, work.compiled.registry)
+    except Unanswered as error:
+        return Failure((_unanswered(step, str(error)),), step.stage)
     assert found.decision is not None, found.refused  # Its speaker is the one that was expected.
     decision = _not_yet(work, found.decision, found.state.turns)
     text = work.ctx.output(step.output_ref)["text"] if step.status == "done" else ""
@@ -127,6 +132,12 @@ def _chosen(work: Work, step: Step) -> Failure | None:
         handed = ev.HandedOff(step_id=step.id, from_agent=speaker, to_agent=decision.speaker or "")
         work.emit(handed, {"text": brief})
     return None
+
+
+def _unanswered(step: Step, sentence: str) -> Trip:
+    """What an installation registered does not say who is next: nobody can tell, so nobody speaks and nothing has ended well."""
+    message = f"{sentence}, so nobody can tell who speaks next after turn {step.branch + 1}"
+    return Trip("transition_graph", Cause.BAD_CONFIGURATION, Evidence(scope=f"step:{step.id}"), message)
 
 
 def _not_yet(work: Work, decision: Decision, turns: int) -> Decision:

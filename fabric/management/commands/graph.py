@@ -1,4 +1,4 @@
-"""`manage.py graph import|export`: graphs of transitions from AG2 and Fabro, and for AG2."""
+"""`manage.py graph import|export|registered`: graphs of transitions from AG2 and Fabro, and for AG2; what this installation registers for graphs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fabric.core.actor import Actor
 from fabric.core.spec_graph import GraphTopology
 from fabric.management.base import OK, FabricCommand, read_text
 from fabric.selectors.fabrics import revision_get
+from fabric.services import here
 from fabric.services.errors import Refused
 from fabric.services.fabric_text import exported
 from fabric.services.fabric_yaml import fabric_read
@@ -25,22 +26,47 @@ _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
 class Command(FabricCommand):
     """Graphs of transitions as other programs have them."""
 
-    help = "Read a graph of AG2 or Fabro as the topology of a fabric, or write a fabric's graph for AG2."
+    help = (
+        "Read a graph of AG2 or Fabro as the topology of a fabric, write a fabric's graph for AG2, or list the conditions and targets "
+        "that FABRIC_GRAPH_RULES registers."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What is done, and with what."""
-        parser.add_argument("action", choices=("import", "export"), help="read a file, or write a fabric's graph")
-        parser.add_argument("source", metavar="FILE|NAME", help="import: a file; export: a file, a fabric, or NAME@N")
+        parser.add_argument(
+            "action",
+            choices=("import", "export", "registered"),
+            help="read a file, write a fabric's graph, or list what is registered here",
+        )
+        parser.add_argument(
+            "source", metavar="FILE|NAME", nargs="?", help="import: a file; export: a file, a fabric, or NAME@N"
+        )
         parser.add_argument("--form", choices=FORMS, help="import: else as the file looks; export: ag2")
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
         """Does it."""
+        if options["action"] == "registered":
+            return self._registered(options)
+        if options["source"] is None:
+            raise Refused(
+                f"say what to {options['action']}: a file, or a fabric's name", code="invalid", field="source"
+            )
         if options["action"] == "import":
             return self._import(options)
         graph = _topology(owner_actor(), options["source"]).graph
         text = graph_written(graph, form=options["form"] or "ag2")
         self.stdout.write(text, ending="")
+        return OK
+
+    def _registered(self, options: dict[str, Any]) -> int:
+        found = here.graph_rules()
+        names = {"conditions": list(found.conditions.names), "targets": list(found.targets.names)}
+        if options["json"]:
+            self.put(names)
+        else:
+            for what, known in names.items():
+                self.stdout.write(f"{what:<10} {', '.join(known) or 'none'}")
         return OK
 
     def _import(self, options: dict[str, Any]) -> int:

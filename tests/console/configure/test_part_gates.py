@@ -98,10 +98,11 @@ def test_the_schema_of_a_plan() -> None:
 
 
 @pytest.mark.parametrize("place", SOURCES)
-def test_sources_of_options_are_places_that_are_picked_from(place: str) -> None:
-    shape = shape_of(place.replace("*", "0"))
+def test_sources_of_options_are_places_that_are_picked_from(place: str, settings: Any) -> None:
+    settings.FABRIC_GRAPH_RULES = ("tests.fabric.adapters.rules_of_a_test.ROUTING",)
+    shape = shape_of(place.replace(".**", ".conditions.0").replace("*", "0"))
     assert shape is not None
-    assert shape.kind == "picks"
+    assert shape.kind == ("reference" if place.endswith(".name") else "picks")
     assert SOURCES[place]({})
 
 

@@ -186,3 +186,24 @@ def test_what_is_deeper_than_there_are_forms_is_left_to_the_yaml() -> None:
         nested = {"kind": "not", "condition": nested}
     text = DESK.replace("when: {kind: from_speaker, agent: writer}", f"when: {nested!r}".replace("'", '"'))
     assert "deeper than are shown here" in page(text)
+
+
+REGISTERED = DESK.replace(
+    "    - when: {kind: from_speaker, agent: writer}\n      then: {kind: terminate, reason: written}\n",
+    "    - when: {kind: any_of, conditions: [{kind: registered, name: gone}]}\n      then: {kind: registered, name: last}\n",
+)
+
+
+def test_what_the_installation_registers_is_offered_and_what_is_registered_no_more_stays(settings):
+    settings.FABRIC_GRAPH_RULES = ("tests.fabric.adapters.rules_of_a_test.ROUTING",)
+    text = page(REGISTERED)
+    names = {
+        path: re.findall(r'<option value="([^"]+)"( selected)?', found)
+        for path, found in re.findall(
+            r'<select[^>]*name="f\.(topology[^"]*\.name)"[^>]*>(.*?)</select>', text, re.DOTALL
+        )
+    }
+    assert names == {
+        "topology.transitions.1.when.conditions.0.name": [("late", ""), ("gone", " selected")],
+        "topology.transitions.1.then.name": [("last", " selected")],
+    }

@@ -18,7 +18,7 @@ from fabric.core.inputs import DecisionMade, PersonSpoke, ToolFinished
 from fabric.core.taxonomy import Cause, Tier
 from tests.fabric.core.fabrics import plan
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.scripts import Answer, asks, call, summary
+from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks, team
 from tests.fabric.core.topologies.test_graph import END, SAYS, TWO, called, closed, spoken, using
 
@@ -177,6 +177,16 @@ def test_what_gives_no_answer_is_a_failure_and_no_end(registry, sentence):
     assert decided.cause.message.startswith(sentence)
     assert decided.cause.message.endswith("so nobody can tell who speaks next after turn 1")
     assert (world.run.state, decided.reaction) == (RunState.FAILED, "surface")
+
+
+def test_no_failure_goes_on_by_a_rule_that_cannot_be_asked():
+    onward = rule({"kind": "outcome_is", "outcome": "fail"}, "bob")
+    unknown = rule({"kind": "registered", "name": "late"}, "bob")
+    failing = SAYS | {"alice": fails(Cause.AUTH)}
+    assert spoken(World(graph(onward, topology=TWO), failing).start().go()) == ["alice", "bob"]
+    world = World(graph(unknown, onward, topology=TWO), failing).start().go()
+    assert (spoken(world), world.run.state) == (["alice"], RunState.FAILED)
+    assert [one.cause.mechanism for one in world.of(ev.ReactionDecided)] == ["provider", "fan_in"]
 
 
 @pytest.mark.parametrize("tier", [Tier.BATCH, Tier.HIGH_STAKES])

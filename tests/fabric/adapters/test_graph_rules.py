@@ -1,0 +1,40 @@
+"""What an installation registers for graphs: found by dotted path once, listed, and each mistake is one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.adapters.graph_rules import RulesUnusable, registry_of
+
+HERE = "tests.fabric.adapters.rules_of_a_test"
+
+
+def test_all_that_are_named_stand_in_one():
+    found = registry_of((f"{HERE}.ROUTING", f"{HERE}.ODD"))
+    assert found.conditions.names == ("late", "none", "raises")
+    assert found.targets.names == ("last", "text")
+    assert registry_of(()).conditions.names == ()
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        ((f"{HERE}.NOTHING",), f"FABRIC_GRAPH_RULES has '{HERE}.NOTHING', but {HERE} has no NOTHING: correct it"),
+        (
+            ("no.such.RULES",),
+            "FABRIC_GRAPH_RULES has 'no.such.RULES', which cannot be imported (ModuleNotFoundError: No module named 'no'): correct it",
+        ),
+        (
+            (f"{HERE}.NO_REGISTRY",),
+            f"FABRIC_GRAPH_RULES has '{HERE}.NO_REGISTRY', which is of type dict: name a Registry of fabric.core.graph.registry",
+        ),
+        (
+            (f"{HERE}.ROUTING", f"{HERE}.AGAIN"),
+            f"FABRIC_GRAPH_RULES has '{HERE}.AGAIN', which cannot stand beside the others: a condition is registered as 'late' already; give this one another name",
+        ),
+    ],
+)
+def test_a_path_that_names_none_is_one_sentence(paths, sentence):
+    with pytest.raises(RulesUnusable) as refused:
+        registry_of(paths)
+    assert str(refused.value) == sentence
