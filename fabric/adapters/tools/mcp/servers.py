@@ -90,8 +90,8 @@ class McpServers:
     def kill(self) -> None:
         """Kills the processes that are left, from any thread: where their loop ended before they did."""
         for one in (*(kept.session for kept in self._kept.values()), *self._retired):
-            if one is not None and (group := one.group) is not None:
-                kill_group(group)
+            if one is not None and (process_id := one.process_id) is not None:
+                kill_group(process_id)
 
     async def _session(self, server: McpServer, timeout_s: float) -> tuple[McpSession, _Kept]:
         kept, loop = self._place(server), asyncio.get_running_loop()

@@ -76,9 +76,9 @@ class McpSession:
         return self._task.done()
 
     @property
-    def group(self) -> int | None:
-        """The process group that it started and that it has not let go of yet."""
-        return None if self._process is None else self._process.group
+    def process_id(self) -> int | None:
+        """The process that it started and that has not ended yet."""
+        return None if self._process is None else self._process.process_id
 
     async def ready(self) -> None:
         """Waits until it has begun. Raises NotStarted."""

@@ -1,8 +1,8 @@
 """A server that is a command: its process, and its messages a line each (MCP "stdio" transport), bounded in size.
 
 The SDK's own transport for this keeps a line whole however long it grows, so this one stands in its place, under the SDK's session. The process
-is in a group of its own, which is killed when it is let go of, and by its watcher (``tools/watcher.py``) when this process is killed. What it says on
-standard error is read and forgotten, but for the end of it, which the log has when it dies.
+leads a group of its own, which is killed when it is let go of; when this process is killed its standard input closes, which ends every server that keeps to
+the protocol. What it says on standard error is read and forgotten, but for the end of it, which the log has when it dies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import logging
 import re
 import signal
-import sys
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +20,6 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, RequestId, jsonrpc_message_adapter
 
-from fabric.adapters.tools import watcher as watching
 from fabric.adapters.tools.groups import kill_group
 from fabric.adapters.tools.mcp.failing import LARGER, MESSAGE_BYTES_MAX, TOO_LARGE, NotStarted
 from fabric.adapters.tools.permits import Permits
@@ -40,7 +38,6 @@ GRACE_S = 1.0
 """How long a process may take to end after its standard input closed, and again after SIGTERM."""
 OUT_MAX = 1_000
 """Messages that may wait for a server that reads none."""
-WATCHER = watching.__file__
 _first_id = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,')
 _last_id = re.compile(rb'[,}\]]\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _speaks = re.compile(rb'^\s*\{.{0,200}"jsonrpc"', re.DOTALL)
@@ -51,19 +48,17 @@ Read = SessionMessage | Exception
 class StdioServer:
     """A running server. ``ended`` is set when it says no more; ``why`` then says what is known of it."""
 
-    def __init__(
-        self, server: McpServer, process: asyncio.subprocess.Process, watcher: asyncio.subprocess.Process
-    ) -> None:
-        self._name, self._process, self._watcher = server.name, process, watcher
+    def __init__(self, server: McpServer, process: asyncio.subprocess.Process) -> None:
+        self._name, self._process = server.name, process
         self.ended = asyncio.Event()
         self._fault = ""
         self._noise, self._noise_last = 0, ""
         self._said: deque[str] = deque(maxlen=SAID_LINES)
 
     @property
-    def group(self) -> int | None:
-        """The process group that it and its watcher are in; None once that is let go of."""
-        return self._watcher.pid if self._watcher.returncode is None else None
+    def process_id(self) -> int | None:
+        """Of the process, which leads its group; None once it has ended."""
+        return self._process.pid if self._process.returncode is None else None
 
     @property
     def why(self) -> str:
@@ -161,10 +156,9 @@ class StdioServer:
             process.stdin.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             await self._learn_code()
-            if not kill_group(self._watcher.pid, number):
+            if not kill_group(process.pid, number):
                 break
         await self._learn_code()
-        await self._watcher.wait()
         if self._said and process.returncode != 0:
             log.warning("MCP server %r %s; it last said: %s", self._name, self.why, " | ".join(self._said))
         # Its pipes may be held by a process that left the group.
@@ -204,7 +198,22 @@ async def started(server: McpServer, permits: Permits) -> AsyncIterator[tuple[St
     """The server and the SDK's pair of streams to it. Raises NotStarted."""
     if problem := permits.command_problem(server):
         raise NotStarted(Cause.BAD_CONFIGURATION, problem)
-    running = StdioServer(server, *await _processes(server, permits))
+    try:
+        process = await asyncio.create_subprocess_exec(
+            server.command,
+            *server.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=permits.environment_of(server),
+            start_new_session=True,
+        )
+    except LookupError as error:
+        raise NotStarted(Cause.BAD_CONFIGURATION, str(error)) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise NotStarted(Cause.BAD_CONFIGURATION, f"the command {server.command!r} does not start: {why}") from None
+    running = StdioServer(server, process)
     to_session, from_server = anyio.create_memory_object_stream[Read](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](OUT_MAX)
     tasks = [
@@ -224,45 +233,3 @@ async def started(server: McpServer, permits: Permits) -> AsyncIterator[tuple[St
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             from_session.close()
-
-
-async def _processes(
-    server: McpServer, permits: Permits
-) -> tuple[asyncio.subprocess.Process, asyncio.subprocess.Process]:
-    """Its process, and the watcher that leads its group. Raises NotStarted."""
-    try:
-        environment = permits.environment_of(server)
-    except LookupError as error:
-        raise NotStarted(Cause.BAD_CONFIGURATION, str(error)) from None
-    try:
-        watcher = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-S",
-            WATCHER,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            process_group=0,
-        )
-    except OSError as error:
-        raise NotStarted(Cause.NETWORK, f"its watcher does not start: {error.strerror or error}") from None
-    try:
-        # The watcher first: this process may be killed between any two lines. As long as it is there the group is, and its number is nobody else's.
-        process = await asyncio.create_subprocess_exec(
-            server.command,
-            *server.args,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            process_group=watcher.pid,
-        )
-    except BaseException as error:
-        kill_group(watcher.pid)
-        await asyncio.shield(asyncio.create_task(watcher.wait()))
-        if not isinstance(error, OSError | ValueError):
-            raise
-        why = getattr(error, "strerror", None) or error
-        raise NotStarted(Cause.BAD_CONFIGURATION, f"the command {server.command!r} does not start: {why}") from None
-    return process, watcher
