@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from console.configure import part_graph
 from console.configure.parts import PARTS
 from console.configure.sent import changes_in, pressed_in
+from console.configure.subjects import subject
 from console.views.graph_words import condition_said, target_said
 from fabric.core.graph.conditions import NAMES as CONDITION_NAMES
 from fabric.core.graph.targets import NAMES as TARGET_NAMES
@@ -207,3 +208,17 @@ def test_what_the_installation_registers_is_offered_and_what_is_registered_no_mo
         "topology.transitions.1.when.conditions.0.name": [("late", ""), ("gone", " selected")],
         "topology.transitions.1.then.name": [("last", " selected")],
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "called"),
+    [
+        ("topology.transitions.7", "Rule 8"),
+        ("topology.transitions.7.when.conditions.1.agent", "Rule 8 · Condition 2 · Agent"),
+        ("topology.expectations.0.seconds", "Expectation 1 · Seconds"),
+        ("topology.procedure.1.title", "Item 2 · Title"),
+        ("topology.plan.briefs.0.title", "Brief 1 · Title"),
+    ],
+)
+def test_problems_call_what_has_no_name_as_the_forms_do(path: str, called: str) -> None:
+    assert subject(path, {}) == called

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from console.views.topology import NODE_STATES, WORKERS_MAX, topology
+from fabric.core import events as ev
 from fabric.core.flow import Stage, StageOutcome
+from fabric.core.spec_debate import DebateTopology
 from fabric.core.spec_topology import SupervisorTopology
 from fabric.selectors.run_story import RunStory
 from tests.fabric.selectors.journals import REFUSED, Teller
@@ -88,3 +92,20 @@ def test_names_are_inert():
     picture = seen(Teller(), named)
     assert "<b>" not in picture.svg
     assert "&lt;b&gt;⟨U+202E⟩" in picture.svg
+
+
+def test_counts_stand_beside_the_lines_and_not_over_each_other():
+    teller = Teller().start().planned().enter(Stage.FAN_OUT)
+    for n, who in enumerate(("ana", "ben", "cy", "ana", "ben", "cy", "ana")):
+        step = f"fan_out.{n}.e0.r0"
+        teller.tell(ev.TurnOpened(step_id=step, branch=n, agent=who, brief=0)).ask(step, 1, who).wait(1).answer(step, 1)
+    named = DebateTopology(workers=("ana", "ben"), critics=("cy",), rounds=2)
+    story = RunStory("r")
+    for event in teller.events:
+        story.add(event)
+    svg = topology(story, named).svg
+    found = [(int(x), int(y)) for x, y in re.findall(r'<text class="t2 n" x="(\d+)" y="(\d+)">×', svg)]
+    assert len(found) == 6, "three to the workers and three from them"
+    assert len(set(found)) == len(found)
+    bends = {int(x) for x in re.findall(r'd="M\d+ \d+H(\d+)V', svg)}
+    assert not [x for x, _ in found if any(x <= bend <= x + 12 for bend in bends)], "a line runs through it"

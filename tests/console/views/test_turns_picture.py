@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from console.views.circles import circling, way_of
-from console.views.graph_words import WHY
+from console.views.graph_words import WHY, why_said
 from console.views.topology import topology
 from console.views.turns_picture import WAVES_MAX, turns
 from fabric.core import events as ev
@@ -185,6 +185,14 @@ def test_each_turn_says_why_its_agent_had_it_and_the_last_why_nobody_has() -> No
     assert found.rows[1].why_seq == teller.events[-2].seq
     assert found.closed == "done: rule 2: ben spoke, so it ends: done"
     assert found.closed_seq == teller.events[-1].seq
+
+
+def test_where_no_rule_held_it_says_who_speaks_or_that_nobody_had_it() -> None:
+    fact = ev.SpeakerChosen(step_id="s", turn=1, from_agent="ana", speaker="ben", why=Why.DEFAULT)
+    over = ev.SpeakerChosen(step_id="s", turn=1, from_agent="ana", why=Why.DEFAULT, close_reason="answered")
+    assert why_said(fact, DESK.transitions) == "no rule held; where none does, ben speaks"
+    assert why_said(over, DESK.transitions) == "no rule held; where none does, it ends"
+    assert why_said(over, ()) == "ana handed over to nobody"
 
 
 def test_every_reason_has_its_words() -> None:
