@@ -144,8 +144,8 @@ def layers_of(spec: FabricSpec) -> list[LayersLine]:
 
 def ladder_in(found: Ladders, failure: FailureType, tier: Tier, stage: Stage) -> tuple[tuple[RungLine, ...], bool]:
     """All that a failure in that stage goes down, layers and ways by rules included; and whether that is more than its cell."""
-    ladder = found.at(failure, tier, stage)
-    return rungs_of(ladder), ladder.rungs != found.table[failure, tier].rungs
+    rungs = rungs_of(found.at(failure, tier, stage))
+    return rungs, rungs != rungs_of(found.table[failure, tier])
 
 
 def rungs_of(ladder: Ladder) -> tuple[RungLine, ...]:

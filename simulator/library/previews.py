@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fabric.core.mechanisms.hop_limit import DRY_RUN_VISITS
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from fabric.runtime.call_ports import ModelRequest, ToolRequest
@@ -80,9 +81,10 @@ def preview(
 ) -> Preview:
     """Drives the undisturbed run and says which of its calls would be struck. Raises ``catalogue.Refused`` for what does not fit the fabric.
 
-    A call that is struck is made again or is followed by others, which strike as well: what is told is where it begins.
+    A call that is struck is made again or is followed by others, which strike as well: what is told is where it begins. No node is visited more than ten times where
+    the fabric does not say how often it may be, so that a graph that leads round for ever ends.
     """
-    ready = prepared(spec, scenario, overrides)
+    ready = prepared(bounded(spec), scenario, overrides)
     watching = _Watching(ready.injection)
     picked = scenario.seed if seed is None else seed
     world = baseline.drive(ready.spec, tier, seed=picked, disturbed=watching.disturbing, work=ready.work)
@@ -97,6 +99,16 @@ def preview(
         took_s=((run.ended_at or world.clock.now()) - run.started_at) / US,
         struck=watching.told(),
     )
+
+
+def bounded(spec: FabricSpec) -> FabricSpec:
+    """The fabric as a dry run goes through it: where nobody says how often a node may be visited, ten times (S1 "Node visit limits")."""
+    limits = spec.policy.limits
+    if limits.max_node_visits is not None:
+        return spec
+    most = DRY_RUN_VISITS + (limits.visits_preset == "fabro")  # That preset refuses the N-th.
+    more = limits.model_copy(update={"max_node_visits": most})
+    return spec.model_copy(update={"policy": spec.policy.model_copy(update={"limits": more})})
 
 
 class _Watching:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from fabric.core import events as ev
 from fabric.core.decision_table import Reaction
 from fabric.core.derivation.asked import Asked, Rules
+from fabric.core.derivation.counts import counted
 from fabric.core.derivation.ledger import Ledger, last_word, noted, passed_over
 from fabric.core.derivation.models import Pairs, changed, offered
 from fabric.core.derivation.retries import carried_out
@@ -128,12 +129,14 @@ def derived_one(ledger: Ledger, event: Event, rules: Rules | None) -> Derived:
         "passed over": (_numbers(sorted(told)), _numbers(() if cut_short else won.skipped)),
         "came back": (_came_back(fact), repeats(ledger, rules, fact)),
     }
-    differ = differing(pairs)
+    counts = {} if rules.spec is None else counted(ledger, rules.spec, fact)
+    differ = differing(pairs | counts)
     if pairs["came back"][1] is None:
         differ = [one for one in differ if one.field != "came back"]
     skipped = tuple((rung, why, rung not in won.recorded) for rung, why in told.items())
     others = tuple(otherwise(ledger, rules, fact))
-    return Derived(event.seq, event.at, fact, "different" if differ else "equal", tuple(differ), skipped, others)
+    verdict: Verdict = "different" if differ else "equal"
+    return Derived(event.seq, event.at, fact, verdict, tuple(differ), skipped, others, tuple(counts))
 
 
 def _came_back(fact: ev.ReactionDecided) -> bool:

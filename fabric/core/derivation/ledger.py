@@ -36,6 +36,8 @@ class StepSeen:
     stands_for: str = ""
     """The model whose chain of fallbacks goes on."""
     tried: tuple[str, ...] = ()
+    turns: int = 0
+    """How often its model was asked; what is asked again is no other turn."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,10 @@ class Ledger:
     """Errors since the last decision that an agent at work was given once more, and no person has spoken of: by step, how often it came by then."""
     excused: dict[str, int] = field(default_factory=dict)
     """The same of errors that a person had spoken of."""
+    hops: int = 0
+    """Handovers of the run."""
+    visits: Counter[str] = field(default_factory=Counter)
+    """By node, ``stage:plan`` or ``agent:NAME``, over all epochs."""
     ending: bool = False
     calls: dict[str, str] = field(default_factory=dict)
     """``model`` or ``tool``, by command."""
@@ -150,6 +156,7 @@ def _forked(ledger: Ledger, fact: ev.RunForked) -> None:
 
 def _stage_entered(ledger: Ledger, fact: ev.StageEntered) -> None:
     ledger.stage = str(fact.stage)
+    ledger.visits[f"stage:{fact.stage}"] += 1
     for branch, agent in enumerate(fact.agents):
         ledger.steps[f"{fact.stage}.{branch}.e{fact.epoch}.r0"] = StepSeen(str(fact.stage), branch, agent)
 
@@ -164,6 +171,12 @@ def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:
 
 def _turn_opened(ledger: Ledger, fact: ev.TurnOpened) -> None:
     ledger.steps[fact.step_id] = StepSeen("fan_out", fact.branch, fact.agent)
+    if fact.chooses:
+        ledger.visits[f"agent:{fact.agent}"] += 1
+
+
+def _handed_off(ledger: Ledger, fact: ev.HandedOff) -> None:
+    ledger.hops += 1
 
 
 def _replanned(ledger: Ledger, fact: ev.Replanned) -> None:
@@ -274,6 +287,8 @@ def _issued(ledger: Ledger, fact: ev.CallIssued) -> None:
         return
     ledger.issued[fact.command_id] = fact
     ledger.rewritten.discard(fact.command_id)
+    if fact.step_id in ledger.steps:
+        ledger.steps[fact.step_id].turns = fact.turn
     if fact.attempt == 1 and fact.step_id in ledger.steps:
         ledger.steps[fact.step_id].tried = ()  # A new call may go to whoever was asked in vain before.
 
@@ -301,6 +316,7 @@ TAKES: Mapping[str, Callable[[Ledger, Any], object]] = {
     "stage_entered": _stage_entered,
     "step_opened": _step_opened,
     "turn_opened": _turn_opened,
+    "handed_off": _handed_off,
     "replanned": _replanned,
     "reaction_decided": _decided,
     "escalation_opened": _asked,

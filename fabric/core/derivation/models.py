@@ -296,10 +296,19 @@ def _too_fast(case: Case, name: str, trip: ev.TripRecord) -> bool:
     return seen.observed is not None and seen.limit is not None and seen.observed > seen.limit
 
 
+def _turns_are_spent(case: Case, name: str, trip: ev.TripRecord) -> bool:
+    """The turn that another model would take is that of the call that failed."""
+    call, limit = case.asked.ledger.issued.get(case.asked.fact.command_id), case.spec.policy.limits.turns
+    if call is None or trip.cause is not Cause.TURN_LIMIT:
+        return False
+    return (trip.evidence.observed, trip.evidence.limit) == (call.turn, limit) and call.turn > limit
+
+
 HOLDS: Mapping[str, Callable[[Case, str, ev.TripRecord], bool]] = {
     "budget": _too_dear,
     "cost_velocity": _too_fast,
     "deadline": _as_refused,
+    "hop_limit": _turns_are_spent,
     "retry_budget": _as_refused,
     "run_caps": _as_refused,
 }

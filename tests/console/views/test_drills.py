@@ -337,3 +337,4 @@ def test_cells_behind_retry_layers_show_all_that_their_drills_expect(browser, ac
     assert rungs(page, *ONE) == ["retry ×3", "wait for breaker ×2", "retry node ×4", "escalate (last)"]
     assert "with what stands around it in finalize" in cell(page, *ONE)[1]
     assert rungs(page, FailureType.TOOL_LOOP, Tier.BATCH) == rungs(plain, FailureType.TOOL_LOOP, Tier.BATCH)
+    assert "with what stands around it" not in cell(page, FailureType.TOOL_LOOP, Tier.BATCH)[1]

@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import Tier
 from simulator.drills.chosen import default_table
 from simulator.library.previews import preview
@@ -25,7 +26,7 @@ from simulator.scenarios.catalogue import FAULTS, PORTS
 from simulator.scenarios.parameters import Role
 from simulator.scenarios.playing import play
 from simulator.scenarios.shipped import library, shipped
-from tests.simulator.scenarios.peers import fabric_for
+from tests.simulator.scenarios.peers import fabric_for, peers
 
 
 def test_every_parameter_of_every_fault_has_words():
@@ -98,3 +99,20 @@ def test_a_dry_run_says_what_the_fabric_is_given_and_where_nothing_is_met():
     ), "parameters": {}}), Tier.BATCH)  # fmt: skip
     assert not found.strikes
     assert found.struck[0].count == 0
+
+
+def going_on(limits: dict[str, int | str]) -> FabricSpec:
+    """A worker who goes on speaking for as long as somebody lets it."""
+    tree = peers(2, kind="graph", topology={"default_target": {"kind": "stay"}}, limits=limits).model_dump(mode="json")
+    assert tree["topology"]["max_turns"] is None
+    return FabricSpec.model_validate({**tree, "agents": [{**agent, "tools": []} for agent in tree["agents"]]})
+
+
+@pytest.mark.parametrize(
+    ("limits", "visits"),
+    [({}, 10), ({"visits_preset": "fabro"}, 10), ({"max_node_visits": 3}, 3), ({"max_node_visits": 12}, 12)],
+)
+def test_a_dry_run_visits_a_node_ten_times_where_nobody_says_how_often(limits, visits):
+    found = preview(going_on(limits), shipped("answer-empty"), Tier.BATCH)
+    assert found.model_calls == visits
+    assert found.state == "aborted"
