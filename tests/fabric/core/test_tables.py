@@ -118,7 +118,15 @@ def test_every_input_from_outside_survives_the_inbox():
     samples = {"request": {"text": "x"}, "deadline_at": 1, "verb": "approve", "origin_seq": 3}
     samples |= {"stages": (("plan", "ref"),), "branches": ((0, "one", "ref"),), "parts": ((0, "ref", (0,), (1,)),)}
     samples |= {"contents": (Kept(what="plan", content={"output": 1}),), "purpose": "slice", "depth": 2}
-    samples |= {"cap_usd_micros": 1, "cap_tokens": 1, "briefs": (0, 1), "plan": {}, "waiting": True, "state": "failed"}
+    samples |= {
+        "released": ("a" * 32,),
+        "cap_usd_micros": 1,
+        "cap_tokens": 1,
+        "briefs": (0, 1),
+        "plan": {},
+        "waiting": True,
+        "state": "failed",
+    }
     samples |= {"cost_usd_micros": 1, "tokens": 1, "cause": "timeout", "missing": (0,), "content": {}, "stuck": True}
     handed_up = HandedUp(
         key="k",
