@@ -3,12 +3,14 @@
 import asyncio
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from console.launch import child
 from fabric.adapters.tools.outbound import SENDING, Sending
 from fabric.core.saga import Outcome
 from fabric.core.taxonomy import Cause
@@ -111,6 +113,30 @@ def test_a_server_that_keeps_to_the_protocol_ends_with_a_worker_that_is_killed()
         ended, _, _ = select.select([watch], [], [], 30)
         os.close(watch)
     assert ended
+
+
+KEEPER = Path(child.__file__)
+HEEDS_NO_END = KILLED.replace("runner, stdio", "children_of, program, runner, HEEDS_NOTHING").replace(
+    "stdio()", "program(HEEDS_NOTHING)"
+)
+
+
+def test_under_up_a_server_that_heeds_nothing_ends_with_a_worker_that_is_killed():
+    theirs, ours = os.pipe()
+    command = [sys.executable, str(KEEPER), str(theirs), "--", sys.executable, "-c", HEEDS_NO_END]
+    with subprocess.Popen(command, pass_fds=(theirs,), stdout=subprocess.PIPE, text=True) as keeper:
+        os.close(theirs)
+        pid = int(keeper.stdout.readline())
+        watches = [os.pidfd_open(one) for one in (pid, *children_of(pid))]
+        (worker,) = children_of(keeper.pid)
+        os.kill(worker, signal.SIGKILL)
+        ended = [select.select([watch], [], [], 30)[0] for watch in watches]
+        os.close(ours)
+        assert keeper.wait(30) == 128 + signal.SIGKILL
+    for watch in watches:
+        os.close(watch)
+    assert len(ended) == 2
+    assert all(ended)
 
 
 def test_a_tool_without_a_server_is_the_author_s_to_mend():
