@@ -8,7 +8,7 @@ from typing import Any
 from console.configure.editing import Editing
 from console.configure.fields import EditField
 from console.configure.shape import MISSING, kinds_at
-from console.views.graph_words import condition_said, target_said
+from console.views.graph_words import anew_said, condition_said, target_said
 
 JSON = Any
 DEPTH_SHOWN = 4
@@ -64,6 +64,7 @@ class RuleForm:
     number: int
     sentence: str
     order: EditField
+    restart: EditField
     when: KindForm
     then: KindForm
     about: tuple[Any, ...] = ()
@@ -81,12 +82,25 @@ SHOWN = (
     "initiator",
     "transitions",
     "default_target",
+    "retry_target",
+    "fallback_retry_target",
+    "goal_target",
+    "retry_targets",
     "max_turns",
     "ttl_s",
     "context",
     "expectations",
 )
 """Fields of a graph that these forms have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsForm:
+    """Where one worker's failures lead back to."""
+
+    path: str
+    name: str
+    fields: tuple[EditField, ...]
 
 
 def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
@@ -99,6 +113,13 @@ def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
         "rules": rules,
         "about": editing.about(place),
         "begins": editing.fields(base, "initial_speaker", "initiator"),
+        "back": editing.fields(base, "retry_target", "fallback_retry_target", "goal_target"),
+        "targets": [
+            TargetsForm(path, name, tuple(editing.fields(path, "retry_target", "fallback_retry_target")))
+            for name in editing.field(f"{base}.workers").picked
+            for path in (f"{base}.retry_targets.{name}",)
+        ],
+        "about_targets": editing.about(f"{base}.retry_targets"),
         "bounds": editing.fields(base, "max_turns", "ttl_s", "context"),
         "otherwise": _kind(editing, f"{base}.default_target", TARGETS) if given else None,
         "expectations": [
@@ -113,14 +134,15 @@ def _rule(editing: Editing, path: str, number: int) -> RuleForm:
     written = editing.at(path)
     rule = written if isinstance(written, dict) else {}
     within = [one.level for one in editing.checked.findings if one.path == path or one.path.startswith(f"{path}.")]
-    order = editing.field(f"{path}.order")
+    order, restart = editing.fields(path, "order", "restart")
     when, then = _kind(editing, f"{path}.when", CONDITIONS), _kind(editing, f"{path}.then", TARGETS)
-    changed = order.changed or when.changed or then.changed
+    changed = order.changed or restart.changed or when.changed or then.changed
     return RuleForm(
         path,
         number,
-        f"If {condition_said(rule.get('when'))}, {target_said(rule.get('then'))}.",
+        f"If {condition_said(rule.get('when'))}, {target_said(rule.get('then'))}{anew_said(rule)}.",
         order,
+        restart,
         when,
         then,
         about=editing.about(path),

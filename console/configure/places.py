@@ -37,6 +37,10 @@ _TOPOLOGY: Mapping[str, str] = {
     "topology.default_target.agent": "agents",
     "topology.first": "agents",
     "topology.goal_target": "agents",
+    "topology.retry_target": "agents",
+    "topology.fallback_retry_target": "agents",
+    "topology.retry_targets.*.retry_target": "agents",
+    "topology.retry_targets.*.fallback_retry_target": "agents",
 }
 TEAM = "topology.teams.*."
 """What stands before the places of a team's topology."""
@@ -55,7 +59,12 @@ REFERS: Mapping[str, str] = {
     "policy.goal_gates.nodes": "agents",
 }
 """Places that hold names, and the list whose names they are. ``**`` stands for conditions within conditions, as deep as they go."""
-KEYED: Mapping[str, str] = {"policy.budget.agents": "agents", "topology.teams": "agents"}
+KEYED: Mapping[str, str] = {
+    "policy.budget.agents": "agents",
+    "topology.teams": "agents",
+    "topology.retry_targets": "agents",
+    f"{TEAM}topology.retry_targets": "agents",
+}
 """Tables whose keys are names, and the list whose names they are."""
 ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{TEAM}topology.workers"})
 """Of those with several names, where their order says something."""
@@ -118,6 +127,12 @@ LABELS: Mapping[str, str] = {
     "topology.initial_speaker": "Speaks first",
     "topology.max_visits": "Turns of single workers, at most",
     "topology.goal_target": "Goes on with, where a goal is not met",
+    "topology.transitions.*.restart": "Begins the conversation anew",
+    "topology.retry_targets": "Retry targets of single workers",
+    "topology.retry_target": "Failures lead back to",
+    "topology.fallback_retry_target": "Else to",
+    "topology.retry_targets.*.retry_target": "Leads back to",
+    "topology.retry_targets.*.fallback_retry_target": "Else to",
     "topology.max_turns": "Turns, at most",
     "topology.context": "Context variables at the beginning",
     "topology.default_target": "Target where no rule holds",

@@ -35,6 +35,7 @@ ICONS: Mapping[Reaction, str] = {
     Reaction.WAIT_FOR_BREAKER: "wait",
     Reaction.ACCEPT_PARTIAL: "surface",
     Reaction.ROUTE: "handover",
+    Reaction.GO_BACK: "replan",
     Reaction.RETRY_NODE: "retry",
     Reaction.INJECT: "inject",
     Reaction.RETRY: "retry",

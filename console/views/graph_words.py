@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fabric.core.events.conversation import SpeakerChosen
+from fabric.core.graph.retry_targets import Level
 from fabric.core.graph.spec import Transition
 from fabric.core.graph.state import Why
 
@@ -67,6 +68,11 @@ def target_said(target: JSON) -> str:
     return "…"
 
 
+def anew_said(rule: JSON) -> str:
+    """What a restart edge does beside leading to somebody; empty: it is none."""
+    return ", and the conversation begins anew" if isinstance(rule, dict) and rule.get("restart") is True else ""
+
+
 # -- why it was somebody's turn ----------------------------------------------------------------------------------------
 
 
@@ -80,7 +86,7 @@ def _rule(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
     if place is None or place >= len(rules):
         return "a rule held"
     rule = rules[place].model_dump(mode="json")
-    return f"rule {place + 1}: {condition_said(rule['when'])}, so {target_said(rule['then'])}"
+    return f"rule {place + 1}: {condition_said(rule['when'])}, so {target_said(rule['then'])}{anew_said(rule)}"
 
 
 def _bounded(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
@@ -94,14 +100,34 @@ def _no_rule(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:
     return "no rule held; where none does, it ends" if rules else f"{fact.from_agent} handed over to nobody"
 
 
+LEVELS: Mapping[Level, str] = {
+    Level.NODE: "its own retry target",
+    Level.NODE_FALLBACK: "its own fallback",
+    Level.GRAPH: "the graph's retry target",
+    Level.GRAPH_FALLBACK: "the graph's fallback",
+}
+"""Whose target it is. Total, by test."""
+
+
+def level_said(fact: SpeakerChosen) -> str:
+    """Whose retry target it was that led to somebody."""
+    return LEVELS[Level(fact.level)] if fact.level else "a retry target"
+
+
+def _goal(fact: SpeakerChosen) -> str:
+    return f": {level_said(fact)}" if fact.level else ""
+
+
 WHY: Mapping[Why, Callable[[SpeakerChosen, Sequence[Transition]], str]] = {
     Why.HANDOFF: lambda fact, rules: f"{fact.from_agent} handed over by {fact.tool or 'a tool'}",
     Why.FINISH: lambda fact, rules: f"{fact.from_agent} ended it by {fact.tool or 'a tool'}",
     Why.TRANSITION: _rule,
+    Why.RESTART: _rule,
+    Why.RETRY_TARGET: lambda fact, rules: f"{fact.from_agent} failed and no rule was for that: {level_said(fact)}",
     Why.DEFAULT: _no_rule,
     Why.NO_DEFAULT: lambda fact, rules: "nothing leads on",
     Why.MAX_TURNS: _bounded,
-    Why.GOAL: lambda fact, rules: "it would have ended, and a goal is not met yet",
+    Why.GOAL: lambda fact, rules: f"it would have ended, and a goal is not met yet{_goal(fact)}",
     Why.EXPECTATION: lambda fact, rules: "a turn took longer than it may",
     Why.TTL: lambda fact, rules: "it has lived as long as it may",
 }

@@ -21,6 +21,8 @@ NODES_MAX = 12
 """As many as have room beside each other; whoever draws more says how many are left out."""
 BEND = 22
 """How far an arrow leaves the straight line, at its middle."""
+LANE, LOOP_LANE = 34, 44
+"""How much farther the next lane runs; of loops, how far beside."""
 HEAD = 7
 
 
@@ -45,7 +47,9 @@ class Arrow:
     label: str = ""
     title: str = ""
     css: str = ""
-    """``ctx``: dashed."""
+    """``ctx``: dashed; ``anew``: a restart edge; ``back``: to a retry target."""
+    lane: int = 0
+    """How far out it runs, so that it stands beside another one between the same nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ def _arrow(at: Mapping[str, Point], arrow: Arrow) -> SafeString:
     begins, ends = at[arrow.source], at[arrow.target]
     dx, dy = ends[0] - begins[0], ends[1] - begins[1]
     far = hypot(dx, dy) or 1.0
-    bend = (begins[0] + dx / 2 + dy / far * BEND * 2, begins[1] + dy / 2 - dx / far * BEND * 2)
+    out = BEND * 2 + LANE * arrow.lane
+    bend = (begins[0] + dx / 2 + dy / far * out, begins[1] + dy / 2 - dx / far * out)
     begins, ends = _border(begins, bend), _border(ends, bend)
     middle = ((begins[0] + 2 * bend[0] + ends[0]) / 4, (begins[1] + 2 * bend[1] + ends[1]) / 4)
     path = f"M{_at(begins)}Q{_at(bend)} {_at(ends)}"
@@ -115,7 +120,7 @@ def _arrow(at: Mapping[str, Point], arrow: Arrow) -> SafeString:
 
 
 def _loop(arrow: Arrow, x: float, y: float) -> SafeString:
-    up, right = y - NODE_H / 2, x + NODE_W / 2 - 34
+    up, right = y - NODE_H / 2, x + NODE_W / 2 - 34 - LOOP_LANE * arrow.lane
     ends = (right + 20, up)
     path = f"M{_at((right, up))}C{_at((right - 4, up - 24))} {_at((right + 24, up - 24))} {_at(ends)}"
     return _line(arrow, path, _head((right + 24, up - 20), ends), (right + 10, up - 18))

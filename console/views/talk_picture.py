@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import cast
 
 from console.views.drawing import label
+from console.views.graph_words import LEVELS
 from console.views.ring_picture import NODES_MAX, Arrow, Ring, Spot, ring
 from console.views.workers_parts import Area, Drawn, Link
 from fabric.core.graph import targets as t
 from fabric.core.graph.reach import Crew, Reach
+from fabric.core.graph.retry_targets import after_failure, before_goal
 from fabric.core.graph.targets import after
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_graph import GraphTopology
@@ -87,14 +89,32 @@ def _hops(spec: FabricSpec) -> str:
 def _rules(spec: FabricSpec) -> Iterator[tuple[str, str, int | None]]:
     """From whom to whom which rule can lead, by its place; None: where no rule holds. An end is ``END``."""
     topology = cast(GraphTopology, spec.topology)
-    graph = topology.graph
-    reach = Reach(graph, Crew({name: frozenset(spec.tools_of(spec.agent(name))) for name in graph.participants}))
+    graph, reach = topology.graph, _reach(spec)
     for speaker in graph.participants:
         for place, rule in enumerate(graph.transitions):
             if reach.decides(place, speaker):
                 yield from ((speaker, target, place) for target in _leads(topology, rule.then, speaker))
         if reach.falls_through(speaker):
             yield from ((speaker, target, None) for target in _leads(topology, graph.default_target, speaker))
+
+
+def _reach(spec: FabricSpec) -> Reach:
+    graph = cast(GraphTopology, spec.topology).graph
+    tools = {name: frozenset(spec.tools_of(spec.agent(name))) for name in graph.participants}
+    return Reach(graph, Crew(tools, goals=spec.policy.goal_gates.nodes))
+
+
+def _back(spec: FabricSpec) -> Iterator[tuple[str, str, str]]:
+    """From whom to whom retry targets lead, and in words when: after a failure, or before an unmet goal."""
+    graph, reach = cast(GraphTopology, spec.topology).graph, _reach(spec)
+    for speaker in graph.participants:
+        if reach.goes_back(speaker):
+            for way in after_failure(graph, speaker):
+                yield speaker, way.to, f"after a failure that no rule is for: {LEVELS[way.level]}"
+    for goal in spec.policy.goal_gates.nodes:
+        if goal in graph.participants:
+            for way in before_goal(graph, goal):
+                yield END, way.to, f"before {goal} has met its goal: {LEVELS[way.level]}"
 
 
 def _leads(topology: GraphTopology, target: t.Target | None, speaker: str) -> tuple[str, ...]:
@@ -114,15 +134,30 @@ def _leads(topology: GraphTopology, target: t.Target | None, speaker: str) -> tu
 
 def _graph(spec: FabricSpec, top: int) -> Drawn:
     topology = cast(GraphTopology, spec.topology)
-    led: dict[tuple[str, str], list[str]] = {}
+    led: dict[tuple[str, str, bool], list[str]] = {}
     for speaker, target, place in _rules(spec):
-        led.setdefault((speaker, target), []).append("else" if place is None else str(place + 1))
-    arrows = [
-        Arrow(one, other, ", ".join(by), title=f"{one} to {other}: {_by(by)}", css="ctx" if by == ["else"] else "")
-        for (one, other), by in led.items()
+        anew = place is not None and topology.transitions[place].restart
+        led.setdefault((speaker, target, anew), []).append("else" if place is None else str(place + 1))
+    arrows = [_ruled(one, other, by, anew=anew) for (one, other, anew), by in led.items()]
+    back: dict[tuple[str, str], list[str]] = {}
+    for one, other, when in _back(spec):
+        back.setdefault((one, other), []).append(when)
+    arrows += [
+        Arrow(one, other, "back", title=f"{one} to {other}: {'; '.join(said)}", css="back", lane=2)
+        for (one, other), said in back.items()
     ]
-    ends = any(other == END for _, other in led)
+    ends = any(other == END for _, other, _ in led)
     return _ringed(spec, topology.initial_speaker, arrows, top, ends=ends)
+
+
+def _ruled(one: str, other: str, by: list[str], *, anew: bool) -> Arrow:
+    """The arrow of rules that lead from one to another; one of restart edges says so, and has a stroke of its own."""
+    number, told = ", ".join(by), f"{one} to {other}: {_by(by)}"
+    if anew:
+        return Arrow(
+            one, other, f"{number} anew", title=f"{told}, and the conversation begins anew", css="anew", lane=1
+        )
+    return Arrow(one, other, number, title=told, css="ctx" if by == ["else"] else "")
 
 
 def _by(by: list[str]) -> str:
@@ -134,7 +169,9 @@ def _transitions(spec: FabricSpec, planner: str) -> list[Link]:
     found = [Link(planner, topology.initial_speaker, "the request, first", "fan-out")]
     for speaker, target, place in _rules(spec):
         what = "where no rule holds" if place is None else f"by rule {place + 1}"
-        found.append(Link(speaker, target, what, "fan-out"))
+        anew = place is not None and topology.transitions[place].restart
+        found.append(Link(speaker, target, f"{what}, which begins the conversation anew" if anew else what, "fan-out"))
+    found += [Link(one, other, f"back {when}", "fan-out") for one, other, when in _back(spec)]
     return found
 
 

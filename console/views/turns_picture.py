@@ -19,6 +19,7 @@ from console.views.graph_words import why_said
 from console.views.talk_words import Fate, fate, speaking_in
 from console.views.topology import NODE_STATES
 from fabric.core.flow import Stage
+from fabric.core.graph.state import Why
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_topology import TopologySpec
 from fabric.selectors.run_story import RunStory
@@ -55,6 +56,8 @@ class TurnRow:
     """Why its agent had it; empty: nobody chose, the topology's order says so."""
     why_seq: int = 0
     """The event that says so."""
+    came: str = ""
+    """How it came to it, where that has a stroke of its own: ``anew`` by a restart edge, ``back`` to a retry target."""
 
     @property
     def look(self) -> tuple[str, str, str]:
@@ -139,6 +142,7 @@ def turns(story: RunStory, named: TopologySpec) -> Turns | None:
         TurnRow(
             why="" if chosen is None else why_said(chosen[0], rules),
             why_seq=0 if chosen is None else chosen[1],
+            came="" if chosen is None else CAME.get(chosen[0].why, ""),
             number=lane.branch + 1,
             agent=lane.agent,
             reads=tuple(branch + 1 for branch in lane.hears or ()),
@@ -171,6 +175,10 @@ def _said(story: RunStory, epoch: int) -> Iterator[SaidRow]:
     for one in story.said:
         if one.epoch == epoch and not one.refused:
             yield SaidRow(one.actor, one.after, one.turn, fate(one, speaking_in(story), over), one.seq)
+
+
+CAME = {Why.RESTART: "anew", Why.RETRY_TARGET: "back", Why.GOAL: "back"}
+"""Strokes of the ways that are no plain rule's."""
 
 
 def _refused(lane: Lane) -> Tripped | None:
@@ -262,7 +270,7 @@ def _messages(
 
 def _step(one: tuple[TurnRow, float, int], other: tuple[TurnRow, float, int]) -> SafeString:
     tone = "danger" if one[0].circles and other[0].circles else ""
-    css = "e again" if tone else "e"
+    css = "e again" if tone else f"e {other[0].came}".rstrip()
     path = f"M{one[1]:.0f} {one[2]}C{(one[1] + other[1]) / 2:.0f} {one[2]} {(one[1] + other[1]) / 2:.0f} {other[2]} {other[1]:.0f} {other[2]}"
     return format_html('<g data-tone="{}"><path class="{}" d="{}"/></g>', tone, css, path)
 

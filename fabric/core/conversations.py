@@ -45,6 +45,10 @@ def context_of(work: Work) -> Mapping[str, JSON]:
     if ref := work.run.talk.context_ref:
         found: Mapping[str, JSON] = work.ctx.contents.read(ref)["context"]
         return found
+    return _begins_with(work)
+
+
+def _begins_with(work: Work) -> Mapping[str, JSON]:
     topology = topology_of(work)
     return topology.context if isinstance(topology, GraphTopology) else {}
 
@@ -59,6 +63,7 @@ def state_of(work: Work, step: Step | None = None) -> State:
         initiator=graph.initiator or graph.initial_speaker,
         turns=talk.turns,
         context=context_of(work),
+        begins_with=_begins_with(work),
         close_reason=talk.closed,
         round=None if step is None else Round(speaker, tuple(Logged(True, one) for one in _writes(work, step))),
     )

@@ -28,6 +28,7 @@ class Reaction(StrEnum):
     SAFE_FALLBACK = "safe_fallback"
     ACCEPT_PARTIAL = "accept_partial"
     ROUTE = "route"
+    GO_BACK = "go_back"
     RETRY_NODE = "retry_node"
     FALLBACK_MODEL = "fallback_model"
     CHEAPER_MODEL = "cheaper_model"
@@ -47,6 +48,7 @@ GRAVITY: tuple[Reaction, ...] = (
     Reaction.HANDOVER,
     Reaction.ACCEPT_PARTIAL,
     Reaction.ROUTE,
+    Reaction.GO_BACK,
     Reaction.RETRY_NODE,
     Reaction.FALLBACK_MODEL,
     Reaction.CHEAPER_MODEL,
@@ -56,7 +58,7 @@ GRAVITY: tuple[Reaction, ...] = (
 )
 """The gravest first: which reaction wins when several trip at once. Safe fallback stands with surface, which it becomes when
 no fallback is configured; handover stands with replan, whose work it does one level up. What a branch is given up for, and what a node
-is run again for, and where a graph's rule leads on from, stand between a replan and what is done about one call."""
+is run again for, and where a graph's rule leads on from or its retry target back, stand between a replan and what is done about one call."""
 
 
 class Accompaniment(StrEnum):
@@ -86,6 +88,7 @@ COUNTED_PER: dict[Reaction, CountScope] = {
     Reaction.RETRY_NODE: CountScope.NODE,
     Reaction.ACCEPT_PARTIAL: CountScope.NODE,
     Reaction.ROUTE: CountScope.NODE,
+    Reaction.GO_BACK: CountScope.NODE,
     Reaction.INJECT: CountScope.STEP,
     Reaction.TERMINATE: CountScope.STEP,
     Reaction.REPLAN: CountScope.STAGE,
@@ -146,14 +149,18 @@ BOUNDED_ONLY = frozenset(
         Reaction.RETRY_NODE,
         Reaction.ACCEPT_PARTIAL,
         Reaction.ROUTE,
+        Reaction.GO_BACK,
     }
 )
 """Reactions after which the run goes on: never the last rung."""
-LAYERS_ONLY = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL, Reaction.ROUTE})
+LAYERS_ONLY = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL, Reaction.ROUTE, Reaction.GO_BACK})
 """Reactions that a retry layer or a graph's rules alone command (``retry_layers.py``): no author writes them into a cell."""
 
 
-COMMANDED_BY = {Reaction.ROUTE: "a rule of a graph on how a turn ended"}
+COMMANDED_BY = {
+    Reaction.ROUTE: "a rule of a graph on how a turn ended",
+    Reaction.GO_BACK: "a retry target of a graph",
+}
 """What commands those of them that no layer does."""
 
 

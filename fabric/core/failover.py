@@ -87,6 +87,7 @@ TARGETS: Mapping[Cause, Target] = MappingProxyType(
         Cause.USER_CANCEL: _N,
         Cause.STALLED: _N,
         Cause.REPEATED_FAILURE: _N,
+        Cause.RESTART_BLOCKED: _N,
         Cause.GOAL_UNMET: _N,
     }
 )

@@ -98,9 +98,7 @@ def _scope(failure: Failure, per: CountScope) -> str:
     """What a rung's uses are counted against here."""
     if per is CountScope.CALL and failure.issued is not None:
         return f"call:{failure.issued.command_id}"
-    if per is CountScope.CALL and failure.step_id:
-        return f"step:{failure.step_id.rpartition('.r')[0]}"
-    if per is CountScope.NODE and failure.step_id:
+    if per in (CountScope.CALL, CountScope.NODE) and failure.step_id:
         return f"step:{failure.step_id.rpartition('.r')[0]}"
     if per is CountScope.STEP and failure.step_id:
         # Without the epoch: what was spent on a branch survives a replan, retries excepted.
@@ -389,6 +387,7 @@ APPLIES: Mapping[Reaction, Applies] = {
     Reaction.REPLAN: _replan,
     Reaction.ACCEPT_PARTIAL: _accept_partial,
     Reaction.ROUTE: routing.why_not,
+    Reaction.GO_BACK: routing.why_not_back,
     Reaction.RETRY_NODE: _retry_node,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,

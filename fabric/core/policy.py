@@ -15,6 +15,7 @@ from fabric.core.breaker.policy import PRESETS, UNNAMED, Breaker
 from fabric.core.flow import Stage
 from fabric.core.people_policy import Humans
 from fabric.core.retry_policy import RetryLayers
+from fabric.core.signatures import LIMIT
 from fabric.core.taxonomy import Tier
 
 Positive = Annotated[int, Field(ge=1)]
@@ -216,11 +217,20 @@ class LoopDetector(_Policy):
         return sorted(detectors)
 
 
+def _as_before(limit: int) -> bool:
+    return limit == LIMIT
+
+
 class FailureSignature(_Policy):
     """When a failure that comes back ends the run."""
 
     limit: int = Field(
         default=3, description="The same failure this often in one run; 0 or less means 3. S1: failure signatures."
+    )
+    restart_limit: int = Field(
+        default=3,
+        exclude_if=_as_before,
+        description="The same failure this often at restart edges of a graph, counted apart; 0 or less means 3. S1: loop restart edges.",
     )
 
 

@@ -342,6 +342,7 @@ REACTIONS: Mapping[Reaction, Callable[[Work, Failure, Choice], None]] = {
     Reaction.RETRY_NODE: node_retries.schedule,
     Reaction.ACCEPT_PARTIAL: node_retries.give_up,
     Reaction.ROUTE: routing.go_on,
+    Reaction.GO_BACK: routing.go_on,
     Reaction.INJECT: _inject,
     Reaction.TERMINATE: _terminate,
     Reaction.REPLAN: _replan,

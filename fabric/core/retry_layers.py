@@ -17,6 +17,7 @@ from fabric.core.fingerprint import fingerprint
 from fabric.core.flow import Stage
 from fabric.core.frozen import value
 from fabric.core.graph.by_edge import has_edges
+from fabric.core.graph.retry_targets import has_targets
 from fabric.core.retry_policy import Edge, RetryLayers, WayOut
 from fabric.core.retry_presets import MODEL_CALLS
 from fabric.core.spec_graph import GraphTopology
@@ -119,25 +120,42 @@ def ladders(table: Table, spec: FabricSpec | None = None) -> Ladders:
 
 
 ROUTED_ON = "rules of the graph"
+LED_BACK = "retry targets of the graph"
 _BEFORE_EDGES = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.INJECT})
 """Rungs that are still about a call, or said to the agent at work: a turn has not failed before them."""
 
 
 def _with_edges(table: Table, spec: FabricSpec | None) -> Ladders:
-    """Without layers: a graph with rules on how a turn ended has the way by them in each cell of a turn, behind what is done about its calls."""
-    if spec is None or not _has_edges(spec):
+    """Without layers: a graph with rules on how a turn ended has the way by them in each cell of a turn, behind what is done about its calls; behind that, the way
+    back to a retry target, where it has any.
+    """
+    ways = () if spec is None else (*_edges_of(spec), *_targets_of(spec))
+    if not ways:
         return Ladders(table, {}, table_digest(table))
-    layered = {(failure, tier, Stage.FAN_OUT): _routed(cell) for (failure, tier), cell in table.items()}
-    return Ladders(table, layered, fingerprint([table_digest(table), ROUTED_ON]))
+    layered = {(failure, tier, Stage.FAN_OUT): _routed(cell, ways) for (failure, tier), cell in table.items()}
+    said = [_SAID[rung.reaction] for rung in ways]
+    return Ladders(table, layered, fingerprint([table_digest(table), *said]))
+
+
+def _edges_of(spec: FabricSpec) -> tuple[Rung, ...]:
+    return (_rung(Layer.EDGE_ROUTING, Reaction.ROUTE, 1),) if _has_edges(spec) else ()
+
+
+def _targets_of(spec: FabricSpec) -> tuple[Rung, ...]:
+    led = isinstance(spec.topology, GraphTopology) and has_targets(spec.topology)
+    return (_rung(Layer.RETRY_TARGET, Reaction.GO_BACK, 1),) if led else ()
+
+
+_SAID = {Reaction.ROUTE: ROUTED_ON, Reaction.GO_BACK: LED_BACK}
 
 
 def _has_edges(spec: FabricSpec) -> bool:
     return isinstance(spec.topology, GraphTopology) and has_edges(spec.topology)
 
 
-def _routed(cell: Ladder) -> Ladder:
+def _routed(cell: Ladder, ways: tuple[Rung, ...]) -> Ladder:
     at = next((n for n, rung in enumerate(cell.rungs) if rung.reaction not in _BEFORE_EDGES), 0)
-    rungs = (*cell.rungs[:at], _rung(Layer.EDGE_ROUTING, Reaction.ROUTE, 1), *cell.rungs[at:])
+    rungs = (*cell.rungs[:at], *ways, *cell.rungs[at:])
     return Ladder.model_construct(rungs=rungs, deviation=cell.deviation)
 
 
@@ -171,10 +189,13 @@ def _of_stage(spec: FabricSpec, stage: Stage) -> _Laid:
         Layer.FAILOVER: (_rung(Layer.FAILOVER, Reaction.FALLBACK_MODEL, stand_ins),) if stand_ins else (),
         Layer.NODE_RETRIES: tuple(_of_node(told, stage)),
         Layer.EDGE_ROUTING: (
-            *([_rung(Layer.EDGE_ROUTING, Reaction.ROUTE, 1)] if stage is Stage.FAN_OUT and _has_edges(spec) else ()),
+            *(_edges_of(spec) if stage is Stage.FAN_OUT else ()),
             *(_way(spec, Layer.EDGE_ROUTING, edge) for edge in told.edges_of(stage)),
         ),
-        Layer.RETRY_TARGET: tuple(_way(spec, Layer.RETRY_TARGET, Edge(to=to)) for to in told.targets_of(stage)),
+        Layer.RETRY_TARGET: (
+            *(_targets_of(spec) if stage is Stage.FAN_OUT else ()),
+            *(_way(spec, Layer.RETRY_TARGET, Edge(to=to)) for to in told.targets_of(stage)),
+        ),
     }
 
 
@@ -226,5 +247,5 @@ def unrouted(rung: Rung, error_class: ErrorClass) -> str:
 
 
 def by_edge(rung: Rung) -> bool:
-    """Whether a rung is an edge: the author routes a failure elsewhere by it, also one that does not go away by itself."""
-    return isinstance(rung, LayerRung) and rung.layer is Layer.EDGE_ROUTING
+    """Whether a rung is an edge, or a graph's retry target: the author leads a failure elsewhere by it, also one that does not go away by itself."""
+    return isinstance(rung, LayerRung) and (rung.layer is Layer.EDGE_ROUTING or rung.reaction is Reaction.GO_BACK)

@@ -174,6 +174,8 @@ class Talk:
     """Where people's messages stand that nobody has read yet, the first first."""
     stopped_at: int = 0
     """Since when its clocks stand still; 0: they run."""
+    begun: int = 0
+    """The turn with which it began anew the last time: nobody hears those before it."""
 
 
 SILENT = Talk()

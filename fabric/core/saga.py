@@ -128,6 +128,7 @@ UNWINDS: Mapping[str, Unwinds] = {
     "retry_node": Unwinds.NO,
     "accept_partial": Unwinds.NO,
     "route": Unwinds.NO,
+    "go_back": Unwinds.NO,
     "inject": Unwinds.NO,
     "retry": Unwinds.NO,
 }

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from fabric.core.fingerprint import digest
-from fabric.core.frozen import value
+from fabric.core.frozen import replace, value
 from fabric.core.taxonomy import ErrorClass
 
 MESSAGE_BYTES_MAX = 240
@@ -80,6 +80,8 @@ class Failures:
     heard: tuple[str, ...] = ()
     turns: Mapping[str, str] = field(default_factory=dict)
     """By signature of a tool's error: the turn that counted it last."""
+    crossings: Mapping[str, int] = field(default_factory=dict)
+    """Restart edges: how often a failure with that signature crossed one. A count apart from the others."""
 
 
 def counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
@@ -95,12 +97,17 @@ def failed(before: Failures, key: str, turn: str = "") -> Failures:
         return before
     turns = {**before.turns, key: turn} if turn else before.turns
     heard = tuple(one for one in before.heard if one != key)
-    return Failures(counted(before.counts, key), heard, turns)
+    return Failures(counted(before.counts, key), heard, turns, before.crossings)
+
+
+def crossed(before: Failures, key: str) -> Failures:
+    """After a failure with this signature crossed a restart edge."""
+    return replace(before, crossings=counted(before.crossings, key))
 
 
 def spoken(before: Failures) -> Failures:
     """After a person's word."""
-    return Failures(before.counts, tuple(before.counts), before.turns)
+    return Failures(before.counts, tuple(before.counts), before.turns, before.crossings)
 
 
 def reached(before: Failures, key: str, limit: int = LIMIT, turn: str = "", rounds: int = ROUNDS) -> bool:

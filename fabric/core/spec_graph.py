@@ -28,11 +28,6 @@ class GraphTopology(TopologySpec, GraphRules):
         default_factory=dict,
         description="How often single workers may have a turn in a run; it beats policy.limits.max_node_visits, which holds for the others. S1: per-node overrides.",
     )
-    goal_target: Name | None = Field(
-        default=None,
-        description="Worker that a conversation goes on with where it would end before each worker among policy.goal_gates.nodes has come back with a result. "
-        "None: it ends. S1: retry targets of goal gates.",
-    )
 
     @model_validator(mode="after")
     def _among_the_workers(self) -> Self:

@@ -115,6 +115,7 @@ class Cause(StrEnum):
     WRITE_CONFLICT = "write_conflict"
     OUTCOME_UNKNOWN = "outcome_unknown"
     REPEATED_FAILURE = "repeated_failure"
+    RESTART_BLOCKED = "restart_blocked"
     GOAL_UNMET = "goal_unmet"
     BELOW_TAU = "below_tau"
     USER_CANCEL = "user_cancel"
@@ -228,6 +229,7 @@ CLASSIFY: dict[Cause, Classification] = {
     Cause.CONTENT_FILTER: _policy(),
     Cause.OUTCOME_UNKNOWN: Classification(_E.TRANSIENT_INFRA, _F.TRANSIENT, Direct.ESCALATE),
     Cause.REPEATED_FAILURE: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),
+    Cause.RESTART_BLOCKED: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),
     Cause.GOAL_UNMET: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ABORT),
     Cause.BELOW_TAU: Classification(_E.DETERMINISTIC, _F.SEMANTIC, Direct.ESCALATE),
     Cause.USER_CANCEL: Classification(_E.CANCELED, _F.NONE, Direct.NEUTRAL),

@@ -110,6 +110,7 @@ LIMITS: Mapping[str, tuple[str, Unit]] = {
     "progress.agent_turns": ("Turns without progress", Unit.TURNS),
     "progress.supervisor_turns": ("Turns of a planner without progress", Unit.TURNS),
     "failure_signature.limit": ("Same failure", Unit.TIMES),
+    "failure_signature.restart_limit": ("Same failure at restart edges", Unit.TIMES),
     "goal_gates.nodes": ("Goal nodes", Unit.MODE),
     "goal_gates.retry": ("After an unmet goal", Unit.MODE),
     "stall_watchdog.after_s": ("Silence", Unit.SECONDS),

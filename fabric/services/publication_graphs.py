@@ -58,7 +58,7 @@ def crew_of(spec: FabricSpec) -> Crew:
     tools = {name: frozenset(spec.tools_of(spec.agent(name))) for name in spec.topology.workers}
     functions = {tool.name for tool in spec.tools if tool.kind == "callable" or tool.hands_over}
     made = {TRANSFER, FINISH} & set(spec_conversation.BY_KIND.get(spec.topology.kind, ()))
-    return Crew(tools, frozenset(functions | made))
+    return Crew(tools, frozenset(functions | made), spec.policy.goal_gates.nodes)
 
 
 def _path(path: str) -> str:

@@ -21,7 +21,7 @@ from simulator.drills.earlier import before_the_end
 from simulator.drills.expectation import Chain, Circumstances, Person, expected
 from simulator.drills.layers import MET_IN, behind, met_in, node_waits, options
 from simulator.drills.shields import counts
-from simulator.drills.turns import NO_TURN, not_by_rule
+from simulator.drills.turns import NO_TURN, is_blocked, not_back, not_by_rule
 
 _R, _F = Reaction, FailureType
 NO_BREAKER, NO_CHEAPER = "no circuit breaker counts the failure", "the failure is not one that a cheaper model ends"
@@ -79,6 +79,8 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
         del cannot[Reaction.WAIT_FOR_BREAKER]
     if why := not_by_rule(spec, failure):
         cannot[Reaction.ROUTE] = why
+    if why := not_back(spec, failure):
+        cannot[Reaction.GO_BACK] = why
     counted = failure in (FailureType.SCHEMA_GROUNDING, FailureType.PLAN_MALFORMED, FailureType.UNSAFE_OUTPUT)
     return Circumstances(
         cannot=cannot,
@@ -91,6 +93,7 @@ def circumstances(spec: FabricSpec, table: Table, failure: FailureType, tier: Ti
         answers=failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS),
         counted=effective_limit(spec.policy.failure_signature.limit) if counted else None,
         in_doubt=DIRECT[Direct.ABORT, tier],
+        blocked=is_blocked(spec, failure),
         person=person,
         overrun=failure is FailureType.COST_OVERRUN,
         ends_overrun=failure is FailureType.COST_OVERRUN and _room(spec),
@@ -160,7 +163,12 @@ def promise(
         return expected(ladder, given, None, recovers_after)
     row = FailureType.SCHEMA_GROUNDING
     gap = circumstances(spec, table, row, tier, person)
-    again = {**gap.cannot, _R.RETRY: "each failed branch went to the end of its own ladder", _R.ROUTE: NO_TURN}
+    again = {
+        **gap.cannot,
+        _R.RETRY: "each failed branch went to the end of its own ladder",
+        _R.ROUTE: NO_TURN,
+        _R.GO_BACK: NO_TURN,
+    }
     merged = options(spec, table[row, tier], row, tier, Stage.FAN_OUT)
     return expected(ladder, given, (merged, replace(gap, cannot=again, handover="plan", step=False)), recovers_after)
 

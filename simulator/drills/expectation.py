@@ -87,6 +87,8 @@ class Circumstances:
     """The failure signature's limit, where failures of this class are counted; None: they are not."""
     in_doubt: Reaction = Reaction.ABORT
     """The direct reaction to a failure that came as often as that, in this tier."""
+    blocked: bool = False
+    """Whether the rule that leads on from it is a restart edge, which it does not cross: a direct reaction as well."""
     person: Person = "reject"
     rounds: int = 2
     """Questions about one failure, before the run is aborted instead."""
@@ -108,7 +110,7 @@ ENDS: Mapping[Reaction, RunState] = {
 """States in which a reaction leaves a run (semantics.md 3, the table of end states); the others ask, go on, or depend on the fabric."""
 PER_CALL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.CHEAPER_MODEL})
 """Reactions that are counted per call: a call of a new plan is another one."""
-PER_NODE = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL, Reaction.ROUTE})
+PER_NODE = frozenset({Reaction.RETRY_NODE, Reaction.ACCEPT_PARTIAL, Reaction.ROUTE, Reaction.GO_BACK})
 """Reactions that are counted per branch of a plan: a new plan has others."""
 
 
@@ -222,7 +224,9 @@ class _Walk:
         if reaction is Reaction.TERMINATE:
             return self._stopped()
         self._goes_on(index, reaction)
-        if reaction is Reaction.ROUTE:
+        if reaction is Reaction.ROUTE and self.given.blocked:
+            return self._taken(0, self.given.in_doubt)
+        if reaction in (Reaction.ROUTE, Reaction.GO_BACK):
             return RunState.COMPLETED  # Only the first turn meets it.
         cured = reaction is Reaction.HANDOVER and self.given.handover == "cure" and self.line is None
         return RunState.COMPLETED if cured else None

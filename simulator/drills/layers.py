@@ -16,7 +16,7 @@ from fabric.core.retry_policy import Edge, RetryLayers
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import ErrorClass, FailureType, Tier
 from simulator.drills.bounds import Span
-from simulator.drills.turns import leaves_by_rules
+from simulator.drills.turns import goes_back, leaves_by_rules
 
 _R, _F = Reaction, FailureType
 
@@ -101,8 +101,9 @@ def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, st
     own = tuple(Option(rung.reaction, rung.times, rung.with_) for rung in cell.rungs)
     layers = spec.policy.retry_layers
     routed = stage is Stage.FAN_OUT and leaves_by_rules(spec)
+    led = (*([BY_RULE] if routed else ()), *([BACK] if stage is Stage.FAN_OUT and goes_back(spec) else ()))
     if layers.preset != "fabro":
-        return _by_rule(own) if routed else own
+        return _in_the_graph(own, led) if led else own
     left = tuple(one for one in own if one.reaction not in TAKEN_UP)
     waits = tuple(one for one in left if one.reaction is _R.WAIT_FOR_BREAKER)
     parts = STANDS[failure]
@@ -114,7 +115,7 @@ def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, st
         "failover": (*waits, *_failover(spec)),
         "nodes": tuple(_nodes(layers, stage)),
         "edges": (*([BY_RULE] if routed else ()), *edges),
-        "targets": tuple(_targets(spec, stage)),
+        "targets": (*(one for one in led if one is BACK), *_targets(spec, stage)),
         "rest": left,
     }
     return tuple(one for part in parts for one in said[part])
@@ -122,14 +123,16 @@ def options(spec: FabricSpec, cell: Ladder, failure: FailureType, tier: Tier, st
 
 BY_RULE = Option(_R.ROUTE, 1)
 """A turn that failed goes on by a rule of its graph."""
+BACK = Option(_R.GO_BACK, 1)
+"""One that no rule leads on from goes back to a retry target of its graph."""
 OF_A_CALL = (_R.RETRY, _R.WAIT_FOR_BREAKER, _R.FALLBACK_MODEL, _R.INJECT)
 """What is done before a turn has failed."""
 
 
-def _by_rule(own: tuple[Option, ...]) -> tuple[Option, ...]:
+def _in_the_graph(own: tuple[Option, ...], led: tuple[Option, ...]) -> tuple[Option, ...]:
     """Behind all that a cell does first about calls, in front of the rest."""
     first = tuple(takewhile(lambda one: one.reaction in OF_A_CALL, own))
-    return (*first, BY_RULE, *own[len(first) :])
+    return (*first, *led, *own[len(first) :])
 
 
 def node_waits(layers: RetryLayers, stage: Stage) -> Waits:

@@ -53,6 +53,9 @@ def _graph(rng: Random, tree: JSON, workers: list[str]) -> JSON:
         {"when": _condition(rng, tree, workers), "then": _target(rng, workers), "order": rng.choice((0, 0, 1, -1))}
         for _ in range(rng.randrange(6))
     ]
+    again = Random(f"again {rng.random()}")  # noqa: S311 - one of its own, drawn once
+    tree["policy"].setdefault("failure_signature", {})["restart_limit"] = again.choice((0, 1, 2, 3))
+    rules += [_restart(again, workers) for _ in range(again.choice((0, 0, 1, 2)))]
     quick = [{"seconds": 2.0}, {"seconds": 40.0, "on_violation": "auto_close"}]
     return {
         "kind": "graph",
@@ -64,9 +67,31 @@ def _graph(rng: Random, tree: JSON, workers: list[str]) -> JSON:
         "context": rng.choice(({}, {"topic": "billing"})),
         "max_visits": rng.choice(({}, {}, {workers[0]: 2})),
         "goal_target": rng.choice((None, workers[-1])),
+        **_led_back(again, workers),
         "ttl_s": rng.choice((None, None, 30.0)),
         **rng.choice(({}, {"expectations": quick}, {"expectations": []})),
     }
+
+
+def _restart(rng: Random, workers: list[str]) -> JSON:
+    """A restart edge, mostly for whatever fails, so that it is blocked as well."""
+    fails: JSON = {"kind": "outcome_is", "outcome": "fail"}
+    when = rng.choice((fails, fails, {"kind": "error_class_is", "failure_class": "transient_infra"}))
+    if rng.random() < 0.3:
+        when = {"kind": "any_of", "conditions": [when, {"kind": "outcome_is", "outcome": "success"}]}
+    order = rng.choice((-2, 0))
+    return {"when": when, "then": {"kind": "agent", "agent": rng.choice(workers)}, "restart": True, "order": order}
+
+
+def _led_back(rng: Random, workers: list[str]) -> JSON:
+    """Retry targets on some of the four levels."""
+    own = {
+        name: {"retry_target": rng.choice(workers), "fallback_retry_target": rng.choice((None, *workers))}
+        for name in workers
+        if rng.random() < 0.3
+    }
+    common = {"retry_target": rng.choice(workers), "fallback_retry_target": rng.choice((None, *workers))}
+    return rng.choice(({}, {"retry_targets": own}, common, {"retry_targets": own, **common}))
 
 
 def _condition(rng: Random, tree: JSON, workers: list[str], deep: bool = True) -> JSON:

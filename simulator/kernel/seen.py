@@ -178,6 +178,12 @@ class Seen:
     """All that it ever asked."""
     speakers: Speakers | None = None
     """Of a conversation: what its speakers are chosen from anew."""
+    anew_from: int = 0
+    """The turn with which it began anew the last time."""
+    failed_as: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Class and words of each turn's failure, by its step."""
+    crossings: Counter[str] = field(default_factory=Counter)
+    """Failures that crossed a restart edge, by signature."""
     spoken: dict[str, Any] = field(default_factory=dict)
     """Contents that it reads, by reference."""
     chosen: tuple[str, int] | None = None

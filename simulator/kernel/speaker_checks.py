@@ -8,9 +8,11 @@ from fabric.core.derivation.speakers import TAKES, speakers_of
 from fabric.core.envelope import Event
 from fabric.core.fingerprint import decode
 from fabric.core.run import Run
+from fabric.core.signatures import normalised
 from fabric.core.spec_conversation import SAYS
 from fabric.core.spec_graph import GraphTopology
 from fabric.core.spec_handoff import HandoffTopology
+from fabric.core.taxonomy import CLASSIFY
 from simulator.kernel.seen import Seen, on
 
 KEPT = ("model_answered", "call_edited", "call_resolved", "speaker_chosen")
@@ -70,6 +72,47 @@ def passed_on_among_them(seen: Seen, event: Event, fact: Any, after: Run) -> str
     workers = seen.compiled.spec.topology.workers
     strangers = [name for name in (fact.from_agent, fact.to_agent) if name not in workers]
     return f"{' and '.join(strangers)} of {', '.join(workers)}" if strangers else ""
+
+
+@on("turn_opened", "speaker_chosen", "step_failed", "replanned")
+def what_begins_anew_does(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """Only transient failures cross a restart edge, each less often than the limit, by its words; nobody hears what was said before it."""
+    if fact.kind == "replanned":
+        seen.anew_from = 0
+        return ""
+    if fact.kind == "step_failed":
+        seen.failed_as[fact.step_id] = (CLASSIFY[fact.cause].error_class, fact.message)
+        return ""
+    if fact.kind == "turn_opened":
+        return (
+            f"it hears {fact.hears}, and it began anew with {seen.anew_from}"
+            if min(fact.hears, default=seen.anew_from) < seen.anew_from
+            else ""
+        )
+    if fact.why != "restart":
+        return ""
+    seen.anew_from = fact.turn
+    if fact.failure_class is None:
+        return "" if not fact.crossed else "a turn that did not fail is counted"
+    failure_class, message = seen.failed_as[fact.step_id]
+    if failure_class != "transient_infra":
+        return f"{failure_class} crossed a restart edge"
+    key = f"{fact.from_agent}|{failure_class}|{normalised(message)}"
+    seen.crossings[key] += 1
+    given = seen.compiled.spec.policy.failure_signature.restart_limit
+    limit = given if given > 0 else 3
+    return f"crossing {seen.crossings[key]} of {key}, the limit is {limit}" if seen.crossings[key] >= limit else ""
+
+
+@on("reaction_decided")
+def nothing_is_blocked_before_its_time(seen: Seen, event: Event, fact: Any, after: Run) -> str:
+    """A restart edge is blocked for what is not transient, or at the limit itself."""
+    if (fact.cause.mechanism, fact.cause.cause) != ("failure_signature", "restart_blocked"):
+        return ""  # A port may give any cause.
+    evidence, details = fact.cause.evidence, fact.cause.evidence.details
+    came = seen.crossings[str(details["signature"])] + 1
+    blocked = details["failure_class"] != "transient_infra" or came >= evidence.limit
+    return "" if blocked and came == evidence.observed else f"blocked at crossing {came}, the limit is {evidence.limit}"
 
 
 @on("handed_off")

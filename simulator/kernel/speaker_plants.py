@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fabric.core import conversations
+from fabric.core import conversations, routing
 from fabric.core.graph import conversation
 from fabric.core.mechanisms import hop_limit
 from fabric.core.spec import FabricSpec
+from fabric.core.topologies import graph
 from simulator.kernel import planting
 
 
@@ -38,10 +39,28 @@ def _tools_for_all() -> AbstractContextManager[None]:
     return planting.attribute(FabricSpec, "tools_of", lambda spec, agent: agent.tools)
 
 
+def _anything_crosses() -> AbstractContextManager[None]:
+    """A restart edge is crossed by whatever fails, as often as it does."""
+    return planting.attribute(graph, "_blocked", lambda work, step, crossed: [])
+
+
+def _first_level_alone() -> AbstractContextManager[None]:
+    """The first retry target is taken whether or not it has a turn left."""
+    return planting.attribute(routing, "back_from", lambda work, step, ways, cause, message: next(iter(ways), None))
+
+
+def _everything_heard() -> AbstractContextManager[None]:
+    """What was said before a conversation began anew is heard still."""
+    return planting.attribute(graph, "_heard", lambda work, steps: steps)
+
+
 SPEAKER_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "writes_forgotten": _writes_forgotten,
     "turns_unbounded": _turns_unbounded,
     "hops_unbounded": _hops_unbounded,
     "tools_for_all": _tools_for_all,
+    "anything_crosses": _anything_crosses,
+    "first_level_alone": _first_level_alone,
+    "everything_heard": _everything_heard,
 }
 """By name."""

@@ -180,7 +180,7 @@ def _loops(tree: JSON, rng: Random) -> None:
         # S1's ten turns are more than most agents of the swarm live to see.
         tree["policy"]["loop_detector"] = {"preset": preset, "period_window": rng.choice((4, 6, 10))}
     if rng.random() < 0.3:
-        tree["policy"]["failure_signature"] = {"limit": rng.choice((0, 1, 2))}
+        tree["policy"].setdefault("failure_signature", {})["limit"] = rng.choice((0, 1, 2))
 
 
 def _remembers(tree: JSON, rng: Random) -> None:

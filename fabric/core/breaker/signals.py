@@ -80,6 +80,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.SUPERVISOR_STUCK,
             Cause.HANDOFF_CYCLE,
             Cause.REPEATED_FAILURE,
+            Cause.RESTART_BLOCKED,
             Cause.GOAL_UNMET,
             Cause.BELOW_TAU,
             Cause.USER_CANCEL,

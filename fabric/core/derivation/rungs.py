@@ -91,7 +91,7 @@ def _accept_partial(asked: Asked) -> bool:
 
 
 def _route(asked: Asked) -> bool | None:
-    """Of a turn at work, and for no cause that is barred; which rule leads on is judged with the conversation (``speakers.py``)."""
+    """Of a turn at work, and for no cause that is barred; which rule or target leads on is judged with the conversation (``speakers.py``)."""
     step = asked.ledger.steps.get(asked.fact.step_id)
     if step is None or step.stage != Stage.FAN_OUT or step.status not in ("active", "delegated"):
         return False
@@ -163,6 +163,7 @@ RUNGS: Mapping[Reaction, Callable[[Asked], bool | None]] = {
     Reaction.REPLAN: _replan,
     Reaction.ACCEPT_PARTIAL: _accept_partial,
     Reaction.ROUTE: _route,
+    Reaction.GO_BACK: _route,
     Reaction.RETRY_NODE: _retry_node,
     Reaction.INJECT: _inject,
     Reaction.RETRY: _retry,

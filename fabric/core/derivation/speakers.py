@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core import events as ev
+from fabric.core.derivation.led_back import LedBack, led_back_of, said_of
 from fabric.core.envelope import Event
 from fabric.core.graph.spec import TransitionGraph
 from fabric.core.spec import FabricSpec
@@ -48,6 +49,8 @@ class _Turn:
     calls: dict[str, _Call] = field(default_factory=dict)
     outcome: str = "success"
     error: str | None = None
+    said: str = ""
+    """The signature of its failure; empty: it did not fail."""
 
 
 @dataclass(slots=True)
@@ -58,10 +61,8 @@ class Speakers:
     begins_with: Mapping[str, JSON]
     """Context variables of its beginning."""
     read: Read
-    goals: frozenset[str] = frozenset()
-    """Who must have come back with a result before it may end, where it then goes on..."""
-    goal_target: str = ""
-    """...with somebody; empty: it ends all the same."""
+    back: LedBack | None = None
+    """Where failures and ends before a goal is met lead back to; None: nowhere."""
     met: set[str] = field(default_factory=set)
     turns: dict[int, _Turn] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
@@ -79,8 +80,7 @@ def speakers_of(spec: FabricSpec, read: Read) -> Speakers | None:
     """The conversation that a run of a fabric has; None: it has none that a graph drives."""
     topology = spec.topology
     if isinstance(topology, GraphTopology):
-        goals = frozenset(spec.policy.goal_gates.nodes) & frozenset(topology.workers)
-        return Speakers(topology.graph, topology.context, read, goals, topology.goal_target or "")
+        return Speakers(topology.graph, topology.context, read, led_back_of(spec, topology))
     return Speakers(topology.graph, {}, read) if isinstance(topology, HandoffTopology) else None
 
 
@@ -92,16 +92,22 @@ def _anew(seen: Speakers, event: Event, fact: Any) -> None:
     seen.met.clear()
     seen.steps.clear()
     seen.accepted, seen.expected, seen.context = 0, "", None
+    if seen.back is not None:
+        seen.back.failed.clear()
 
 
 def _turn_opened(seen: Speakers, event: Event, fact: ev.TurnOpened) -> None:
     seen.turns[fact.branch] = _Turn(fact.branch, fact.agent)
+    if seen.back is not None and fact.chooses:
+        seen.back.taken[fact.agent] += 1
     seen.steps[fact.step_id] = fact.branch
 
 
 def _step_opened(seen: Speakers, event: Event, fact: ev.StepOpened) -> None:
     if str(fact.stage) == "fan_out" and fact.branch in seen.turns:
         seen.turns[fact.branch] = _Turn(fact.branch, seen.turns[fact.branch].speaker)
+        if seen.back is not None:
+            seen.back.failed = [one for one in seen.back.failed if one[0] != fact.branch]
         seen.steps[fact.step_id] = fact.branch
 
 
@@ -145,6 +151,9 @@ def _failed(seen: Speakers, event: Event, fact: ev.StepFailed) -> None:
         turn.calls.clear()
         turn.outcome = "partial_success" if fact.partial else "fail"
         turn.error = str(CLASSIFY[fact.cause].error_class)
+        turn.said = said_of(turn.speaker, CLASSIFY[fact.cause].error_class, fact.message)
+        if seen.back is not None:
+            seen.back.failed.append((turn.branch, turn.speaker, turn.said))
 
 
 OUTSIDE = ("expectation", "ttl")
@@ -162,6 +171,8 @@ def _chosen(seen: Speakers, event: Event, fact: ev.SpeakerChosen) -> Pairs | Non
     seen.accepted, seen.expected = fact.turn, fact.speaker
     if turn is not None and turn.outcome == "success" and fact.why not in OUTSIDE:
         seen.met.add(turn.speaker)
+    if fact.why == "restart":
+        seen.met.clear()
     seen.context = None if told is None else dict(told["context"])
     if found is None or told is None:
         return None
@@ -194,9 +205,20 @@ def leads_on(graph: TransitionGraph, context: Mapping[str, JSON], speaker: str, 
         place = _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[2]
     except _Unknown:
         return False
-    return place is not None and any(
-        kind in kinds_of(graph.to_dict()["transitions"][place]["when"]) for kind in ON_FAILURE
-    )
+    return place is not None and _on_failure(graph, place)
+
+
+def restarts_from(graph: TransitionGraph, context: Mapping[str, JSON], speaker: str, error: str) -> bool:
+    """Whether it is a restart edge that decides there. False where it cannot be told."""
+    turn = _Turn(0, speaker, outcome="fail", error=error)
+    try:
+        return _walk(graph, turn, {**context, "outcome": "fail", "failure_class": error})[1] == "restart"
+    except _Unknown:
+        return False
+
+
+def _on_failure(graph: TransitionGraph, place: int) -> bool:
+    return any(kind in kinds_of(graph.to_dict()["transitions"][place]["when"]) for kind in ON_FAILURE)
 
 
 ON_FAILURE = ("outcome_is", "error_class_is")
@@ -233,14 +255,30 @@ def _after(seen: Speakers, turn: _Turn) -> dict[str, object]:
     if turn.speaker != (seen.expected or seen.graph.initial_speaker):
         return {"from_agent": seen.expected or seen.graph.initial_speaker}
     speaker, why, place, reason, tool = _walk(seen.graph, turn, context)
-    if speaker and seen.graph.max_turns is not None and seen.accepted + 1 >= seen.graph.max_turns:
+    last = seen.graph.max_turns is not None and seen.accepted + 1 >= seen.graph.max_turns
+    level = ""
+    if speaker and last:
         speaker, why, reason = "", "max_turns", "max_turns"
-    met = seen.met | ({turn.speaker} if turn.outcome == "success" else set())
-    if not speaker and seen.goal_target and not seen.goals <= met and seen.accepted + 1 < (seen.graph.max_turns or 0):
-        speaker, why, reason = seen.goal_target, "goal", ""
-    found = {"speaker": speaker, "why": why, "transition": place, "close_reason": reason, "tool": tool}
+    if seen.back is not None and not last and seen.graph.max_turns is not None:
+        by_rule = place is not None and _on_failure(seen.graph, place)
+        if turn.outcome == "fail" and not by_rule:
+            level, to = seen.back.after_failure(turn.speaker, turn.branch, turn.said)
+            if to:
+                speaker, why, place, reason = to, "retry_target", None, ""
+        if not speaker:
+            met = seen.met | ({turn.speaker} if turn.outcome == "success" else set())
+            level, to = seen.back.before_goal(met, turn.speaker, turn.branch, turn.said)
+            speaker, why, reason = (to, "goal", "") if to else (speaker, why, reason)
+    if why == "restart":
+        context = dict(seen.begins_with)
     return {
-        **found,
+        "speaker": speaker,
+        "why": why,
+        "transition": place,
+        "close_reason": reason,
+        "tool": tool,
+        "level": level,
+        "crossed": turn.said if why == "restart" else "",
         "turn": seen.accepted + 1,
         "from_agent": turn.speaker,
         "outcome": turn.outcome,
@@ -274,7 +312,8 @@ def _walk(graph: TransitionGraph, turn: _Turn, context: Mapping[str, JSON]) -> t
     for place in sorted(range(len(rules)), key=lambda n: rules[n]["order"]):
         if _holds(rules[place]["when"], turn, context, tool):
             speaker, reason = _leads(rules[place]["then"], turn, there, tree)
-            return speaker, "transition", place, reason, tool
+            why = "restart" if rules[place].get("restart") and speaker else "transition"
+            return speaker, why, place, reason, tool
     if tree["default_target"] is None:
         return "", "no_default", None, "no_transition", tool
     speaker, reason = _leads(tree["default_target"], turn, there, tree)

@@ -75,8 +75,8 @@ def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | No
 
 
 def came_back(trip: ev.TripRecord) -> bool:
-    """Whether it says that a failure came back. A port may give its cause as well: that is a failure like any."""
-    return trip.mechanism == failure_signature.NAME
+    """Whether it says that a failure came back. A port may give its cause as well: that is a failure like any, and so is a restart edge that is blocked."""
+    return trip.mechanism == failure_signature.NAME and trip.cause is not Cause.RESTART_BLOCKED
 
 
 def _stands(trip: ev.TripRecord) -> int:

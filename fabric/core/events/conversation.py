@@ -34,6 +34,10 @@ class SpeakerChosen:
     """A sentence for each name that leads to nobody."""
     said_ref: str = ""
     """Where the output of the turn stands; empty: it left none."""
+    level: str = ""
+    """Of a retry target, or a goal that is not met: whose target it is (``retry_targets.Level``)."""
+    crossed: str = ""
+    """Of a restart edge that a failure crossed: the failure's signature, which is counted."""
     kind: ClassVar[str] = "speaker_chosen"
     version: ClassVar[int] = 1
 

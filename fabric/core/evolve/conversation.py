@@ -8,6 +8,7 @@ from fabric.core import events as ev
 from fabric.core.envelope import Event
 from fabric.core.evolve.parts import Evolve
 from fabric.core.frozen import replace
+from fabric.core.graph.state import Why
 from fabric.core.run import Run, Talk
 
 
@@ -20,6 +21,7 @@ def _speaker_chosen(run: Run, event: Event, fact: ev.SpeakerChosen) -> Run:
         context_ref=event.content_ref,
         due_at=0,
         fired=(),
+        begun=fact.turn if fact.why is Why.RESTART else run.talk.begun,
     )
     return replace(run, talk=talk)
 

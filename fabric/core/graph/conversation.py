@@ -2,7 +2,7 @@
 
 Each accepted packet is one turn. Its context writes are applied first; then a value that a tool returned decides (the first in the order of emission), else
 the first rule whose condition holds, else the default target. The bound on turns comes last: an end that was decided on the same turn wins over it.
-A happening that is refused changes nothing. No clock: how long a turn takes is ``expectations.py``.
+A restart edge takes the context back to that of the beginning. A happening that is refused changes nothing. No clock: how long a turn takes is ``expectations.py``.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def opened(graph: TransitionGraph, context: Mapping[str, JSON] | None = None) ->
         expected=graph.initial_speaker,
         initiator=graph.initiator or graph.initial_speaker,
         context=dict(context or {}),
+        begins_with=dict(context or {}),
     )
 
 
@@ -110,6 +111,8 @@ def _packet(graph: TransitionGraph, state: State, packet: Packet, registry: Regi
     )
     decision = _bounded(graph, spoken, _decided(graph, spoken, packet, registry))
     after = replace(spoken, expected=decision.speaker, close_reason=decision.close_reason)
+    if decision.why is Why.RESTART:
+        after = replace(after, context=state.begins_with)
     return Folded(after, decision, delivered=state.waiting)
 
 
@@ -174,7 +177,8 @@ def _decided(graph: TransitionGraph, state: State, packet: Packet, registry: Reg
             continue
         found, error = _resolved(rule.then, turn, registry, f"transitions.{place}.then")
         if found is not None:
-            return Decision(found.speaker, Why.TRANSITION, found.close_reason, place, tool, errors=errors)
+            why = Why.RESTART if rule.restart and found.speaker is not None else Why.TRANSITION
+            return Decision(found.speaker, why, found.close_reason, place, tool, errors=errors)
         errors = (*errors, error)
     if graph.default_target is None:
         return Decision(None, Why.NO_DEFAULT, close_reason=NO_TRANSITION, tool=tool, errors=errors)

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 
 from fabric.core.frozen import value
 from fabric.core.graph import conditions as c
+from fabric.core.graph import retry_targets
 from fabric.core.graph import targets as t
+from fabric.core.graph.by_edge import on_failure
 from fabric.core.graph.reach import Crew, Reach
 from fabric.core.graph.registry import BUILT_IN, Registry
 from fabric.core.graph.spec import TransitionGraph
+from fabric.core.taxonomy import ErrorClass
 
 
 @value()
@@ -32,7 +35,7 @@ KNOWN = Crew()
 
 def problems(graph: TransitionGraph, crew: Crew = KNOWN, registry: Registry = BUILT_IN) -> list[Problem]:
     """Everything that is wrong with a graph, and then what is odd. What is proved of its rules is asked only where all names are right."""
-    named = [*_people(graph), *_names(graph), *_tools(graph, crew), *_registered(graph, registry)]
+    named = [*_people(graph), *_names(graph), *_back(graph), *_tools(graph, crew), *_registered(graph, registry)]
     return named or sorted(_proved(Reach(graph, crew)), key=lambda one: one.warning)
 
 
@@ -73,6 +76,25 @@ def _names(graph: TransitionGraph) -> Iterator[Problem]:
             yield Problem(f"{path}.agent", _nobody(graph, one.agent))
 
 
+def _back(graph: TransitionGraph) -> Iterator[Problem]:
+    """Retry targets lead to somebody, and not for ever; a restart edge leads to somebody, and looks at what it is for."""
+    for name in graph.retry_targets:
+        if name not in graph.participants:
+            yield Problem(f"retry_targets.{name}", _nobody(graph, name))
+    for path, to in retry_targets.named(graph):
+        if to not in graph.participants:
+            yield Problem(path, _nobody(graph, to))
+        elif graph.max_turns is None:
+            yield Problem(path, "a failure that stays would be gone back from for ever; give max_turns")
+    for n, rule in enumerate(graph.transitions):
+        if rule.restart and not isinstance(rule.then, t.ToAgent):
+            sentence = f"a conversation begins anew with somebody, and {rule.then.kind} names nobody; give `then` the kind agent"
+            yield Problem(f"transitions.{n}.restart", sentence)
+        if rule.restart and not on_failure(rule):
+            sentence = "a restart edge is for how a turn ended; put outcome_is or error_class_is into its condition"
+            yield Problem(f"transitions.{n}.restart", sentence)
+
+
 def _tools(graph: TransitionGraph, crew: Crew) -> Iterator[Problem]:
     if crew.tools is None:
         return
@@ -104,6 +126,12 @@ def _proved(reach: Reach) -> Iterator[Problem]:
             ends = isinstance(rule.then, t.Terminate)
             what = "can never end the conversation" if ends else "can never decide"
             yield Problem(f"transitions.{place}", f"{what}: {_why_never(reach, place)}", warning=not ends)
+        elif rule.restart and not any(reach.decides(place, one, CROSSES) for one in reach.speakers):
+            sentence = (
+                "can never be crossed: of failures only transient_infra crosses a restart edge, and it decides about others alone; "
+                "lead there without restart, or take it out"
+            )
+            yield Problem(f"transitions.{place}.restart", sentence)
     for n, name in enumerate(graph.participants):
         if name not in reach.speakers:
             sentence = f"nothing ever leads to {name!r}; lead to it by a rule, or take it out"
@@ -111,6 +139,11 @@ def _proved(reach: Reach) -> Iterator[Problem]:
     if not reach.ends and graph.max_turns is None and graph.ttl_s is None:
         sentence = "is not given, and no rule can end the conversation: only the run's own limits would"
         yield Problem("max_turns", sentence, warning=True)
+
+
+_STAYS = [c.ErrorClassIs(failure_class=one) for one in ErrorClass if one is not ErrorClass.TRANSIENT_INFRA]
+CROSSES = (c.AnyOf(conditions=tuple(_STAYS)), False)
+"""What is so of a turn after which a restart edge may be crossed."""
 
 
 def _why_never(reach: Reach, place: int) -> str:

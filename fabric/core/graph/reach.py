@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from fabric.core.graph import conditions as c
 from fabric.core.graph import targets as t
+from fabric.core.graph.by_edge import on_failure
+from fabric.core.graph.retry_targets import after_failure, before_goal
 from fabric.core.graph.spec import TransitionGraph
 from fabric.core.graph.state import FAILURE_KEY, OUTCOME_KEY, NodeOutcome
 from fabric.core.taxonomy import ErrorClass
@@ -23,6 +25,7 @@ STEPS_MAX = 5_000
 """Of one search."""
 LOOKS_MAX = 200_000
 """Conditions that one analysis looks at: a second of work. What is asked after that counts as possible."""
+FAILED = (c.OutcomeIs(outcome=NodeOutcome.FAIL), True)
 END = ""
 """Whom a terminate leads to."""
 _OTHER = object()
@@ -36,6 +39,8 @@ class Crew(NamedTuple):
     """Each one's tools; None: not known, so each may have any."""
     hands_over: frozenset[str] = frozenset()
     """Tools that may return a handoff or an end: whoever has one may be followed by anybody."""
+    goals: tuple[str, ...] = ()
+    """Who must have come back with a result before it ends."""
 
 
 class Free(NamedTuple):
@@ -94,9 +99,9 @@ class Reach:
 
         return searched({})
 
-    def decides(self, place: int, speaker: str) -> bool:
-        """Whether the rule at a place in the list can decide after a turn of a speaker."""
-        wanted: list[tuple[c.Condition, bool]] = []
+    def decides(self, place: int, speaker: str, *also: tuple[c.Condition, bool]) -> bool:
+        """Whether the rule at a place in the list can decide after a turn of a speaker. ``also``: what else has to be so."""
+        wanted: list[tuple[c.Condition, bool]] = [*also]
         for n, condition, found in self._standing(speaker):
             if n == place:
                 return found is not False and self.possible(speaker, [*wanted, (condition, True)])
@@ -106,12 +111,17 @@ class Reach:
                 wanted.append((condition, False))
         raise IndexError(place)
 
-    def falls_through(self, speaker: str) -> bool:
-        """Whether no rule may hold after a turn of a speaker."""
+    def falls_through(self, speaker: str, *also: tuple[c.Condition, bool]) -> bool:
+        """Whether no rule may hold after a turn of a speaker. ``also``: what else has to be so."""
         standing = self._standing(speaker)
         if any(found is True for _, _, found in standing):
             return False
-        return self.possible(speaker, [(when, False) for _, when, found in standing if found is not False])
+        return self.possible(speaker, [*also, *((when, False) for _, when, found in standing if found is not False)])
+
+    def goes_back(self, speaker: str) -> bool:
+        """Whether a turn of a speaker can fail without a rule on how a turn ended deciding, so that its retry targets do."""
+        plain = (n for n, rule in enumerate(self.graph.transitions) if not on_failure(rule))
+        return self.falls_through(speaker, FAILED) or any(self.decides(n, speaker, FAILED) for n in plain)
 
     def before(self, place: int, speakers: Sequence[str]) -> Iterator[int]:
         """The rules that are tried before the one at a place in the list and may hold after turns of all these speakers."""
@@ -156,6 +166,14 @@ class Reach:
         return {one: frozenset(self._led(one)) for one in self.graph.participants}
 
     def _led(self, speaker: str) -> Iterator[str]:
+        led = frozenset(self._led_by_rules(speaker))
+        yield from led
+        if (ways := after_failure(self.graph, speaker)) and self.goes_back(speaker):
+            yield from (way.to for way in ways)
+        if END in led:
+            yield from (way.to for goal in self.crew.goals for way in before_goal(self.graph, goal))
+
+    def _led_by_rules(self, speaker: str) -> Iterator[str]:
         if self.crew.tools is not None and self.crew.tools.get(speaker, frozenset()) & self.crew.hands_over:
             yield from (*self.graph.participants, END)
         for place, rule in enumerate(self.graph.transitions):

@@ -20,6 +20,11 @@ JSON = Any
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
 
 
+def _unset(given: object) -> bool:
+    """Left out where it says nothing, so that a graph from before has the bytes, and a revision the digest, that it had."""
+    return not given
+
+
 class Transition(SpecGroup):
     """One rule: where its condition holds, its target says who speaks next."""
 
@@ -28,6 +33,11 @@ class Transition(SpecGroup):
     order: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = Field(
         default=0, description="Rules are tried in ascending order; of equal ones the first written first."
     )
+    restart: bool = Field(
+        default=False,
+        exclude_if=_unset,
+        description="Whether the conversation begins anew with whom it leads to. Of failures only transient_infra may cross it, less often than policy.failure_signature.restart_limit says, by signature. S1: loop restart edges.",
+    )
 
     @field_validator("when")
     @classmethod
@@ -35,6 +45,15 @@ class Transition(SpecGroup):
         if depth(value) > DEPTH_MAX:
             raise ValueError(f"has conditions nested deeper than {DEPTH_MAX} levels; make it flatter")
         return value
+
+
+class RetryTargets(SpecGroup):
+    """Where one participant's failures lead back to, and an end before its goal is met (S1 "Goal gates", "When failures become fatal")."""
+
+    retry_target: Name | None = Field(default=None, description="Who speaks next then; None: the graph says.")
+    fallback_retry_target: Name | None = Field(
+        default=None, description="Who does where that one has no turn left, or failed the same way itself."
+    )
 
 
 class TurnWithin(SpecGroup):
@@ -59,6 +78,26 @@ class GraphRules(SpecGroup):
     transitions: Annotated[tuple[Transition, ...], Field(max_length=1_000)] = ()
     default_target: Target | None = Field(
         default=None, description="Who speaks next where no rule applies; None: the conversation ends."
+    )
+    retry_targets: Annotated[dict[Name, RetryTargets], Field(max_length=64)] = Field(
+        default_factory=dict,
+        exclude_if=_unset,
+        description="Where turns of single participants lead back to that failed and that no rule on how a turn ended leads on from; and, of goals, an end before they are met.",
+    )
+    retry_target: Name | None = Field(
+        default=None,
+        exclude_if=_unset,
+        description="Where any participant's do, after its own targets. S1: graph-level retry target.",
+    )
+    fallback_retry_target: Name | None = Field(
+        default=None,
+        exclude_if=_unset,
+        description="Where they do as the last of the four. S1: graph-level fallback retry target.",
+    )
+    goal_target: Name | None = Field(
+        default=None,
+        description="Worker that a conversation goes on with where it would end before each worker among policy.goal_gates.nodes has come back with a result, "
+        "after that worker's own targets; it stands in for retry_target there. None: retry_target. S1: retry targets of goal gates.",
     )
     max_turns: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, description="Accepted turns after which it is closed; None: the run's own limits alone."

@@ -36,9 +36,13 @@ class Why(StrEnum):
     HANDOFF = "handoff"
     FINISH = "finish"
     TRANSITION = "transition"
+    RESTART = "restart"
+    """By a restart edge: the conversation begins anew."""
     DEFAULT = "default"
     NO_DEFAULT = "no_default"
     MAX_TURNS = "max_turns"
+    RETRY_TARGET = "retry_target"
+    """A turn failed, and no rule on how it ended leads on from it."""
     GOAL = "goal"
     """It would have ended, and a goal is not met yet."""
     EXPECTATION = "expectation"
@@ -110,6 +114,8 @@ class State:
     """Accepted turns."""
     context: Mapping[str, JSON] = field(default_factory=dict)
     """Context variables that are committed. Never changed in place."""
+    begins_with: Mapping[str, JSON] = field(default_factory=dict)
+    """Those of its beginning, which a restart edge goes back to."""
     close_reason: str = ""
     """Why it is closed, or about to be."""
     round: Round | None = None

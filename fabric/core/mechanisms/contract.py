@@ -40,12 +40,14 @@ ProposalKind = Literal[
     "nest",
     "output",
     "failure",
+    "crossing",
     "wait",
     "await",
     "exit",
     "send",
 ]
-"""``handoff``: a peer passes a brief on to another; ``dispatch``: a supervisor passes all of its plan's briefs on at once; ``visit``: a node begins."""
+"""``handoff``: a peer passes a brief on to another; ``dispatch``: a supervisor passes all of its plan's briefs on at once; ``visit``: a node begins;
+``crossing``: a failure is about to cross a restart edge."""
 
 
 class Scope(StrEnum):

@@ -84,7 +84,7 @@ def observe(state: State, event: Event) -> State:
         case "handed_off":
             return _moved(state, Wave(fact.from_agent, event.content_ref, fact.to_agent))
         case "speaker_chosen" if fact.speaker and fact.speaker != fact.from_agent and fact.said_ref:
-            by_rule = fact.why in (Why.TRANSITION, Why.DEFAULT, Why.GOAL)
+            by_rule = fact.why in BY_RULE
             return _moved(state, Wave(fact.from_agent, fact.said_ref, fact.speaker)) if by_rule else state
         case "turn_opened" if fact.branch == 0 and state.planner and state.plan_ref:
             return _moved(state, Wave(state.planner, state.plan_ref, heard_ref=state.heard_ref))
@@ -99,6 +99,10 @@ def observe(state: State, event: Event) -> State:
         case "child_answered" if event.content_ref:
             return replace(state, heard_ref=event.content_ref)
     return state
+
+
+BY_RULE = frozenset({Why.TRANSITION, Why.RESTART, Why.DEFAULT, Why.RETRY_TARGET, Why.GOAL})
+"""Reasons that are the graph's, and nobody's who takes part."""
 
 
 def _moved(state: State, wave: Wave) -> State:

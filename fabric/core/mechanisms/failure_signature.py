@@ -4,7 +4,8 @@ Stops: "work succeeds, verify fails, again and again", a tool that breaks, recov
 error again and again: the third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch
 and round, or the stage as a whole; of an error that a tool gives its model, the tool as that branch calls it. Deterministic and structural failures
 count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass, ``humans.failure_rounds`` times. A threshold: it acts at the N-th. The rules are
-``core/signatures.py``. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one
+``core/signatures.py``. Restart edges of a graph are judged here as well, by a count of their own: only transient failures cross one, and
+the N-th of one signature, by the agent's name, does not either. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one
 answer that fail alike.
 """
 
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import FailureSignature as Config
 from fabric.core.signatures import Failures as State
-from fabric.core.signatures import effective_limit, failed, hint_of, of_tool, reached, signature, spoken
-from fabric.core.taxonomy import CLASSIFY, Cause
+from fabric.core.signatures import crossed, effective_limit, failed, hint_of, of_tool, reached, signature, spoken
+from fabric.core.taxonomy import CLASSIFY, Cause, ErrorClass
 from fabric.core.verdict import PASS, Evidence, Trip, Verdict
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 NAME = "failure_signature"
 SCOPE = Scope.RUN
-APPLIES_TO: frozenset[ProposalKind] = frozenset({"failure"})
-OBSERVES: frozenset[str] = frozenset({"reaction_decided", "tool_answered", "escalation_decided"})
+APPLIES_TO: frozenset[ProposalKind] = frozenset({"failure", "crossing"})
+OBSERVES: frozenset[str] = frozenset({"reaction_decided", "tool_answered", "escalation_decided", "speaker_chosen"})
 __all__ = ["APPLIES_TO", "NAME", "OBSERVES", "SCOPE", "Config", "State", "check", "config", "observe", "of_error"]
 
 
@@ -45,6 +46,8 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind == "escalation_decided":
         return state if fact.system else spoken(state)
+    if fact.kind == "speaker_chosen":
+        return crossed(state, fact.crossed) if fact.crossed else state
     if fact.kind == "tool_answered":
         return failed(state, fact.failure, _turn(fact.command_id)) if fact.failure else state
     node = _node(fact.step_id, fact.scope.partition(":")[2])
@@ -58,6 +61,8 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     """Trips at the failure that would be the N-th of its signature."""
     if proposal.cause is None:
         return PASS
+    if proposal.kind == "crossing":
+        return _crossing(config, state, proposal, proposal.cause)
     node, turn = _node(proposal.step_id, proposal.stage), ""
     named = key = _key(node, proposal.cause, proposal.message)
     if proposal.target:
@@ -72,6 +77,27 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     message = f"the same failure came {observed} times in this run: {proposal.message}"
     evidence = Evidence(limit, observed, "failures", "run", details={"signature": named})
     return Trip(NAME, Cause.REPEATED_FAILURE, evidence, message)
+
+
+def of_crossing(agent: str, cause: Cause, message: str) -> str:
+    """The signature of a failure that crosses a restart edge: its node is the agent, whose turns are different branches each."""
+    return signature(agent, CLASSIFY[cause].error_class, message)
+
+
+def _crossing(config: Config, state: State, proposal: Proposal, cause: Cause) -> Verdict:
+    """Trips at a failure that is not transient, and at the crossing that would be the N-th of its signature."""
+    row, key = CLASSIFY[cause], of_crossing(proposal.agent, cause, proposal.message)
+    limit, observed = effective_limit(config.restart_limit), state.crossings.get(key, 0) + 1
+    details: dict[str, Any] = {"signature": key, "agent": proposal.agent, "failure_class": str(row.error_class)}
+    evidence = Evidence(limit, observed, "crossings", "run", details=details)
+    if row.error_class is not ErrorClass.TRANSIENT_INFRA:
+        why = f"failure_class={row.error_class} (requires {ErrorClass.TRANSIENT_INFRA})"
+    elif observed >= limit:
+        why = f"the same failure came to it {observed} times (limit {limit})"
+    else:
+        return PASS
+    message = f"restart blocked: {why}: {proposal.message}"
+    return Trip(NAME, Cause.RESTART_BLOCKED, evidence, message)
 
 
 def _turn(command_id: str) -> str:

@@ -26,7 +26,7 @@ from fabric.core.supposed.met import NotSupposed, agent_in, first_worker, met_in
 from fabric.core.supposed.models import Laid, Line, Supposed, Supposing
 from fabric.core.supposed.telling import told
 from fabric.core.taxonomy import CLASSIFY, FailureType, Tier
-from fabric.core.topologies import shell
+from fabric.core.topologies import graph, shell
 from fabric.core.topologies.shape import steps_of
 from fabric.core.verdict import Evidence, Trip
 from fabric.core.work import US, Work
@@ -90,6 +90,13 @@ def _ladder(
             )
         )
     return tuple(found)
+
+
+LED_ON = {
+    Reaction.ROUTE: "a rule of the graph leads on from it",
+    Reaction.GO_BACK: "it goes back to a retry target of the graph",
+}
+"""How a run goes on whose turn failed: only that turn meets the failure."""
 
 
 class _Walk:
@@ -263,8 +270,8 @@ class _Walk:
         self._wait(facts)
         if reaction == Reaction.TERMINATE and self.met.answers:
             self.ended = (RunState.COMPLETED, "the agent answers with what it has")
-        elif reaction == Reaction.ROUTE:
-            self.ended = (RunState.COMPLETED, "a rule of the graph leads on from it")
+        elif reaction in LED_ON:
+            return self._led_on(LED_ON[Reaction(reaction)])
         elif reaction == Reaction.HANDOVER and self.met.cured:
             self.ended = (RunState.COMPLETED, f"{self.spec.topology.handover} does it")
         elif any(isinstance(one.fact, ev.Replanned) for one in facts):
@@ -273,6 +280,13 @@ class _Walk:
             self._lay()
         elif any(isinstance(one.fact, ev.StepFailed) for one in facts):
             return self._gap()
+        return None
+
+    def _led_on(self, told: str) -> Failure | None:
+        """What the graph makes of a turn that is over; a restart edge may be blocked, which is a failure of its own."""
+        if (blocked := graph.committed(self.work, steps_of(self.work, self.stage)[-1])) is not None:
+            return blocked
+        self.ended = (RunState.COMPLETED, told)
         return None
 
     def _wait(self, facts: list[Any]) -> None:

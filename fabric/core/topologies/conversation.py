@@ -61,7 +61,7 @@ def opened(work: Work, steps: list[Step], following: Following) -> Concluded | F
         return turns
     turns = list(turns)
     if not turns:
-        over = any(step.status == "done" for step in steps)
+        over = any(step.status == "done" for step in steps[work.run.talk.begun :])
         return Concluded(parts(work)) if over else without(steps, len(steps))
     if trips := _refused(work, turns):
         return Failure(tuple(trips), Stage.FAN_OUT)

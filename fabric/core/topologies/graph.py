@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fabric.core import conversation_tools, conversations, guard, paces
+from fabric.core import conversation_tools, conversations, guard, paces, routing
 from fabric.core import events as ev
 from fabric.core.failure import Failure
 from fabric.core.flow import Stage
 from fabric.core.frozen import replace
 from fabric.core.graph.conversation import Decision, fold
 from fabric.core.graph.registry import Unanswered
-from fabric.core.graph.state import Why
+from fabric.core.graph.retry_targets import Way, after_failure, before_goal
+from fabric.core.graph.state import Packet, Why
 from fabric.core.graph.view import Message, default_view
 from fabric.core.mechanisms.contract import Proposal
+from fabric.core.mechanisms.failure_signature import of_crossing
 from fabric.core.run import Step
 from fabric.core.spec_conversation import TRANSFER
-from fabric.core.spec_graph import GraphTopology
 from fabric.core.taxonomy import Cause
 from fabric.core.topologies import conversation, slices
 from fabric.core.topologies.conversation import Turn
@@ -54,7 +55,7 @@ def concluded(work: Work, steps: list[Step]) -> Concluded | Failure | None:
 
 def joined(work: Work) -> Concluded:
     """What the last turn that came back with a result said."""
-    done = [step for step in steps_of(work, Stage.FAN_OUT) if step.status == "done"]
+    done = [step for step in _heard(work, steps_of(work, Stage.FAN_OUT)) if step.status == "done"]
     if not done:
         return Concluded({"text": "Nobody came back with a result.", "citations": []})
     output = work.ctx.output(done[-1].output_ref)
@@ -63,7 +64,7 @@ def joined(work: Work) -> Concluded:
 
 def _following(work: Work, steps: list[Step]) -> list[Turn] | Failure:
     if steps and not work.run.talk.closed and work.run.talk.turns < len(steps):
-        failure = _chosen(work, steps[-1])
+        failure = committed(work, steps[-1])
         if failure is not None:
             return failure
     if work.run.talk.closed:
@@ -77,7 +78,7 @@ def _following(work: Work, steps: list[Step]) -> list[Turn] | Failure:
 
 def _turn(work: Work, steps: list[Step], speaker: str) -> Turn:
     """The next turn: its agent reads the last messages in full, and of the rest who said how much."""
-    done = [step for step in steps if step.status == "done"]
+    done = [step for step in _heard(work, steps) if step.status == "done"]
     said = [Message(conversations.speaker_of(step), str(step.branch)) for step in done]
     view = default_view(said, len(conversations.graph_of(work).participants))
     briefs = slices.plan(work)["briefs"]
@@ -92,6 +93,11 @@ def _turn(work: Work, steps: list[Step], speaker: str) -> Turn:
     )
 
 
+def _heard(work: Work, steps: list[Step]) -> list[Step]:
+    """The turns since the conversation began anew the last time."""
+    return [step for step in steps if step.branch >= work.run.talk.begun]
+
+
 def _said_by_people(work: Work) -> Iterator[str]:
     """People's messages that nobody has read yet."""
     for ref in work.run.talk.waiting:
@@ -99,7 +105,7 @@ def _said_by_people(work: Work) -> Iterator[str]:
         yield f"{told['actor']}, a person, says: {told['text']}"
 
 
-def _chosen(work: Work, step: Step) -> Failure | None:
+def committed(work: Work, step: Step) -> Failure | None:
     """Commits a turn that is over, and journals who speaks next and why; gives back what speaks against it."""
     graph, ended = conversations.graph_of(work), conversations.over(work, step)
     try:
@@ -107,7 +113,10 @@ def _chosen(work: Work, step: Step) -> Failure | None:
     except Unanswered as error:
         return Failure((_unanswered(step, str(error)),), step.stage)
     assert found.decision is not None, found.refused  # Its speaker is the one that was expected.
-    decision = _not_yet(work, found.decision, found.state.turns)
+    decision, way = _led(work, step, found.decision, found.state.turns)
+    crossed = _crosses(step, ended.packet, decision)
+    if trips := _blocked(work, step, crossed):
+        return Failure(tuple(trips), step.stage, step.id)
     text = work.ctx.output(step.output_ref)["text"] if step.status == "done" else ""
     brief = ended.reasons.get(decision.tool) or text
     if trips := _against(work, step, decision, brief):
@@ -126,6 +135,8 @@ def _chosen(work: Work, step: Step) -> Failure | None:
         failure_class=ended.packet.error,
         errors=decision.errors,
         said_ref=step.output_ref,
+        level="" if way is None else way.level,
+        crossed=crossed,
     )
     work.emit(fact, {"context": dict(found.state.context), "reason": brief if decision.why is Why.HANDOFF else ""})
     if decision.why is Why.HANDOFF and decision.speaker not in (None, speaker):
@@ -140,17 +151,52 @@ def _unanswered(step: Step, sentence: str) -> Trip:
     return Trip("transition_graph", Cause.BAD_CONFIGURATION, Evidence(scope=f"step:{step.id}"), message)
 
 
-def _not_yet(work: Work, decision: Decision, turns: int) -> Decision:
-    """An end that comes before a goal is met leads to the graph's goal target, while there are turns left."""
-    topology, graph = conversations.topology_of(work), conversations.graph_of(work)
-    target = topology.goal_target if isinstance(topology, GraphTopology) else None
-    if target is None or decision.speaker is not None or graph.max_turns is None or turns >= graph.max_turns:
-        return decision
-    met = {conversations.speaker_of(step) for step in steps_of(work, Stage.FAN_OUT) if step.status == "done"}
-    goals = set(work.compiled.spec.policy.goal_gates.nodes) & set(graph.participants)
-    if goals <= met:
-        return decision
-    return replace(decision, speaker=target, why=Why.GOAL, close_reason="")
+def _crosses(step: Step, packet: Packet, decision: Decision) -> str:
+    """The signature of a failure that is about to cross a restart edge; empty: none is."""
+    if decision.why is not Why.RESTART or packet.error is None or step.cause is None:
+        return ""
+    return of_crossing(packet.speaker, step.cause, step.message)
+
+
+def _blocked(work: Work, step: Step, crossed: str) -> list[Trip]:
+    """What keeps a failure from crossing a restart edge."""
+    if not crossed:
+        return []
+    proposal = Proposal(
+        kind="crossing",
+        stage=step.stage,
+        step_id=step.id,
+        agent=conversations.speaker_of(step),
+        cause=step.cause,
+        message=step.message,
+    )
+    return guard.judge(proposal, work.view, work.compiled.spec.policy)
+
+
+def _led(work: Work, step: Step, decision: Decision, turns: int) -> tuple[Decision, Way | None]:
+    """The decision with what retry targets say of it: where a turn failed without a rule on that, and where an end comes before a goal is met."""
+    if routing.last_turn(work, turns):
+        return decision, None
+    graph, failed = conversations.graph_of(work), step.status != "done"
+    if failed and not step.partial and not routing.by_rule(work, decision):
+        ways = after_failure(graph, conversations.speaker_of(step))
+        if way := routing.back_from(work, step, ways, step.cause, step.message):
+            return replace(decision, speaker=way.to, why=Why.RETRY_TARGET, transition=None, close_reason=""), way
+    if decision.speaker is not None:
+        return decision, None
+    for goal in _unmet(work):
+        cause = step.cause if failed else None
+        if way := routing.back_from(work, step, before_goal(graph, goal), cause, step.message):
+            return replace(decision, speaker=way.to, why=Why.GOAL, close_reason=""), way
+    return decision, None
+
+
+def _unmet(work: Work) -> list[str]:
+    """Goals among those who take part that nobody has come back with yet, since the conversation began anew, in the order of the policy."""
+    steps = _heard(work, steps_of(work, Stage.FAN_OUT))
+    met = {conversations.speaker_of(step) for step in steps if step.status == "done"}
+    there = conversations.graph_of(work).participants
+    return [goal for goal in work.compiled.spec.policy.goal_gates.nodes if goal in there and goal not in met]
 
 
 def _against(work: Work, step: Step, decision: Decision, brief: str) -> list[Trip]:

@@ -28,6 +28,10 @@ class Concluded:
     score: float | None = None
 
 
+BEGAN_ANEW = "the conversation began anew after it"
+"""Why nothing is passed on of a turn before a restart edge."""
+
+
 class Topology(Protocol):
     """How the workers of a fan-out work together: the functions of each module."""
 
@@ -62,6 +66,8 @@ def _part(work: Work, step: Step) -> JSON:
     brief = slices.plan(work)["briefs"][step.brief]
     # Whoever did it in the end: the part is that worker's.
     part = {"branch": step.branch, "agent": brief["agent"], "title": brief["title"]}
+    if step.branch < work.run.talk.begun:
+        return {**part, "ref": "", "gap": BEGAN_ANEW}
     if step.status != "done":
         return {**part, "ref": "", "gap": step.message or "no result"}
     return {**part, "ref": step.output_ref, "gap": ""}

@@ -12,6 +12,7 @@ from typing import Any
 
 from fabric.core.graph import conditions as c
 from fabric.core.graph import targets as t
+from fabric.core.graph.retry_targets import named
 from fabric.core.graph.spec import TransitionGraph, Unreadable, from_dict
 from fabric.core.graph.state import ENGINE_KEYS
 from fabric.services.errors import Refused
@@ -290,6 +291,10 @@ def _without_counterpart(graph: TransitionGraph) -> Iterator[str]:
             yield f"transitions.{n}.when.key: AG2 does not write {rule.when.key!r} after each turn; leave the rule out"
         if type(rule.then) not in _TO_TARGET:
             yield f"transitions.{n}.then: AG2 has no target {rule.then.kind!r}; name an agent, or leave it out"
+        if rule.restart:
+            yield f"transitions.{n}.restart: AG2 has no restart edges; lead there without, or leave the rule out"
+    for path, _ in named(graph):
+        yield f"{path}: AG2 has no retry targets; write a rule that leads there, or leave it out"
     if graph.default_target is not None and type(graph.default_target) not in _TO_TARGET:
         yield f"default_target: AG2 has no target {graph.default_target.kind!r}; name an agent, or end there"
 

@@ -1,26 +1,28 @@
 """Workflows of Fabro, written in DOT, as transition graphs (S1): what was taken over and what was not, each with its line and why.
 
 A node is a participant, an edge a rule for turns of its source. Edges with a condition come first, as they stand; one without holds where the node did not fail.
-Where a failed node has no edge that matches, its retry target is the last rule (S1 "When failures become fatal"). What a policy has a counterpart for is a part of
-one; what an engine of graphs would be needed for is told as left.
+Retry targets and restart edges are the graph's own (S1 "When failures become fatal", "Loop restart edges"). What a policy has a counterpart for is a part of one;
+what has none is told as left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fabric.core.graph.conditions import AllOf, AnyOf, Condition, ErrorClassIs, FromSpeaker, Not, OutcomeIs
+from fabric.core.graph.by_edge import on_failure
+from fabric.core.graph.conditions import AllOf, AnyOf, Condition, FromSpeaker, Not, OutcomeIs
+from fabric.core.graph.problems import CROSSES
 from fabric.core.graph.reach import Crew, Reach
-from fabric.core.graph.spec import Transition, TransitionGraph
+from fabric.core.graph.retry_targets import named
+from fabric.core.graph.spec import RetryTargets, Transition, TransitionGraph
 from fabric.core.graph.state import NodeOutcome
 from fabric.core.graph.targets import Target, Terminate, ToAgent
 from fabric.core.policy import FailureSignature, Limits, StallWatchdog
 from fabric.core.retry_policy import RetryLayers
-from fabric.core.taxonomy import ErrorClass
 from fabric.services.errors import Placed, Refused
 from fabric.services.graph_import.dot_reader import Attribute, Dot, DotProblem, Edge, Node, dot_read
 from fabric.services.graph_import.fabro_conditions import condition_of
@@ -32,6 +34,8 @@ BLOCKED = "loop_restart_blocked"
 START, EXIT = "Mdiamond", "Msquare"
 """Shapes of the nodes where a workflow begins and ends; nodes named ``start`` and ``exit`` are such too."""
 TARGETS = ("retry_target", "fallback_retry_target")
+TURNS_MAX = 100_000
+"""Most turns that a graph may allow."""
 
 
 class Note(NamedTuple):
@@ -82,13 +86,15 @@ class _Part(NamedTuple):
     field: str
     model: type[Any]
     besides: Mapping[str, JSON] = {}
+    also: str = ""
+    """A second field that it says the same of."""
 
 
 POLICY: Mapping[str, _Part] = {
     "max_node_visits": _Part("limits", "max_node_visits", Limits, {"visits_preset": "fabro"}),
     "stall_timeout": _Part("stall_watchdog", "after_s", StallWatchdog),
     "default_max_retry": _Part("retry_layers", "max_retries", RetryLayers, {"preset": "fabro"}),
-    "loop_restart_signature_limit": _Part("failure_signature", "limit", FailureSignature),
+    "loop_restart_signature_limit": _Part("failure_signature", "limit", FailureSignature, also="restart_limit"),
 }
 """Attributes of the graph with a counterpart in ``policy`` (S1)."""
 _SINGLE = "retries of single nodes come with the engine of graphs; policy.retry_layers has them for stages"
@@ -122,6 +128,8 @@ class _Reading:
         first = self._first(people)
         self._graph_attributes()
         rules = [rule for one in nodes if one.id in people for rule in self._rules(one, people)]
+        own = {people[one.id]: self._own_targets(one, people) for one in nodes if one.id in people}
+        common = self._targets("graph", self.dot.attributes, people)
         for one in nodes:
             self._node_attributes(one)
         self.left.extend(Note(one.line, f"a subgraph, {name}", ELSE) for name, one in self.dot.inner)
@@ -130,7 +138,11 @@ class _Reading:
             initial_speaker=people[first],
             transitions=tuple(rules),
             default_target=Terminate(reason=NO_EDGE),
+            retry_targets={name: one for name, one in own.items() if one != RetryTargets()},
+            **common,
         )
+        if tuple(named(graph)):
+            graph = self._bounded(graph)
         return FromFabro(graph, self.policy, tuple(sorted(self.taken)), tuple(sorted(self.left)))
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
@@ -175,21 +187,23 @@ class _Reading:
                 self._take(
                     line,
                     what,
-                    "policy.goal_gates.nodes; an unmet goal ends the run, since leading back to a node comes with the engine of graphs",
+                    "policy.goal_gates.nodes; an end before it is met leads back to a retry target, and ends the run where there is none",
                 )
             elif name == "shape" and value in (START, EXIT):
                 self._take(line, what, "where the workflow begins" if value == START else "where the workflow ends")
+            elif name in TARGETS and (self._starts(node) or self._exits(node)):
+                self._leave(line, what, "nobody has a turn there that could fail")
             elif name not in TARGETS and not (name == "goal_gate" and value == "false"):
                 self._leave(line, what, LEFT_NODE.get(name, ELSE))
 
     # -- edges ---------------------------------------------------------------------------------------------------------
 
     def _rules(self, node: Node, people: Mapping[str, str]) -> list[Transition]:
-        """The rules for turns of a node: edges with a condition, edges without, its retry target."""
+        """The rules for turns of a node: edges with a condition, edges without."""
         out = [one for one in self.dot.edges if one.source == node.id]
         rules = [rule for one in out if "condition" in one.attributes for rule in self._conditional(one, people)]
         rules += [rule for one in out if "condition" not in one.attributes for rule in self._plain(one, people)]
-        return rules + self._retry(node, people)
+        return rules
 
     def _conditional(self, edge: Edge, people: Mapping[str, str]) -> list[Transition]:
         given = edge.attributes["condition"]
@@ -203,23 +217,39 @@ class _Reading:
         target = self._target(edge, people)
         if target is None:
             return []
-        if not self._restarts(edge):
-            return [Transition(when=when, then=target)]
-        crosses = AnyOf(conditions=(Not(condition=_FAILED), ErrorClassIs(failure_class=ErrorClass.TRANSIENT_INFRA)))
-        rules = (
-            Transition(when=self._from(edge, people, condition, crosses), then=target),
-            Transition(when=when, then=Terminate(reason=BLOCKED)),
-        )
-        speaker = people[edge.source]
-        alone = TransitionGraph(participants=(speaker,), initial_speaker=speaker, transitions=rules)
-        return list(rules if Reach(alone, Crew()).decides(1, speaker) else rules[:1])
+        return self._ruled(edge, people, when, target, given.line)
 
     def _plain(self, edge: Edge, people: Mapping[str, str]) -> list[Transition]:
-        self._restarts(edge)
         target = self._target(edge, people)
-        return (
-            [] if target is None else [Transition(when=self._from(edge, people, Not(condition=_FAILED)), then=target)]
-        )
+        if target is None:
+            return []
+        return self._ruled(edge, people, self._from(edge, people, Not(condition=_FAILED)), target, edge.line)
+
+    def _ruled(
+        self, edge: Edge, people: Mapping[str, str], when: Condition, target: Target, line: int
+    ) -> list[Transition]:
+        """An edge as its rule: a restart edge too, where anything may cross it."""
+        given = edge.attributes.get("loop_restart")
+        if given is None or given.value != "true":
+            return [Transition(when=when, then=target)]
+        what = f"{_arrow(edge)}, loop_restart"
+        if not isinstance(target, ToAgent):
+            self._leave(given.line, what, "nothing begins anew where the workflow ends")
+            return [Transition(when=when, then=target)]
+        rule = Transition(when=when, then=target, restart=True)
+        if not on_failure(rule):  # It is asked about however a turn ended, which a restart edge has to say.
+            rule = Transition(
+                when=AllOf(conditions=(when, AnyOf(conditions=(Not(condition=_FAILED), _FAILED)))),
+                then=target,
+                restart=True,
+            )
+        speaker = people[edge.source]
+        alone = TransitionGraph(participants=(speaker,), initial_speaker=speaker, transitions=(rule,))
+        if not Reach(alone, Crew()).decides(0, speaker, CROSSES):
+            self._take(given.line, what, f"no failure that it is for may cross it, so that it ends with {BLOCKED}")
+            return [Transition(when=when, then=Terminate(reason=BLOCKED))]
+        self._take(given.line, what, "begins the conversation anew; of failures only transient_infra crosses it")
+        return [rule]
 
     def _from(self, edge: Edge, people: Mapping[str, str], *conditions: Condition) -> Condition:
         return AllOf(conditions=(FromSpeaker(agent=people[edge.source]), *conditions))
@@ -237,40 +267,47 @@ class _Reading:
         self._leave(edge.line, _arrow(edge), "nothing leads back to the start; lead to the node after it")
         return None
 
-    def _restarts(self, edge: Edge) -> bool:
-        given = edge.attributes.get("loop_restart")
-        if given is None or given.value != "true":
-            return False
-        what = f"{_arrow(edge)}, loop_restart"
-        self._take(given.line, what, f"of failures only transient_infra crosses it; any other ends with {BLOCKED}")
-        self._leave(
-            given.line,
-            what,
-            "the restart's own count of failures comes with the engine of graphs; policy.failure_signature counts them",
-        )
-        return True
+    # -- retry targets -------------------------------------------------------------------------------------------------
 
-    def _retry(self, node: Node, people: Mapping[str, str]) -> list[Transition]:
-        """The first of node, node fallback, graph, graph fallback that there is (S1 "Goal gates"); the rest is never reached."""
-        own = [(f"node {node.id}, {name}", node.attributes[name]) for name in TARGETS if name in node.attributes]
-        common = [("", self.dot.attributes[name]) for name in TARGETS if name in self.dot.attributes]
-        found: Attribute | None = None
-        for what, given in (*own, *common):
-            if found is None and given.value in people:
-                found = given
-                if what:
-                    self._take(given.line, what, f"leads there where {node.id} failed and no edge matched")
-            elif what:
-                known = given.value in people
-                self._leave(
-                    given.line,
-                    what,
-                    "is never reached: the target before it is there" if known else f"there is no node {given.value!r}",
+    def _own_targets(self, node: Node, people: Mapping[str, str]) -> RetryTargets:
+        return RetryTargets(**self._targets(f"node {node.id}", node.attributes, people))
+
+    def _targets(self, whose: str, given: Mapping[str, Attribute], people: Mapping[str, str]) -> dict[str, str]:
+        """What a node or the graph says of where failures and unmet goals lead back to."""
+        found: dict[str, str] = {}
+        for name in TARGETS:
+            if name not in given:
+                continue
+            value, line = given[name]
+            if value in people:
+                found[name] = people[value]
+                self._take(
+                    line,
+                    f"{whose}, {name}",
+                    "leads back there after a failure that no edge matched, or before an unmet goal",
                 )
-        if found is None:
-            return []
-        speaker = FromSpeaker(agent=people[node.id])
-        return [Transition(when=AllOf(conditions=(speaker, _FAILED)), then=ToAgent(agent=people[found.value]))]
+            else:
+                self._leave(line, f"{whose}, {name}", f"there is no node {value!r} that does anything")
+        return found
+
+    def _bounded(self, graph: TransitionGraph) -> TransitionGraph:
+        """What leads back needs a bound here. Fabro's on visits comes to one on turns; without it the author has to give one."""
+        line = next(given.line for name, given in self._all_targets() if name in TARGETS)
+        visits = self.policy.get("limits", {}).get("max_node_visits")
+        if visits is None:
+            self._leave(
+                line,
+                "retry targets",
+                "what leads back needs a bound, and the file has no max_node_visits; give max_turns",
+            )
+            return graph
+        most = max(1, min(visits * len(graph.participants), TURNS_MAX))
+        self._take(line, "retry targets", f"max_turns: {most:,}, as many turns as max_node_visits lets all nodes have")
+        return graph.model_copy(update={"max_turns": most})
+
+    def _all_targets(self) -> Iterator[tuple[str, Attribute]]:
+        for attributes in (self.dot.attributes, *(one.attributes for one in self.dot.nodes.values())):
+            yield from attributes.items()
 
     # -- the graph -----------------------------------------------------------------------------------------------------
 
@@ -279,28 +316,19 @@ class _Reading:
             what = f"graph, {name}"
             if name in POLICY:
                 self._policy(what, POLICY[name], given)
-            elif name in TARGETS:
-                there = given.value in self.dot.nodes
-                note = self._take if there else self._leave
-                note(
-                    given.line,
-                    what,
-                    "leads there where a node failed, no edge matched and it has no target of its own"
-                    if there
-                    else f"there is no node {given.value!r}",
-                )
-            else:
+            elif name not in TARGETS:
                 self._leave(given.line, what, ELSE)
 
     def _policy(self, what: str, part: _Part, given: Attribute) -> None:
-        fields = {part.field: given.value, **part.besides}
+        fields = {name: given.value for name in (part.field, part.also) if name} | dict(part.besides)
         try:
             read = part.model.model_validate(fields)
         except ValidationError as error:
             self._leave(given.line, what, f"{given.value!r}: {error.errors()[0]['msg'].lower()}")
             return
-        self.policy.setdefault(part.group, {}).update({part.field: getattr(read, part.field), **part.besides})
-        self._take(given.line, what, f"policy.{part.group}.{part.field}")
+        found = {name: getattr(read, name) for name in (part.field, part.also) if name}
+        self.policy.setdefault(part.group, {}).update({**found, **part.besides})
+        self._take(given.line, what, " and ".join(f"policy.{part.group}.{name}" for name in found))
 
     def _take(self, line: int, what: str, sentence: str) -> None:
         self.taken.append(Note(line, what, sentence))

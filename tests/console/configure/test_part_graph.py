@@ -222,3 +222,47 @@ def test_what_the_installation_registers_is_offered_and_what_is_registered_no_mo
 )
 def test_problems_call_what_has_no_name_as_the_forms_do(path: str, called: str) -> None:
     assert subject(path, {}) == called
+
+
+AGAIN = """    - when: {kind: error_class_is, failure_class: transient_infra}
+      then: {kind: agent, agent: triage}
+      restart: true
+  default_target:"""
+BACK = """  max_turns: 8
+  retry_target: triage
+  retry_targets: {billing: {retry_target: billing, fallback_retry_target: writer}}
+"""
+
+
+def led_back() -> str:
+    return DESK.replace("  default_target:", AGAIN).replace("  max_turns: 8\n", BACK)
+
+
+def test_a_restart_edge_says_that_the_conversation_begins_anew() -> None:
+    html = page(led_back())
+    assert "If the turn failed, transient infra, triage speaks next, and the conversation begins anew." in html
+    assert html.count("and the conversation begins anew.") == 1
+    on = read_yaml(sent(DESK, topology__transitions__0__restart="true")).value
+    assert [rule.get("restart") for rule in on["topology"]["transitions"]] == [True, None]
+
+
+def test_retry_targets_are_edited_of_the_graph_and_of_each_worker() -> None:
+    html = page(led_back())
+    for name in ("triage", "billing", "writer"):
+        assert f'name="f.topology.retry_targets.{name}.fallback_retry_target"' in html
+    fields = {"topology__retry_target": "writer", "topology__retry_targets__billing__retry_target": "triage"}
+    topology = read_yaml(sent(DESK, **fields)).value["topology"]
+    assert (topology["retry_target"], topology["retry_targets"]) == ("writer", {"billing": {"retry_target": "triage"}})
+    FabricSpec.model_validate(read_yaml(led_back()).value)
+
+
+def test_the_picture_and_its_table_tell_both_with_strokes_of_their_own() -> None:
+    html = page(led_back())
+    assert html.count('<path class="e anew"') == 2
+    assert "billing to triage: rule 3, and the conversation begins anew" in html
+    assert "billing to writer: after a failure that no rule is for: its own fallback" in html
+    assert "by rule 3, which begins the conversation anew" in html
+    assert "back after a failure that no rule is for: the graph&#x27;s retry target" in html
+    plain = page(DESK)
+    assert 'class="e anew"' not in plain
+    assert 'class="e back"' not in plain

@@ -201,7 +201,7 @@ RAISED_BY = {
     FailureType.DEADLOCK: "brief_repeated supervisor_stuck handoff_cycle",
     FailureType.NO_PROGRESS: "stalled no_progress",
     FailureType.UNSAFE_OUTPUT: "policy_denied persona_violation content_filter",
-    Direct.ABORT: "repeated_failure goal_unmet",
+    Direct.ABORT: "repeated_failure restart_blocked goal_unmet",
     Direct.ESCALATE: "below_tau outcome_unknown",
     Direct.NEUTRAL: "user_cancel",
 }

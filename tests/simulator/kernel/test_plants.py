@@ -9,6 +9,8 @@ import pytest
 
 from fabric.core.decision_table import Reaction
 from fabric.core.flow import Stage
+from fabric.core.graph.retry_targets import has_targets
+from fabric.core.spec_graph import GraphTopology
 from fabric.core.taxonomy import Tier
 from simulator.kernel.campaign import SeedReport, campaign, simulate, simulate_setup
 from simulator.kernel.faults import Rates
@@ -77,6 +79,9 @@ FOUND_BY = {
     "turns_unbounded": {"speaker_follows_from_the_graph"},
     "hops_unbounded": {"hops_are_in_bounds"},
     "tools_for_all": {"conversations_are_their_members_alone"},
+    "anything_crosses": {"what_begins_anew_does"},
+    "first_level_alone": {"speaker_follows_from_the_graph"},
+    "everything_heard": {"what_begins_anew_does"},
     # Debates, procedures, teams.
     "side_speaks_twice": {"turns_in_order"},
     "round_missed": {"turns_in_order"},
@@ -161,6 +166,16 @@ def _talking_team(setup: Setup) -> bool:
     return setup.fabric.compiled.spec.topology.kind == "hierarchical" and _conversing(setup)
 
 
+def _restarts(setup: Setup) -> bool:
+    topology = setup.fabric.compiled.spec.topology
+    return isinstance(topology, GraphTopology) and any(rule.restart for rule in topology.transitions)
+
+
+def _leads_back(setup: Setup) -> bool:
+    topology = setup.fabric.compiled.spec.topology
+    return isinstance(topology, GraphTopology) and has_targets(topology) and bool(topology.max_visits)
+
+
 def _of_kind(kind: str) -> Callable[[Setup], bool]:
     return lambda setup: setup.fabric.compiled.spec.topology.kind == kind
 
@@ -178,6 +193,9 @@ WHERE: Mapping[str, Callable[[Setup], bool]] = {
     "hops_unbounded": _conversing,
     "tools_for_all": _talking_team,
     "unsafe_arguments_pass": lambda setup: "arguments" in setup.fabric.compiled.evaluators.guardrails,
+    "anything_crosses": _restarts,
+    "first_level_alone": _leads_back,
+    "everything_heard": _restarts,
     "side_speaks_twice": _of_kind("debate"),
     "round_missed": _of_kind("debate"),
     "votes_uncounted": _of_kind("debate"),

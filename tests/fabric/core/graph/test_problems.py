@@ -16,6 +16,7 @@ from fabric.core.graph.factories import round_robin, sequence
 from fabric.core.graph.problems import problems
 from fabric.core.graph.reach import END, Crew, Reach
 from fabric.core.graph.registry import BUILT_IN, Next, Registry
+from fabric.core.graph.spec import RetryTargets
 from fabric.core.graph.state import NodeOutcome, Packet, ToolUse, Why, Writes
 from fabric.core.taxonomy import ErrorClass
 from tests.fabric.core.graph.drawn import graphs
@@ -249,3 +250,85 @@ def test_whatever_is_played_was_said_to_be_possible(on):
                 assert found.falls_through(speaker)
             if played.why is not Why.MAX_TURNS:
                 assert (played.speaker or END) in found.after(speaker)
+
+
+# -- restart edges and retry targets -----------------------------------------------------------------------------------
+
+FAILS = c.OutcomeIs(outcome=NodeOutcome.FAIL)
+RETRIES = {"retry_targets": {"alice": RetryTargets(retry_target="carol")}}
+
+
+def restart(when, then="bob"):
+    return rule(when, then).model_copy(update={"restart": True})
+
+
+@pytest.mark.parametrize(
+    ("on", "path", "sentence"),
+    [
+        (
+            graph(restart(FAILS, t.Stay())),
+            "transitions.0.restart",
+            "a conversation begins anew with somebody, and stay names nobody; give `then` the kind agent",
+        ),
+        (
+            graph(restart(ALWAYS)),
+            "transitions.0.restart",
+            "a restart edge is for how a turn ended; put outcome_is or error_class_is into its condition",
+        ),
+        (
+            graph(restart(c.ErrorClassIs(failure_class=ErrorClass.DETERMINISTIC))),
+            "transitions.0.restart",
+            "can never be crossed: of failures only transient_infra crosses a restart edge",
+        ),
+        (
+            graph(
+                rule(c.ErrorClassIs(failure_class=ErrorClass.TRANSIENT_INFRA), "carol"),
+                restart(all_of(FAILS, c.Not(condition=c.ContextEquals(key="failure_class", value=None)))),
+            ),
+            "transitions.1.restart",
+            "can never be crossed",
+        ),
+        (graph(retry_target="dave", max_turns=9), "retry_target", "no participant is named 'dave'"),
+        (graph(fallback_retry_target="dave", max_turns=9), "fallback_retry_target", "no participant is named 'dave'"),
+        (graph(retry_targets={"dave": RetryTargets()}, max_turns=9), "retry_targets.dave", "no participant is named"),
+        (
+            graph(retry_targets={"bob": RetryTargets(fallback_retry_target="dave")}, max_turns=9),
+            "retry_targets.bob.fallback_retry_target",
+            "no participant is named 'dave'",
+        ),
+        (graph(**RETRIES), "retry_targets.alice.retry_target", "a failure that stays would be gone back from for ever"),
+        (graph(retry_target="bob"), "retry_target", "a failure that stays would be gone back from for ever"),
+    ],
+)
+def test_what_never_restarts_or_leads_back_to_nobody_or_for_ever_is_a_problem(on, path, sentence):
+    (found,) = (one for one in problems(on) if not one.warning)
+    assert (found.path, found.sentence[: len(sentence)]) == (path, sentence)
+
+
+@pytest.mark.parametrize(
+    "when", [FAILS, c.ErrorClassIs(failure_class=ErrorClass.TRANSIENT_INFRA), c.Not(condition=FAILS)]
+)
+def test_a_restart_edge_that_something_can_cross_is_none(when):
+    assert [one for one in problems(graph(restart(when))) if not one.warning] == []
+
+
+def warned(on, **more):
+    return [one.path for one in problems(on, **more) if one.warning]
+
+
+def test_who_is_led_back_to_may_speak():
+    alone = graph(rule(from_("alice"), "bob"), rule(from_("bob"), STOP), max_turns=9)
+    assert warned(alone) == ["participants.2"]
+    assert warned(alone.model_copy(update=RETRIES)) == []
+    # Every failure of alice is a rule's: nothing ever goes back from it.
+    edged = graph(rule(all_of(from_("alice"), FAILS), "bob"), *alone.transitions, max_turns=9, **RETRIES)
+    assert warned(edged) == ["participants.2"]
+
+
+def test_who_an_unmet_goal_leads_back_to_may_speak_where_it_can_end():
+    goal = Crew(goals=("bob",))
+    ends = graph(rule(from_("alice"), "bob"), goal_target="carol", max_turns=9)
+    assert warned(ends, crew=goal) == []
+    assert warned(ends) == ["participants.2"]
+    own = ends.model_copy(update={"goal_target": None, "retry_targets": {"bob": RetryTargets(retry_target="carol")}})
+    assert warned(own, crew=goal) == []

@@ -227,12 +227,18 @@ def test_what_ag2_has_not_is_not_written():
     graph["transitions"].append(
         {"when": {"kind": "context_equals", "key": "outcome", "value": "fail"}, "then": {"kind": "stay"}}
     )
+    graph["transitions"].append({"when": {"kind": "always"}, "then": {"kind": "agent", "agent": "a"}, "restart": True})
     graph["default_target"] = {"kind": "registered", "name": "best"}
+    graph |= {"retry_target": "a", "goal_target": "b", "retry_targets": {"b": {"fallback_retry_target": "a"}}}
     with pytest.raises(Refused) as refused:
         ag2_written(from_dict(graph))
     assert [one.partition(":")[0] for one in refused.value.problems] == [
         "transitions.1.when",
         "transitions.1.then",
         "transitions.2.when.key",
+        "transitions.3.restart",
+        "retry_targets.b.fallback_retry_target",
+        "retry_target",
+        "goal_target",
         "default_target",
     ]

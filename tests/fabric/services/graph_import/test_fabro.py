@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core import events as ev
+from fabric.core.flow import RunState
 from fabric.core.graph.conditions import ErrorClassIs
 from fabric.core.graph.conversation import fold, opened
 from fabric.core.graph.problems import problems
+from fabric.core.graph.retry_targets import after_failure
 from fabric.core.graph.state import NodeOutcome
 from fabric.core.policy import FlowPolicy
-from fabric.core.taxonomy import ErrorClass
+from fabric.core.taxonomy import Cause, ErrorClass
 from fabric.services.errors import Refused
 from fabric.services.graph_import.fabro import LEFT_EDGE, LEFT_NODE, POLICY, fabro_read
+from fabric.services.graph_import.texts import graph_read
 from tests.fabric.core.graph.graphs import packet, sets
+from tests.fabric.core.harness import ran
+from tests.fabric.core.scripts import fails, summary
+from tests.fabric.core.topologies.fabrics import talks, team
 
 TEXT = """digraph Example {
     graph [retry_target="plan", fallback_retry_target=implement, max_node_visits="20", stall_timeout=300,
@@ -61,14 +68,23 @@ def test_nodes_take_part_and_the_start_says_who_begins(read):
         ("verify", {"value": "green"}, "exit"),
         ("verify", {"value": "red"}, "implement"),
         ("escalate", {}, "exit"),
-        # No edge matches: the node's retry target, else the graph's.
-        ("implement", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "plan"),
-        ("verify", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "implement"),
-        ("fix", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "plan"),
+        # No edge matches: what follows is the retry target's to say.
+        ("implement", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "no_edge"),
+        ("verify", {"outcome": FAIL, "error": ErrorClass.STRUCTURAL}, "no_edge"),
     ],
 )
 def test_edges_lead_where_they_lead_in_fabro(read, node, fields, then):
     assert after(read, node, **fields) == then
+
+
+def test_retry_targets_stand_on_their_levels(read):
+    levels = {node: [(str(way.level), way.to) for way in after_failure(read.graph, node)] for node in ("verify", "fix")}
+    of_graph = [("graph", "plan"), ("graph_fallback", "implement")]
+    assert levels == {"verify": [("node", "implement"), *of_graph], "fix": of_graph}
+    assert read.graph.max_turns == 100  # 20 visits of 5 nodes.
+    assert [one.sentence for one in read.taken if one.what == "retry targets"] == [
+        "max_turns: 100, as many turns as max_node_visits lets all nodes have"
+    ]
 
 
 def test_where_nothing_matches_it_ends():
@@ -78,14 +94,35 @@ def test_where_nothing_matches_it_ends():
 @pytest.mark.parametrize(
     ("outcome", "error", "then"),
     [
-        (FAIL, ErrorClass.TRANSIENT_INFRA, "a"),
-        (FAIL, ErrorClass.DETERMINISTIC, "loop_restart_blocked"),
-        (NodeOutcome.PARTIAL_SUCCESS, None, "a"),
+        (FAIL, Cause.SERVER_ERROR, ["a", "b", "a", "b"]),
+        (FAIL, Cause.AUTH, ["a", "b"]),
+        (NodeOutcome.SUCCESS, None, ["a", "b"]),
     ],
 )
 def test_only_transient_failures_cross_a_loop_restart(outcome, error, then):
-    read = fabro_read('digraph { start -> a -> b; b -> a [condition="outcome!=success", loop_restart="true"] }')
-    assert after(read, "b", outcome=outcome, error=error) == then
+    text = 'digraph { start -> a -> b; b -> a [condition="outcome!=success", loop_restart="true"] }'
+    found = graph_read(text)
+    answers = [fails(error, "down", status=503)] * 3 if error is not None else []
+    world = ran(team(found.topology), {**talks("a"), "b": [*answers, summary("b has looked at it.")]})
+    assert [fact.agent for fact in world.of(ev.TurnOpened)] == then
+    assert world.end.state is (RunState.ABORTED if error is Cause.AUTH else RunState.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "restart", "then"),
+    [
+        ("", True, "a"),
+        (', condition="context.k=v"', True, "a"),
+        (', condition="outcome=fail"', True, "a"),
+        (', condition="failure_class=deterministic"', False, "loop_restart_blocked"),
+    ],
+)
+def test_a_loop_restart_is_a_restart_edge_where_anything_may_cross_it(attributes, restart, then):
+    read = fabro_read(f"digraph {{ start -> a -> b; b -> a [loop_restart=true{attributes}] }}")
+    (rule,) = (one for one in read.graph.transitions if "agent='b'" in repr(one.when))
+    assert (rule.restart, getattr(rule.then, "agent", "") or rule.then.reason) == (restart, then)
+    assert [one for one in problems(read.graph) if not one.warning] == []
+    assert "loop_restart" not in " ".join(one.what for one in read.left)
 
 
 def test_the_policy_is_one_that_a_fabric_can_have(read):
@@ -93,7 +130,7 @@ def test_the_policy_is_one_that_a_fabric_can_have(read):
         "limits": {"max_node_visits": 20, "visits_preset": "fabro"},
         "stall_watchdog": {"after_s": 300.0},
         "retry_layers": {"max_retries": 2, "preset": "fabro"},
-        "failure_signature": {"limit": 4},
+        "failure_signature": {"limit": 4, "restart_limit": 4},
         "goal_gates": {"nodes": ["verify"]},
     }
     policy = FlowPolicy.model_validate({"budget": {"run_usd_micros": 1}, **read.policy})
@@ -109,7 +146,6 @@ def test_what_was_not_taken_over_is_told_with_line_and_reason(read):
         "line 10, node verify, max_visits",
         "line 10, node verify, retry_policy",
         "line 10, node verify, shape",
-        "line 12, verify -> implement, loop_restart",
         "line 13, fix -> implement, weight",
     ]
     assert told[1] == f"line 9, implement -> escalate, label: {LEFT_EDGE['label']}"
@@ -143,7 +179,9 @@ def test_everything_in_the_file_is_told_once_at_least(read):
         ('a -> b [condition="x > 3"]', "'x > 3' is no condition that is read"),
         ('a -> b [condition=""]', "'' is no condition that is read"),
         ("a [retry_target=zoe] a -> b", "there is no node 'zoe'"),
-        ("a [retry_target=b, fallback_retry_target=a] a -> b", "is never reached: the target before it is there"),
+        ("a [retry_target=b, fallback_retry_target=a] a -> b", "what leads back needs a bound, and the file has no"),
+        ("start [retry_target=a] start -> a -> b", "nobody has a turn there that could fail"),
+        ("start -> a -> b -> exit; b -> exit [loop_restart=true]", "nothing begins anew where the workflow ends"),
         ("max_node_visits=many; a -> b", "'many': input should be a valid integer"),
         ("retry_target=zoe; a -> b", "there is no node 'zoe'"),
         ("start -> a; start -> b; a -> b", "a conversation has one first speaker"),
