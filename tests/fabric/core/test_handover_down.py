@@ -80,3 +80,22 @@ def test_who_starts_again_takes_the_place_of_who_was_at_work_and_is_no_more_at_o
     world = ran(made, script)
     assert world.of(ev.ReactionDecided)[0].reaction == "handover"
     assert [fact.agent for fact in world.of(ev.StepOpened) if fact.stage == "fan_out"] == ["planner"]
+
+
+def test_a_slice_that_failed_as_a_whole_is_nobody_s_to_take_over() -> None:
+    made = cut(10, table={"unsafe_output": HANDED})
+    made = made.model_copy(update={"topology": made.topology.model_copy(update={"handover": "aggregator"})})
+    family = Household(made, {"planner": planned(10), "worker": BLOCKED, "aggregator": BLOCKED}).start().go()
+    whole(family)
+    assert [fact.reaction for fact in family.root.of(ev.ReactionDecided)] == ["abort"]
+    assert family.root.of(ev.RungSkipped)[0].reason.startswith("a slice does it")
+
+
+def test_whoever_takes_over_hears_what_the_team_had_come_to() -> None:
+    outer, inner = with_lead()
+    inner = inner.model_copy(update={"topology": inner.topology.model_copy(update={"finalizer": "critic"})})
+    script = {"worker": summary("Found."), "critic": [BLOCKED, summary("Else.")], "aggregator": summary("Merged.")}
+    family = Household(outer, script, nested={"critic": inner}).start().go()
+    whole(family)
+    told = [message for run, request in family.requests if run == "root" for message in request.messages]
+    assert any("the team of critic: Merged." in str(message) for message in told)
