@@ -85,7 +85,10 @@ class Household:
         self.used: dict[tuple[str, str], int] = {}
         self.aborted: set[tuple[str, str, int]] = set()
         self.executed: list[tuple[str, JSON, str]] = []
-        self.offers = {tool.name: ToolOffer(name=tool.name, description="", parameters={}) for tool in self.spec.tools}
+        self.offers = {
+            tool.name: ToolOffer(name=tool.name, description="", parameters=tool.parameters or {})
+            for tool in self.spec.all_tools
+        }
         inner = {name: self._compiled(spec) for name, spec in (self.nested or specs_of(self.spec)).items()}
         self.compiled = self._compiled(self.spec, inner)
 
