@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from fabric.core.actor import Actor
 from fabric.core.child_inputs import ChildRequested
+from fabric.core.envelope import from_row
+from fabric.core.events import LineagePinned, RunForked
 from fabric.core.flow import RunState
 from fabric.core.inputs import INBOX, ForkRequested
-from fabric.models import Inbox, Run
+from fabric.models import Event, Inbox, Run
 from fabric.selectors.runs import RunView
 
 CHILDREN_SHOWN = 64
@@ -35,8 +37,20 @@ def team_of(run: RunView) -> str:
     """The worker whose team a run is of, by what it was begun with, its first input; empty: it runs the fabric's own topology."""
     inbox = Inbox.objects.filter(run_id=run.id, workspace_id=run.workspace_id).order_by("created_at")
     body = inbox.values_list("body", flat=True).first()
-    given = None if body is None else INBOX.validate_json(bytes(body))
+    if not body:
+        return _pinned(run)
+    given = INBOX.validate_json(bytes(body))
     return given.topology if isinstance(given, ChildRequested | ForkRequested) else ""
+
+
+def _pinned(run: RunView) -> str:
+    """The same of a run whose inputs were erased: its journal's headers never are."""
+    rows = Event.objects.filter(run_id=run.id, workspace_id=run.workspace_id, kind__in=("lineage_pinned", "run_forked"))
+    for seq, kind, version, header in rows.order_by("seq").values_list("seq", "kind", "version", "header")[:1]:
+        fact = from_row(seq, kind, version, bytes(header)).fact
+        if isinstance(fact, LineagePinned | RunForked):
+            return fact.topology
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from fabric.core import events as ev
 from fabric.core.flow import RunState
 from fabric.core.graph.state import Why
-from fabric.core.inputs import PersonSpoke
-from fabric.core.taxonomy import Cause, FailureType
+from fabric.core.inputs import ForkRequested, PersonSpoke
+from fabric.core.run import Run
+from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.families import Household
+from tests.fabric.core.family_member import Member
 from tests.fabric.core.family_scenes import whole
 from tests.fabric.core.scripts import asks, call, fails, planned, summary
 from tests.fabric.core.topologies.fabrics import TOPICS, hierarchy, passes, rule, talks, under
@@ -255,6 +257,18 @@ def test_a_run_of_a_team_goes_on_after_its_process_died_with_what_was_said():
     whole(family)
     assert spoken(of_team(family)) == ["alice", "bob"]
     assert family.end.state is RunState.COMPLETED
+
+
+def test_a_fork_of_a_team_s_run_is_derived_by_that_team_s_rules():
+    family = Household(company(graph(rule(FAILED, "bob"))), {**SAYS, "alice": fails(Cause.AUTH, "no")})
+    deadline = family.now + 300_000_000
+    family.runs["root"] = Member("root", Tier.INTERACTIVE, 7, run=Run("root", tier=Tier.INTERACTIVE, seed=7))
+    asked = {"input_id": "fork", "request": {"text": "What is it?"}, "deadline_at": deadline}
+    family.put("root", ForkRequested(**asked, origin_run_id="r", origin_seq=1, origin_hash="00", topology="desk"))
+    family.go()
+    assert family.end.state is RunState.COMPLETED
+    assert (spoken(family.root), family.root.of(ev.ChildSpawned)) == (["alice", "bob"], [])
+    assert [str(fact.reaction) for fact in family.root.of(ev.ReactionDecided)] == ["route"]
 
 
 # -- a plan that leads to them -----------------------------------------------------------------------------------------
