@@ -233,3 +233,38 @@ def test_what_cannot_be_met_is_said(case):
     spec, failure, given, said = REFUSED[case]
     with pytest.raises(NotSupposed, match=said):
         walked(spec, failure, T.BATCH, **given)
+
+
+def led(**topology: Any) -> FabricSpec:
+    """The graph of the sample without its rules on failures, and with others."""
+    tree = FABRICS["support-routing"].model_dump(mode="json", by_alias=True)
+    rules = tree["topology"]["transitions"][1:]
+    first = topology.pop("first", ())
+    tree["topology"] |= {"retry_targets": {}, **topology, "transitions": [*first, *rules]}
+    return FabricSpec.model_validate(tree)
+
+
+RESTART = {"when": {"kind": "outcome_is", "outcome": "fail"}, "then": {"kind": "agent", "agent": "router"}}
+
+
+@pytest.mark.parametrize("tier", T)
+@pytest.mark.parametrize(
+    ("topology", "reactions"),
+    [
+        ({"retry_target": "front-office"}, ["go_back"]),
+        ({"retry_target": "router", "max_visits": {"router": 1}, "fallback_retry_target": "billing"}, ["go_back"]),
+        ({"first": [{**RESTART, "restart": True}]}, ["route", "abort"]),
+    ],
+)
+def test_a_first_turn_that_fails_goes_back_or_is_blocked_as_the_drills_expect(
+    topology: dict[str, Any], reactions: list[str], tier: Tier
+) -> None:
+    spec, failure = led(**topology), F.NO_PROGRESS
+    met, _ = equipped(baseline.scripted_models(spec), failure)
+    promised, _ = promised_by(met, failure, tier, "reject")
+    assert promised is not None
+    assert chain(walked(met, failure, tier)) == promised
+    told = ["escalate" if one == "abort" and tier is T.HIGH_STAKES else one for one in reactions]
+    assert [link.reaction for link in promised.links if link.what == "decided"] == told
+    report = drill_told(spec, failure, tier).cell
+    assert (report.verdict, report.expected) == ("pass", report.observed)
