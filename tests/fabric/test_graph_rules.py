@@ -122,6 +122,14 @@ def test_what_is_not_registered_or_refuses_its_arguments_is_not_published(acme, 
     assert fabric_lint(actor=actor, source=FABRIC).publishable
 
 
+def test_what_is_odd_about_rules_of_ones_own_is_told_as_of_any(acme, actor):
+    first = "    - when: {kind: always}\n      then: {kind: stay}\n"
+    found = fabric_lint(actor=actor, source=FABRIC.replace("  transitions:\n", f"  transitions:\n{first}"))
+    told = [(one.path, one.sentence) for one in (*found.problems, *found.warnings) if "transitions" in one.path]
+    assert [path for path, _ in told] == ["topology.transitions.1", "topology.transitions.2"]
+    assert all("(always) is tried before it" in sentence for _, sentence in told)
+
+
 def test_where_nothing_is_registered_the_fabric_is_not_published(settings, actor):
     settings.FABRIC_GRAPH_RULES = ()
     with pytest.raises(Refused, match="no condition is registered as 'turns_taken'; there are: none"):

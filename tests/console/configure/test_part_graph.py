@@ -10,6 +10,7 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from console.configure import part_graph
+from console.configure.fields import field_at
 from console.configure.parts import PARTS
 from console.configure.sent import changes_in, pressed_in
 from console.configure.subjects import subject
@@ -266,3 +267,10 @@ def test_the_picture_and_its_table_tell_both_with_strokes_of_their_own() -> None
     plain = page(DESK)
     assert 'class="e anew"' not in plain
     assert 'class="e back"' not in plain
+
+
+def test_of_a_teams_graph_the_same_is_offered(settings):
+    settings.FABRIC_GRAPH_RULES = ("tests.fabric.adapters.rules_of_a_test.ROUTING",)
+    graph = "topology.teams.head.topology"
+    for place, name in (("transitions.0.when.condition.name", "late"), ("default_target.name", "last")):
+        assert field_at({}, f"{graph}.{place}").options == ((name, name),)
