@@ -9,7 +9,7 @@ from fabric.core.actor import Actor
 from fabric.core.flow import TERMINAL, RunState
 from fabric.core.inputs import INBOX, PersonSpoke
 from fabric.core.spec_conversation import is_conversation
-from fabric.core.teams import spec_within
+from fabric.core.teams import specs_of
 from fabric.models import Event, Inbox
 from fabric.selectors.contents import content_of
 from fabric.selectors.fabrics import revision_spec
@@ -42,7 +42,9 @@ class Sent:
 
 def takes_turns(run: RunView) -> bool:
     """Whether a run has a conversation that a message can be read in: its workers, or those of the team whose run it is, take turns by a graph or by handing over."""
-    return is_conversation(spec_within(revision_spec(run.revision_id), team_of(run)).topology)
+    spec = revision_spec(run.revision_id)
+    teams = specs_of(spec)  # Without any, nothing has to be asked about the run.
+    return is_conversation(teams.get(team_of(run), spec).topology if teams else spec.topology)
 
 
 def closed_because(run: RunView, story: RunStory | None) -> str:

@@ -38,7 +38,7 @@ SEEN = (
     "/question",
 )
 API = ("", "/events", "/explain")
-CHANGING = ("cancel", "terminate", "pause", "resume", "fork/5", "scenario")
+CHANGING = ("cancel", "terminate", "pause", "resume", "say", "fork/5", "scenario")
 
 
 @pytest.fixture
@@ -147,7 +147,9 @@ def test_a_live_drills_run_is_ended_by_operators_alone_and_paused_by_nobody(owne
     vera = signed_in(member("vera"))
     assert vera.get(f"/runs/{one.run_id}").status_code == 200
     assert vera.post(f"/runs/{one.run_id}/cancel").status_code == 403
-    assert browser.post(f"/runs/{one.run_id}/pause").status_code == 409
+    for how in ("pause", "say"):
+        answer = browser.post(f"/runs/{one.run_id}/{how}", {"text": "Hello?"})
+        assert (answer.status_code, "it can be cancelled or terminated" in answer.content.decode()) == (409, True)
     assert (
         signed_in(member("oscar", "operator")).post(f"/runs/{one.run_id}/cancel", {"reason": "enough"}).status_code
         == 302

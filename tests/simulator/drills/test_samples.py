@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fabric.core.envelope import from_row
+from fabric.core.frozen import replace
 from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import FailureType, Tier
 from fabric.services.fabric_yaml import fabric_read
@@ -16,6 +17,7 @@ from simulator.drills.cells import drill, matrix
 from simulator.drills.covers import CELLS
 from simulator.drills.equipping import MEETS, equipped
 from simulator.drills.observed import observed
+from simulator.drills.sustained import SUSTAINED, places
 from tests.simulator.drills.drilled import drilled
 
 SAMPLES = sorted((Path(__file__).parents[3] / "fabric/samples").glob("*.yaml"))
@@ -122,6 +124,36 @@ def test_where_all_workers_lead_teams_one_who_does_not_is_put_in():
     for failure in (FailureType.TOOL_LOOP, FailureType.NO_PROGRESS):
         cell = drill(given, failure, Tier.INTERACTIVE)
         assert (cell.equipped, cell.verdict) == ("a worker with a tool that reads", "pass")
+
+
+OF_THE_RUN = (
+    FailureType.DEADLOCK,
+    FailureType.COST_OVERRUN,
+    FailureType.PROVIDER,
+    FailureType.SCHEMA_GROUNDING,
+    FailureType.PLAN_MALFORMED,
+    FailureType.UNSAFE_OUTPUT,
+)
+"""Failures that a drill's run meets itself, and no child of it."""
+
+
+def test_children_are_known_by_their_lineage_and_meet_nothing_that_is_the_runs_own():
+    spec, asked = sample("research-teams"), []
+
+    def noting(world, ask, serve):
+        return lambda request: (asked.append(request), ask(request))[1], serve
+
+    world = baseline.drive(spec, Tier.BATCH, seed=1, disturbed=noting)
+    children = {run.id for run in world.watch.runs() if run.family.lineage is not None}
+    assert children
+    assert {one.run_id for one in asked if one.child} == children
+    where = places(spec)
+    for failure in OF_THE_RUN:
+        struck = SUSTAINED[failure].strikes
+        assert [one for one in asked if one.child and struck(where, one)] == []
+        own = [one for one in asked if not one.child]
+        assert [struck(where, replace(one, child=True)) for one in own] == [False] * len(own)
+    assert any(SUSTAINED[FailureType.PLAN_MALFORMED].strikes(where, one) for one in asked)
 
 
 @pytest.mark.parametrize("failure", FailureType)
