@@ -17,7 +17,7 @@ JSON = Any
 TEAMS = "topology.teams"
 FIRST = (
     *("planner", "workers", "rounds", "critics", "judge", "first", "passes"),
-    *("aggregator", "critic", "finalizer", "max_visits", "goal_target"),
+    *("aggregator", "critic", "finalizer", "max_visits"),
 )
 """Fields of a team that have a control whether they are given or not, where its kind has them; of others what is written."""
 
