@@ -297,11 +297,13 @@ def _too_fast(case: Case, name: str, trip: ev.TripRecord) -> bool:
 
 
 def _turns_are_spent(case: Case, name: str, trip: ev.TripRecord) -> bool:
-    """The turn that another model would take is that of the call that failed."""
-    call, limit = case.asked.ledger.issued.get(case.asked.fact.command_id), case.spec.policy.limits.turns
-    if call is None or trip.cause is not Cause.TURN_LIMIT:
+    """The turn that another model would take is that of the call that failed; of one that was refused before it went out, the step's next."""
+    ledger, fact, limit = case.asked.ledger, case.asked.fact, case.spec.policy.limits.turns
+    call, step = ledger.issued.get(fact.command_id), ledger.steps.get(fact.step_id)
+    if trip.cause is not Cause.TURN_LIMIT or step is None:
         return False
-    return (trip.evidence.observed, trip.evidence.limit) == (call.turn, limit) and call.turn > limit
+    turn = step.turns + 1 if call is None else call.turn
+    return (trip.evidence.observed, trip.evidence.limit) == (turn, limit) and turn > limit
 
 
 HOLDS: Mapping[str, Callable[[Case, str, ev.TripRecord], bool]] = {
