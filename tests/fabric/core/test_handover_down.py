@@ -94,7 +94,11 @@ def test_a_slice_that_failed_as_a_whole_is_nobody_s_to_take_over() -> None:
 def test_whoever_takes_over_hears_what_the_team_had_come_to() -> None:
     outer, inner = with_lead()
     inner = inner.model_copy(update={"topology": inner.topology.model_copy(update={"finalizer": "critic"})})
-    script: dict[str, Any] = {"worker": summary("Found."), "critic": [BLOCKED, summary("Else.")], "aggregator": summary("Merged.")}
+    script: dict[str, Any] = {
+        "worker": summary("Found."),
+        "critic": [BLOCKED, summary("Else.")],
+        "aggregator": summary("Merged."),
+    }
     family = Household(outer, script, nested={"critic": inner}).start().go()
     whole(family)
     told = [message for run, request in family.requests if run == "root" for message in request.messages]
