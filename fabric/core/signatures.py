@@ -82,6 +82,8 @@ class Failures:
     """By signature of a tool's error: the turn that counted it last."""
     crossings: Mapping[str, int] = field(default_factory=dict)
     """Restart edges: how often a failure with that signature crossed one. A count apart from the others."""
+    turn: tuple[str, str] = ("", "")
+    """Of workers that take turns by a graph: the branch that the last turn is, and whose it is."""
 
 
 def counted(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
@@ -97,7 +99,7 @@ def failed(before: Failures, key: str, turn: str = "") -> Failures:
         return before
     turns = {**before.turns, key: turn} if turn else before.turns
     heard = tuple(one for one in before.heard if one != key)
-    return Failures(counted(before.counts, key), heard, turns, before.crossings)
+    return replace(before, counts=counted(before.counts, key), heard=heard, turns=turns)
 
 
 def crossed(before: Failures, key: str) -> Failures:
@@ -107,7 +109,7 @@ def crossed(before: Failures, key: str) -> Failures:
 
 def spoken(before: Failures) -> Failures:
     """After a person's word."""
-    return Failures(before.counts, tuple(before.counts), before.turns, before.crossings)
+    return replace(before, heard=tuple(before.counts))
 
 
 def reached(before: Failures, key: str, limit: int = LIMIT, turn: str = "", rounds: int = ROUNDS) -> bool:

@@ -38,6 +38,8 @@ class StepSeen:
     tried: tuple[str, ...] = ()
     turns: int = 0
     """How often its model was asked; what is asked again is no other turn."""
+    turn_of: str = ""
+    """Where turns go by a graph: the worker whose turn it is, whoever takes it over; empty: it is no such turn."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,11 @@ class Ledger:
     def about(self, step_id: str, scope: str) -> str:
         """What a decision is about, whatever the epoch and round: a stage's branch, or the stage."""
         return step_id.partition(".e")[0] or scope.partition(":")[2]
+
+    def node(self, step_id: str, otherwise: str) -> str:
+        """What failed, as a failure that comes back is recognised by: the worker whose turn it was, where turns go by a graph; else the branch or the stage."""
+        step, branch = self.steps.get(step_id), step_id.partition(".e")[0]
+        return f"agent:{step.turn_of}" if step is not None and step.turn_of else branch or otherwise
 
 
 def noted(ledger: Ledger, fact: ev.Fact) -> None:
@@ -163,14 +170,19 @@ def _stage_entered(ledger: Ledger, fact: ev.StageEntered) -> None:
 
 def _step_opened(ledger: Ledger, fact: ev.StepOpened) -> None:
     gone = [key for key, one in ledger.steps.items() if (one.stage, one.branch) == (str(fact.stage), fact.branch)]
+    whose = next((ledger.steps[key].turn_of for key in gone), "")
     for key in gone:
         del ledger.steps[key]
         _forget(ledger, lambda scope, key=key: scope.startswith(f"call:{key}."))  # type: ignore[misc]
-    ledger.steps[fact.step_id] = StepSeen(str(fact.stage), fact.branch, fact.agent, approved=fact.approved)
+    ledger.steps[fact.step_id] = StepSeen(
+        str(fact.stage), fact.branch, fact.agent, approved=fact.approved, turn_of=whose
+    )
 
 
 def _turn_opened(ledger: Ledger, fact: ev.TurnOpened) -> None:
-    ledger.steps[fact.step_id] = StepSeen("fan_out", fact.branch, fact.agent)
+    ledger.steps[fact.step_id] = StepSeen(
+        "fan_out", fact.branch, fact.agent, turn_of=fact.agent if fact.chooses else ""
+    )
     if fact.chooses:
         ledger.visits[f"agent:{fact.agent}"] += 1
 
@@ -209,7 +221,8 @@ def _decided(ledger: Ledger, fact: ev.ReactionDecided) -> None:
     about = ledger.about(fact.step_id, fact.scope)
     ledger.uses[row, fact.rung, fact.scope] += 1
     ledger.rows[row, about] += 1
-    found = dict.fromkeys(signature_of(about, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))
+    node = ledger.node(fact.step_id, about)
+    found = dict.fromkeys(signature_of(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes))
     for key in filter(None, found):
         _came(ledger, key)
     ledger.returned.clear()

@@ -62,7 +62,7 @@ def repeats(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided) -> bool | No
     if rules.spec is None:
         return None
     limit, rounds = effective_limit(rules.spec.policy.failure_signature.limit), rules.spec.policy.humans.failure_rounds
-    about = fact.step_id.partition(".e")[0] or stage_of(ledger, fact)
+    about = ledger.node(fact.step_id, stage_of(ledger, fact))
     trips = [trip for trip in (fact.cause, *fact.causes) if not came_back(trip)]
     keys = (signature_of(about, trip.cause, trip.message) for trip in trips)
     came = {key: ledger.signatures[key] + 1 for key in keys if key}

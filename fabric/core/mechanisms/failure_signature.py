@@ -2,7 +2,8 @@
 
 Stops: "work succeeds, verify fails, again and again", a tool that breaks, recovers and breaks the same way, and an agent whose tool tells it the same
 error again and again: the third failure with one signature ``node|class|message`` is a direct reaction. A node is a stage's branch, whatever the epoch
-and round, or the stage as a whole; of an error that a tool gives its model, the tool as that branch calls it. Deterministic and structural failures
+and round, or the stage as a whole; where workers take turns by a graph, the worker whose turn it was, since each turn is another branch; of an error that
+a tool gives its model, the tool as that branch calls it. Deterministic and structural failures
 count, as ``CLASSIFY`` says; a success never takes one off, a person's word lets one more pass, ``humans.failure_rounds`` times. A threshold: it acts at the N-th. The rules are
 ``core/signatures.py``. Restart edges of a graph are judged here as well, by a count of their own: only transient failures cross one, and
 the N-th of one signature, by the agent's name, does not either. Does not stop: transient failures (the retry budget does), one failure that says something else each time, and calls of one
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fabric.core.frozen import replace
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.policy import FailureSignature as Config
 from fabric.core.signatures import Failures as State
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 NAME = "failure_signature"
 SCOPE = Scope.RUN
 APPLIES_TO: frozenset[ProposalKind] = frozenset({"failure", "crossing"})
-OBSERVES: frozenset[str] = frozenset({"reaction_decided", "tool_answered", "escalation_decided", "speaker_chosen"})
+OBSERVES: frozenset[str] = frozenset(
+    {"reaction_decided", "tool_answered", "escalation_decided", "speaker_chosen", "turn_opened"}
+)
 __all__ = ["APPLIES_TO", "NAME", "OBSERVES", "SCOPE", "Config", "State", "check", "config", "observe", "of_error"]
 
 
@@ -38,7 +42,7 @@ def config(policy: FlowPolicy) -> Config:
 
 def of_error(step_id: str, tool: str, error: str, code: str = "") -> str:
     """The signature of an error that a tool gives its model. ``code``: the tool's own name for it, which beats what it says."""
-    return of_tool(_node(step_id, ""), tool, error, code)
+    return of_tool(_branch(step_id), tool, error, code)
 
 
 def observe(state: State, event: Event) -> State:
@@ -46,11 +50,13 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind == "escalation_decided":
         return state if fact.system else spoken(state)
+    if fact.kind == "turn_opened":
+        return replace(state, turn=(_branch(fact.step_id), fact.agent)) if fact.chooses else state
     if fact.kind == "speaker_chosen":
         return crossed(state, fact.crossed) if fact.crossed else state
     if fact.kind == "tool_answered":
         return failed(state, fact.failure, _turn(fact.command_id)) if fact.failure else state
-    node = _node(fact.step_id, fact.scope.partition(":")[2])
+    node = _node(state, fact.step_id, fact.scope.partition(":")[2])
     for key in dict.fromkeys(_key(node, trip.cause, trip.message) for trip in (fact.cause, *fact.causes)):
         if key:
             state = failed(state, key)
@@ -63,14 +69,14 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         return PASS
     if proposal.kind == "crossing":
         return _crossing(config, state, proposal, proposal.cause)
-    node, turn = _node(proposal.step_id, proposal.stage), ""
+    node, turn = _node(state, proposal.step_id, proposal.stage), ""
     named = key = _key(node, proposal.cause, proposal.message)
     if proposal.target:
         key, turn = (
             of_error(proposal.step_id, proposal.target, proposal.message, proposal.code),
             _turn(proposal.command_id),
         )
-        named = _key(f"{node}/{proposal.target}", proposal.cause, proposal.message, proposal.code)
+        named = _key(f"{_branch(proposal.step_id)}/{proposal.target}", proposal.cause, proposal.message, proposal.code)
     if not key or not reached(state, key, config.limit, turn, view.spec.policy.humans.failure_rounds):
         return PASS
     limit, observed = effective_limit(config.limit), state.counts.get(key, 0) + 1
@@ -105,9 +111,14 @@ def _turn(command_id: str) -> str:
     return command_id.rpartition(".c")[0]
 
 
-def _node(step_id: str, stage: str) -> str:
-    """What failed: ``stage.branch``, or the stage where it was no step. Epoch and round are left out, or nothing would ever come back."""
-    return step_id.partition(".e")[0] or str(stage)
+def _node(state: State, step_id: str, stage: str) -> str:
+    """What failed: ``agent:NAME`` whose turn it was, ``stage.branch``, or the stage where it was no step. Without epoch and round, or nothing would come back."""
+    branch, (turn, speaker) = _branch(step_id), state.turn
+    return f"agent:{speaker}" if branch and branch == turn else branch or str(stage)
+
+
+def _branch(step_id: str) -> str:
+    return step_id.partition(".e")[0]
 
 
 def _key(node: str, cause: Cause, message: str, code: str = "") -> str:

@@ -77,3 +77,29 @@ def test_layers_of_fabro_stand_around_the_way_by_a_rule():
     assert reacted(world)[-1] == ("route", "edge_routing")
     assert {layer for _, layer in reacted(world)[:-1]} <= {"call_retries", "node_retries"}
     assert spoken(world) == ["alice", "bob"]
+
+
+def verified(*messages, **fields):
+    """One works, the other's check fails, again and again; S1's own example."""
+    rules = (rule(FAILED, "alice"), rule({"kind": "from_speaker", "agent": "alice"}, "bob"))
+    fabric = graph(*rules, topology={"max_turns": 9}, **fields)
+    return ran(fabric, {**SAYS, "bob": [fails(Cause.AUTH, message) for message in messages or SAME]})
+
+
+SAME = ("the tests fail",) * 9
+
+
+def test_a_failure_that_comes_back_in_turns_of_one_worker_ends_the_run_whatever_succeeded_in_between():
+    world = verified()
+    assert spoken(world) == ["alice", "bob"] * 3
+    assert world.end.state is RunState.ABORTED
+    last = world.of(ev.ReactionDecided)[-1]
+    repeated = next(one for one in (last.cause, *last.causes) if one.cause is Cause.REPEATED_FAILURE)
+    assert repeated.evidence.details["signature"] == "agent:bob|deterministic|the tests fail"
+    assert (repeated.evidence.observed, repeated.evidence.limit) == (3, 3)
+    assert spoken(verified(failure_signature={"limit": 2})) == ["alice", "bob"] * 2
+
+
+def test_one_that_says_something_else_each_time_does_not():
+    words = ("one", "two", "three", "four")
+    assert verified(*(f"test {word} fails" for word in words)).run.talk.turns == 9
