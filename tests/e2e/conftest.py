@@ -62,7 +62,9 @@ class Visitor:
         """The seqs of the events in the page, in the order in which they stand there."""
         return [
             int(seq)
-            for seq in self.page.eval_on_selector_all("#events-rows tr", "rows => rows.map(r => r.dataset.seq)")
+            for seq in self.page.eval_on_selector_all(
+                "#events-rows tr[data-seq]", "rows => rows.map(r => r.dataset.seq)"
+            )
         ]
 
 

@@ -84,6 +84,8 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
             Cause.GOAL_UNMET,
             Cause.BELOW_TAU,
             Cause.USER_CANCEL,
+            # A handler's own wish to be asked again later says nothing of whether it is well.
+            Cause.RETRY_ASKED,
         ),
         NEUTRAL,
     ),
