@@ -4,6 +4,7 @@ Every run must end within 15 minutes on two cores. What stands here has its like
 no other test. A name that no test has any more is refused when all tests are collected.
 """
 
+import os
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
@@ -27,6 +28,7 @@ LONG = {
     "tests/console/live/test_outages.py::*(killed_server-sqlite)": "on PostgreSQL it is in every run",
     "tests/console/live/test_outages.py::*(restarted_server-postgresql)": "on SQLite it is in every run",
     "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in every run",
+    "tests/e2e/test_run_events.py::test_a_burst_of_10_000_*": "without a browser: `burst` in `tests/console/live/test_outages.py`",
     "tests/fabric/services/test_review_at_once.py::*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_command.py::test_the_audit_stream_*(sqlite)": "on PostgreSQL it is in every run",
     "tests/simulator/bench/test_command.py::test_the_last_line_*(sqlite*": "on PostgreSQL it is in every run",
@@ -39,6 +41,11 @@ LONG = {
     "tests/simulator/drills/test_in_place.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in every run",
 }
 """Patterns of names, round brackets for square ones, and what is like them in every run."""
+
+
+def many(whole: int) -> int:
+    """How many of what is drawn at random: all of them where the long ones are asked for, else a third, drawn anew in every run."""
+    return whole if ASKED in os.environ else whole // 3
 
 
 def of(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]]:

@@ -12,6 +12,7 @@ from console.typed_fields import Kind, same
 from console.typed_form import FIELDS_MAX, MARK, TypedForm
 from console.typed_reading import READ
 from fabric.core.payloads import Plan, Summary
+from tests.long_runs import many
 
 SCHEMA = {
     "type": "object",
@@ -243,7 +244,7 @@ JSONS = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), JSONS, max_size=5))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=many(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_survives_its_form(shown):
     form = TypedForm({}, shown)
     again = TypedForm({}, shown, posted(form))

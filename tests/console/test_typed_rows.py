@@ -14,6 +14,7 @@ from console.typed_fields import same
 from console.typed_form import MARK, TypedForm
 from console.typed_rows import ROWS_MAX, acted, keys_at_first, keys_sent
 from tests.console.sent_by_browser import Sent
+from tests.long_runs import many
 
 SCHEMA = {
     "type": "object",
@@ -264,7 +265,9 @@ def described(depth):
 
 
 @given(objects(), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=many(150), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 def test_any_value_of_any_schema_comes_back_byte_for_byte_from_the_page(described, data):
     schema, values = described
     shown = data.draw(values)

@@ -9,6 +9,7 @@ from fabric.runtime.ports import Written
 from tests.fabric.adapters.grant_scenes import Site
 from tests.fabric.adapters.grant_worlds import FABRIC
 from tests.fabric.adapters.journal_worlds import WORKSPACE
+from tests.long_runs import many
 
 AMOUNT = st.integers(1, 200)
 
@@ -122,5 +123,5 @@ class Spending(RuleBasedStateMachine):
         assert spent <= sum(self.charged.values()) if budget.hourly else spent == sum(self.charged.values())
 
 
-Spending.TestCase.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+Spending.TestCase.settings = settings(max_examples=many(300), stateful_step_count=60, deadline=None)
 TestSpending = Spending.TestCase

@@ -13,6 +13,7 @@ from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import HANGS, asks, broken, call, fails, gives, planned, say, scored, summary
+from tests.long_runs import many
 
 BAD = [cause for cause in Cause if cause not in (Cause.USER_CANCEL, Cause.BELOW_TAU)]
 """What a port may give as the cause of a failure."""
@@ -81,7 +82,9 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=many(250), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(SCRIPTS, st.sampled_from(list(Tier)), TABLES, POLICIES, ACTS, st.integers(0, 3), st.booleans())
 @example({"planner": [planned(1)]}, Tier.INTERACTIVE, {}, {}, [(0, "wait"), (0, "wait")], 0, False).via(
     "its deadline passes before anybody claims it: it ends without one call, and its ledger is a fresh one"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.core.three_way import ABSENT, Conflict, Merge, by_name, three_way
+from tests.long_runs import many
 
 JSON = Any
 A, B, C = ({"name": name, "x": 1} for name in "abc")
@@ -69,7 +70,7 @@ def test_the_same_change_on_both_sides_is_no_conflict(base, both):
     assert three_way(base, both, both) == Merge(both, (), ())
 
 
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 @given(trees, trees, trees)
 def test_each_conflict_shows_what_stands_there_and_is_mine(base, mine, theirs):
     merge = three_way(base, mine, theirs)
@@ -89,7 +90,7 @@ def _is_order(conflict: Conflict, mine: JSON, theirs: JSON) -> bool:
     return by_name(at(mine, conflict.path)) is not None and conflict.mine != at(mine, conflict.path)
 
 
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 @given(trees, trees, trees)
 def test_choosing_settles_every_conflict_and_the_sides_are_alike(base, mine, theirs):
     open_ = three_way(base, mine, theirs)

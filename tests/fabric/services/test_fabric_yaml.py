@@ -8,6 +8,7 @@ from fabric.core.spec import FabricSpec
 from fabric.services.errors import Refused
 from fabric.services.fabric_yaml import fabric_dump, fabric_read
 from tests.fabric.services.world import SAMPLE_NAMES, SMALL, sample
+from tests.long_runs import many
 
 
 def refused(text: str, origin: str = "") -> Refused:
@@ -70,7 +71,7 @@ prose = st.text(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150), deadline=None)
 @given(
     title=prose,
     text=prose,

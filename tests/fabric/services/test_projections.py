@@ -17,6 +17,7 @@ from simulator.kernel import swarm
 from simulator.kernel.world import World
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
+from tests.long_runs import many
 from tests.unguarded import unguarded
 
 LOST = {
@@ -102,10 +103,10 @@ WORKSPACE = "virtual"
 
 
 @pytest.mark.slow
-def test_hundreds_of_virtual_runs_come_back_byte_for_byte(actor):
+def test_virtual_runs_come_back_byte_for_byte(actor):
     """Runs through crashes, lost commits, takeovers, replans, questions and cancellations."""
     seed = 0
-    while Run.objects.count() < 200:
+    while Run.objects.count() < many(240):
         seed += 1
         world = World(swarm.draw(seed))
         world.run()

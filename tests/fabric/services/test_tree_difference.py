@@ -12,6 +12,7 @@ from fabric.services.samples import SAMPLES
 from fabric.services.tree_difference import edits_between
 from fabric.services.yaml_edit import Put, text_edited, tree_edited
 from fabric.services.yaml_tree import read_yaml
+from tests.long_runs import many
 
 names = st.sampled_from(["a", "b", "c", "name"])
 leaves = st.one_of(
@@ -33,7 +34,7 @@ def same(one: Any, other: Any) -> bool:
     return encode(one) == encode(other)
 
 
-@settings(max_examples=400)
+@settings(max_examples=many(400))
 @given(before=trees, after=trees)
 def test_they_make_the_one_of_the_other(before: Any, after: Any) -> None:
     assert same(tree_edited(before, edits_between(before, after)), after)

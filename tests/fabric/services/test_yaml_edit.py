@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fabric.services.yaml_edit import Drop, Edit, Insert, Move, Put, Rename, text_edited, tree_edited
 from fabric.services.yaml_tree import Path, YamlProblem, read_yaml
 from tests.fabric.services.yaml_writing import names, scalars, trees, values, written
+from tests.long_runs import many
 
 JSON = Any
 SAMPLES = FilePath(__file__).parents[3] / "fabric" / "samples"
@@ -70,7 +71,7 @@ def document(tree: JSON, seed: int) -> tuple[str, JSON]:
         reject()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 @given(trees, st.integers(0, 2**32), st.data())
 def test_the_edited_text_reads_as_the_edited_tree(tree, seed, data):
     text, value = document(tree, seed)

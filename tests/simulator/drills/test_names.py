@@ -36,7 +36,7 @@ def told(world, children):
 def test_no_decision_and_no_instant_of_any_cell_depends_on_what_its_runs_are_called(name):
     met = 0
     children = SPECS[name].topology.kind == "hierarchical"
-    cells = [cell for shown, cell in crossed(SPECS, CELLS, each=3) if shown == name]
+    cells = [cell for shown, cell in crossed(SPECS, CELLS, each=6) if shown == name]
     for failure, tier in cells:
         plain = drill_told(SPECS[name], failure, tier, seed=5)
         named = drill_told(SPECS[name], failure, tier, seed=5, names=Names("drill-1", "w"))
@@ -47,7 +47,7 @@ def test_no_decision_and_no_instant_of_any_cell_depends_on_what_its_runs_are_cal
             assert told(one, children) == told(other, children), (failure, tier)
             assert not set(one.store.run_ids()) & set(other.store.run_ids())
         met += bool(observed(named.world).links)
-    assert met == len(cells) >= len(CELLS) // 3, "each of them decided something"
+    assert met == len(cells) >= len(CELLS) // 6, "each of them decided something"
 
 
 def test_runs_with_names_are_uuids_of_their_workspace_and_no_two_worlds_share_one():

@@ -23,6 +23,7 @@ from fabric.services.graph_import.ag2 import CONDITIONS, TARGETS, ag2_read, ag2_
 from tests.fabric.core.graph.graphs import decided, handing, packet
 from tests.fabric.services.graph_import.ag2_cases import CASES, GRAPHS, channel, played
 from tests.fabric.services.graph_import.ag2_process import AG2, PYTHON, VERSION
+from tests.long_runs import many
 
 DATA = Path(django_settings.BASE_DIR) / "tests" / "data" / "ag2"
 PLAYED = json.loads((DATA / "played.json").read_text())
@@ -65,7 +66,7 @@ def test_the_recorded_conversations_hold_what_there_is():
 
 @asked
 @pytest.mark.ag2
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=many(400), deadline=None)
 @given(case=CASES)
 def test_any_conversation_goes_as_it_goes_in_ag2(ag2, case):
     told, steps = played(case)
@@ -74,7 +75,7 @@ def test_any_conversation_goes_as_it_goes_in_ag2(ag2, case):
 
 @asked
 @pytest.mark.ag2
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200), deadline=None)
 @given(graph=GRAPHS)
 def test_what_is_written_ag2_reads_as_it_was(ag2, graph):
     """An end without a reason and a bound below one are written out as what they mean."""

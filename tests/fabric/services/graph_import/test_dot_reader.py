@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.services.graph_import.dot_reader import BYTES_MAX, DEPTH_MAX, Attribute, DotProblem, dot_read
+from tests.long_runs import many
 
 TEXT = """// A workflow
 strict digraph "Two parts" {
@@ -98,7 +99,7 @@ def test_what_is_no_dot_is_refused_with_its_line(text, line, sentence):
     assert (refused.value.line, str(refused.value)[: len(sentence)]) == (line, sentence)
 
 
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 @given(st.text(alphabet='digraph{}[]->;=,"a b\n/*#<+:', max_size=60))
 def test_any_text_is_read_or_refused(text):
     refused = None
