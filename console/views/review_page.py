@@ -100,6 +100,8 @@ class ItemPage:
     """Who was told of it outside the console, and what became of each."""
     may_resend: bool
     """Whether this person may have one sent again."""
+    looks_ms: int
+    """When the page looks whether the run has taken the answer that waits, in milliseconds from now; 0: nothing waits, or not for a clock."""
 
 
 def page_of(
@@ -130,9 +132,20 @@ def page_of(
         closing=closing_of(actor, item, known, closing) if item.ticket and waits else None,
         told=[Row(one) for one in notifications_of(actor, item.run_id, item.id)],
         may_resend=may_resend(actor),
+        looks_ms=_looks_ms(card, now),
         **_written(card, look=look),
         **_allowed(actor, item, now, waits=waits),
     )
+
+
+LOOKS_MS = 1_000
+"""The shortest time between two looks, and how long after its time an answer is looked for."""
+
+
+def _looks_ms(card: Card, now: int) -> int:
+    if card.waiting is None or card.question.held:
+        return 0
+    return LOOKS_MS + max(0, card.waiting.takes_at - now) // 1_000
 
 
 def _written(card: Card, *, look: bool) -> dict[str, Any]:

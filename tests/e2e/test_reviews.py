@@ -80,6 +80,19 @@ def test_the_whole_way_by_keys_alone(visit, installation, question):
     assert visitor.complaints == []
 
 
+def test_the_page_says_by_itself_when_the_run_has_taken_an_answer(visit, installation, question):
+    visitor = visit(f"/reviews/{question}")
+    page = visitor.page
+    page.locator("label[data-press=verb-reject]").click()
+    page.locator("#message").fill("He has his money.")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("heading", name="You rejected this").wait_for()
+    page.evaluate("window.same = true")
+    page.locator("#decided-by").wait_for()
+    assert page.evaluate("window.same"), "nobody had to ask for the page again"
+    assert visitor.complaints == []
+
+
 def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(visit, installation, question):
     page = visit(f"/reviews/{question}").page
     page.locator("label[data-press=verb-edit]").click()
