@@ -83,22 +83,6 @@ def test_what_a_quarantined_run_does_not_take_yet(browser, waiting, question):
     )
 
 
-def looks_ms(browser, question):
-    """When the question's own page looks for what became of an answer; None: it does not."""
-    found = re.search(r'hx-trigger="load delay:(\d+)ms"', browser.get(f"/reviews/{question.id}").content.decode())
-    return found and int(found[1])
-
-
-def test_a_page_with_an_answer_that_waits_looks_what_became_of_it_once_it_is_time(browser, waiting, question):
-    assert looks_ms(browser, question) is None
-    answer(browser, question)
-    assert 1_000 < looks_ms(browser, question) <= 6_000
-    Inbox.objects.update(visible_at=0)
-    assert looks_ms(browser, question) == 1_000
-    Run.objects.filter(id=waiting.id).update(state="quarantined")
-    assert looks_ms(browser, question) is None
-
-
 def test_nobody_answers_a_quarantine(browser, waiting, question):
     said = "nothing happens by itself: the run stays quarantined and this question open"
     page = browser.get(f"/runs/{waiting.id}").content.decode()
