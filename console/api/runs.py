@@ -133,30 +133,31 @@ class ForkIn(Given):
     edit: EditIn | None = Field(default=None, description="One change by hand; null: none.")
 
 
+def _key(description: str, example: str) -> Any:
+    return Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_CHARS_MAX,
+        pattern=r"^[!-~]+$",
+        description=description,
+        example=example,
+    )
+
+
 StartKey = Annotated[
     str,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=KEY_CHARS_MAX,
-        pattern=r"^[!-~]+$",
-        description="A name of your own for this request. Sent again with the same body it is the same run (200), with another it is "
+    _key(
+        "A name of your own for this request. Sent again with the same body it is the same run (200), with another it is "
         "refused (409). Without it, each request starts a run.",
-        example="order-4711-first-try",
+        "order-4711-first-try",
     ),
 ]
-
-
 MessageKey = Annotated[
     str,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=KEY_CHARS_MAX,
-        pattern=r"^[!-~]+$",
-        description="A name of your own for this message to this run. Sent again by the same caller with the same text it is the same message (`recorded` is "
+    _key(
+        "A name of your own for this message to this run. Sent again by the same caller with the same text it is the same message (`recorded` is "
         "false), with another it is refused (409). Without it, each request is another message.",
-        example="note-4711-first-try",
+        "note-4711-first-try",
     ),
 ]
 

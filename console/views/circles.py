@@ -35,9 +35,8 @@ def _closed(speakers: Sequence[str], handed: Sequence[bool], length: int) -> set
 
 def _stopped(speakers: Sequence[str], last: int, way: tuple[str, ...]) -> set[int]:
     """The turns that led to a refused handover. ``way``: who passed it on in the circle, and who would have had it then."""
-    if (
-        way[0] != way[-1]
-    ):  # The same brief to the same target again: it went round since the turn in which it went there before.
+    if way[0] != way[-1]:
+        # The same brief to the same target again: it went round since the turn in which it went there before.
         before = [place for place in range(last) if speakers[place] == speakers[last]]
         return set(range(before[-1], last + 1)) if before else {last}
     wanted = list(way[:-1]) * 2

@@ -11,7 +11,7 @@ from console.views.ring_picture import NODES_MAX, Arrow, Ring, Spot, ring
 from console.views.workers_parts import Area, Drawn, Link
 from fabric.core.graph import targets as t
 from fabric.core.graph.reach import Crew, Reach
-from fabric.core.graph.retry_targets import after_failure, before_goal
+from fabric.core.graph.retry_targets import after_failure, before_goal, has_targets
 from fabric.core.graph.targets import after
 from fabric.core.spec import FabricSpec
 from fabric.core.spec_graph import GraphTopology
@@ -106,9 +106,10 @@ def _reach(spec: FabricSpec) -> Reach:
 
 def _back(spec: FabricSpec) -> Iterator[tuple[str, str, str]]:
     """From whom to whom retry targets lead, and in words when: after a failure, or before an unmet goal."""
-    graph, reach = cast(GraphTopology, spec.topology).graph, _reach(spec)
+    graph = cast(GraphTopology, spec.topology).graph
+    reach = _reach(spec) if has_targets(graph) else None  # The proof is looked for only where it says something.
     for speaker in graph.participants:
-        if reach.goes_back(speaker):
+        if reach is not None and reach.goes_back(speaker):
             for way in after_failure(graph, speaker):
                 yield speaker, way.to, f"after a failure that no rule is for: {LEVELS[way.level]}"
     for goal in spec.policy.goal_gates.nodes:
