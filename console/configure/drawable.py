@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from console.configure.fields import at
+from console.configure.readable import readable
 from console.views.topology_picture import topology_links, topology_svg
 from console.views.workers_parts import Link
 from fabric.core.gates import Gates, OracleCheck
 from fabric.core.spec import AgentSpec, FabricSpec, ModelSpec
 from fabric.core.spec_tools import ToolSpec
-from fabric.core.spec_topologies import Topology
-from fabric.core.spec_topology import SupervisorTopology, TopologySpec
+from fabric.core.spec_topology import DEFAULT_KIND, SupervisorTopology
 from fabric.services.trying.parts import sketch
 
 JSON = Any
 MADE = ("memory", "conversation")
 """Kinds of the tools that the engine makes of other parts."""
-_TOPOLOGY: TypeAdapter[TopologySpec] = TypeAdapter(Topology)
 ROLES = ("planner", "plan_critic", "aggregator", "critic", "finalizer", "handover")
 
 
@@ -49,51 +48,52 @@ def drawn(tree: JSON, spec: FabricSpec | None) -> Drawn:
 
 def _sketched(tree: Mapping[str, JSON]) -> tuple[FabricSpec, list[str]]:
     topology = _group(tree, "topology")
-    whole = _whole(topology, frozenset(one["name"] for one in _items(tree, "agents")))
+    whole, left_out = readable(topology, frozenset(one["name"] for one in _items(tree, "agents")))
     read = sketch(tree, Gates())
     if whole is not None:
         read = read.model_copy(update={"topology": whole})  # Before anything is worked out of it.
     made = {one.name: one for one in read.all_tools if one.kind in MADE}
     tools = {one.name: one for one in _tools(tree)} | made
     agents = {one.name: one for one in _agents(tree, frozenset(tools))}
-    left_out: list[str] = []
-
-    def there(name: JSON, role: str) -> str | None:
-        if isinstance(name, str) and name in agents:
-            return name
-        if name is not None:
-            left_out.append(f"The {role} {name!r} is no agent of this fabric."[:160])
-        return None
-
-    roles: dict[str, Any] = {role: there(topology.get(role), role.replace("_", " ")) for role in ROLES}
-    listed = topology.get("workers")
-    workers = [there(one, "worker") for one in listed] if isinstance(listed, list) else []
+    if whole is None:
+        whole, left_out = _named_in(topology, frozenset(agents))
     gates = _group(tree, "gates")
+    grounding = gates.get("grounding_critic")
+    if grounding is not None and not (isinstance(grounding, str) and grounding in agents):
+        left_out.append(f"gates.grounding_critic is left out: {grounding!r} is no agent of this fabric."[:200])
+        grounding = None
     spec = read.model_copy(
         update={
             "models": tuple(_models(tree, agents.values())),
             "tools": tuple(one for one in tools.values() if one.kind not in MADE),
             "agents": tuple(agents.values()),
-            "topology": whole
-            or SupervisorTopology.model_construct(
-                **roles, plan=None, workers=tuple(dict.fromkeys(one for one in workers if one))
-            ),
+            "topology": whole,
             "gates": Gates.model_construct(
                 oracle=tuple(_checks(gates, agents)) or None,
-                grounding_critic=there(gates.get("grounding_critic"), "grounding critic"),
+                grounding_critic=grounding,
             ),
         }
     )
     return spec, list(dict.fromkeys(left_out))
 
 
-def _whole(topology: JSON, agents: frozenset[str]) -> TopologySpec | None:
-    """The topology as it is written, where it can be read and all whom it names are there."""
-    try:
-        read: TopologySpec = _TOPOLOGY.validate_python(topology)
-    except ValidationError:
+def _named_in(topology: Mapping[str, JSON], agents: frozenset[str]) -> tuple[SupervisorTopology, list[str]]:
+    """Of what is not even a topology with things left out: the workers and roles that it names."""
+    kind = topology.get("kind", DEFAULT_KIND)
+    left_out = [] if kind == DEFAULT_KIND else ["Its topology cannot be read: the workers are drawn as a supervisor's."]
+
+    def there(name: JSON, role: str) -> str | None:
+        if isinstance(name, str) and name in agents:
+            return name
+        if name is not None:
+            left_out.append(f"topology.{role} is left out: {name!r} is no agent of this fabric."[:200])
         return None
-    return read if set(read.roles().values()) <= agents else None
+
+    roles: dict[str, Any] = {role: there(topology.get(role), role) for role in ROLES}
+    listed = topology.get("workers")
+    found = [there(one, f"workers.{n}") for n, one in enumerate(listed)] if isinstance(listed, list) else []
+    workers = tuple(dict.fromkeys(one for one in found if one))
+    return SupervisorTopology.model_construct(**roles, plan=None, workers=workers), left_out
 
 
 def _group(tree: Mapping[str, JSON], name: str) -> dict[str, JSON]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from console.configure.places import Kind
-from console.configure.shape import MISSING, Missing, Shape, shape_of
+from console.configure.places import TEAM, Kind
+from console.configure.shape import MISSING, Missing, Shape, place_of, shape_of
 from console.configure.sources import source_of
 from console.configure.spelled import spelled
 from console.typed_fields import same
@@ -151,9 +151,9 @@ def standing(tree: JSON, path: str) -> JSON:
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
         whole = ".".join(parts[:end])
-        if end < len(parts) and at(tree, whole) is not MISSING:
+        if end < len(parts) and at(tree, whole) not in (MISSING, None):
             break
-        if (filled := _filled(whole)) is not MISSING:
+        if (filled := _filled(tree, whole)) is not MISSING:
             held = at(filled, ".".join(parts[end:]))
             if held is not MISSING:
                 return held
@@ -174,9 +174,13 @@ def _preset(tree: JSON, parts: list[str]) -> JSON:
     return MISSING if preset is None else at(preset().model_dump(mode="json"), ".".join(parts[3:]))
 
 
-def _filled(path: str) -> JSON:
+def _filled(tree: JSON, path: str) -> JSON:
     """The default of a place whose parts only make sense together; ``MISSING`` for all others."""
     parts = path.split(".")
+    if parts[0] == "topology" and parts[-1] == "passes" and place_of(path) in _PASSES:
+        workers = at(tree, ".".join((*parts[:-1], "workers")))
+        named = [one for one in workers if isinstance(one, str)] if isinstance(workers, list) else []
+        return {one: [other for other in named if other != one] for one in named}
     if len(parts) == 3 and parts[0] == "decision_table":
         found = {f"{failure}.{tier}": ladder for (failure, tier), ladder in DEFAULT_TABLE.items()}
         ladder = found.get(f"{parts[1]}.{parts[2]}")
@@ -189,12 +193,16 @@ def _filled(path: str) -> JSON:
     return MISSING
 
 
+_PASSES = frozenset({"topology.passes", f"{TEAM}topology.passes"})
+"""Who may pass on to whom: everybody to everybody, until it is said of one, and then it has to be said of all."""
+
+
 def whole_of(tree: JSON, path: str) -> tuple[str, JSON] | None:
     """The place around a path that has to be written out before the path itself can be, with what is to stand there; None: nothing has to."""
     parts = path.split(".")
     for end in range(1, len(parts)):
         whole = ".".join(parts[:end])
-        if at(tree, whole) is MISSING and (filled := _filled(whole)) is not MISSING:
+        if at(tree, whole) in (MISSING, None) and (filled := _filled(tree, whole)) is not MISSING:
             return whole, filled
     return None
 

@@ -87,6 +87,7 @@ SHOWN = (
     "goal_target",
     "retry_targets",
     "max_turns",
+    "max_visits",
     "ttl_s",
     "context",
     "expectations",
@@ -108,6 +109,7 @@ def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
     place = f"{base}.transitions"
     rules = [_rule(editing, f"{place}.{n}", n + 1) for n in range(editing.count(place))]
     given = editing.at(f"{base}.default_target") not in (MISSING, None)
+    workers = editing.field(f"{base}.workers").picked
     return {
         "base": base,
         "rules": rules,
@@ -116,11 +118,14 @@ def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
         "back": editing.fields(base, "retry_target", "fallback_retry_target", "goal_target"),
         "targets": [
             TargetsForm(path, name, tuple(editing.fields(path, "retry_target", "fallback_retry_target")))
-            for name in editing.field(f"{base}.workers").picked
+            for name in workers
             for path in (f"{base}.retry_targets.{name}",)
         ],
         "about_targets": editing.about(f"{base}.retry_targets"),
         "bounds": editing.fields(base, "max_turns", "ttl_s", "context"),
+        "visits": _visits(editing, f"{base}.max_visits", workers),
+        "about_visits": editing.about(f"{base}.max_visits"),
+        "visits_else": editing.field("policy.limits.max_node_visits"),
         "otherwise": _kind(editing, f"{base}.default_target", TARGETS) if given else None,
         "expectations": [
             (path, editing.fields(path, "seconds", "on_violation"))
@@ -128,6 +133,13 @@ def build(editing: Editing, base: str = "topology") -> dict[str, Any]:
             for path in (f"{base}.expectations.{n}",)
         ],
     }
+
+
+def _visits(editing: Editing, place: str, workers: tuple[str, ...]) -> list[tuple[str, EditField]]:
+    """How often each worker may have a turn, and those of whom that is said though they are none."""
+    written = editing.at(place)
+    named = dict.fromkeys((*workers, *(written if isinstance(written, dict) else ())))
+    return [(name, editing.field(f"{place}.{name}")) for name in named]
 
 
 def _rule(editing: Editing, path: str, number: int) -> RuleForm:

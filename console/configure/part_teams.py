@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from console.configure import part_graph
+from console.configure import part_graph, part_handoff
 from console.configure.editing import Editing
 from console.configure.fields import EditField
 from console.configure.places import KIND_WORDS
 from console.configure.shape import kinds_at, shape_of
 from fabric.core.spec_graph import GraphTopology
+from fabric.core.spec_handoff import HandoffTopology
 
 JSON = Any
 TEAMS = "topology.teams"
 FIRST = (
-    *("planner", "workers", "rounds", "critics", "judge", "first", "passes"),
-    *("aggregator", "critic", "finalizer", "max_visits"),
+    *("planner", "workers", "rounds", "critics", "judge"),
+    *("aggregator", "critic", "finalizer"),
 )
 """Fields of a team that have a control whether they are given or not, where its kind has them; of others what is written."""
 
@@ -45,6 +46,8 @@ class TeamForm:
     about: tuple[Any, ...]
     graph: dict[str, Any] | None = None
     """Who speaks next, where its members take turns by a graph."""
+    passing: dict[str, Any] | None = None
+    """Who may pass on to whom, where they are peers."""
 
 
 NOUNS = {"procedure": "item", "briefs": "brief"}
@@ -68,8 +71,10 @@ def _team(editing: Editing, path: str, lead: str) -> TeamForm:
     fields = [*editing.fields(path, "run_usd_micros", "run_tokens"), editing.field(f"{within}.kind", **KIND_WORDS)]
     model = kinds_at(within).get(str(group.get("kind", "supervisor")))
     graph = part_graph.build(editing, within) if model is GraphTopology else None
+    passing = part_handoff.build(editing, within) if model is HandoffTopology else None
     names = dict.fromkeys((*(name for name in FIRST if model is not None and _may(model, name)), *group))
-    for name in part_graph.SHOWN if graph is not None else ():
+    shown = part_graph.SHOWN if graph is not None else part_handoff.SHOWN if passing is not None else ()
+    for name in shown:
         names.pop(name, None)
     parts: list[Part] = []
     lists: list[tuple[str, str]] = []
@@ -85,7 +90,7 @@ def _team(editing: Editing, path: str, lead: str) -> TeamForm:
                 ]
             elif name != "kind":
                 fields.append(editing.field(one))
-    return TeamForm(path, lead, tuple(fields), tuple(parts), tuple(lists), editing.about(path), graph)
+    return TeamForm(path, lead, tuple(fields), tuple(parts), tuple(lists), editing.about(path), graph, passing)
 
 
 def _may(model: type[Any], name: str) -> bool:

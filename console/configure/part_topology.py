@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from console.configure import part_graph
+from console.configure import part_graph, part_handoff
 from console.configure.drawable import drawn
 from console.configure.editing import Editing
 from console.configure.fields import EditField, at
@@ -164,14 +164,10 @@ def _debate(editing: Editing) -> dict[str, Any]:
     return {"fields": editing.fields("topology", "rounds", "critics", "judge")}
 
 
-def _handoff(editing: Editing) -> dict[str, Any]:
-    return {"fields": editing.fields("topology", "first", "passes")}
-
-
 OWN: Mapping[str, Callable[[Editing], dict[str, Any]]] = {
     "sop": _procedure,
     "graph": part_graph.build,
-    "handoff": _handoff,
+    "handoff": part_handoff.build,
     "hierarchical": teams,
     "debate": _debate,
 }

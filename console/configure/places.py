@@ -36,6 +36,7 @@ _TOPOLOGY: Mapping[str, str] = {
     "topology.transitions.*.when.**.tool": "tools",
     "topology.default_target.agent": "agents",
     "topology.first": "agents",
+    "topology.passes.*": "agents",
     "topology.goal_target": "agents",
     "topology.retry_target": "agents",
     "topology.fallback_retry_target": "agents",
@@ -59,11 +60,12 @@ REFERS: Mapping[str, str] = {
     "policy.goal_gates.nodes": "agents",
 }
 """Places that hold names, and the list whose names they are. ``**`` stands for conditions within conditions, as deep as they go."""
+_KEYED = ("topology.retry_targets", "topology.max_visits", "topology.passes")
 KEYED: Mapping[str, str] = {
     "policy.budget.agents": "agents",
     "topology.teams": "agents",
-    "topology.retry_targets": "agents",
-    f"{TEAM}topology.retry_targets": "agents",
+    **dict.fromkeys(_KEYED, "agents"),
+    **dict.fromkeys((f"{TEAM}{place}" for place in _KEYED), "agents"),
 }
 """Tables whose keys are names, and the list whose names they are."""
 ORDERED = frozenset({"models.*.fallbacks", "topology.workers", f"{TEAM}topology.workers"})
@@ -186,6 +188,7 @@ UNITS: Mapping[str, str] = {
     "policy.breakers.*.signals.*.min_calls": "calls",
     "models.*.context_tokens": "tokens",
     "topology.ttl_s": "s",
+    "topology.max_visits.*": str(Unit.VISITS),
     "topology.expectations.*.seconds": "s",
     "models.*.price.input_usd_per_mtok": "$ per million tokens",
     "models.*.price.output_usd_per_mtok": "$ per million tokens",

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from console.configure.places import EXTRA_FIELDS, KINDS, LABELS, ORDERED, REFERS, TEAM, UNITS, Kind
+from console.configure.places import EXTRA_FIELDS, KEYED, KINDS, LABELS, ORDERED, REFERS, TEAM, UNITS, Kind
 from console.configure.sources import source_of
 from fabric.core.breaker.policy import PRESETS
 from fabric.core.spec import FabricSpec
@@ -250,7 +250,7 @@ def _several(place: str, bare: Any, inner: Any) -> tuple[Kind, tuple[str, ...], 
         names = dict.fromkeys(name for one in groups for name in _names(place, one))
         return ("table" if keyed else "items"), keys, tuple(names)
     if keyed:
-        return ("table" if keys else "json"), keys, ()
+        return ("table" if keys or place in KEYED else "json"), keys, ()
     if (options := _options(item)) is not None:
         return "picks", options, ()
     return ("lines" if item is str else "numbers" if item is int else "json"), (), ()

@@ -35,7 +35,7 @@ START, EXIT = "Mdiamond", "Msquare"
 """Shapes of the nodes where a workflow begins and ends; nodes named ``start`` and ``exit`` are such too."""
 TARGETS = ("retry_target", "fallback_retry_target")
 TURNS_MAX = 100_000
-"""Most turns that a graph may allow."""
+"""Most turns that a graph may allow, and most visits of one of its workers."""
 
 
 class Note(NamedTuple):
@@ -57,6 +57,8 @@ class FromFabro:
     graph: TransitionGraph
     policy: dict[str, JSON]
     """Parts of a fabric's ``policy``, as they are written there."""
+    visits: dict[str, int]
+    """How often single participants may have a turn: ``max_visits`` of a fabric's graph."""
     taken: tuple[Note, ...]
     left: tuple[Note, ...]
 
@@ -97,12 +99,11 @@ POLICY: Mapping[str, _Part] = {
     "loop_restart_signature_limit": _Part("failure_signature", "limit", FailureSignature, also="restart_limit"),
 }
 """Attributes of the graph with a counterpart in ``policy`` (S1)."""
-_SINGLE = "retries of single nodes come with the engine of graphs; policy.retry_layers has them for stages"
+_SINGLE = "a stage has retries of its own and a single worker none; policy.retry_layers has them for stages"
 LEFT_NODE: Mapping[str, str] = {
     "retry_policy": _SINGLE,
     "max_retries": _SINGLE,
     "allow_partial": _SINGLE,
-    "max_visits": "visits of single nodes come with the engine of graphs; policy.limits.max_visits has them for stages",
 }
 LEFT_EDGE: Mapping[str, str] = {
     "label": "is for people; it decides nothing here",
@@ -117,6 +118,7 @@ class _Reading:
     origin: str
     names: Names = field(default_factory=Names)
     policy: dict[str, JSON] = field(default_factory=dict)
+    visits: dict[str, int] = field(default_factory=dict)
     taken: list[Note] = field(default_factory=list)
     left: list[Note] = field(default_factory=list)
 
@@ -143,7 +145,7 @@ class _Reading:
         )
         if tuple(named(graph)):
             graph = self._bounded(graph)
-        return FromFabro(graph, self.policy, tuple(sorted(self.taken)), tuple(sorted(self.left)))
+        return FromFabro(graph, self.policy, self.visits, tuple(sorted(self.taken)), tuple(sorted(self.left)))
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
@@ -191,10 +193,25 @@ class _Reading:
                 )
             elif name == "shape" and value in (START, EXIT):
                 self._take(line, what, "where the workflow begins" if value == START else "where the workflow ends")
-            elif name in TARGETS and (self._starts(node) or self._exits(node)):
-                self._leave(line, what, "nobody has a turn there that could fail")
+            elif name in (*TARGETS, "max_visits") and (self._starts(node) or self._exits(node)):
+                self._leave(line, what, "nobody has a turn there")
+            elif name == "max_visits":
+                self._node_visits(node, value, line, what)
             elif name not in TARGETS and not (name == "goal_gate" and value == "false"):
                 self._leave(line, what, LEFT_NODE.get(name, ELSE))
+
+    def _node_visits(self, node: Node, value: str, line: int, what: str) -> None:
+        """S1: a node's own ``max_visits`` goes before ``max_node_visits``; a value of 0 there says that there is no bound, which every worker has here."""
+        visits = int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else -1
+        if visits < 0:
+            self._leave(line, what, f"{value!r} is no number of visits; give a whole one from 1 on")
+        elif not 1 <= visits <= TURNS_MAX:
+            self._leave(
+                line, what, f"a worker has 1 to {TURNS_MAX:,} visits; policy.limits.max_node_visits holds for it"
+            )
+        else:
+            self.visits[self.names.of("node", node.id)] = visits
+            self._take(line, what, "topology.max_visits of that worker")
 
     # -- edges ---------------------------------------------------------------------------------------------------------
 

@@ -85,9 +85,12 @@ def _ag2(text: str, origin: str) -> Imported:
 
 def _fabro(text: str, origin: str) -> Imported:
     found = fabro_read(text, origin=origin)
+    topology = _topology(found.graph)
+    if found.visits:
+        topology["max_visits"] = found.visits
     return Imported(
         "fabro",
-        _topology(found.graph),
+        topology,
         found.policy,
         taken=tuple(str(one) for one in found.taken),
         left=tuple(str(one) for one in found.left),

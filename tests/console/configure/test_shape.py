@@ -23,8 +23,6 @@ _OF_TOPOLOGIES = {
     "topology.transitions.*.then.args",
     "topology.default_target.args",
     "topology.context",
-    "topology.max_visits",
-    "topology.passes",
 }
 AS_JSON = {
     "agents.*.output_schema",

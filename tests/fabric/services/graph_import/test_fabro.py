@@ -87,6 +87,16 @@ def test_retry_targets_stand_on_their_levels(read):
     ]
 
 
+def test_visits_of_a_node_are_those_of_that_worker(read):
+    assert read.visits == {"verify": 3}
+    text = 'digraph { start -> a -> b; b -> a; b -> exit [condition="context.k=v"]; b [max_visits="2"] }'
+    found = graph_read(text)
+    assert found.topology["max_visits"] == {"b": 2}
+    world = ran(team(found.topology), {**talks("a"), **talks("b")})
+    assert [fact.agent for fact in world.of(ev.TurnOpened)] == ["a", "b", "a", "b", "a"]
+    assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.VISIT_LIMIT
+
+
 def test_where_nothing_matches_it_ends():
     assert after(fabro_read('digraph { a -> b [condition="outcome=fail"] }'), "a") == "no_edge"
 
@@ -143,13 +153,12 @@ def test_what_was_not_taken_over_is_told_with_line_and_reason(read):
     assert [one.partition(": ")[0] for one in told] == [
         "line 3, graph, rankdir",
         "line 9, implement -> escalate, label",
-        "line 10, node verify, max_visits",
         "line 10, node verify, retry_policy",
         "line 10, node verify, shape",
         "line 13, fix -> implement, weight",
     ]
     assert told[1] == f"line 9, implement -> escalate, label: {LEFT_EDGE['label']}"
-    assert told[3] == f"line 10, node verify, retry_policy: {LEFT_NODE['retry_policy']}"
+    assert told[2] == f"line 10, node verify, retry_policy: {LEFT_NODE['retry_policy']}"
 
 
 def test_everything_in_the_file_is_told_once_at_least(read):
@@ -180,8 +189,13 @@ def test_everything_in_the_file_is_told_once_at_least(read):
         ('a -> b [condition=""]', "'' is no condition that is read"),
         ("a [retry_target=zoe] a -> b", "there is no node 'zoe'"),
         ("a [retry_target=b, fallback_retry_target=a] a -> b", "what leads back needs a bound, and the file has no"),
-        ("start [retry_target=a] start -> a -> b", "nobody has a turn there that could fail"),
+        ("start [retry_target=a] start -> a -> b", "nobody has a turn there"),
         ("start -> a -> b -> exit; b -> exit [loop_restart=true]", "nothing begins anew where the workflow ends"),
+        ("exit [max_visits=2] a -> b -> exit", "nobody has a turn there"),
+        ("a [max_visits=often] a -> b", "'often' is no number of visits; give a whole one from 1 on"),
+        ("a [max_visits=-1] a -> b", "'-1' is no number of visits"),
+        ("a [max_visits=0] a -> b", "a worker has 1 to 100,000 visits; policy.limits.max_node_visits holds for it"),
+        ("a [max_visits=100001] a -> b", "a worker has 1 to 100,000 visits"),
         ("max_node_visits=many; a -> b", "'many': input should be a valid integer"),
         ("retry_target=zoe; a -> b", "there is no node 'zoe'"),
         ("start -> a; start -> b; a -> b", "a conversation has one first speaker"),
