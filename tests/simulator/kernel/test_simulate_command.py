@@ -1,3 +1,4 @@
+import contextlib
 import io
 import json
 import signal
@@ -8,6 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from fabric.adapters.grants import Ask
+from simulator.kernel import campaign as campaigns
 from simulator.kernel.sharing import VirtualDesk
 from simulator.kernel.swarm import draw
 from simulator.kernel.world import World
@@ -73,6 +75,20 @@ def test_a_signal_ends_it_with_what_was_run():
     assert f"--seeds {100_000 - found['seeds']} --start {found['next_seed']}" in err.splitlines()[-1]
     assert err.splitlines()[-1].startswith("interrupted: ")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_came_up_where_nothing_is_raised_ends_it_after_the_seed_under_way(monkeypatch, number):
+    def swallowing(seeds, *_):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        yield from map(campaigns.simulate, seeds)
+
+    monkeypatch.setattr("simulator.drills.management.commands.simulate.campaign", swallowing)
+    code, out, err = simulate("--seeds", "3", "--json")
+    found = json.loads(out)
+    assert (code, found["seeds"], found["next_seed"]) == (128 + number, 1, 1)
+    assert err.splitlines()[-1].startswith("interrupted: seeds 0 to 0 were run")
 
 
 def test_progress_is_told_now_and_then(monkeypatch):

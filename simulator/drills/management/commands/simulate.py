@@ -63,12 +63,13 @@ class Command(BaseCommand):
                         tally.add(report)
                         for line in _lines(report, options):
                             self._say(line)
-                        if options["stop"] and report.violations:
+                        # What interrupts may have come up where nothing is raised: in a call-back, in a library that goes on.
+                        if received or (options["stop"] and report.violations):
                             break
                         if tally.due():
                             self._say(tally.progress())
             except KeyboardInterrupt:
-                received.append(signal.SIGINT)
+                pass
         if tally.done < many:
             self._say(_left(tally, options, "interrupted" if received else "stopped"))
         self.stdout.write(json.dumps(tally.found()) if options["json"] else tally.said())
@@ -133,18 +134,19 @@ class Tally:
 
 @contextmanager
 def _told_apart() -> Iterator[list[int]]:
-    """SIGTERM interrupts as Ctrl-C does, and is added to what it gives."""
+    """SIGTERM interrupts as Ctrl-C does; each is added to what it gives."""
     received: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _lines(report: SeedReport, options: dict[str, Any]) -> Iterator[str]:
