@@ -28,6 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_MISSING] = missing
     if config.getoption("--long"):
         os.environ[long_runs.ASKED] = "1"
+    elif config.args == config.getini("testpaths"):
+        os.environ.setdefault(long_runs.TURN, long_runs.today())
     # Processes side by side inherit it from the one that starts them.
     os.environ.setdefault(tables.TABLES, str(tables.own_folder()))
 
@@ -57,7 +59,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for sentence in config.stash[_MISSING].values():
         terminalreporter.write_line(f"LEFT OUT {sentence}", yellow=True, bold=True)
     if not config.getoption("--long"):
-        terminalreporter.write_line("tests that take long (tests/long_runs.py): python3 manage.py test --long")
+        turn = os.environ.get(long_runs.TURN)
+        turns = f"in turns, this is {long_runs.TURN}={turn}, and others " if turn else ""
+        terminalreporter.write_line(
+            f"tests that are run {turns}with --long alone (tests/long_runs.py): python3 manage.py test --long"
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,8 +76,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long, unknown = long_runs.of(items)
     if unknown and config.args == config.getini("testpaths") and not config.getoption("lf"):
         raise pytest.UsageError(f"tests/long_runs.py names what is no test: {', '.join(unknown)}")
-    # Who names one test means it.
-    if long and not config.getoption("--long") and not any("::" in argument for argument in config.args):
+    # Who names one test means it, and so does who asks for the one that failed.
+    meant = config.getoption("--long") or config.getoption("lf") or any("::" in argument for argument in config.args)
+    if long and not meant:
         config.hook.pytest_deselected(items=list(long))
         items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -1,15 +1,23 @@
-"""Tests that take long, and of which a smaller one, or one on the other database, is in every run: `manage.py test --long` has them too.
+"""Tests that are not in every run, which must end within 15 minutes on two cores: `manage.py test --long` has them all.
 
-Every run must end within 15 minutes on two cores. What stands here has its like among the others (said beside it); nothing is here that is proved by
-no other test. A name that no test has any more is refused when all tests are collected.
+`LONG` has its like among the others (said beside it); nothing is there that is proved by no other test. Of what is in `IN_TURN` a run has a part, another
+one each day, so that after some days all were there. A name that no test has any more is refused when all tests are collected.
 """
 
 import os
-from collections.abc import Sequence
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 import pytest
 
+T = TypeVar("T")
+TURN = "FABRIC_TEST_TURN"
+"""Variable: whose turn it is, a whole number. Where all tests are run it is the days since 1970 unless it is said, so that a day has the same ones; where
+files or folders are named it is nobody's, and all that they have is run.
+"""
 ASKED = "FABRIC_TEST_LONG"
 """Variable that is set where the long ones are asked for: some tests try all there is then, and a part of it else."""
 
@@ -43,21 +51,140 @@ LONG = {
 """Patterns of names, round brackets for square ones, and what is like them in every run."""
 
 
+IN_TURN: Mapping[str, int] = {
+    # A browser: each page and each way is gone in a turn of its own.
+    "tests/e2e/test_axe.py::test_what_*": 3,
+    "tests/e2e/test_axe.py::test_drills_*": 3,
+    "tests/e2e/test_axe.py::test_members_*": 3,
+    "tests/e2e/test_axe.py::test_fabrics_*": 2,
+    "tests/e2e/test_axe.py::test_an_event_*": 3,
+    "tests/e2e/test_axe.py::test_dialogs_*": 2,
+    "tests/e2e/test_axe.py::test_s*": 2,
+    "tests/e2e/test_axe.py::test_an_installation_where_nothing_*": 3,
+    "tests/e2e/test_beginning.py::*": 2,
+    "tests/e2e/test_breakers.py::*": 2,
+    "tests/e2e/test_drills.py::*": 3,
+    "tests/e2e/test_first_run.py::*": 3,
+    "tests/e2e/test_live.py::*": 4,
+    "tests/e2e/test_overview.py::*": 3,
+    "tests/e2e/test_reviews.py::*": 3,
+    "tests/e2e/test_rules.py::*": 3,
+    "tests/e2e/test_run_events.py::*": 3,
+    "tests/e2e/test_run_page.py::*": 3,
+    "tests/e2e/test_runs_list.py::*": 3,
+    "tests/e2e/test_saying.py::*": 2,
+    "tests/e2e/test_shell.py::*": 3,
+    "tests/e2e/test_start.py::*": 3,
+    "tests/e2e/test_two_authors.py::*": 3,
+    "tests/e2e/test_two_people.py::*": 3,
+    # Processes that are killed, cut off, drowned. The simulator has the same in each of its seeds.
+    "tests/chaos/test_chaos.py::*": 2,
+    "tests/chaos/test_command.py::test_a_run_ends_*": 3,
+    "tests/chaos/test_fanout.py::*": 2,
+    "tests/chaos/test_parts.py::*": 2,
+    "tests/chaos/test_put_away.py::*": 2,
+    "tests/chaos/test_sagas.py::test_what_each_*": 2,
+    "tests/chaos/test_up.py::*": 2,
+    "tests/chaos/test_web.py::*": 4,
+    "tests/chaos/test_workers.py::*": 3,
+    "tests/console/live/test_outages.py::*": 4,
+    "tests/console/api/test_at_once.py::*": 2,
+    "tests/console/api/test_database_away.py::*": 2,
+    "tests/console/launch/test_environment.py::*": 3,
+    "tests/console/launch/test_up.py::*": 3,
+    "tests/console/test_celery.py::*": 3,
+    "tests/console/test_prepare.py::*": 3,
+    "tests/fabric/management/test_processes.py::*": 2,
+    "tests/fabric/services/test_review_at_once.py::*": 2,
+    "tests/fabric/adapters/test_host_mcp.py::*": 2,
+    "tests/fabric/adapters/tools/test_mcp_*": 2,
+    "tests/fabric/adapters/tools/test_process_pool.py::*": 2,
+    "tests/simulator/bench/*": 3,
+    "tests/simulator/booking/*": 2,
+    "tests/simulator/drills/test_at_once.py::*": 2,
+    "tests/simulator/drills/test_conductor.py::*": 3,
+    "tests/simulator/drills/test_in_place.py::*": 4,
+    "tests/simulator/drills/test_in_place_scenarios.py::*": 2,
+    "tests/simulator/drills/test_live.py::*": 3,
+    "tests/simulator/kernel/test_sqlite_world.py::*": 2,
+    # What is tried with each of many alike.
+    "tests/console/api/test_bad_input.py::*": 3,
+    "tests/console/api/test_callers.py::TestEachOperation::*": 3,
+    "tests/console/api/test_docs.py::TestEachOperation::*": 3,
+    "tests/console/configure/test_parts.py::*": 3,
+    "tests/console/configure/test_trial.py::*": 2,
+    "tests/console/test_access.py::test_a_form_from_elsewhere_*": 4,
+    "tests/console/test_bad_forms.py::test_each_field_*": 4,
+    "tests/console/test_bad_forms.py::test_from_a_page_*": 4,
+    "tests/console/test_bad_forms.py::test_with_its_token_*": 4,
+    "tests/console/test_bad_input.py::*": 3,
+    "tests/fabric/adapters/tools/test_contract.py::*": 2,
+    "tests/fabric/core/test_children_down.py::*": 3,
+    "tests/fabric/core/test_parallel_questions.py::test_two_to_five_*": 4,
+    "tests/fabric/core/test_saga_exhaustive.py::*": 4,
+    "tests/fabric/services/test_detector_agreement.py::*": 3,
+    "tests/fabric/services/test_projections.py::*_come_back_*": 2,
+    "tests/fabric/management/commands/test_publication_list.py::*": 3,
+    "tests/simulator/drills/test_cells.py::test_any_ladder_*": 4,
+    "tests/simulator/drills/test_cells_breaker.py::test_any_ladder_*": 4,
+    "tests/simulator/drills/test_flips.py::*": 3,
+    "tests/simulator/drills/test_names.py::*": 3,
+    "tests/simulator/drills/test_promises.py::test_every_cell_of_a_varied_*": 4,
+    "tests/simulator/drills/test_recovery.py::test_every_cell_of_a_sample_*": 4,
+    "tests/simulator/drills/test_samples.py::test_all_24_*": 2,
+    "tests/simulator/drills/test_supposed.py::test_with_layers_*": 3,
+    "tests/simulator/endpoint/test_openai_client.py::*": 3,
+    "tests/simulator/endpoint/test_scenarios.py::*": 2,
+    "tests/simulator/kernel/test_plants.py::test_a_planted_bug_*": 3,
+    "tests/simulator/kernel/test_suspects.py::test_runs_that_*": 3,
+    "tests/simulator/kernel/test_teeth.py::test_the_bug_*": 3,
+    "tests/simulator/library/test_facts.py::test_a_run_is_captured_*": 4,
+    "tests/simulator/scenarios/test_injection.py::*": 3,
+    "tests/simulator/scenarios/test_meeting.py::test_every_scenario_*": 4,
+    "tests/simulator/scenarios/test_playing.py::test_every_shipped_*": 2,
+}
+"""Patterns as in `LONG`, and of how many tests that it fits one is in a run."""
+
+
 def many(whole: int) -> int:
     """How many of what is drawn at random: all of them where the long ones are asked for, else a third, drawn anew in every run."""
     return whole if ASKED in os.environ else whole // 3
 
 
+def in_turn(whole: Iterable[T], each: int, name: str) -> list[T]:
+    """Of many alike within one test those whose turn it is, one of ``each``; all of them where nobody takes turns. ``name``: of what they are."""
+    if ASKED in os.environ or TURN not in os.environ:
+        return list(whole)
+    return [one for n, one in enumerate(whole) if (n + _beginning(name)) % each == int(os.environ[TURN]) % each]
+
+
+def today() -> str:
+    """Whose turn it is where nobody says it."""
+    return str(int(time.time()) // 86_400)
+
+
+def _beginning(name: str) -> int:
+    """Where the turns of one pattern begin: not all have the same day."""
+    return zlib.crc32(name.encode())
+
+
 def of(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]]:
-    """Those of the tests that are long, and the names here that none of them has."""
+    """Those of the tests that are not in this run, and the names here that none of them has."""
     by_file: dict[str, list[pytest.Item]] = {}
     for item in items:
         by_file.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    found = {
-        pattern: [item for item in by_file.get(pattern.partition("::")[0], ()) if _named(item, pattern)]
-        for pattern in LONG
-    }
-    return {item for named in found.values() for item in named}, [name for name, named in found.items() if not named]
+    found = {pattern: _fitting(by_file, pattern) for pattern in (*LONG, *IN_TURN)}
+    left = {item for pattern in LONG for item in found[pattern]}
+    for pattern, each in IN_TURN.items():
+        fitting = [item for item in found[pattern] if item not in left]
+        left |= set(fitting) - set(in_turn(fitting, each, pattern))
+    return left, [name for name, named in found.items() if not named]
+
+
+def _fitting(by_file: Mapping[str, Sequence[pytest.Item]], pattern: str) -> list[pytest.Item]:
+    file = pattern.partition("::")[0]
+    named = [file] if file in by_file else [one for one in by_file if fnmatchcase(one, file)]
+    return [item for one in named for item in by_file[one] if _named(item, pattern)]
 
 
 def _named(item: pytest.Item, pattern: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import long_runs
 from tests.e2e.accessibility import WIDE, axe, in_turn
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.installation import installed
@@ -24,7 +25,7 @@ def found(page, shown):
     """Findings by scene."""
     page.add_init_script(axe())
     grave = {}
-    for n, scene in enumerate(shown):
+    for n, scene in enumerate(long_runs.in_turn(shown, 3, f"{len(shown)} scenes")):
         page.set_viewport_size(WIDE)
         page.goto(scene.address)
         page.wait_for_load_state("load")
