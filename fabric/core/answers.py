@@ -12,7 +12,7 @@ from fabric.core.frozen import value
 from fabric.core.inputs import ModelReplied, ToolCall
 from fabric.core.judges import is_judge
 from fabric.core.payloads import AGENT_OUTPUT, TYPED
-from fabric.core.prompt import output_of
+from fabric.core.prompt import for_nobody, output_of
 from fabric.core.run import Step
 from fabric.core.spec import CITATION, AgentSpec
 from fabric.core.text import parse_json_object
@@ -76,16 +76,8 @@ def _fitting(work: Work, step: Step, given: JSON, asked: tuple[tuple[ToolCall, s
         output = (TYPED[shape] if author else shape).model_validate(given).model_dump(mode="json")
     except ValidationError as error:
         return Said(asked, None, (*problems_of(error), *misfits))
-    misfits += _nobody(step, output)
+    misfits += for_nobody(step, output)
     return Said(asked, None, tuple(misfits)) if misfits else Said(asked, output)
-
-
-def _nobody(step: Step, output: JSON) -> list[str]:
-    """What is wrong with a verdict that is for none of whom it may be for."""
-    choices = () if step.turn is None else step.turn.choices
-    if not choices or output["winner"] in choices:
-        return []
-    return [f"winner: it is for none of {', '.join(choices)}; name one of them"]
 
 
 def _text_output(work: Work, agent: AgentSpec, text: str) -> JSON:

@@ -17,7 +17,8 @@ from fabric.core.flow import Stage
 from fabric.core.inputs import DecisionMade
 from fabric.core.judges import is_judge
 from fabric.core.mechanisms.contract import Proposal
-from fabric.core.payloads import TYPED, Aggregate, Brief, Outcome, Plan, Summary, typed_json_schema
+from fabric.core.payloads import TYPED, Aggregate, Brief, Outcome, Plan, Summary, Verdict, typed_json_schema
+from fabric.core.prompt import for_nobody
 from fabric.core.run import OpenQuestion
 from fabric.core.topologies import slices
 from fabric.core.typed_output import contract_of
@@ -32,7 +33,7 @@ PAYLOADS: Mapping[Stage, type[BaseModel] | None] = {
     Stage.VALIDATE: Aggregate,
     Stage.FINALIZE: Outcome,
 }
-"""What a stage passes on, where a person may write it; of a fan-out they write what one branch said (``Summary``). Total by test."""
+"""What a stage passes on, where a person may write it; of a fan-out they write what one branch said (``Summary``), or its verdict (``Verdict``). Total by test."""
 PROBLEMS_MAX = 5
 
 
@@ -43,12 +44,12 @@ def offered(work: Work, failure: Failure, item: str) -> dict[str, JSON]:
     """
     payload = failure.payload
     if payload is not None and item in ("failure", "post_stage"):
-        model = _model(failure.stage, failure.step_id)
+        model = _model(work, failure.stage, failure.step_id)
         if model is None:
             return {}
         author = contract_of(work.run, work.compiled.spec, failure.stage, failure.step_id)
         if not author:
-            return _offer("payload", model.model_json_schema(), payload)
+            return _offer("payload", _schema(work, model, failure.step_id), payload)
         return _offer("payload", typed_json_schema(model, work.compiled.spec.typed[author]), payload)
     step = work.run.steps.get(failure.step_id)
     if step is None or step.stage is not Stage.FAN_OUT or is_judge(step) or slices.is_slice(step.agent):
@@ -56,9 +57,24 @@ def offered(work: Work, failure: Failure, item: str) -> dict[str, JSON]:
     return _offer("brief", Brief.model_json_schema(), slices.plan(work)["briefs"][step.brief])
 
 
-def _model(stage: Stage, step_id: str) -> type[BaseModel] | None:
+def _model(work: Work, stage: Stage, step_id: str) -> type[BaseModel] | None:
     """The type of what a stage, or a step of it, has to pass on."""
-    return Summary if stage is Stage.FAN_OUT and step_id else PAYLOADS[stage]
+    if stage is not Stage.FAN_OUT or not step_id:
+        return PAYLOADS[stage]
+    return Verdict if _choices(work, step_id) else Summary
+
+
+def _choices(work: Work, step_id: str) -> tuple[str, ...]:
+    """Whom what a step says may be for, where that is a verdict."""
+    step = work.run.steps.get(step_id)
+    return () if step is None or step.turn is None else step.turn.choices
+
+
+def _schema(work: Work, model: type[BaseModel], step_id: str) -> JSON:
+    schema = model.model_json_schema()
+    if model is Verdict:
+        schema["properties"]["winner"]["enum"] = list(_choices(work, step_id))
+    return schema
 
 
 def _offer(of: Of, schema: JSON, initial: JSON) -> dict[str, JSON]:
@@ -92,6 +108,8 @@ def problem(work: Work, question: OpenQuestion, given: DecisionMade) -> str:
     if _of(work, question) == "payload":
         author = _author(work, question)
         misfits = work.compiled.evaluators.misfits(author, given.edited) if author else []
+        step = work.run.steps.get(question.fact.step_id)
+        misfits += [] if step is None else for_nobody(step, given.edited)
         return f"what was edited does not fit: {'; '.join(misfits[:PROBLEMS_MAX])}" if misfits else ""
     wrong = _brief_problems(work, question, given.edited)
     return f"the edited brief cannot be given: {'; '.join(wrong[:PROBLEMS_MAX])}" if wrong else ""
@@ -114,7 +132,7 @@ def _written(work: Work, question: OpenQuestion, edited: JSON) -> JSON:
     fact = question.fact
     model: type[BaseModel] | None = Brief
     if _of(work, question) == "payload":
-        model = _model(fact.stage, fact.step_id)
+        model = _model(work, fact.stage, fact.step_id)
     assert model is not None, "nothing may be edited here"
     if _author(work, question):
         model = TYPED[model]

@@ -6,6 +6,7 @@ Only references and template names are decided here, so the journal keeps a dige
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fabric.core.commands import Message
 from fabric.core.fingerprint import digest
@@ -16,6 +17,7 @@ from fabric.core.run import CallRecord, Run, Step, Turn
 from fabric.core.topologies.slices import is_slice, refs_of
 from fabric.core.work import Work
 
+JSON = Any
 OUTPUT: Mapping[Stage, str] = {
     Stage.PLAN: "plan",
     Stage.FAN_OUT: "summary",
@@ -31,6 +33,14 @@ def output_of(step: Step) -> str:
     if step.turn is not None and step.turn.choices:
         return "verdict"
     return "judgement" if is_judge(step) else OUTPUT[step.stage]
+
+
+def for_nobody(step: Step, output: JSON) -> list[str]:
+    """What is wrong with a verdict that is for none of whom it may be for; nothing with any other output."""
+    choices = () if step.turn is None else step.turn.choices
+    if not choices or output["winner"] in choices:
+        return []
+    return [f"winner: it is for none of {', '.join(choices)}; name one of them"]
 
 
 def opening(run: Run, step: Step) -> tuple[Message, ...]:

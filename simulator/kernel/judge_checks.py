@@ -39,7 +39,13 @@ def verdicts_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
 @on()
 def outputs_are_kept(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     """What agents and stages said, by where it stands."""
-    if event.content_ref and fact.kind in ("model_answered", "stage_left", "content_kept", "child_answered"):
+    if event.content_ref and fact.kind in (
+        "model_answered",
+        "stage_left",
+        "content_kept",
+        "child_answered",
+        "output_edited",
+    ):
         content = _read(seen)
         if isinstance(content, dict) and "output" in content:
             seen.outputs[event.content_ref] = content["output"]

@@ -55,6 +55,8 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
     if fact.kind == "call_edited":
         known["edited"][fact.call_id] = decode(seen.content)["calls"][0]
         return ""
+    if fact.kind == "tool_answered" and known["sent"].get(fact.call_id) != fact.command_id:
+        return ""  # Of an answer that was broken off in mid-stream and said anew: the later one's call has that id now.
     known.setdefault("answers", {})[fact.call_id] = known.setdefault("by_ref", {})[event.content_ref] = decode(
         seen.content
     )
@@ -121,6 +123,8 @@ def _records(after: Run, fact: Any) -> list[CallRecord]:
 
 
 def _sent(known: dict[str, JSON], fact: Any, after: Run) -> str:
+    if fact.attempt == 1:
+        known.setdefault("sent", {})[fact.call_id] = fact.command_id
     args = known.get("proposed", {}).get(fact.call_id)
     record = next((one for one in _records(after, fact) if one.call_id == fact.call_id), None)
     if record is None or not isinstance(args, dict):

@@ -12,6 +12,7 @@ from fabric.core.flow import RunState
 from fabric.core.taxonomy import Cause, FailureType, Tier
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, fails, say, summary
+from tests.fabric.core.test_policy_runs import forbidding
 from tests.fabric.core.topologies.fabrics import hierarchy, team, under
 
 TEXT = "\n"
@@ -148,6 +149,32 @@ def test_a_verdict_has_no_data_whoever_gives_it():
 
     world = ran(debate(rounds=1, agents=given), {**TWO, "ann": ann})
     assert world.end.state is RunState.COMPLETED
+
+
+def asked_about(vote):
+    """A debate one of whose votes a policy denies, so that a person is asked about it."""
+    asks = {str(tier): {"rungs": [{"reaction": "escalate"}]} for tier in Tier}
+    denied = forbidding(
+        "output", 'context has payload && context.payload has text && context.payload.text like "*grudge*"'
+    )
+    fabric = debate(rounds=1, table={"unsafe_output": asks}, **denied)
+    return ran(fabric, {**TWO, "bob": speaks("bob", vote)})
+
+
+def test_what_a_person_writes_in_place_of_a_vote_is_a_vote():
+    world = asked_about(verdict("bob", "An old grudge."))
+    shown = world.content_of(ev.EscalationOpened)[0]
+    assert shown["edit_schema"]["properties"]["winner"]["enum"] == ["ann", "bob"]
+    assert shown["edit_initial"]["winner"] == "bob"
+    world.decide("edit", edited={"text": "Mine.", "citations": []}).go()
+    world.decide("edit", edited={"text": "Mine.", "citations": [], "winner": "carl"}, input_id="second").go()
+    assert [one.reason for one in world.of(ev.InputIgnored)] == [
+        "what was edited does not fit: winner: Field required",
+        "what was edited does not fit: winner: it is for none of ann, bob; name one of them",
+    ]
+    world.decide("edit", edited={"text": "Mine.", "citations": [], "winner": "bob"}, input_id="third").go()
+    assert world.end.state is RunState.COMPLETED
+    assert world.outcome["text"].startswith("The proposal of ann won with 1 of 2 votes")
 
 
 # -- votes -------------------------------------------------------------------------------------------------------------
