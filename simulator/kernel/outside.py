@@ -179,7 +179,9 @@ class Outside:
             return
         if world.healed or world.strikes("silent"):
             return
-        due_s = (change.due_at - world.clock.now()) / US
+        due_s = max(
+            0.0, (change.due_at - world.clock.now()) / US
+        )  # What is asked by a worker that stood still may be due already.
         if world.strikes("last_minute"):
             world.later(max(0.0, due_s - UNDO_S * world.rng.random()), self._at_last, run_id, change)
             return
