@@ -74,10 +74,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long goes first: at the end of a run side by side nobody waits for one long file. What takes very long is left out unless it is asked for."""
     long, unknown = long_runs.of(items)
-    if unknown and config.args == config.getini("testpaths") and not config.getoption("lf"):
+    if unknown and config.args == config.getini("testpaths") and not config.getoption("lf", False):
         raise pytest.UsageError(f"tests/long_runs.py names what is no test: {', '.join(unknown)}")
     # Who names one test means it, and so does who asks for the one that failed.
-    meant = config.getoption("--long") or config.getoption("lf") or any("::" in argument for argument in config.args)
+    meant = (
+        config.getoption("--long") or config.getoption("lf", False) or any("::" in argument for argument in config.args)
+    )
     if long and not meant:
         config.hook.pytest_deselected(items=list(long))
         items[:] = [item for item in items if item not in long]

@@ -59,10 +59,13 @@ def _cut(root: JSON, found: list[Problem], said: list[str]) -> bool:
         inside = at(root, around)
         if at(root, place) is MISSING:
             done |= _begun(root, place)
-        elif isinstance(inside, list | dict):
-            del inside[int(last) if isinstance(inside, list) else last]
-            said.append(f"{place} is left out: {one.sentence}."[:200])
-            done = True
+            continue
+        if isinstance(inside, list):
+            del inside[int(last)]
+        else:
+            del inside[last]
+        said.append(f"{place} is left out: {one.sentence}."[:200])
+        done = True
     return done
 
 

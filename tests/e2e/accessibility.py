@@ -91,7 +91,7 @@ def in_turn(page: Page, n: int) -> list[str]:
     return [f"{'narrow, dark: ' if n % 2 else ''}{one}" for one in findings(page)]
 
 
-def looked_at(page: Page, addresses: Sequence[str], each: int = 3) -> dict[str, list[str]]:
+def looked_at(page: Page, addresses: Sequence[str], each: int = 4) -> dict[str, list[str]]:
     """Findings by address, of those whose turn it is (one of ``each``). The script is told to the browser once, not to each page."""
     page.add_init_script(axe())
     found = {}

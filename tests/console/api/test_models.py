@@ -107,9 +107,12 @@ def test_more_than_was_told_is_refused(program, published, actor):
 def test_too_many_are_told_to_wait(program, published, actor, settings):
     setattr(settings, MODEL_TESTS.setting, 1)
     (model,) = models_list(actor).models
-    sent = [program.post(f"{MODELS}/{model.id}/test", {}) for _ in range(2)]
-    assert [one.status_code for one in sent] == [200, 429]
-    assert int(sent[1]["Retry-After"]) > 0
+    # Three, since a minute may end between the first and the second.
+    sent = [program.post(f"{MODELS}/{model.id}/test", {}) for _ in range(3)]
+    assert sent[0].status_code == 200
+    refused = [one for one in sent[1:] if one.status_code == 429]
+    assert refused
+    assert all(int(one["Retry-After"]) > 0 for one in refused)
 
 
 def test_keys_want_the_scope_of_managing(actor):

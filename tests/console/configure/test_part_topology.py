@@ -10,16 +10,16 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from console.configure.drawable import drawn
-from console.configure.fields import at, named_in
+from console.configure.fields import named_in
 from console.configure.forms import FORMS, form_at, idle
 from console.configure.parts import PARTS, part_of
-from console.configure.sent import ButtonProblem, changes_in, path_of, pressed_in
-from console.configure.shape import MISSING, shape_of
+from console.configure.sent import ButtonProblem, changes_in, pressed_in
+from console.configure.shape import shape_of
 from console.views.topology_picture import topology_svg
 from fabric.core.spec import FabricSpec
 from fabric.services.drafts import draft_begin
 from fabric.services.samples import SAMPLES
-from fabric.services.yaml_edit import Drop, Put, text_edited, tree_edited
+from fabric.services.yaml_edit import text_edited
 from fabric.services.yaml_tree import read_yaml
 from tests.console.configure.drafted import owned, seen
 from tests.console.configure.rich import BROKEN, PLANNED, RICH
@@ -112,45 +112,6 @@ def test_what_is_named_and_not_there_is_left_out_and_told() -> None:
     )
     assert "ghost" not in str(shown.picture)
     assert "reader" in str(shown.picture)
-
-
-@pytest.mark.parametrize(
-    ("sample", "path", "value", "instead"),
-    [
-        ("incident-triage", "topology.first", "ghost", MISSING),
-        ("incident-triage", "topology.passes.network", ["ghost", "database"], ["database"]),
-        ("incident-triage", "topology.passes.ghost", ["network"], MISSING),
-        ("support-routing", "topology.transitions.1.when.kind", "never", MISSING),
-        ("support-routing", "topology.initial_speaker", 5, "router"),
-        ("support-routing", "topology.max_turns", "many", MISSING),
-        ("contract-check", "topology.finalizer", "ghost", MISSING),
-        ("vendor-debate", "topology.judge", "ghost", MISSING),
-        ("research-teams", "topology.teams.auditor", 5, MISSING),
-        ("research-teams", "topology.teams.auditor.topology.critic", "ghost", MISSING),
-    ],
-)
-def test_a_topology_with_something_wrong_is_drawn_as_its_kind_without_that(
-    sample: str, path: str, value: Any, instead: Any
-) -> None:
-    tree = read_yaml(SOURCES[sample]).value
-    place = path_of(path)
-    whole = place[:3] if "transitions" in place else place  # A rule goes as a whole.
-    edits = [Drop(whole) if instead is MISSING else Put(place, instead)] if at(tree, path) is not MISSING else []
-    without = tree_edited(tree, edits)
-    found = drawn(tree_edited(tree, [Put(place, value)]), None)
-    assert not found.whole
-    assert ".".join(map(str, whole)) in " ".join(found.left_out)
-    assert [(one.source, one.target, one.what) for one in found.links] == [
-        (one.source, one.target, one.what) for one in drawn(without, None).links
-    ]
-    assert drawn(without, None).left_out == ()
-
-
-def test_what_is_not_even_a_topology_of_its_kind_is_drawn_by_its_roles_and_told() -> None:
-    tree = tree_edited(read_yaml(SOURCES["support-routing"]).value, [Put(("topology", "workers"), ["ghost", "router"])])
-    shown = drawn(tree_edited(tree, [Put(("topology", "transitions"), 5), Put(("topology", "kind"), "ring")]), None)
-    assert shown.left_out[0] == "Its topology cannot be read: the workers are drawn as a supervisor's."
-    assert "router" in str(shown.picture)
 
 
 def test_without_a_worker_there_is_nothing_to_draw() -> None:
@@ -317,81 +278,6 @@ def test_a_team_of_peers_says_who_is_first_and_who_passes_on_to_whom() -> None:
     for field in ("first", "passes.clerk", "workers", "aggregator"):
         assert f'name="f.{COUNSEL}.{field}"' in html or f'name="p.{COUNSEL}.{field}"' in html, field
     assert "team of counsel: peer handoff, at most 5 hops" in html
-
-
-TRIAGE = SOURCES["incident-triage"]
-
-
-def passed_on(html: str, who: str) -> list[str]:
-    boxes = re.findall(rf'name="f\.topology\.passes\.{who}" value="([^"]+)"( checked)?', html)
-    return [name for name, checked in boxes if checked]
-
-
-def test_peers_have_a_row_each_of_whom_they_may_pass_on_to() -> None:
-    html = page(TRIAGE)
-    assert [passed_on(html, who) for who in ("on-call", "network", "application")] == [
-        ["network", "database", "application"],
-        ["database", "application"],
-        [],
-    ]
-    assert 'name="f.topology.passes.network" value="network"' not in html
-    assert "Everybody to everybody" in html
-    data = QueryDict("p.topology.passes.application=1&f.topology.passes.application=network", mutable=True)
-    data.setlist("f.topology.passes.network", ["application"])
-    text = text_edited(TRIAGE, changes_in(read_yaml(TRIAGE).value, data).edits)
-    passes = read_yaml(text).value["topology"]["passes"]
-    assert (passes["application"], passes["network"], passes["database"]) == (
-        ["network"],
-        ["application"],
-        ["network", "application"],
-    )
-
-
-def test_where_nothing_is_said_everybody_may_and_a_tick_less_says_it_of_all() -> None:
-    free = pressed(TRIAGE, "reset topology.passes")
-    assert "passes" not in free["topology"]
-    text = text_edited(TRIAGE, pressed_in(read_yaml(TRIAGE).value, "reset topology.passes")[0])
-    html = page(text)
-    assert passed_on(html, "application") == ["on-call", "network", "database"]
-    assert "reset topology.passes" not in html
-    data = QueryDict("p.topology.passes.application=1&f.topology.passes.application=network", mutable=True)
-    passes = read_yaml(text_edited(text, changes_in(read_yaml(text).value, data).edits)).value["topology"]["passes"]
-    assert passes["application"] == ["network"]
-    assert sorted(passes["on-call"]) == ["application", "database", "network"]
-    nobody = QueryDict("p.topology.passes.application=1")
-    passes = read_yaml(text_edited(text, changes_in(read_yaml(text).value, nobody).edits)).value["topology"]["passes"]
-    assert passes["application"] == []
-    null = page(text.replace("topology:\n", "topology:\n  passes: null\n", 1))
-    assert passed_on(null, "application") == ["on-call", "network", "database"]
-
-
-def test_a_row_of_nobody_is_told_and_can_be_taken_out() -> None:
-    text = TRIAGE.replace("    network: [", "    ghost: [", 1)
-    html = page(text)
-    assert "&#x27;ghost&#x27; is not one of the workers" in html
-    assert 'value="remove topology.passes.ghost"' in html
-    assert "ghost" not in pressed(text, "remove topology.passes.ghost")["topology"]["passes"]
-
-
-def test_rows_and_visits_follow_a_worker_that_is_called_otherwise() -> None:
-    names = [one["name"] for one in read_yaml(TRIAGE).value["agents"]]
-    renamed = sent(TRIAGE, **{f"agents__{names.index('network')}__name": "wires"})["topology"]["passes"]
-    assert (renamed["wires"], renamed["on-call"]) == (["database", "application"], ["wires", "database", "application"])
-    graph = SOURCES["support-routing"].replace("  kind: graph\n", "  kind: graph\n  max_visits: {billing: 2}\n", 1)
-    names = [one["name"] for one in read_yaml(graph).value["agents"]]
-    visits = sent(graph, **{f"agents__{names.index('billing')}__name": "money"})["topology"]["max_visits"]
-    assert visits == {"money": 2}
-
-
-def test_turns_of_single_workers_are_numbers_and_go_when_they_are_empty() -> None:
-    graph = SOURCES["support-routing"]
-    assert 'name="f.topology.max_visits.billing"' in page(graph)
-    tree = sent(graph, topology__max_visits__billing="3")
-    assert tree["topology"]["max_visits"] == {"billing": 3}
-    text = text_edited(graph, [Put(("topology", "max_visits"), {"billing": 3, "ghost": 1})])
-    html = page(text)
-    assert "&#x27;ghost&#x27; is not one of the workers" in html
-    assert "max_visits" not in sent(text, topology__max_visits__billing="", topology__max_visits__ghost="")["topology"]
 
 
 def test_a_team_becomes_a_graph_that_can_be_published_and_has_its_rules_here() -> None:
