@@ -50,7 +50,11 @@ class Walked:
 def derive(ledger: Ledger, rules: Rules, fact: ev.ReactionDecided, at: int) -> tuple[Walked, Reaction]:
     """The walk that wins and the reaction, from what the decision recorded of its trips, its step and its call, when, and from all facts before it."""
     trips = sorted((fact.cause, *fact.causes), key=_stands)
-    walks = [_walk(Asked(ledger, rules, fact, trip, ledger.tier, at), own=trip is fact.cause) for trip in trips]
+    stands = next(n for n, trip in enumerate(trips) if trip is fact.cause)
+    walks = [
+        _walk(Asked(ledger, rules, fact, trip, ledger.tier, at), own=trip is fact.cause, behind=n > stands)
+        for n, trip in enumerate(trips)
+    ]
     won = min(walks, key=lambda walk: GRAVITY.index(walk.rung.reaction))
     return won, _final(ledger, rules, fact, won)
 
@@ -84,7 +88,8 @@ def _stands(trip: ev.TripRecord) -> int:
     return len(_RANK) + 1 if came_back(trip) else _RANK.get(trip.mechanism, len(_RANK))
 
 
-def _walk(asked: Asked, *, own: bool) -> Walked:
+def _walk(asked: Asked, *, own: bool, behind: bool) -> Walked:
+    """What one trip leads to. ``own``: it is the one that was decided on; ``behind``: it stands after that one."""
     ledger, fact, trip = asked.ledger, asked.fact, asked.trip
     goes_to = CLASSIFY[trip.cause].goes_to
     if isinstance(goes_to, Direct):
@@ -107,7 +112,9 @@ def _walk(asked: Asked, *, own: bool) -> Walked:
         applies = _applies(asked, rung)
         if applies is None:
             refused = _refused(asked, index) if own and index in told else None
-            applies = refused is False or (index not in told if own else _milder(fact, rung, rungs[index + 1 :]))
+            applies = refused is False or (
+                index not in told if own else _milder(fact, rung, rungs[index + 1 :], behind=behind)
+            )
             recorded += [] if applies or refused else [index]
         if applies:
             break
@@ -126,10 +133,14 @@ def _refused(asked: Asked, index: int) -> bool | None:
     return numbers.refuses(numbers.Judged(asked.ledger.numbers, policy, asked.ledger.tier, asked.at, told.trip))
 
 
-def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...]) -> bool:
-    """Of a trip that lost, a rung that the journal leaves open: it is taken to apply where it loses as well, to what was decided or to all that comes after it."""
-    own = GRAVITY.index(rung.reaction)
-    return own > GRAVITY.index(fact.reaction) or own >= max(GRAVITY.index(one.reaction) for one in after)
+def _milder(fact: ev.ReactionDecided, rung: Rung, after: tuple[Rung, ...], *, behind: bool) -> bool:
+    """Of a trip that lost, a rung that the journal leaves open: it is taken to apply where it loses as well, to what was decided or to all that comes after it.
+
+    What is as grave as what was decided loses to it where its trip stands behind: ties go to the mechanism that stands earlier.
+    """
+    own, decided = GRAVITY.index(rung.reaction), GRAVITY.index(fact.reaction)
+    loses = own > decided or (own == decided and behind)
+    return loses or own >= max(GRAVITY.index(one.reaction) for one in after)
 
 
 def _rungs(asked: Asked, row: FailureType) -> tuple[Rung, ...]:

@@ -15,10 +15,13 @@ from fabric.core.derivation.rungs import RUNGS
 from fabric.core.derivation.walk import repeats
 from fabric.core.envelope import KINDS
 from fabric.core.mechanisms import ORDER, deadline
+from fabric.core.spec import FabricSpec
 from fabric.core.taxonomy import CLASSIFY, Cause, FailureType, Tier
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, fails, gives, summary
+from tests.fabric.core.topologies.test_graph_failures import BUDGET
+from tests.fabric.core.topologies.test_graph_retry_targets import SAYS, targeted
 
 LOOPS = {
     "worker": [asks(call(q="same")), asks(call(q="same")), asks(call(q="same")), summary()],
@@ -106,6 +109,33 @@ def test_a_graver_trip_wins():
     found = derived(world, changed(world, causes=(broke,)))[0]
     assert ("cause", "budget: budget_gate") in {(one.field, one.derived) for one in found.differences}
     assert loop.mechanism == "loop_detector"
+
+
+def led_back(**model):
+    """A run whose call no budget has room for, so that its turn leads back to a retry target."""
+    more = {"models": [{"name": "small", "provider": "scripted", **model}, {"name": "thrifty", "provider": "scripted"}]}
+    fabric = FabricSpec.model_validate({**targeted(**BUDGET).model_dump(mode="json"), **more})
+    world = ran(fabric, SAYS, tier=Tier.BATCH)
+    [decided] = world.of(ev.ReactionDecided)
+    assert (decided.reaction, decided.cause.mechanism) == ("go_back", "budget")
+    return world, decided.cause
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "cause"), [("cost_velocity", Cause.COST_VELOCITY), ("run_caps", Cause.PAYLOAD_CAP)]
+)
+def test_a_trip_that_leads_back_as_well_loses_to_the_mechanism_that_stands_earlier(mechanism, cause):
+    """semantics.md, guard order. What else the cell has for it is graver, so that it would win with that."""
+    world, _ = led_back()
+    other = ev.TripRecord(mechanism=mechanism, cause=cause, message="as well")
+    assert [one.differences for one in derived(world, changed(world, causes=(other,)))] == [()]
+
+
+def test_a_trip_that_stands_earlier_did_not_lead_back_where_a_later_one_is_told_to_have():
+    """It would have won by that: so it is taken for what loses, the milder rung that its cell has behind it."""
+    world, first = led_back(cheaper="thrifty")
+    later = ev.TripRecord(mechanism="cost_velocity", cause=Cause.COST_VELOCITY, message="as well")
+    assert [one.differences for one in derived(world, changed(world, cause=later, causes=(first,)))] == [()]
 
 
 @pytest.mark.parametrize("tier", Tier)
