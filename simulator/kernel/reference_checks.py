@@ -39,10 +39,10 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
         known["proposed"] = {one["call_id"]: one.get("args") for one in proposed if "problem" not in one}
         known["when"] = {one["call_id"]: one.get("when", "") for one in proposed}
         known["wrote"], known["edited"] = {}, {}
+        known["coming"] = (fact.command_id, fact.attempt)
         return ""
     if fact.kind == "call_streamed":
-        known.setdefault("proposed", {})[fact.call_id] = decode(seen.content)["calls"][0]["args"]
-        return ""
+        return _streamed(known, fact, decode(seen.content)["calls"][0]["args"])
     if fact.kind == "call_issued":
         return _sent(known, fact, after) if fact.call == "tool" else ""
     if fact.kind == "call_deduplicated":
@@ -55,12 +55,25 @@ def references_are_followed(seen: Seen, event: Event, fact: Any, after: Run) -> 
     if fact.kind == "call_edited":
         known["edited"][fact.call_id] = decode(seen.content)["calls"][0]
         return ""
-    if fact.kind == "tool_answered" and known["sent"].get(fact.call_id) != fact.command_id:
-        return ""  # Of an answer that was broken off in mid-stream and said anew: the later one's call has that id now.
-    known.setdefault("answers", {})[fact.call_id] = known.setdefault("by_ref", {})[event.content_ref] = decode(
-        seen.content
-    )
+    came = known.setdefault("by_ref", {})[event.content_ref] = decode(seen.content)
+    if not (fact.kind == "tool_answered" and _broken_off(known, fact)):
+        known.setdefault("answers", {})[fact.call_id] = came
     return _refused(fact, after) if fact.kind == "call_refused" and fact.cause in WAITED else ""
+
+
+def _streamed(known: dict[str, JSON], fact: Any, args: JSON) -> str:
+    """From here on its id stands for it, whatever a call of an answer that broke off had come to under the same one."""
+    known.setdefault("proposed", {})[fact.call_id] = args
+    known["coming"] = (fact.command_id, fact.attempt)
+    known.setdefault("early", {})[f"{fact.command_id}.c{fact.index}"] = known["coming"]
+    known.get("answers", {}).pop(fact.call_id, None)
+    return ""
+
+
+def _broken_off(known: dict[str, JSON], fact: Any) -> bool:
+    """Whether a call that has come back was one of an answer that broke off: no other call is made of what it brought."""
+    of = known.get("early", {}).get(fact.command_id)
+    return of is not None and of != known["coming"]
 
 
 @on("call_issued")
@@ -123,8 +136,6 @@ def _records(after: Run, fact: Any) -> list[CallRecord]:
 
 
 def _sent(known: dict[str, JSON], fact: Any, after: Run) -> str:
-    if fact.attempt == 1:
-        known.setdefault("sent", {})[fact.call_id] = fact.command_id
     args = known.get("proposed", {}).get(fact.call_id)
     record = next((one for one in _records(after, fact) if one.call_id == fact.call_id), None)
     if record is None or not isinstance(args, dict):
