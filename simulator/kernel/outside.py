@@ -179,9 +179,7 @@ class Outside:
             return
         if world.healed or world.strikes("silent"):
             return
-        due_s = max(
-            0.0, (change.due_at - world.clock.now()) / US
-        )  # What is asked by a worker that stood still may be due already.
+        due_s = self._left_s(change)
         if world.strikes("last_minute"):
             world.later(max(0.0, due_s - UNDO_S * world.rng.random()), self._at_last, run_id, change)
             return
@@ -205,10 +203,14 @@ class Outside:
             other = people.other_than(change)
             self.world.later(self._rewritten[escalation_id], self._say, run_id, change, "approve", other)
             return
-        due_s = max(0.0, (change.due_at - self.world.clock.now()) / US)
+        due_s = self._left_s(change)
         share = self.world.rng.random() * self.world.setup.answers_within
         after_s = 0.5 if self._answering else due_s * share
         self.world.later(after_s, self._decide, run_id, change, people.other_than(change))
+
+    def _left_s(self, change: EscalationChange) -> float:
+        """Seconds until a question is due; none are left of one that whoever asked it stood still for too long to write in time."""
+        return max(0.0, (change.due_at - self.world.clock.now()) / US)
 
     def _everyday(self, change: EscalationChange) -> bool:
         """Whether it is a drill, and no failure that a person is asked about: a call whose tool's rule asks."""

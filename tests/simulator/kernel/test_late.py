@@ -55,6 +55,19 @@ def test_a_cancel_given_while_a_process_stood_still_comes_before_its_late_retry(
     assert len(issued) == 2 - looks
 
 
+def test_a_question_that_is_written_once_it_is_due_is_answered_at_that_instant_and_not_before() -> None:
+    """Each commit takes three seconds, and people have one: virtual time would have had to go back."""
+    policy = {"budget": {"run_usd_micros": 1_000_000}, "humans": {"due_s": 1.0}}
+    rates = {"unsure": 1.0, "slow_commit": 1.0}
+    made = world(supervisor(policy=policy), tier=Tier.BATCH, rates=rates, ask=None)
+    made.run()
+    (change,) = [change for _, change in made.store.escalations.values()]
+    assert made.watch.violations == []
+    assert made.sometimes["slow_commit"] > 0
+    assert change.decided_at is not None
+    assert change.decided_at > change.due_at
+
+
 def cancelled(made: World) -> None:
     """Nobody is told of it: it is found by whoever looks."""
     (run_id,) = made.store.run_ids()
