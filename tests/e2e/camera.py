@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Error, Page, StorageState
 from tests.console.launch.processes import PATIENCE_S
 from tests.e2e import scenes
 from tests.e2e.accessibility import findings
+from tests.e2e.chromium import still
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import Scene
 
@@ -42,11 +43,11 @@ class Camera:
     def page(self, width: str = "1440") -> Iterator[Page]:
         """A page of who looks. What its browser complains about is kept."""
         wide, high = WIDTHS[width]
-        context = self.browser.new_context(
+        context = still(
+            self.browser,
             base_url=self.home.base,
             viewport={"width": wide, "height": high},
             storage_state=self.state,
-            reduced_motion="reduce",
         )
         context.set_default_timeout(1_000 * PATIENCE_S)
         page = context.new_page()

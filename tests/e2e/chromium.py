@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, BrowserType
+from playwright.sync_api import Browser, BrowserContext, BrowserType
 
 UNSEEN = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
 """Features that give every window processes of their own: two lists below an address line that nobody types into, and a page that is not there yet."""
-FLAGS = ("--no-sandbox", "--disable-gpu", "--kiosk", "--force-prefers-reduced-motion")
-"""Nothing is drawn by a graphics card that is only played, windows have no bars, and what would move for nobody stands still."""
+FLAGS = ("--no-sandbox", "--disable-gpu", "--kiosk")
+"""Nothing is drawn by a graphics card that is only played, and windows have no bars."""
 BEHIND = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
 """Debian's script, which turns the graphics card and extensions on, and the program that it starts."""
 
@@ -30,3 +31,8 @@ def launched(chromium: BrowserType) -> Browser:
     script = str(Path(__file__).with_suffix(".sh"))
     environ: dict[str, str | float | bool] = {**os.environ, "CHROMIUM": path, "UNSEEN": UNSEEN}
     return chromium.launch(executable_path=script, args=list(FLAGS), env=environ)
+
+
+def still(browser: Browser, **options: Any) -> BrowserContext:
+    """A browser profile in whose pages nothing moves by itself: it would be drawn for nobody. A flag that says so is overruled by Playwright."""
+    return browser.new_context(**{"reduced_motion": "reduce", **options})

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
 from tests.console.launch.processes import PATIENCE_S
-from tests.e2e.chromium import chromium_path, launched
+from tests.e2e.chromium import chromium_path, launched, still
 from tests.e2e.installation import Installation, installed
 from tests.fabric.services.world import DOUBTFUL
 
@@ -84,7 +84,7 @@ def signed_in(installation: Installation, chromium: Browser, cookies: dict[str, 
 
 def sign_in(installation: Installation, chromium: Browser) -> StorageState:
     """Comes by a one-time link."""
-    context = chromium.new_context(base_url=installation.base)
+    context = still(chromium, base_url=installation.base)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(installation.login_link())
@@ -100,13 +100,13 @@ def visit(installation: Installation, chromium: Browser, signed_in: StorageState
     """Makes visitors, each with a browser profile of its own, on the overview: ``visit(java_script_enabled=False)``.
 
     ``at``: another page, or NOWHERE for who goes on to one; no page is loaded for nothing.
-    ``alone``: with a sign-in of its own, for who signs out. ``of``: the same person in another browser.
+    Nothing moves on its pages by itself: what does takes the processor from all other tests. ``alone``: with a sign-in of its own, for who signs out. ``of``: the same person in another browser.
     """
     contexts = []
 
     def make(at: str = "/", *, alone: bool = False, of: Visitor | None = None, **options: object) -> Visitor:
         state = sign_in(installation, chromium) if alone else of.context.storage_state() if of else signed_in
-        context = chromium.new_context(base_url=installation.base, storage_state=state, **options)  # type: ignore[arg-type]
+        context = still(chromium, base_url=installation.base, storage_state=state, **options)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         visitor = Visitor(context, context.new_page())

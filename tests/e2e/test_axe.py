@@ -18,6 +18,7 @@ from fabric.services.samples import SAMPLES
 from tests.e2e import publish_scenes
 from tests.e2e.accessibility import NARROW, WIDE, at_both_sizes, axe, in_both_themes, looked_at
 from tests.e2e.asked import asked
+from tests.e2e.chromium import still
 from tests.e2e.conftest import NOWHERE, begun
 from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
 from tests.e2e.drill_run_scenes import KEPT
@@ -315,7 +316,7 @@ def test_dialogs_and_mistakes(visit, run_id, size):
 
 
 def test_strangers(installation, chromium):
-    page = chromium.new_page(base_url=installation.base)
+    page = still(chromium, base_url=installation.base).new_page()
     token = installation.manage("member", "invite", "reviewer", "legal").strip().rpartition("/")[2]
     assert looked_at(page, ["/login", "/login/used", "/nothing", f"/invitations/{token}", "/invitations/used"]) == {}
     page.goto(f"/invitations/{token}")
@@ -333,7 +334,7 @@ def test_strangers(installation, chromium):
 
 
 def test_somebody_who_may_not(installation, chromium):
-    page = chromium.new_page(base_url=installation.base)
+    page = still(chromium, base_url=installation.base).new_page()
     page.goto(installation.login_link_of("ben"))
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{installation.base}/")

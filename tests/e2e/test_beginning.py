@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from fabric.selectors.drafts import EDITOR_S
+from tests.e2e.chromium import still
 from tests.e2e.conftest import NOWHERE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -60,7 +61,7 @@ def test_who_else_looks_is_told_while_they_do(visit, installation, chromium):
     owner.goto("/fabrics/research-desk")
     owner.get_by_role("button", name="Edit").click()
     owner.wait_for_url("**/draft")
-    context = chromium.new_context(base_url=installation.base)
+    context = still(chromium, base_url=installation.base)
     ana = context.new_page()
     ana.goto(installation.login_link_of("ana"))
     ana.get_by_role("button", name="Sign in").click()

@@ -12,6 +12,7 @@ import pytest
 from console.launch.paths import ROOT
 from simulator.endpoint import ScriptedEndpoint, answer
 from tests.console.launch.processes import PATIENCE_S
+from tests.e2e.chromium import still
 from tests.e2e.conftest import PATIENCE_MS, sign_in
 from tests.e2e.held_scenes import PAYING
 from tests.e2e.installation import installed
@@ -57,7 +58,7 @@ def installation(tmp_path_factory, till):
 def people(installation, chromium, cookies, till):
     """The owner, and two who were invited: each signed in with name and password, in a browser of their own. To the desk that pays two of them agreed."""
     cookies[installation.base] = state = sign_in(installation, chromium)
-    contexts = [chromium.new_context(base_url=installation.base, storage_state=state)]
+    contexts = [still(chromium, base_url=installation.base, storage_state=state)]
     owner = _page(contexts[0])
     found = [owner]
     for name, roles in INVITED.items():
@@ -66,7 +67,7 @@ def people(installation, chromium, cookies, till):
             owner.locator(f"#invite input[value={role}]").check()
         owner.locator("#invite-make").click()
         link = owner.locator("#link").inner_text()
-        contexts.append(chromium.new_context(base_url=installation.base))
+        contexts.append(still(chromium, base_url=installation.base))
         page = _page(contexts[-1])
         page.goto(link)
         for field, value in {"name": name, "password": PASSWORD, "again": PASSWORD}.items():

@@ -17,7 +17,7 @@ from tests.fabric.services.world import DOUBTFUL, SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 class Installation:
