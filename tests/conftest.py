@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(long_runs.TURN, long_runs.today())
     # Processes side by side inherit it from the one that starts them.
     os.environ.setdefault(tables.TABLES, str(tables.own_folder()))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a file alone whose turn it is not."""
+    named = (
+        collection_path.relative_to(config.rootpath).as_posix()
+        if collection_path.is_relative_to(config.rootpath)
+        else ""
+    )
+    return True if long_runs.rests(named) else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

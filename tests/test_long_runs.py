@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from console.launch.paths import ROOT
 from tests import long_runs
 
 
@@ -61,6 +62,19 @@ def test_nobody_takes_turns_where_files_are_named_or_all_is_asked_for(day, monke
     monkeypatch.setenv(long_runs.ASKED, "1")
     assert left_out() == set()
     assert long_runs.in_turn(range(9), 3, "pages") == list(range(9))
+
+
+def test_a_file_rests_until_it_has_its_turn_and_never_where_nobody_takes_turns(day, monkeypatch):
+    [(file, each)] = long_runs.FILES.items()
+    assert (ROOT / file).is_file()
+    resting = []
+    for number in range(700, 700 + each):
+        day(number)
+        resting.append(long_runs.rests(file))
+    assert resting.count(False) == 1
+    assert not long_runs.rests("tests/test_tidy.py")
+    monkeypatch.setenv(long_runs.ASKED, "1")
+    assert not long_runs.rests(file)
 
 
 def test_a_pattern_that_fits_nothing_is_told():

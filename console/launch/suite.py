@@ -299,7 +299,7 @@ def _command(report: Path, scratch: Path, arguments: Sequence[str]) -> list[str]
 def _spread(arguments: Sequence[str]) -> list[str]:
     if not any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
         # More than there are cores: half of them take what mostly waits, for leases, clocks and servers (tests/lanes.py).
-        processes = str(min(3 * (os.cpu_count() or 1), 6))
+        processes = str(min(3 * (os.cpu_count() or 1) - 1, 5))
         return ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder", *arguments]
     return list(arguments)
 
