@@ -156,6 +156,10 @@ FILES: Mapping[str, int] = {"tests/console/api/test_any_request.py": 3}
 """Whole files that take turns, and in how many days each has one: their cases take long to be made up, and every process makes them."""
 
 
+PAGES = 5
+"""In how many days each page is looked at that a test goes through. Prime to the turns of those tests: a page whose day were never one of its test's would have none."""
+
+
 def rests(file: str) -> bool:
     """Whether it is not the turn of a file."""
     return file in FILES and not in_turn([file], FILES[file], file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
 import pytest
@@ -75,6 +76,12 @@ def test_a_file_rests_until_it_has_its_turn_and_never_where_nobody_takes_turns(d
     assert not long_runs.rests("tests/test_tidy.py")
     monkeypatch.setenv(long_runs.ASKED, "1")
     assert not long_runs.rests(file)
+
+
+def test_every_page_of_a_test_that_takes_turns_itself_has_its_day():
+    turns = {each for pattern, each in long_runs.IN_TURN.items() if "_axe.py" in pattern}
+    assert turns
+    assert {gcd(long_runs.PAGES, each) for each in turns} == {1}
 
 
 def test_a_pattern_that_fits_nothing_is_told():

@@ -91,11 +91,11 @@ def in_turn(page: Page, n: int) -> list[str]:
     return [f"{'narrow, dark: ' if n % 2 else ''}{one}" for one in findings(page)]
 
 
-def looked_at(page: Page, addresses: Sequence[str], each: int = 4) -> dict[str, list[str]]:
-    """Findings by address, of those whose turn it is (one of ``each``). The script is told to the browser once, not to each page."""
+def looked_at(page: Page, addresses: Sequence[str]) -> dict[str, list[str]]:
+    """Findings by address, of those whose turn it is (``long_runs.PAGES``). The script is told to the browser once, not to each page."""
     page.add_init_script(axe())
     found = {}
-    for n, address in enumerate(long_runs.in_turn(addresses, each, f"{len(addresses)} from {addresses[0]}")):
+    for n, address in enumerate(long_runs.in_turn(addresses, long_runs.PAGES, f"{len(addresses)} from {addresses[0]}")):
         page.goto(address)
         found[address] = in_turn(page, n)
     return {where: what for where, what in found.items() if what}

@@ -25,7 +25,7 @@ def found(page, shown):
     """Findings by scene."""
     page.add_init_script(axe())
     grave = {}
-    for n, scene in enumerate(long_runs.in_turn(shown, 5, f"{len(shown)} scenes")):
+    for n, scene in enumerate(long_runs.in_turn(shown, long_runs.PAGES, f"{len(shown)} scenes")):
         page.set_viewport_size(WIDE)
         page.goto(scene.address)
         page.wait_for_load_state("load")
