@@ -84,6 +84,15 @@ def test_every_page_of_a_test_that_takes_turns_itself_has_its_day():
     assert {gcd(long_runs.PAGES, each) for each in turns} == {1}
 
 
+def test_a_test_that_two_patterns_fit_has_its_day(day, monkeypatch):
+    monkeypatch.setattr(long_runs, "IN_TURN", {"tests/chaos/test_web.py::*": 4, "tests/chaos/test_web.py::test_i*": 2})
+    left = []
+    for number in range(4):
+        day(number)
+        left.append(left_out())
+    assert set.intersection(*left) == set()
+
+
 def test_a_pattern_that_fits_nothing_is_told():
     unknown = long_runs.of([Item(name) for name in CASES])[1]
     assert "tests/e2e/test_drills.py::*" in unknown
