@@ -1,4 +1,3 @@
-import contextlib
 import io
 import json
 import signal
@@ -78,16 +77,28 @@ def test_a_signal_ends_it_with_what_was_run():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_that_came_up_where_nothing_is_raised_ends_it_after_the_seed_under_way(monkeypatch, number):
-    def swallowing(seeds, *_):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(number)
+def test_a_signal_ends_it_after_the_seed_under_way_and_raises_nothing_there(monkeypatch, number):
+    def signalled(seeds, *_):
+        signal.raise_signal(number)
         yield from map(campaigns.simulate, seeds)
 
-    monkeypatch.setattr("simulator.drills.management.commands.simulate.campaign", swallowing)
+    monkeypatch.setattr("simulator.drills.management.commands.simulate.campaign", signalled)
     code, out, err = simulate("--seeds", "3", "--json")
     found = json.loads(out)
     assert (code, found["seeds"], found["next_seed"]) == (128 + number, 1, 1)
+    assert err.splitlines()[-1].startswith("interrupted: seeds 0 to 0 were run")
+
+
+def test_a_second_signal_ends_it_in_the_middle_of_a_seed(monkeypatch):
+    def signalled_twice(seeds, *_):
+        yield campaigns.simulate(next(iter(seeds)))
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    monkeypatch.setattr("simulator.drills.management.commands.simulate.campaign", signalled_twice)
+    code, out, err = simulate("--seeds", "3", "--json")
+    assert (code, json.loads(out)["next_seed"]) == (128 + signal.SIGINT, 1)
     assert err.splitlines()[-1].startswith("interrupted: seeds 0 to 0 were run")
 
 

@@ -63,7 +63,6 @@ class Command(BaseCommand):
                         tally.add(report)
                         for line in _lines(report, options):
                             self._say(line)
-                        # What interrupts may have come up where nothing is raised: in a call-back, in a library that goes on.
                         if received or (options["stop"] and report.violations):
                             break
                         if tally.due():
@@ -134,12 +133,16 @@ class Tally:
 
 @contextmanager
 def _told_apart() -> Iterator[list[int]]:
-    """SIGTERM interrupts as Ctrl-C does; each is added to what it gives."""
+    """SIGTERM and Ctrl-C are added to what it gives, for who looks there after each seed; a second one interrupts at once.
+
+    The first raises nothing: where it comes up in a call-back, Python would print a traceback and go on.
+    """
     received: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
         received.append(number)
-        raise KeyboardInterrupt
+        if len(received) > 1:
+            raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
