@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from console.configure.fields import EditField, at, field_at
 from console.configure.shape import shape_of
 from console.configure.trial import TryBox
 from fabric.core.spec import FabricSpec
+from fabric.core.spec_parts import Line
 from fabric.selectors.drafts import DraftView
 from fabric.selectors.revision_diff import Change, differences
 from fabric.services.checking import Checked, Finding, checked
@@ -19,6 +22,7 @@ from fabric.services.publication import Installation
 from fabric.services.yaml_tree import YamlProblem, read_yaml
 
 JSON = Any
+_TITLE: TypeAdapter[str] = TypeAdapter(Line)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,14 @@ class Editing:
     def spec(self) -> FabricSpec | None:
         """The fabric that it describes; None: it describes none yet."""
         return self.checked.spec
+
+    @property
+    def title(self) -> str:
+        """What it is called, with whatever is wrong elsewhere; its name where it says nothing that can be a title."""
+        try:
+            return _TITLE.validate_python(self.saved.get("title") if self.readable else None)
+        except ValidationError:
+            return self.draft.name
 
     @cached_property
     def base(self) -> JSON:

@@ -116,11 +116,18 @@ def _free(actor: Actor, name: str) -> str:
 
 def _name_in(text: str, origin: str) -> str:
     """The name that a text says, or else that of its file. Raises Refused invalid where neither is one."""
-    said = _tree(text).get("name")
+    said, unread = None, ""
+    try:
+        found = read_yaml(text).value
+        said = found.get("name") if isinstance(found, dict) else None
+    except YamlProblem as problem:
+        where = f"line {problem.mark.line}, column {problem.mark.column}: " if problem.mark else ""
+        unread = f" ({where}{problem})"
     for one in (said, PurePath(origin.replace("\\", "/")).stem):
         if isinstance(one, str) and drafts.is_name(one):
             return one
-    message = "the text says no name that a fabric can have, nor does its file: give one"
+    whose = f"the text cannot be read{unread}, so it" if unread else "the text"
+    message = f"{whose} says no name that a fabric can have, nor does its file: give one"
     raise Refused(message, code="invalid", field="name")
 
 

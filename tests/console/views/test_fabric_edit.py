@@ -50,6 +50,21 @@ def test_a_changed_field_is_saved(browser: Client, actor: Actor, address: str, s
         assert (answer.status_code, answer.headers["Location"]) == (302, f"{address}?part=limits")
 
 
+def test_it_is_called_what_it_says_whatever_is_wrong_elsewhere(browser: Client, address: str) -> None:
+    called = heading(browser, address)
+    assert called != "small"
+    sent(browser, address, **{"f.policy.limits.turns": "many"})
+    assert heading(browser, address) == called
+    sent(browser, address, **{"f.title": "x" * 5_000})
+    assert heading(browser, address) == "small"
+
+
+def heading(browser: Client, address: str) -> str:
+    found = re.search(r"<h1>(.*?)</h1>", browser.get(address).content.decode())
+    assert found
+    return found[1]
+
+
 def test_what_is_no_number_is_kept_and_said_at_its_field(browser: Client, actor: Actor, address: str) -> None:
     page = sent(browser, address, True, **{"f.policy.limits.turns": "many"}).content.decode()
     assert tree(actor)["policy"]["limits"]["turns"] == "many"

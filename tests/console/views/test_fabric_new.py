@@ -119,6 +119,11 @@ def test_what_is_wrong_in_a_file_is_said_on_its_draft_with_its_line(browser: Cli
         ("a.yaml", b"", "There is nothing here: paste a fabric, or pick a file."),
         ("a.yaml", b"name: \xff", "a.yaml is no UTF-8 text (byte 6 is not): save it as UTF-8."),
         ("a.yaml", b"#" * (BYTES_MAX + 1), f"a.yaml has {BYTES_MAX + 1:,} bytes; at most {BYTES_MAX:,} are taken."),
+        (
+            "7.yaml",
+            b"name: mine\na: &b 1\n",
+            "The text cannot be read (line 2, column 4: the anchor &b is not read; write the value out), so it says no name that a fabric can have, nor does its file: give one.",
+        ),
         ("7.yaml", b"x: 1", "The text says no name that a fabric can have, nor does its file: give one."),
         ("a.yaml", b"a: \x00", "The text holds NUL characters or broken Unicode: take them out"),
     ],
