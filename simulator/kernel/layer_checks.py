@@ -80,11 +80,11 @@ def nothing_is_no_part(seen: Seen, event: Event, fact: Any, after: Run) -> str:
     gaps = [step for step in steps if step.partial]
     if fact.stage != "fan_out" or fact.outcome != "passed" or not gaps:
         return ""
+    if seen.run.family.lineage is not None and seen.run.family.lineage.purpose == "slice":
+        return ""  # It judges nothing: what its branches brought, and what failed of them for good, is its parent's to see.
     missing = [step.id for step in steps if step.status == "failed" and not step.partial]
     if missing:
         return f"{', '.join(missing)} failed for good"
-    if seen.run.family.lineage is not None and seen.run.family.lineage.purpose == "slice":
-        return ""  # What the others brought is its parent's to see.
     return "" if any(step.status == "done" for step in steps) else "no branch brought anything"
 
 
