@@ -34,7 +34,8 @@ def build(editing: Editing) -> dict[str, Any]:
 
     items = items_of(editing, "agents", FIELDS, MORE, note=note, beside=_caps_of(editing))
     loose = sum(one.note.startswith(LOOSE) for one in items)
-    return {"items": items, "listed": "agents", "loose": loose, "strays": strays(editing)}
+    planned = any(role.startswith("planner") for held in roles.values() for role in held)
+    return {"items": items, "listed": "agents", "loose": loose, "planned": planned, "strays": strays(editing)}
 
 
 def _caps_of(editing: Editing) -> Callable[[int], tuple[str, ...]]:

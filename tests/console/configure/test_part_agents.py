@@ -16,6 +16,7 @@ from fabric.services.yaml_edit import text_edited, tree_edited
 from fabric.services.yaml_tree import read_yaml
 from tests.console.configure.drafted import seen
 from tests.console.configure.rich import RICH
+from tests.fabric.services.world import sample
 
 CAPS = "policy.budget.agents"
 CAPPED = RICH.replace(
@@ -45,6 +46,14 @@ def text_after(text: str, button: str = "", **fields: str) -> str:
 def sent(text: str, button: str = "", **fields: str) -> Any:
     """The draft after its form was sent with these fields, read from its text again."""
     return read_yaml(text_after(text, button, **fields)).value
+
+
+@pytest.mark.parametrize(
+    ("name", "planned"), [("research-desk", True), ("research-teams", True), ("incident-triage", False)]
+)
+def test_who_chooses_workers_is_said_where_somebody_plans(name: str, planned: bool) -> None:
+    said = "the planner chooses workers by their instructions"
+    assert (said in drawn(sample(name))) is planned
 
 
 OWN = {
