@@ -13,7 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Origin
 
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
+"""A thousand pages at one server, beside other tests, take over a minute."""
 BACK_OFF_S = 0.1
 FINAL = 4000
 """From here on codes ask a page not to come back."""
