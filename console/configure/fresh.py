@@ -130,7 +130,8 @@ def _signal(tree: JSON) -> JSON:
 
 
 def _transition(tree: JSON) -> JSON:
-    return {"when": {"kind": "always"}, "then": {"kind": "terminate", "reason": "done"}}
+    # One that always held would take every turn from what stands behind it, the default target too, until its condition is chosen.
+    return {"when": {"kind": "outcome_is", "outcome": "fail"}, "then": {"kind": "terminate", "reason": "done"}}
 
 
 def _always(tree: JSON) -> JSON:

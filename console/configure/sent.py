@@ -54,11 +54,14 @@ def path_of(dotted: str) -> Path:
     return tuple(int(part) if part.isdecimal() else part for part in dotted.split(".") if part)
 
 
-def changes_in(tree: JSON, data: Sent, button: str = "") -> Changes:
-    """What was changed against the tree that the page had shown. Raises ButtonProblem."""
+def changes_in(tree: JSON, data: Sent, button: str = "", since: JSON = None) -> Changes:
+    """What was changed against the tree that the page had shown, as edits of that, or of ``since``: what has become of it by the page's own hand.
+
+    Raises ButtonProblem, EditProblem.
+    """
     edits: list[Edit] = []
     changed: list[str] = []
-    now = tree
+    now = tree if since is None else since
     for path in _paths(data):
         for edit in (made := _field_edits(tree, now, path, data)):
             now = tree_edited(now, [edit])

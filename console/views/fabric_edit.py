@@ -211,11 +211,14 @@ def _save(actor: Actor, name: str, sent: QueryDict, *, page: str, answer: tuple[
         return
     try:
         tree = read_yaml(drafts.draft_shown(actor=actor, name=name, step=step)).value
+        # Of what is chosen while an answer is on its way the page shows another form than there is by then.
+        step, known = drafts.draft_known(actor=actor, name=name, step=step, page=page)
+        since = read_yaml(known).value
     except YamlProblem:
         message = "the draft's text is no YAML just now: mend it in the YAML part, or undo the last change"
         raise Refused(message, code="conflict", field="text") from None
     try:
-        found = changes_in(tree, sent, sent.get("do", ""))
+        found = changes_in(tree, sent, sent.get("do", ""), since)
     except EditProblem as problem:
         raise Refused(str(problem), code="invalid", field="path") from None
     if found.edits:

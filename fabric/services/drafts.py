@@ -92,6 +92,16 @@ def draft_shown(*, actor: Actor, name: str, step: int) -> str:
     return _shown(_row(actor, name), step)
 
 
+def draft_known(*, actor: Actor, name: str, step: int, page: str) -> tuple[int, str]:
+    """The newest step that a page knows which shows ``step``, and its text: the present one where all since is the page's own.
+
+    Raises as ``draft_shown``.
+    """
+    right_wanted(actor, Right.EDIT, EDITING)
+    draft = _row(actor, name)
+    return (draft.at, draft.text) if _shows(draft, step, page) else (step, _shown(draft, step))
+
+
 def draft_change(
     *,
     actor: Actor,

@@ -135,6 +135,12 @@ def test_and_so_does_a_target(kind: str) -> None:
         FabricSpec.model_validate(tree(after))
 
 
+def test_a_new_rule_takes_nothing_from_the_others_and_from_where_none_applies() -> None:
+    after = pressed(DESK, "add topology.transitions")
+    assert len(tree(after)["topology"]["transitions"]) == 3
+    assert seen(after).checked.findings == seen(DESK).checked.findings
+
+
 def test_conditions_within_conditions_come_and_go() -> None:
     more = pressed(DESK, "add topology.transitions.0.when.conditions")
     assert len(tree(more)["topology"]["transitions"][0]["when"]["conditions"]) == 3

@@ -65,6 +65,19 @@ def heading(browser: Client, address: str) -> str:
     return found[1]
 
 
+def test_a_kind_chosen_again_before_the_answer_to_the_first_choice_is_the_one_that_stands(
+    browser: Client, actor: Actor
+) -> None:
+    """By keyboard the way to a kind leads through others, each saved; the form that shows is that of the kind before until an answer is there."""
+    browser.post("/fabrics/+new", {"template": "routing", "name": "desk"})
+    step, rule = Draft.objects.get(name="desk").at, "topology.transitions.1.when"
+    for kind in ("any_of", "outcome_is", "from_speaker"):
+        sent = {"step": step, "page": "p", "part": "topology", f"f.{rule}.kind": kind}
+        assert browser.post("/fabrics/desk/draft", sent, headers=WITH).status_code == 200
+    graph = read_yaml(draft_get(actor, "desk").text).value["topology"]
+    assert graph["transitions"][1]["when"] == {"kind": "from_speaker", "agent": "router"}
+
+
 def test_what_is_no_number_is_kept_and_said_at_its_field(browser: Client, actor: Actor, address: str) -> None:
     page = sent(browser, address, True, **{"f.policy.limits.turns": "many"}).content.decode()
     assert tree(actor)["policy"]["limits"]["turns"] == "many"
