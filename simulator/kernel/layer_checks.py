@@ -82,7 +82,8 @@ def nothing_is_no_part(seen: Seen, event: Event, fact: Any, after: Run) -> str:
         return ""
     if seen.run.family.lineage is not None and seen.run.family.lineage.purpose == "slice":
         return ""  # It judges nothing: what its branches brought, and what failed of them for good, is its parent's to see.
-    missing = [step.id for step in steps if step.status == "failed" and not step.partial]
+    # A turn that failed and was led on by a rule is missing to nobody: who spoke after it had the word instead.
+    missing = [step.id for step in steps if step.status == "failed" and not (step.partial or step.routed)]
     if missing:
         return f"{', '.join(missing)} failed for good"
     return "" if any(step.status == "done" for step in steps) else "no branch brought anything"
